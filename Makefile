@@ -1,0 +1,51 @@
+# Every target sets up what it needs in .venv and works in a fresh clone with Python 3.11+ and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PINS   := requirements/constraints.txt
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(PINS)
+# One thread: on a busy machine a second one makes small linear algebra slower, not faster.
+ONE    := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench slow format clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
+
+$(VENV)/.core: pyproject.toml $(PINS)
+	$(PYTHON) -c 'import sys; sys.exit("noisette needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) --editable '.[plot]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(PIP) --editable '.[plot,dev]'
+	touch $@
+
+demo: $(VENV)/.core ## show what noisette does, in a minute
+	$(ONE) $(BIN)/python examples/demo.py
+
+test: $(VENV)/.dev ## run the tests (a few minutes)
+	$(ONE) $(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(VENV)/.dev ## lint, types, import order
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+slow: $(VENV)/.dev ## long statistical tests and random searches
+	$(ONE) $(BIN)/python -m pytest -m slow -n 2 --dist worksteal
+
+bench: $(VENV)/.dev ## measure speed against named peers
+	$(ONE) $(BIN)/python benchmarks/imports.py
+	$(ONE) $(BIN)/python benchmarks/door.py
+
+format: $(VENV)/.dev ## apply the formatter
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

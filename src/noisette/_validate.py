@@ -1,0 +1,78 @@
+"""Argument checks: each returns a plain Python value or raises one sentence with the value."""
+
+import math
+import numbers
+from collections.abc import Iterable
+
+from noisette.errors import InvalidParameter
+
+
+def _number(name: str, value: object, wanted: str) -> float:
+    # bool is an int to Python, but epsilon=True is always a mistake.
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InvalidParameter(f"{name} must be {wanted}; got {value!r}.")
+    number = float(value)
+    if math.isnan(number):
+        raise InvalidParameter(f"{name} must be {wanted}; got nan.")
+    return number
+
+
+def positive(name: str, value: object) -> float:
+    """Return `value` as a float in (0, inf)."""
+    wanted = "a positive, finite number"
+    number = _number(name, value, wanted)
+    if not 0.0 < number < math.inf:
+        raise InvalidParameter(f"{name} must be {wanted}; got {value!r}.")
+    return number
+
+
+def non_negative(name: str, value: object) -> float:
+    """Return `value` as a float in [0, inf)."""
+    wanted = "a finite number that is at least 0"
+    number = _number(name, value, wanted)
+    if not 0.0 <= number < math.inf:
+        raise InvalidParameter(f"{name} must be {wanted}; got {value!r}.")
+    return number
+
+
+def epsilon(value: object, name: str = "epsilon") -> float:
+    """Return the privacy parameter epsilon as a float in (0, inf)."""
+    wanted = "a positive, finite number (1.0 is a common choice, smaller is more private)"
+    number = _number(name, value, wanted)
+    if not 0.0 < number < math.inf:
+        raise InvalidParameter(f"{name} must be {wanted}; got {value!r}.")
+    return number
+
+
+def delta(value: object, name: str = "delta") -> float:
+    """Return the privacy parameter delta as a float in [0, 1)."""
+    wanted = "a number in [0, 1), far below 1/n (1e-6 is a common choice, 0 is pure privacy)"
+    number = _number(name, value, wanted)
+    if not 0.0 <= number < 1.0:
+        raise InvalidParameter(f"{name} must be {wanted}; got {value!r}.")
+    return number
+
+
+def rate(name: str, value: object) -> float:
+    """Return a sampling rate as a float in (0, 1]."""
+    wanted = "a sampling rate in (0, 1]"
+    number = _number(name, value, wanted)
+    if not 0.0 < number <= 1.0:
+        raise InvalidParameter(f"{name} must be {wanted}; got {value!r}.")
+    return number
+
+
+def integer(name: str, value: object, least: int = 1) -> int:
+    """Return `value` as an int that is at least `least` (integral floats are refused)."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:
+        raise InvalidParameter(f"{name} must be a whole number >= {least}; got {value!r}.")
+    return int(value)
+
+
+def choice(name: str, value: object, allowed: Iterable[str]) -> str:
+    """Return `value` if it is one of the `allowed` names."""
+    names = list(allowed)
+    if not isinstance(value, str) or value not in names:
+        listed = ", ".join(repr(known) for known in names)
+        raise InvalidParameter(f"{name} must be one of {listed}; got {value!r}.")
+    return value

@@ -1,0 +1,87 @@
+"""The accountant's frame: it walks the plan once and owns counts and nesting.
+
+A concrete accountant only knows the cost of one leaf and how to turn a total into (epsilon, delta).
+Counts are multiplied here and in `Plan.leaves`, nowhere else.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from typing import ClassVar, Generic, TypeVar
+
+from noisette import _validate
+from noisette.adjacency import Adjacency, require_same
+from noisette.plans import Declared, Leaf, PlanLike, Run, Sampled, as_plan
+from noisette.sampling import Participation
+
+__all__ = ["Accountant", "counted", "participation"]
+
+Cost = TypeVar("Cost")
+
+
+def counted(plan: PlanLike, adjacency: Adjacency) -> list[tuple[Leaf, int]]:
+    """Return the distinct leaves of `plan` with their total counts, after the adjacency check."""
+    plan = as_plan(plan)
+    if plan.adjacency is not None:
+        require_same(plan.adjacency, "the plan", adjacency, "the accounting")
+    counts: dict[Leaf, int] = {}
+    for leaf, count in plan.leaves():
+        counts[leaf] = counts.get(leaf, 0) + count
+    return list(counts.items())
+
+
+def participation(leaf: Run | Sampled, adjacency: Adjacency) -> Participation:
+    """Return how one record takes part in `leaf`; at rate 1 sampling is taking part."""
+    part = leaf.sampler.participation(adjacency)
+    if part.kind != "once" and part.rate == 1.0 and part.batches == 1:
+        return Participation("once", part.proof)
+    return part
+
+
+class Accountant(ABC, Generic[Cost]):
+    """Turns a plan into upper bounds on epsilon and delta; `inf` and 1 mean "no bound"."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    @abstractmethod
+    def step(self, leaf: Leaf, adjacency: Adjacency) -> Cost:
+        """Return the cost of one use of `leaf`."""
+
+    @abstractmethod
+    def add(self, costs: list[tuple[Cost, int]]) -> Cost:
+        """Return the total of costs, each taken so many times."""
+
+    @abstractmethod
+    def to_epsilon(self, total: Cost, delta: float) -> float:
+        """Return an epsilon that the total cost allows at `delta`."""
+
+    @abstractmethod
+    def to_delta(self, total: Cost, epsilon: float) -> float:
+        """Return a delta that the total cost allows at `epsilon`."""
+
+    def total(self, plan: PlanLike, adjacency: Adjacency | str = Adjacency.REPLACE_ONE) -> Cost:
+        """Return the cost of the whole plan."""
+        relation = Adjacency.of(adjacency)
+        leaves = counted(plan, relation)
+        return self.add([(self.step(leaf, relation), count) for leaf, count in leaves])
+
+    def epsilon(
+        self, plan: PlanLike, *, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
+    ) -> float:
+        """Return an upper bound on epsilon at `delta`; inf if this accountant has none."""
+        delta = _validate.delta(delta)
+        return max(0.0, self.to_epsilon(self.total(plan, adjacency), delta))
+
+    def delta(
+        self, plan: PlanLike, *, epsilon: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
+    ) -> float:
+        """Return an upper bound on delta at `epsilon`; 1 if this accountant has none."""
+        epsilon = _validate.non_negative("epsilon", epsilon)
+        return min(1.0, max(0.0, self.to_delta(self.total(plan, adjacency), epsilon)))
+
+
+def declared_pure(leaf: Leaf) -> float | None:
+    """Return the epsilon of a declared guarantee with delta 0, inf if delta > 0, None if other."""
+    if not isinstance(leaf, Declared):
+        return None
+    return leaf.epsilon if leaf.delta == 0.0 else math.inf

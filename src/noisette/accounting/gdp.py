@@ -1,0 +1,41 @@
+"""Gaussian differential privacy: exact for compositions of unsampled Gaussians."""
+
+import math
+from typing import ClassVar
+
+from noisette.accounting.base import Accountant, participation
+from noisette.adjacency import Adjacency
+from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
+from noisette.plans import Leaf, Run, Sampled
+
+__all__ = ["GaussianAccountant"]
+
+
+class GaussianAccountant(Accountant[float]):
+    """Adds up mu squared; the total is exact when every leaf is Gaussian and takes part once."""
+
+    name: ClassVar[str] = "gdp"
+    summary: ClassVar[str] = "exact composition of Gaussians"
+
+    def step(self, leaf: Leaf, adjacency: Adjacency) -> float:
+        """Return mu^2 of one use, inf if it is not Gaussian."""
+        if not isinstance(leaf, Run | Sampled):
+            return math.inf
+        mu = leaf.mechanism.mu(adjacency)
+        # Sampling at rate q < 1 is not mu-GDP for any mu that is proven here. The unsampled mu
+        # still bounds it (joint convexity). proof: ALLOCATION-ONCE
+        participation(leaf, adjacency)  # raises where the sampler has no proof at all
+        return math.inf if mu is None else mu * mu
+
+    def add(self, costs: list[tuple[float, int]]) -> float:
+        """Return the sum of mu squared."""
+        # proof: GDP-COMPOSITION
+        return math.fsum(cost * count for cost, count in costs)
+
+    def to_epsilon(self, total: float, delta: float) -> float:
+        """Return the exact epsilon of sqrt(total)-GDP."""
+        return gdp_epsilon(math.sqrt(total), delta)
+
+    def to_delta(self, total: float, epsilon: float) -> float:
+        """Return the exact delta of sqrt(total)-GDP."""
+        return float(gdp_delta(math.sqrt(total), epsilon))

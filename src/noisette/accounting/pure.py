@@ -1,0 +1,173 @@
+"""Pure epsilon: sums, subsampling, and composition theorems that need nothing but epsilon."""
+
+import math
+from typing import ClassVar
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import gammaln, logsumexp
+
+from noisette import _validate
+from noisette.accounting.base import Accountant, declared_pure, participation
+from noisette.adjacency import Adjacency
+from noisette.plans import Leaf, Run, Sampled
+
+__all__ = [
+    "AdvancedAccountant",
+    "LinearAccountant",
+    "advanced_composition",
+    "kairouz_oh_viswanath",
+    "subsampled",
+    "subsampled_lecture",
+]
+
+
+def subsampled(epsilon: float, rate: float) -> float:
+    """Return log(1 + rate (e^epsilon - 1)), the tight cost of running on a random part.
+
+    For an epsilon-private mechanism under replace-one on a uniform subset of fixed size, or under
+    add-remove / zero-out on a Poisson sample.
+    """
+    # proof: SUBSAMPLE-PURE
+    epsilon, rate = _validate.non_negative("epsilon", epsilon), _validate.rate("rate", rate)
+    if rate == 1.0:
+        return epsilon
+    if epsilon > 700.0:  # e^epsilon overflows; log(rate e^eps + 1 - rate) = eps + log rate + tiny
+        return epsilon + math.log(rate) + math.log1p((1.0 - rate) / rate * math.exp(-epsilon))
+    return math.log1p(rate * math.expm1(epsilon))
+
+
+def subsampled_lecture(epsilon: float, rate: float) -> float:
+    """Return the lecture's 2 * rate * epsilon, kept for comparison only: valid for epsilon < 1."""
+    epsilon, rate = _validate.non_negative("epsilon", epsilon), _validate.rate("rate", rate)
+    return 2.0 * rate * epsilon if epsilon < 1.0 else math.inf
+
+
+def advanced_composition(epsilons: list[tuple[float, int]], delta: float) -> float:
+    """Return epsilon of adaptive composition of pure mechanisms at `delta` > 0, mixed epsilons.
+
+    sum_i e_i (e^{e_i} - 1)/(e^{e_i} + 1) + sqrt(2 log(1/delta) sum_i e_i^2), never more than the
+    plain sum (Kairouz, Oh and Viswanath 2015, Theorem 3.5).
+    """
+    # proof: KOV-MIXED
+    plain = math.fsum(e * k for e, k in epsilons)
+    if delta <= 0.0 or not math.isfinite(plain):
+        return plain
+    drift = math.fsum(k * e * math.tanh(e / 2.0) for e, k in epsilons)
+    spread = math.sqrt(2.0 * math.log(1.0 / delta) * math.fsum(k * e * e for e, k in epsilons))
+    return min(plain, drift + spread)
+
+
+def kairouz_oh_viswanath(epsilon: float, count: int, delta: float) -> float:
+    """Return the optimal epsilon of `count` adaptive uses of any epsilon-private mechanism.
+
+    The k-fold composition is (e', delta(e'))-private for every e' >= 0 with
+    delta(e') = sum_l C(k, l) [e^{(k-l) eps} - e^{e' + l eps}]_+ / (1 + e^eps)^k, which is attained
+    by randomised response (Kairouz, Oh and Viswanath 2015, Theorem 3.3, for all real e').
+    """
+    # proof: KOV
+    epsilon, count = _validate.non_negative("epsilon", epsilon), _validate.integer("count", count)
+    delta = _validate.delta(delta)
+    top = epsilon * count
+    if delta == 0.0 or top == 0.0:
+        return top
+    ups = np.arange(count, -1, -1, dtype=float)  # how many of the k losses are +epsilon
+    losses = (2.0 * ups - count) * epsilon
+    log_choose = gammaln(count + 1.0) - gammaln(ups + 1.0) - gammaln(count - ups + 1.0)
+    log_p = log_choose + ups * epsilon - count * np.logaddexp(0.0, epsilon)
+
+    def excess(candidate: float) -> float:
+        above = losses > candidate
+        if not above.any():
+            return -math.log(delta) - 745.0
+        gap = np.log(-np.expm1(candidate - losses[above]))
+        return float(logsumexp(log_p[above] + gap)) - math.log(delta)
+
+    if excess(0.0) <= 0.0:
+        return 0.0
+    root = float(brentq(excess, 0.0, top, xtol=1e-13, rtol=1e-13))
+    # delta(e') falls with e', so a step up is on the private side.
+    return min(top, root * (1.0 + 1e-12) + 1e-12)
+
+
+class LinearAccountant(Accountant[float]):
+    """Adds up pure epsilons; sampling enters by the tight bound for pure mechanisms."""
+
+    name: ClassVar[str] = "linear"
+    summary: ClassVar[str] = "linear composition of pure epsilons"
+
+    def step(self, leaf: Leaf, adjacency: Adjacency) -> float:
+        """Return the pure epsilon of one use (inf if it has none)."""
+        known = declared_pure(leaf)
+        if known is not None:
+            return known
+        if not isinstance(leaf, Run | Sampled):
+            return math.inf
+        part = participation(leaf, adjacency)
+        epsilon = leaf.mechanism.pure_epsilon(adjacency)
+        if part.kind in ("poisson", "without-replacement") and math.isfinite(epsilon):
+            return subsampled(epsilon, part.rate)  # proof: SUBSAMPLE-PURE
+        # proof: ALLOCATION-ONCE (random allocation gives a pure mechanism nothing provable here)
+        return epsilon
+
+    def add(self, costs: list[tuple[float, int]]) -> float:
+        """Return the sum, rounded once."""
+        return math.fsum(cost * count for cost, count in costs)
+
+    def to_epsilon(self, total: float, delta: float) -> float:
+        """Pure privacy holds at every delta."""
+        return total
+
+    def to_delta(self, total: float, epsilon: float) -> float:
+        """Return 0 if the sum is within epsilon, else the worst delta of a pure mechanism."""
+        if epsilon >= total:
+            return 0.0
+        if not math.isfinite(total):
+            return 1.0
+        # proof: PURE-RR: delta of randomised response, (e^t - e^e)/(1 + e^t)
+        return float(-math.expm1(epsilon - total) / (1.0 + math.exp(-total)))
+
+
+class AdvancedAccountant(Accountant[list[tuple[float, int]]]):
+    """Optimal composition of pure mechanisms that knows only their epsilons."""
+
+    name: ClassVar[str] = "advanced"
+    summary: ClassVar[str] = "optimal composition of pure epsilons (Kairouz, Oh, Viswanath)"
+
+    def __init__(self) -> None:
+        self._linear = LinearAccountant()
+
+    def step(self, leaf: Leaf, adjacency: Adjacency) -> list[tuple[float, int]]:
+        """Return the pure epsilon of one use."""
+        return [(self._linear.step(leaf, adjacency), 1)]
+
+    def add(self, costs: list[tuple[list[tuple[float, int]], int]]) -> list[tuple[float, int]]:
+        """Return all epsilons with their counts, equal ones together."""
+        merged: dict[float, int] = {}
+        for cost, count in costs:
+            for epsilon, times in cost:
+                merged[epsilon] = merged.get(epsilon, 0) + times * count
+        return list(merged.items())
+
+    def to_epsilon(self, total: list[tuple[float, int]], delta: float) -> float:
+        """Return the exact optimum for equal epsilons, the mixed bound otherwise."""
+        if any(not math.isfinite(epsilon) for epsilon, _ in total):
+            return math.inf
+        if len(total) == 1:
+            return kairouz_oh_viswanath(total[0][0], total[0][1], delta)
+        return advanced_composition(total, delta)
+
+    def to_delta(self, total: list[tuple[float, int]], epsilon: float) -> float:
+        """Return the least delta at which `to_epsilon` reaches epsilon, rounded up."""
+        if self.to_epsilon(total, 0.0) <= epsilon:
+            return 0.0
+        low, high = -690.0, 0.0  # log delta
+        if self.to_epsilon(total, math.nextafter(1.0, 0.0)) > epsilon:
+            return 1.0
+        for _ in range(80):
+            middle = (low + high) / 2.0
+            if self.to_epsilon(total, min(math.exp(middle), 1.0 - 1e-16)) <= epsilon:
+                high = middle
+            else:
+                low = middle
+        return math.exp(high)

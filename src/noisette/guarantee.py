@@ -1,0 +1,199 @@
+"""`Guarantee`: what was promised to the people in the data, in words, numbers and JSON.
+
+The curve is not stored: it is recomputed from the plan by the accountants, so the promise and what
+ran cannot drift apart, and a guarantee read from a file is checked against its own plan.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from noisette import _validate, accounting
+from noisette.adjacency import Adjacency, require_same
+from noisette.errors import InvalidParameter
+from noisette.plans import Plan, Run, Sampled
+
+__all__ = ["NUMERIC_MODEL", "Guarantee"]
+
+FORMAT = 1
+
+NUMERIC_MODEL = (
+    "float64; noise is drawn as if real numbers were exact and each noisy value is rounded to a "
+    "public power-of-two grid near 2^-24 noise scales; timing and memory access are not defended"
+)
+
+_NEIGHBOURS = {
+    Adjacency.REPLACE_ONE: "whose records differ in everything about one person (same number of "
+    "people; 'replace-one')",
+    Adjacency.ZERO_OUT: "of which one has one person's record blanked out ('zero-out')",
+    Adjacency.ADD_REMOVE: "of which one has one person more than the other ('add-remove')",
+}
+
+_MEANING_STRONG = (
+    "So whatever anybody learns from it about a person, they could have learned almost as well had "
+    "that person's record been different."
+)
+_MEANING_WEAK = (
+    "The larger epsilon, the weaker this protection; values above about 1 limit less and less what "
+    "can be learned about a person."
+)
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A differential-privacy guarantee about `released`.
+
+    Parameters
+    ----------
+    epsilon, delta : the promised pair.
+    plan : what ran, bound to `adjacency`; its curve is the guarantee's curve.
+    released : what left the data's owner, in words.
+    public : what is treated as known to everybody, one phrase each.
+    seeded : whether the noise can be recomputed from a seed that somebody knows.
+    proofs : ids of the theorems used, see docs/theory/theorems.md.
+    notes : further sentences that a reviewer should read.
+
+    """
+
+    epsilon: float
+    delta: float
+    plan: Plan
+    released: str
+    public: tuple[str, ...] = ()
+    seeded: bool = False
+    proofs: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    numeric_model: str = field(default=NUMERIC_MODEL)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _validate.non_negative("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", _validate.delta(self.delta))
+        for name in ("public", "proofs", "notes"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if self.plan.adjacency is None:
+            raise InvalidParameter("a guarantee needs a plan that is bound to one adjacency.")
+        reached = self.epsilon_at(self.delta)
+        if not reached <= self.epsilon * (1.0 + 1e-12):
+            raise InvalidParameter(
+                f"the plan costs epsilon={reached:.6g} at delta={self.delta:g}, which is more than "
+                f"the stated {self.epsilon:.6g}; this guarantee would be wrong."
+            )
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The neighbouring relation."""
+        assert self.plan.adjacency is not None
+        return self.plan.adjacency
+
+    def epsilon_at(self, delta: float) -> float:
+        """Return epsilon at another delta: the same release, read elsewhere on its curve."""
+        return accounting.epsilon(self.plan, delta=delta, adjacency=self.adjacency)
+
+    def delta_at(self, epsilon: float) -> float:
+        """Return delta at another epsilon."""
+        return accounting.delta(self.plan, epsilon=epsilon, adjacency=self.adjacency)
+
+    def requires(self, adjacency: Adjacency | str) -> "Guarantee":
+        """Return itself if it speaks of `adjacency`, else raise by name."""
+        wanted = Adjacency.of(adjacency)
+        require_same(self.adjacency, "the guarantee", wanted, "the requirement")
+        return self
+
+    def statement(self) -> str:
+        """Return one honest paragraph that a lawyer can read."""
+        pair = f"epsilon = {self.epsilon:.6g}"
+        pair += f" and delta = {self.delta:g}" if self.delta else " (pure, delta = 0)"
+        odds = (
+            f"For any two data sets {_NEIGHBOURS[self.adjacency]}, the probability of any outcome "
+            f"under one is at most e^epsilon ({_factor(self.epsilon)}) times its probability under "
+            "the other"
+        )
+        odds += f", plus delta ({self.delta:g})." if self.delta else "."
+        parts = [
+            f"The release of {self.released} is differentially private with {pair}.",
+            odds,
+            _MEANING_STRONG if self.epsilon <= 1.0 else _MEANING_WEAK,
+        ]
+        if self.public:
+            parts.append("Treated as public, and not protected: " + "; ".join(self.public) + ".")
+        parts.extend(self.notes)
+        if self.seeded:
+            parts.append(
+                "WARNING: the noise came from a fixed seed, for an experiment. The guarantee is "
+                "void unless the seed is secret and used only once."
+            )
+        parts.append(f"Numbers: {self.numeric_model}.")
+        if self.proofs:
+            parts.append("Proofs: " + ", ".join(self.proofs) + " (docs/theory/theorems.md).")
+        return " ".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON-ready dictionaries."""
+        return {
+            "noisette_guarantee": FORMAT,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "adjacency": self.adjacency.value,
+            "released": self.released,
+            "public": list(self.public),
+            "seeded": self.seeded,
+            "proofs": list(self.proofs),
+            "notes": list(self.notes),
+            "numeric_model": self.numeric_model,
+            "plan": self.plan.to_dict(),
+            "statement": self.statement(),
+        }
+
+    def to_json(self) -> str:
+        """Return a JSON text that `from_json` reads back to an equal guarantee."""
+        return json.dumps(self.to_dict(), sort_keys=True, indent=2)
+
+    @classmethod
+    def from_dict(cls, node: Any) -> "Guarantee":
+        """Return the guarantee that `to_dict` describes, checked against its own plan."""
+        if not isinstance(node, dict) or node.get("noisette_guarantee") != FORMAT:
+            raise InvalidParameter(
+                f"this is not a guarantee of format {FORMAT}; "
+                "read it with the version of noisette that wrote it."
+            )
+        try:
+            plan = Plan.from_dict(node["plan"]).under(node["adjacency"])
+            return cls(
+                epsilon=node["epsilon"],
+                delta=node["delta"],
+                plan=plan,
+                released=str(node["released"]),
+                public=tuple(node["public"]),
+                seeded=bool(node["seeded"]),
+                proofs=tuple(node["proofs"]),
+                notes=tuple(node["notes"]),
+                numeric_model=str(node["numeric_model"]),
+            )
+        except KeyError as error:
+            raise InvalidParameter(f"this guarantee lacks the key {error}.") from None
+
+    @classmethod
+    def from_json(cls, text: str) -> "Guarantee":
+        """Return the guarantee that `to_json` wrote."""
+        try:
+            node = json.loads(text)
+        except (TypeError, ValueError):
+            raise InvalidParameter("this is not the JSON text of a guarantee.") from None
+        return cls.from_dict(node)
+
+
+def _factor(epsilon: float) -> str:
+    if epsilon > 30.0:
+        return "an astronomically large factor"
+    return f"a factor of {2.718281828459045**epsilon:.4g}"
+
+
+def proofs_of(plan: Plan) -> tuple[str, ...]:
+    """Return the ids of the theorems behind the leaves of `plan`, without repetition."""
+    found: dict[str, None] = {}
+    relation = plan.adjacency or Adjacency.REPLACE_ONE
+    for leaf, _ in plan.leaves():
+        if isinstance(leaf, Run | Sampled):
+            found[leaf.mechanism.proof] = None
+            found[leaf.sampler.participation(relation).proof] = None
+    return tuple(found)

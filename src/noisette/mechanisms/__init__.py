@@ -1,0 +1,24 @@
+"""Mechanisms: one noise, one file. A new one is a file and a line in `MECHANISMS`."""
+
+from noisette.mechanisms.base import AdditiveNoise, Mechanism
+from noisette.mechanisms.exponential import Exponential
+from noisette.mechanisms.gaussian import Gaussian
+from noisette.mechanisms.laplace import Laplace
+from noisette.mechanisms.randomized_response import RandomizedResponse
+from noisette.mechanisms.spherical_laplace import SphericalLaplace
+
+__all__ = [
+    "MECHANISMS",
+    "AdditiveNoise",
+    "Exponential",
+    "Gaussian",
+    "Laplace",
+    "Mechanism",
+    "RandomizedResponse",
+    "SphericalLaplace",
+]
+
+MECHANISMS: dict[str, type[Mechanism]] = {
+    kind.name: kind
+    for kind in (Exponential, Gaussian, Laplace, RandomizedResponse, SphericalLaplace)
+}

@@ -1,0 +1,105 @@
+"""What every mechanism offers: public parameters, privacy curves, noise.
+
+Units. Noise is stated relative to the *contribution bound* C of one record (``noise_multiplier``
+is noise scale / C), because C is what a training algorithm enforces. How far neighbours can move
+the sum is `Adjacency.contributions` times C, so one mechanism has one curve per relation.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette.adjacency import Adjacency
+from noisette.bounded import Bounded
+from noisette.errors import InvalidParameter
+
+__all__ = ["AdditiveNoise", "Mechanism"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Mechanism(ABC):
+    """One way to make a bounded value private. Parameters are public and frozen."""
+
+    name: ClassVar[str]
+    norm: ClassVar[str]
+    """Which bound of a `Bounded` the proof needs: ``l2``, ``l1``, ``linf`` or ``categories``."""
+    proof: ClassVar[str]
+    """Id of the theorem in docs/theory/theorems.md."""
+
+    @abstractmethod
+    def pure_epsilon(self, adjacency: Adjacency) -> float:
+        """Return the smallest epsilon with delta = 0 (inf if there is none)."""
+
+    @abstractmethod
+    def delta(self, epsilon: float, adjacency: Adjacency) -> float:
+        """Return an upper bound on the exact delta(epsilon) of one use, any real epsilon."""
+
+    @abstractmethod
+    def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
+        """Return the lecture's moment function log E exp(s * loss), worst neighbours, s > 0."""
+
+    def renyi(self, order: Floats, adjacency: Adjacency) -> Floats:
+        """Return the Renyi divergence bound at `order` > 1: log_moment(order - 1)/(order - 1)."""
+        s = np.asarray(order, dtype=float) - 1.0
+        return np.asarray(self.log_moment(s, adjacency) / s)
+
+    def mu(self, adjacency: Adjacency) -> float | None:
+        """Return mu if one use is exactly mu-GDP (Gaussian), else None."""
+        return None
+
+    @abstractmethod
+    def apply(self, bounded: Bounded, unit: float, generator: np.random.Generator) -> Any:
+        """Return the private version of ``bounded.value``; only `privacy.release` calls this."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the public parameters, for JSON."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+
+@dataclass(frozen=True)
+class AdditiveNoise(Mechanism):
+    """A mechanism that adds independent noise to a vector."""
+
+    noise_multiplier: float
+
+    @abstractmethod
+    def noise(
+        self, count: int, dimension: int, unit: float, generator: np.random.Generator
+    ) -> Floats:
+        """Return `count` noise vectors, shape (count, dimension), for contribution bound `unit`."""
+
+    def shift(self, adjacency: Adjacency) -> float:
+        """Return sensitivity / noise scale between neighbours: contributions / multiplier."""
+        return adjacency.contributions / self.noise_multiplier
+
+    def apply(self, bounded: Bounded, unit: float, generator: np.random.Generator) -> Floats:
+        """Return value + noise, rounded to the grid of `grid` so that no low bit speaks."""
+        value = bounded.value
+        noisy = value + self.noise(1, value.size, unit, generator).reshape(value.shape)
+        return on_grid(noisy, self.grid(unit))
+
+    def grid(self, unit: float) -> float:
+        """Return the public grid, a power of two near 2**-24 noise scales."""
+        # proof: FLOAT-GRID
+        return float(2.0 ** (math.floor(math.log2(self.noise_multiplier * unit)) - 24))
+
+
+def on_grid(values: Floats, grid: float) -> Floats:
+    """Round to multiples of `grid`: post-processing that also hides floating-point residue."""
+    return np.asarray(np.rint(values / grid) * grid + 0.0)  # + 0.0 turns -0.0 into 0.0
+
+
+def smallest_multiplier(contributions: int, epsilon: float) -> float:
+    """Return the least float z with contributions / z <= epsilon, in floating point as well."""
+    z = contributions / epsilon
+    if not math.isfinite(z) or z <= 0.0:
+        raise InvalidParameter(f"epsilon={epsilon!r} is outside what floating point can serve.")
+    while contributions / z > epsilon:
+        z = math.nextafter(z, math.inf)
+    return z

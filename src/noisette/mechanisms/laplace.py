@@ -1,0 +1,68 @@
+"""The Laplace mechanism for a single number."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from noisette import _validate
+from noisette.adjacency import Adjacency
+from noisette.errors import Unproven
+from noisette.mechanisms.base import AdditiveNoise, Floats, smallest_multiplier
+
+__all__ = ["Laplace"]
+
+
+@dataclass(frozen=True)
+class Laplace(AdditiveNoise):
+    """Add noise of density exp(-|z| / b) / (2 b), b = noise_multiplier * C, to one number.
+
+    With eps0 = sensitivity / b: pure eps0; delta(eps) = 1 - exp((eps - eps0) / 2) for
+    0 <= eps < eps0; log E exp(s * loss) = log[(s + 1)/(2 s + 1) e^{s eps0}
+    + s/(2 s + 1) e^{-(s + 1) eps0}]. Vectors belong to `SphericalLaplace`.
+    """
+
+    name: ClassVar[str] = "laplace"
+    norm: ClassVar[str] = "l2"  # for one number all norms agree
+    proof: ClassVar[str] = "LAPLACE-1D"
+
+    def __post_init__(self) -> None:
+        z = _validate.positive("noise_multiplier", self.noise_multiplier)
+        object.__setattr__(self, "noise_multiplier", z)
+
+    @classmethod
+    def calibrated(
+        cls, epsilon: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
+    ) -> "Laplace":
+        """Return the least noise for pure epsilon in one use."""
+        epsilon = _validate.epsilon(epsilon)
+        return cls(smallest_multiplier(Adjacency.of(adjacency).contributions, epsilon))
+
+    def pure_epsilon(self, adjacency: Adjacency) -> float:
+        """Return sensitivity / b."""
+        return self.shift(adjacency)
+
+    def delta(self, epsilon: float, adjacency: Adjacency) -> float:
+        """Return the exact delta(epsilon), any real epsilon."""
+        if epsilon < 0.0:  # both orders have the same curve
+            return float(-np.expm1(epsilon) + np.exp(epsilon) * self.delta(-epsilon, adjacency))
+        return float(max(0.0, -np.expm1(min(0.0, (epsilon - self.shift(adjacency)) / 2.0))))
+
+    def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
+        """Return the closed form of the class docstring."""
+        s = np.asarray(s, dtype=float)
+        eps0 = self.shift(adjacency)
+        up = np.log((s + 1.0) / (2.0 * s + 1.0)) + s * eps0
+        down = np.log(s / (2.0 * s + 1.0)) - (s + 1.0) * eps0
+        return np.asarray(np.logaddexp(up, down))
+
+    def noise(
+        self, count: int, dimension: int, unit: float, generator: np.random.Generator
+    ) -> Floats:
+        """Return independent Laplace draws, shape (count, 1)."""
+        if dimension != 1:
+            raise Unproven(
+                f"Laplace noise is for a single number, not for {dimension}; "
+                "use SphericalLaplace for a vector."
+            )
+        return generator.laplace(scale=self.noise_multiplier * unit, size=(count, 1))

@@ -1,0 +1,84 @@
+"""Randomised response: everyone's category, kept or exchanged by a coin."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from noisette import _validate
+from noisette.adjacency import Adjacency
+from noisette.bounded import Bounded
+from noisette.errors import Unproven
+from noisette.mechanisms.base import Floats, Mechanism
+
+__all__ = ["RandomizedResponse"]
+
+
+@dataclass(frozen=True)
+class RandomizedResponse(Mechanism):
+    """Report the true one of k categories with probability p = e^eps/(e^eps + k - 1), else another.
+
+    Each other category has probability r = p e^{-eps}. For neighbours that differ in one answer
+    the loss is eps, 0, -eps with probabilities p, (k - 2) r, r: pure eps,
+    delta(e) = p - e^e r for 0 <= e < eps. Replace-one only: the number of reports is n.
+    """
+
+    epsilon: float
+    categories: int = 2
+
+    name: ClassVar[str] = "randomized-response"
+    norm: ClassVar[str] = "categories"
+    proof: ClassVar[str] = "RANDOMIZED-RESPONSE"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _validate.epsilon(self.epsilon))
+        object.__setattr__(
+            self, "categories", _validate.integer("categories", self.categories, least=2)
+        )
+
+    def _check(self, adjacency: Adjacency) -> None:
+        if adjacency is not Adjacency.REPLACE_ONE:
+            raise Unproven(
+                f"randomised response has no proof under {adjacency}, because it reports one "
+                "answer per person; use replace-one."
+            )
+
+    def _log_probabilities(self) -> tuple[float, float]:
+        log_total = float(np.logaddexp(self.epsilon, np.log(self.categories - 1.0)))
+        return self.epsilon - log_total, -log_total
+
+    def pure_epsilon(self, adjacency: Adjacency) -> float:
+        """Return epsilon."""
+        self._check(adjacency)
+        return self.epsilon
+
+    def delta(self, epsilon: float, adjacency: Adjacency) -> float:
+        """Return the exact delta(epsilon), any real epsilon."""
+        self._check(adjacency)
+        log_p, log_r = self._log_probabilities()
+        k = self.categories
+        losses = np.array([self.epsilon, 0.0, -self.epsilon])
+        masses = np.array([np.exp(log_p), (k - 2) * np.exp(log_r), np.exp(log_r)])
+        above = losses > epsilon
+        return float(np.sum(masses[above] * -np.expm1(epsilon - losses[above])))
+
+    def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
+        """Return log[p e^{s eps} + r e^{-s eps} + (k - 2) r]."""
+        self._check(adjacency)
+        s = np.asarray(s, dtype=float)
+        log_p, log_r = self._log_probabilities()
+        terms = [log_p + s * self.epsilon, log_r - s * self.epsilon]
+        if self.categories > 2:
+            terms.append(np.full_like(s, np.log(self.categories - 2.0) + log_r))
+        return np.asarray(logsumexp(np.stack(terms), axis=0))
+
+    def apply(
+        self, bounded: Bounded, unit: Any, generator: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Return one randomised answer per entry."""
+        value = bounded.value
+        keep = generator.random(value.shape) < np.exp(self._log_probabilities()[0])
+        other = (value + generator.integers(1, self.categories, size=value.shape)) % self.categories
+        return np.asarray(np.where(keep, value, other), dtype=np.int64)

@@ -1,0 +1,85 @@
+"""Spherical Laplace noise, the vector noise of the founding papers."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from noisette import _validate
+from noisette.adjacency import Adjacency
+from noisette.errors import PermitError
+from noisette.mechanisms import spherical_laplace_curve as curve
+from noisette.mechanisms.base import AdditiveNoise, Floats, smallest_multiplier
+
+__all__ = ["SphericalLaplace"]
+
+
+@dataclass(frozen=True)
+class SphericalLaplace(AdditiveNoise):
+    """Add a vector of density proportional to exp(-||z|| / (noise_multiplier * C)).
+
+    Radius ~ Gamma(dimension, scale noise_multiplier * C), direction uniform. One use is purely
+    private with eps0 = ``adjacency.contributions / noise_multiplier`` and also has the smaller
+    (epsilon, delta) curve of `spherical_laplace_curve`. Song, Chaudhuri and Sarwate's noise of
+    density exp(-(alpha/2) ||z||) with C = 1 is ``noise_multiplier = 2 / alpha``: pure alpha under
+    replace-one, alpha / 2 under zero-out and add-remove.
+    """
+
+    dimension: int
+
+    name: ClassVar[str] = "spherical-laplace"
+    norm: ClassVar[str] = "l2"
+    proof: ClassVar[str] = "SPHERICAL-LAPLACE"
+
+    def __post_init__(self) -> None:
+        z = _validate.positive("noise_multiplier", self.noise_multiplier)
+        object.__setattr__(self, "noise_multiplier", z)
+        object.__setattr__(self, "dimension", _validate.integer("dimension", self.dimension))
+
+    @classmethod
+    def calibrated(
+        cls,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        dimension: int,
+        adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
+    ) -> "SphericalLaplace":
+        """Return the least noise for (epsilon, delta) in one use; delta = 0 is pure epsilon."""
+        epsilon, delta = _validate.epsilon(epsilon), _validate.delta(delta)
+        dimension = _validate.integer("dimension", dimension)
+        contributions = Adjacency.of(adjacency).contributions
+        eps0 = epsilon if delta == 0.0 else curve.largest_shift(epsilon, delta, dimension)
+        z = smallest_multiplier(contributions, eps0)
+        while delta > 0.0 and curve.delta(epsilon, contributions / z, dimension) > delta:
+            z = math.nextafter(z, math.inf) * (1.0 + 1e-15)
+        return cls(z, dimension)
+
+    def pure_epsilon(self, adjacency: Adjacency) -> float:
+        """Return eps0 = kappa * sensitivity."""
+        return self.shift(adjacency)
+
+    def delta(self, epsilon: float, adjacency: Adjacency) -> float:
+        """Return the exact delta(epsilon), rounded up."""
+        return curve.delta(epsilon, self.shift(adjacency), self.dimension)
+
+    def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
+        """Return log E exp(s * loss), rounded up."""
+        return curve.log_moment(s, self.shift(adjacency), self.dimension)
+
+    def noise(
+        self, count: int, dimension: int, unit: float, generator: np.random.Generator
+    ) -> Floats:
+        """Return independent vectors, shape (count, dimension): Gamma(d) radius, free direction."""
+        if dimension != self.dimension:
+            raise PermitError(
+                f"the plan charges spherical Laplace noise in {self.dimension} dimensions but the "
+                f"value has {dimension}; charge the dimension that runs."
+            )
+        drawn = generator.standard_normal((count, dimension))
+        radius = generator.standard_gamma(dimension, size=count)
+        radius *= self.noise_multiplier * unit
+        radius /= np.sqrt(np.einsum("ij,ij->i", drawn, drawn))
+        drawn *= radius[:, None]
+        return drawn

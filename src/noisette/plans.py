@@ -1,0 +1,331 @@
+"""Plans: an immutable description of what will run, readable by people, accountants and JSON.
+
+>>> from noisette import mechanisms, plans, sampling
+>>> step = plans.Sampled(mechanisms.Gaussian(noise_multiplier=1.0), sampling.Poisson(rate=0.01))
+>>> plans.Repeat(step, 1000)
+Repeat(Sampled(Gaussian(noise_multiplier=1.0), Poisson(rate=0.01)), times=1000)
+
+A plan says nothing about the data. It may be bound to one adjacency (`Plan.under`); until then it
+can be counted under any relation that its parts have a proof for.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Self, TypeAlias
+
+from noisette import _validate
+from noisette.adjacency import Adjacency, require_same
+from noisette.errors import InvalidParameter
+from noisette.mechanisms import MECHANISMS, Mechanism
+from noisette.sampling import SAMPLERS, FullBatch, Sampler
+
+__all__ = ["PLANS", "Declared", "Leaf", "Plan", "Repeat", "Run", "Sampled", "Together", "as_plan"]
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(ABC):
+    """Base of all plans; `adjacency` is None until the plan is bound to a relation."""
+
+    adjacency: Adjacency | None = field(default=None)
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if self.adjacency is not None:
+            object.__setattr__(self, "adjacency", Adjacency.of(self.adjacency))
+        for child in self.children():
+            if child.adjacency is None:
+                continue
+            if self.adjacency is None:
+                object.__setattr__(self, "adjacency", child.adjacency)
+            require_same(self.adjacency, "the plan", child.adjacency, f"its part {child!r}")  # type: ignore[arg-type]
+
+    def under(self, adjacency: Adjacency | str) -> Self:
+        """Return this plan bound to `adjacency`; a plan of another relation is refused by name."""
+        wanted = Adjacency.of(adjacency)
+        if self.adjacency is not None:
+            require_same(self.adjacency, "the plan", wanted, "the request")
+        return replace(self, adjacency=wanted)
+
+    def children(self) -> tuple["Plan", ...]:
+        """Return the parts of a composite plan, in the order in which they run."""
+        return ()
+
+    @abstractmethod
+    def leaves(self) -> Iterator[tuple["Leaf", int]]:
+        """Yield every leaf with the number of times it runs; counts live here and nowhere else."""
+
+    @abstractmethod
+    def _body(self) -> dict[str, Any]:
+        """Return the JSON body of this node."""
+
+    @classmethod
+    @abstractmethod
+    def _from_body(cls, body: dict[str, Any]) -> "Plan":
+        """Return the node that `_body` describes."""
+
+    @property
+    def draws(self) -> int:
+        """How many noise vectors a run of this plan draws."""
+        return sum(count * leaf.draws_per_use for leaf, count in self.leaves())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return this plan as JSON-ready dictionaries."""
+        node: dict[str, Any] = {"plan": self.name, **self._body()}
+        if self.adjacency is not None:
+            node["adjacency"] = self.adjacency.value
+        return node
+
+    def to_json(self) -> str:
+        """Return this plan as a JSON text that `from_json` reads back to an equal plan."""
+        return json.dumps({"noisette_plan": FORMAT, **self.to_dict()}, sort_keys=True)
+
+    @staticmethod
+    def from_dict(node: Any) -> "Plan":
+        """Return the plan that `to_dict` describes; unknown names and fields are refused."""
+        if not isinstance(node, dict):
+            raise InvalidParameter("a plan in JSON must be an object with the key 'plan'.")
+        body = {key: value for key, value in node.items() if key not in ("plan", "adjacency")}
+        kind = PLANS[_validate.choice("plan", node.get("plan"), PLANS)]
+        try:
+            plan = kind._from_body(body)
+        except (KeyError, TypeError) as error:
+            raise InvalidParameter(
+                f"the JSON of a {kind.name!r} plan is incomplete or has unknown keys ({error})."
+            ) from None
+        relation = node.get("adjacency")
+        return plan if relation is None else plan.under(relation)
+
+    @staticmethod
+    def from_json(text: str) -> "Plan":
+        """Return the plan that `to_json` wrote."""
+        try:
+            node = json.loads(text)
+        except (TypeError, ValueError):
+            raise InvalidParameter("this is not the JSON text of a plan.") from None
+        if not isinstance(node, dict) or node.pop("noisette_plan", None) != FORMAT:
+            raise InvalidParameter(
+                f"this is not the JSON text of a plan of format {FORMAT}; "
+                "read it with the version of noisette that wrote it."
+            )
+        return Plan.from_dict(node)
+
+    def __repr__(self) -> str:
+        shown = []
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name == "adjacency":
+                # A part says it only if its whole does not; the outermost always says it.
+                if value is not None and not any(child.adjacency for child in self.children()):
+                    shown.append(f"adjacency={value.value!r}")
+            elif isinstance(value, tuple) and value and isinstance(value[0], Plan):
+                shown.extend(repr(part) for part in value)
+            else:
+                plain = isinstance(value, Plan | Mechanism | Sampler)
+                shown.append(repr(value) if plain else f"{item.name}={value!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Leaf(Plan):
+    """A plan without parts: what an accountant looks up a theorem for."""
+
+    @property
+    def draws_per_use(self) -> int:
+        """How many noise vectors one use draws."""
+        return 1
+
+    def leaves(self) -> Iterator[tuple["Leaf", int]]:
+        """Yield itself, once."""
+        yield self, 1
+
+
+@dataclass(frozen=True, repr=False)
+class Sampled(Leaf):
+    """One use of a sampler, with one mechanism for each of its steps.
+
+    For samplers that sweep the data (disjoint, shuffle, cyclic, random allocation) one use is one
+    pass of `sampler.steps` noisy steps; for the others it is one step.
+    """
+
+    mechanism: Mechanism
+    sampler: Sampler
+
+    name: ClassVar[str] = "sampled"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, Mechanism):
+            raise InvalidParameter(
+                f"mechanism must be a noisette mechanism; got {type(self.mechanism).__name__}."
+            )
+        if not isinstance(self.sampler, Sampler):
+            raise InvalidParameter(
+                f"sampler must be a noisette sampler; got {type(self.sampler).__name__}."
+            )
+        super().__post_init__()
+
+    @property
+    def draws_per_use(self) -> int:
+        """One noise vector for each batch."""
+        return self.sampler.steps
+
+    def _body(self) -> dict[str, Any]:
+        return {
+            "mechanism": {"name": self.mechanism.name, **self.mechanism.parameters()},
+            "sampler": {"name": self.sampler.name, **self.sampler.parameters()},
+        }
+
+    @classmethod
+    def _from_body(cls, body: dict[str, Any]) -> "Sampled":
+        mechanism, sampler = dict(body.pop("mechanism")), dict(body.pop("sampler"))
+        kind = MECHANISMS[_validate.choice("mechanism", mechanism.pop("name"), MECHANISMS)]
+        taker = SAMPLERS[_validate.choice("sampler", sampler.pop("name"), SAMPLERS)]
+        return cls(mechanism=kind(**mechanism), sampler=taker(**sampler), **body)
+
+
+@dataclass(frozen=True, repr=False)
+class Run(Leaf):
+    """One use of a mechanism on all the data."""
+
+    mechanism: Mechanism
+
+    name: ClassVar[str] = "run"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, Mechanism):
+            raise InvalidParameter(
+                f"mechanism must be a noisette mechanism; got {type(self.mechanism).__name__}."
+            )
+        super().__post_init__()
+
+    @property
+    def sampler(self) -> Sampler:
+        """All the data: a plain run is a run on the full batch."""
+        return FullBatch()
+
+    def _body(self) -> dict[str, Any]:
+        return {"mechanism": {"name": self.mechanism.name, **self.mechanism.parameters()}}
+
+    @classmethod
+    def _from_body(cls, body: dict[str, Any]) -> "Run":
+        mechanism = dict(body.pop("mechanism"))
+        kind = MECHANISMS[_validate.choice("mechanism", mechanism.pop("name"), MECHANISMS)]
+        return cls(mechanism=kind(**mechanism), **body)
+
+
+@dataclass(frozen=True, repr=False)
+class Declared(Leaf):
+    """Somebody else's (epsilon, delta) guarantee, taken on trust; it draws no noise here."""
+
+    epsilon: float
+    delta: float = 0.0
+    by: str = "declared by the user"
+
+    name: ClassVar[str] = "declared"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _validate.non_negative("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", _validate.delta(self.delta))
+        super().__post_init__()
+
+    @property
+    def draws_per_use(self) -> int:
+        """None: the noise is the other party's."""
+        return 0
+
+    def _body(self) -> dict[str, Any]:
+        return {"epsilon": self.epsilon, "delta": self.delta, "by": self.by}
+
+    @classmethod
+    def _from_body(cls, body: dict[str, Any]) -> "Declared":
+        return cls(**body)
+
+
+@dataclass(frozen=True, repr=False)
+class Repeat(Plan):
+    """`plan`, `times` times one after the other on the same people."""
+
+    plan: Plan
+    times: int
+
+    name: ClassVar[str] = "repeat"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plan", as_plan(self.plan))
+        object.__setattr__(self, "times", _validate.integer("times", self.times))
+        super().__post_init__()
+
+    def children(self) -> tuple[Plan, ...]:
+        """Return the repeated plan."""
+        return (self.plan,)
+
+    def leaves(self) -> Iterator[tuple[Leaf, int]]:
+        """Yield the leaves of the repeated plan with their counts multiplied."""
+        for leaf, count in self.plan.leaves():
+            yield leaf, count * self.times
+
+    def _body(self) -> dict[str, Any]:
+        return {"of": self.plan.to_dict(), "times": self.times}
+
+    @classmethod
+    def _from_body(cls, body: dict[str, Any]) -> "Repeat":
+        return cls(plan=Plan.from_dict(body.pop("of")), **body)
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class Together(Plan):
+    """Several plans one after the other on the same people."""
+
+    plans: tuple[Plan, ...]
+
+    name: ClassVar[str] = "together"
+
+    def __init__(self, *plans: "PlanLike", adjacency: Adjacency | str | None = None) -> None:
+        if not plans:
+            raise InvalidParameter("Together needs at least one plan.")
+        object.__setattr__(self, "plans", tuple(as_plan(plan) for plan in plans))
+        object.__setattr__(self, "adjacency", adjacency)
+        self.__post_init__()
+
+    def under(self, adjacency: Adjacency | str) -> "Together":
+        """Return this plan bound to `adjacency`."""
+        wanted = Adjacency.of(adjacency)
+        if self.adjacency is not None:
+            require_same(self.adjacency, "the plan", wanted, "the request")
+        return Together(*self.plans, adjacency=wanted)
+
+    def children(self) -> tuple[Plan, ...]:
+        """Return the plans."""
+        return self.plans
+
+    def leaves(self) -> Iterator[tuple[Leaf, int]]:
+        """Yield the leaves of all plans in order."""
+        for plan in self.plans:
+            yield from plan.leaves()
+
+    def _body(self) -> dict[str, Any]:
+        return {"of": [plan.to_dict() for plan in self.plans]}
+
+    @classmethod
+    def _from_body(cls, body: dict[str, Any]) -> "Together":
+        return cls(*(Plan.from_dict(node) for node in body.pop("of")), **body)
+
+
+PlanLike: TypeAlias = Plan | Mechanism
+
+PLANS: dict[str, type[Plan]] = {
+    kind.name: kind for kind in (Declared, Repeat, Run, Sampled, Together)
+}
+
+
+def as_plan(value: PlanLike) -> Plan:
+    """Return `value` as a plan; a mechanism becomes one run of it."""
+    if isinstance(value, Plan):
+        return value
+    if isinstance(value, Mechanism):
+        return Run(mechanism=value)
+    raise InvalidParameter(f"expected a plan or a mechanism; got {type(value).__name__}.")

@@ -1,0 +1,164 @@
+"""`Ledger`: the budget of the people in the data. Charge first, then draw.
+
+A ledger is a privacy *filter*: a charge may be chosen after seeing earlier outputs, so charges are
+added only by rules proven for that (`accounting.filters`). Inside one charge, the plan is fixed
+before it starts and is composed as tightly as the accountants can. A charge is never returned.
+"""
+
+import math
+import os
+from pathlib import Path
+
+from noisette import _validate, accounting
+from noisette.accounting.filters import FILTERS, Filter
+from noisette.adjacency import Adjacency, require_same
+from noisette.errors import BudgetExceeded, InvalidParameter, LedgerError
+from noisette.plans import PlanLike, as_plan
+from noisette.privacy.permit import Permit
+from noisette.privacy.store import Charge, Header, MemoryStore, SqliteStore, Store
+
+__all__ = ["Ledger"]
+
+
+class Ledger:
+    """A total (epsilon, delta) for one data set, under one relation.
+
+    Parameters
+    ----------
+    epsilon, delta : the total that will never be exceeded.
+    adjacency : the neighbouring relation of every charge.
+    rule : how charges add up. ``"sums"`` adds epsilons and deltas and takes everything;
+        ``"renyi"`` is far better for many Gaussian-like charges (delta > 0); ``"gdp"`` is exact
+        when all noise is Gaussian (delta > 0).
+
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
+        rule: str = "sums",
+    ) -> None:
+        header = _header(epsilon, delta, adjacency, rule)
+        self._set_up(header, MemoryStore())
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        adjacency: Adjacency | str | None = None,
+        rule: str | None = None,
+    ) -> "Ledger":
+        """Open the ledger in the file `path`, or start it there if `epsilon` is given.
+
+        Many processes may share the file. For an existing ledger every argument that is given
+        must agree with the file.
+        """
+        given = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency, "rule": rule}
+        if adjacency is not None:
+            given["adjacency"] = Adjacency.of(adjacency).value
+        wanted = None
+        if epsilon is not None:
+            wanted = _header(
+                epsilon,
+                0.0 if delta is None else delta,
+                Adjacency.REPLACE_ONE if adjacency is None else adjacency,
+                "sums" if rule is None else rule,
+            )
+        store = SqliteStore(Path(path))
+        header = store.create_or_read(wanted)
+        for name, value in given.items():
+            if value is not None and value != getattr(header, name):
+                raise LedgerError(
+                    f"the ledger at {path} has {name}={getattr(header, name)!r}, not {value!r}; "
+                    "open it with its own values or start another file."
+                )
+        ledger = cls.__new__(cls)
+        ledger._set_up(header, store)
+        return ledger
+
+    def _set_up(self, header: Header, store: Store) -> None:
+        self.epsilon, self.delta = header.epsilon, header.delta
+        self.adjacency, self.rule = Adjacency.of(header.adjacency), header.rule
+        self._filter: Filter = FILTERS[header.rule](header.epsilon, header.delta)
+        self._store = store
+
+    def charge(self, plan: PlanLike, *, label: str, delta: float | None = None) -> Permit:
+        """Book the cost of `plan` and return the permit to draw its noise.
+
+        `delta` is the charge's own share of the total delta; a purely private plan needs none.
+        Raises `BudgetExceeded`, and books nothing, if the plan does not fit.
+        """
+        if not isinstance(label, str) or not label:
+            raise InvalidParameter("label must say in a few words what is charged.")
+        plan = as_plan(plan)
+        if plan.adjacency is not None:
+            require_same(plan.adjacency, "the plan", self.adjacency, "the ledger")
+        plan = plan.under(self.adjacency)
+        own = _validate.delta(self._default_delta() if delta is None else delta)
+        epsilon = accounting.epsilon(plan, delta=own, adjacency=self.adjacency)
+        cost = self._filter.cost(plan, (epsilon, own), self.adjacency)
+
+        def check(spent: list[tuple[float, float]]) -> None:
+            if not self._filter.accepts(spent, cost):
+                raise BudgetExceeded(self._refusal(label, cost, spent))
+
+        self._store.book(Charge(label, plan.to_json(), cost), check)
+        return Permit(plan, epsilon, own, label)
+
+    def _default_delta(self) -> float:
+        # Under 'sums' a share of delta is money and must be named; elsewhere it is a reading point.
+        return 0.0 if self.rule == "sums" else self.delta
+
+    def _refusal(
+        self, label: str, cost: tuple[float, float], spent: list[tuple[float, float]]
+    ) -> str:
+        left = tuple(
+            limit - math.fsum(column[i] for column in spent)
+            for i, limit in enumerate(self._filter.limit)
+        )
+        unit = {"sums": "epsilon", "renyi": "Renyi divergence", "gdp": "mu squared"}[self.rule]
+        text = f"{label!r} costs {cost[0]:.6g} in {unit} but {max(left[0], 0.0):.6g} is left"
+        if self.rule == "sums":
+            text += f", and {cost[1]:g} in delta where {max(left[1], 0.0):g} is left"
+        return text + "; nothing was charged. Ask for less, or stop here."
+
+    @property
+    def charges(self) -> list[Charge]:
+        """All charges booked so far, in order."""
+        return self._store.charges()
+
+    @property
+    def spent(self) -> tuple[float, float]:
+        """The sums of costs so far, in the unit of the rule."""
+        costs = [charge.cost for charge in self.charges]
+        return math.fsum(c[0] for c in costs), math.fsum(c[1] for c in costs)
+
+    @property
+    def remaining(self) -> tuple[float, float]:
+        """What is left, in the unit of the rule: (epsilon, delta) under ``"sums"``."""
+        spent = self.spent
+        limit = self._filter.limit
+        return max(0.0, limit[0] - spent[0]), max(0.0, limit[1] - spent[1])
+
+    def __repr__(self) -> str:
+        return (
+            f"Ledger(epsilon={self.epsilon:g}, delta={self.delta:g}, "
+            f"adjacency={self.adjacency.value!r}, rule={self.rule!r})"
+        )
+
+
+def _header(epsilon: float, delta: float, adjacency: Adjacency | str, rule: str) -> Header:
+    header = Header(
+        _validate.epsilon(epsilon),
+        _validate.delta(delta),
+        Adjacency.of(adjacency).value,
+        _validate.choice("rule", rule, FILTERS),
+    )
+    FILTERS[header.rule](header.epsilon, header.delta)  # refuses what the rule cannot serve
+    return header

@@ -1,0 +1,95 @@
+"""`Permit`: the right to draw the noise that was charged, once, in this process.
+
+It holds the very mechanism objects of the plan, so what is drawn is what was counted.
+"""
+
+import os
+import threading
+from typing import Any, NoReturn
+
+from noisette.adjacency import Adjacency
+from noisette.errors import PermitError
+from noisette.guarantee import Guarantee, proofs_of
+from noisette.mechanisms import Mechanism
+from noisette.plans import Leaf, Plan, Run, Sampled
+
+__all__ = ["Permit"]
+
+
+class Permit:
+    """Made only by `Ledger.charge`; used only by `release`."""
+
+    def __init__(self, plan: Plan, epsilon: float, delta: float, label: str) -> None:
+        self.plan, self.epsilon, self.delta, self.label = plan, epsilon, delta, label
+        leaves = list(plan.leaves())
+        self._leaves: list[Leaf] = [leaf for leaf, _ in leaves]
+        self._left = [count * leaf.draws_per_use for leaf, count in leaves]
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._seeded = False
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The relation of the ledger that was charged."""
+        assert self.plan.adjacency is not None
+        return self.plan.adjacency
+
+    def draws_left(self, part: int = 0) -> int:
+        """Return how many noise vectors the `part`-th leaf of the plan may still draw."""
+        return self._left[self._checked(part)]
+
+    def leaf(self, part: int) -> Run | Sampled:
+        """Return the `part`-th leaf of the plan, which must be one that draws noise."""
+        leaf = self._leaves[self._checked(part)]
+        if not isinstance(leaf, Run | Sampled):
+            raise PermitError(f"part {part} of the plan is declared; it draws no noise here.")
+        return leaf
+
+    def take(self, part: int, count: int, seeded: bool) -> Mechanism:
+        """Book `count` noise vectors of a part and return the mechanism that draws them."""
+        leaf = self.leaf(part)
+        if os.getpid() != self._process:
+            raise PermitError(
+                "a permit is for the process that charged it; charge the ledger in each worker."
+            )
+        with self._lock:
+            if count > self._left[part]:
+                raise PermitError(
+                    f"{count} noise vectors were asked for but {self._left[part]} of those charged "
+                    f"for {self.label!r} are left; charge the plan that really runs."
+                )
+            self._left[part] -= count
+            self._seeded |= seeded
+        return leaf.mechanism
+
+    def guarantee(
+        self, released: str, *, public: tuple[str, ...] = (), notes: tuple[str, ...] = ()
+    ) -> Guarantee:
+        """Return the guarantee about everything released under this permit."""
+        return Guarantee(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            plan=self.plan,
+            released=released,
+            public=public,
+            seeded=self._seeded,
+            proofs=proofs_of(self.plan),
+            notes=notes,
+        )
+
+    def _checked(self, part: int) -> int:
+        if not 0 <= part < len(self._leaves):
+            raise PermitError(f"the plan has {len(self._leaves)} parts; there is no part {part}.")
+        return part
+
+    def __reduce__(self) -> NoReturn:
+        raise PermitError("a permit cannot be copied or sent to another process.")
+
+    def __copy__(self) -> NoReturn:
+        self.__reduce__()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        self.__reduce__()
+
+    def __repr__(self) -> str:
+        return f"<Permit {self.label!r}: {sum(self._left)} noise vectors left>"

@@ -1,0 +1,81 @@
+"""`release`: the only door to a mechanism's noise."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette import _validate
+from noisette.adjacency import require_same
+from noisette.bounded import Bounded, InKernel
+from noisette.errors import PermitError
+from noisette.mechanisms import AdditiveNoise
+from noisette.privacy.permit import Permit
+from noisette.randomness import Randomness
+
+__all__ = ["NoiseStream", "release"]
+
+
+def release(bounded: Bounded, permit: Permit, randomness: Randomness, *, part: int = 0) -> Any:
+    """Return the private version of a bounded value under a permit.
+
+    An array comes back noisy, a score vector as the chosen index, and an `InKernel` as a
+    `NoiseStream` for a compiled loop. `part` is the leaf of the plan that this value belongs to.
+    """
+    unit = _unit(bounded, permit, part)
+    if isinstance(bounded.value, InKernel):
+        return NoiseStream(bounded.value.dimension, unit, permit, randomness, part)
+    generator = randomness.generator  # before booking: a dead source must not eat a draw
+    return permit.take(part, 1, randomness.seeded).apply(bounded, unit, generator)
+
+
+def _unit(bounded: Bounded, permit: Permit, part: int) -> float:
+    """Return the contribution bound C that the noise multiplies, after all checks."""
+    require_same(bounded.adjacency, "the bounded value", permit.adjacency, "the permit")
+    leaf = permit.leaf(part)
+    if bounded.norm != leaf.mechanism.norm:
+        raise PermitError(
+            f"{leaf.mechanism.name} noise needs a bound in {leaf.mechanism.norm}, but the value is "
+            f"bounded in {bounded.norm}."
+        )
+    if bounded.contribution is not None:
+        return bounded.contribution
+    if leaf.sampler.participation(permit.adjacency).kind != "once":
+        # The theorems on random batches need every record's vector in a ball around 0; a bound on
+        # the difference of two records is not enough. proof: POISSON-R
+        raise PermitError(
+            f"{leaf.sampler.name} sampling needs a Bounded with contribution=..., the norm bound "
+            "of one record, not only a sensitivity."
+        )
+    return (bounded.l2 or 1.0) / permit.adjacency.contributions
+
+
+class NoiseStream:
+    """Noise for a hot loop: blocks of vectors under one permit, each booked before it is drawn."""
+
+    def __init__(
+        self, dimension: int, unit: float, permit: Permit, randomness: Randomness, part: int
+    ) -> None:
+        mechanism = permit.leaf(part).mechanism
+        if not isinstance(mechanism, AdditiveNoise):
+            raise PermitError(f"{mechanism.name} is not additive noise; it cannot be streamed.")
+        self.dimension = dimension
+        self.grid = mechanism.grid(unit)
+        """Round value + noise to this grid inside the kernel, as `release` does for arrays."""
+        self._unit, self._permit, self._randomness, self._part = unit, permit, randomness, part
+
+    def take(self, count: int) -> NDArray[np.float64]:
+        """Return the next `count` noise vectors, shape (count, dimension)."""
+        count = _validate.integer("count", count)
+        generator = self._randomness.generator
+        mechanism = self._permit.take(self._part, count, self._randomness.seeded)
+        assert isinstance(mechanism, AdditiveNoise)
+        return mechanism.noise(count, self.dimension, self._unit, generator)
+
+    def blocks(self, count: int, most: int = 4096) -> Iterator[NDArray[np.float64]]:
+        """Yield `count` vectors in blocks of at most `most`, so that memory stays constant."""
+        while count > 0:
+            size = min(count, most)
+            yield self.take(size)
+            count -= size

@@ -1,0 +1,151 @@
+"""The one source of randomness: cryptographic by default, seeded only for experiments.
+
+A secure source is AES-128 in counter mode under a key read from the operating system, behind
+NumPy's `Generator` interface (``randomgen.AESCounter``). It is never copied: a forked child gets
+a fresh key before it can draw, and pickling a secure source ships a request for a new key, never
+the state. A seeded source gives the same numbers for the same seed; it refuses to be pickled or
+used after a fork, because two workers with one state would add identical noise.
+
+This file and ``mechanisms/`` are the only places in which numbers are drawn.
+"""
+
+import os
+import secrets
+import weakref
+from typing import Any
+
+import numpy as np
+from randomgen import AESCounter
+
+from noisette import _validate
+from noisette.errors import InvalidParameter, RandomnessError
+
+__all__ = ["Randomness", "as_randomness"]
+
+_KEY_BITS = 128
+_live: "weakref.WeakSet[Randomness]" = weakref.WeakSet()
+
+
+class Randomness:
+    """A source of random numbers that belongs to one process.
+
+    Use `Randomness.secure()` to protect people and `Randomness.from_seed(seed)` to reproduce an
+    experiment. Read `generator` at each use: the attribute checks that the source still belongs
+    to this process.
+    """
+
+    def __init__(self, *, _key: int, _seed: tuple[int, ...] | None) -> None:
+        self._seed = _seed
+        self._children = 0
+        self._dead = False
+        # The key is used as it is, with no weaker expansion between the system and the cipher.
+        self._bits = AESCounter(key=_key)
+        self._generator = np.random.Generator(self._bits)
+        _live.add(self)
+
+    @classmethod
+    def secure(cls) -> "Randomness":
+        """Return a cryptographic source with a fresh key from the operating system."""
+        return cls(_key=secrets.randbits(_KEY_BITS), _seed=None)
+
+    @classmethod
+    def from_seed(cls, seed: int) -> "Randomness":
+        """Return a reproducible source, for experiments only: whoever knows the seed can subtract
+        the noise, so the guarantee that it leads to says that it is void.
+        """
+        return cls._from_path((_validate.integer("random_state", seed, least=0),))
+
+    @classmethod
+    def _from_path(cls, path: tuple[int, ...]) -> "Randomness":
+        sequence = np.random.SeedSequence(path[0], spawn_key=path[1:])
+        low, high = (int(word) for word in sequence.generate_state(2, np.uint64))
+        return cls(_key=low | high << 64, _seed=path)
+
+    @property
+    def seeded(self) -> bool:
+        """Whether a seed that somebody knows determines the numbers."""
+        return self._seed is not None
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """NumPy's generator over this source, for the process that owns it."""
+        if self._dead:
+            raise RandomnessError(
+                "a seeded source does not survive a fork, because parent and child would draw "
+                "identical noise; call spawn() before the fork and give each worker its own child."
+            )
+        return self._generator
+
+    def spawn(self, count: int) -> list["Randomness"]:
+        """Return `count` independent sources, for instance one per worker or per class."""
+        count = _validate.integer("count", count)
+        if self._seed is None:
+            return [Randomness.secure() for _ in range(count)]
+        _ = self.generator  # refuses after a fork
+        first, self._children = self._children, self._children + count
+        return [Randomness._from_path((*self._seed, first + i)) for i in range(count)]
+
+    def _after_fork(self) -> None:
+        if self._seed is None:
+            # In place, so that a Generator that somebody kept is re-keyed as well.
+            self._bits.state = AESCounter(key=secrets.randbits(_KEY_BITS)).state
+        else:
+            self._dead = True
+            # A kept Generator must not go on with the parent's numbers either.
+            self._bits.state = AESCounter(key=secrets.randbits(_KEY_BITS)).state
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._seed is None:
+            return (Randomness.secure, ())
+        raise RandomnessError(
+            "a seeded source cannot be pickled, because every worker would draw identical noise; "
+            "pass spawn(count)[i].to_worker() or an own integer seed to each worker."
+        )
+
+    def to_worker(self) -> tuple[int, ...]:
+        """Return the recipe of a seeded child for `Randomness.in_worker`, and retire this copy."""
+        if self._seed is None:
+            raise RandomnessError("a secure source needs no recipe; call Randomness.secure().")
+        _ = self.generator
+        self._dead = True
+        return self._seed
+
+    @classmethod
+    def in_worker(cls, recipe: tuple[int, ...]) -> "Randomness":
+        """Return the seeded source that `to_worker` gave away."""
+        return cls._from_path(tuple(_validate.integer("recipe", part, least=0) for part in recipe))
+
+    def __copy__(self) -> "Randomness":
+        raise RandomnessError("a source of noise cannot be copied; use spawn() for another one.")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Randomness":
+        if self._seed is None:
+            return Randomness.secure()
+        raise RandomnessError("a seeded source cannot be copied; use spawn() for another one.")
+
+    def __repr__(self) -> str:
+        # Never the state or the seed: either would let a reader subtract the noise.
+        return f"<Randomness: {'seeded, for experiments' if self.seeded else 'cryptographic'}>"
+
+
+def _rekey_all_after_fork() -> None:
+    for source in list(_live):
+        source._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_rekey_all_after_fork)
+
+
+def as_randomness(random_state: "int | Randomness | None") -> Randomness:
+    """Return the source for a ``random_state`` argument: None is secure, an int is a seed."""
+    if random_state is None:
+        return Randomness.secure()
+    if isinstance(random_state, Randomness):
+        return random_state
+    if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer):
+        raise InvalidParameter(
+            "random_state must be None (secure), a whole number >= 0 (reproducible experiment) or "
+            f"a Randomness; got an object of type {type(random_state).__name__}."
+        )
+    return Randomness.from_seed(int(random_state))

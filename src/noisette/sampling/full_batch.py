@@ -1,0 +1,28 @@
+"""All records in every step."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from noisette.adjacency import Adjacency
+from noisette.randomness import Randomness
+from noisette.sampling.base import Indices, Participation, Sampler
+
+__all__ = ["FullBatch"]
+
+
+@dataclass(frozen=True)
+class FullBatch(Sampler):
+    """Every record takes part; nothing is amplified, under any relation."""
+
+    name: ClassVar[str] = "full"
+
+    def participation(self, adjacency: Adjacency) -> Participation:
+        """One use is one noisy step of the plain mechanism."""
+        return Participation("once", "FULL-BATCH")  # proof: FULL-BATCH
+
+    def schedule(self, size: int, randomness: Randomness) -> Iterator[Indices]:
+        """Yield all indices."""
+        yield np.arange(size)

@@ -1,0 +1,43 @@
+"""Poisson sampling: every record joins the batch by its own coin."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from noisette import _validate
+from noisette.adjacency import Adjacency
+from noisette.randomness import Randomness
+from noisette.sampling.base import Indices, Participation, Sampler
+
+__all__ = ["Poisson"]
+
+
+@dataclass(frozen=True)
+class Poisson(Sampler):
+    """Each record is in the batch with probability `rate`, independently.
+
+    The batch size is random and secret; an empty batch still makes a noisy step.
+    """
+
+    rate: float
+
+    name: ClassVar[str] = "poisson"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rate", _validate.rate("rate", self.rate))
+
+    def participation(self, adjacency: Adjacency) -> Participation:
+        """Proven under all three relations, each with its own pair."""
+        if adjacency is Adjacency.REPLACE_ONE:
+            return Participation("poisson", "POISSON-R", rate=self.rate)  # proof: POISSON-R
+        return Participation("poisson", "POISSON-A", rate=self.rate)  # proof: POISSON-A
+
+    def schedule(self, size: int, randomness: Randomness) -> Iterator[Indices]:
+        """Yield one batch."""
+        yield np.flatnonzero(randomness.generator.random(size) < self.rate)
+
+    def normaliser(self, size: int) -> float:
+        """Return the expected batch size for a *public* number of records."""
+        return self.rate * size
