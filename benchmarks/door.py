@@ -86,7 +86,9 @@ def main() -> None:
     print(f"  bare mechanism          {outside * 1e3:8.3f} ms")
     print(f"  through release         {inside * 1e3:8.3f} ms")
     print(f"  price of the door       {100 * (inside / outside - 1):8.2f} %   (target: below 2 %)")
-    print(f"  ledger and charge       {100 * charging / outside:8.2f} %   ({charging * 1e6:.0f} us)")
+    print(
+        f"  ledger and charge       {100 * charging / outside:8.2f} %   ({charging * 1e6:.0f} us)"
+    )
 
 
 if __name__ == "__main__":

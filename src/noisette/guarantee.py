@@ -11,7 +11,7 @@ from typing import Any
 from noisette import _validate, accounting
 from noisette.adjacency import Adjacency, require_same
 from noisette.errors import InvalidParameter
-from noisette.plans import Plan, Run, Sampled
+from noisette.plans import Noisy, Plan
 
 __all__ = ["NUMERIC_MODEL", "Guarantee"]
 
@@ -193,7 +193,7 @@ def proofs_of(plan: Plan) -> tuple[str, ...]:
     found: dict[str, None] = {}
     relation = plan.adjacency or Adjacency.REPLACE_ONE
     for leaf, _ in plan.leaves():
-        if isinstance(leaf, Run | Sampled):
+        if isinstance(leaf, Noisy):
             found[leaf.mechanism.proof] = None
             found[leaf.sampler.participation(relation).proof] = None
     return tuple(found)

@@ -17,11 +17,23 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 from noisette import _validate
 from noisette.adjacency import Adjacency, require_same
-from noisette.errors import InvalidParameter
-from noisette.mechanisms import MECHANISMS, Mechanism
-from noisette.sampling import SAMPLERS, FullBatch, Sampler
+from noisette.errors import InvalidParameter, Unproven
+from noisette.mechanisms import MECHANISMS, Gaussian, Mechanism
+from noisette.sampling import SAMPLERS, Cyclic, FullBatch, Sampler, Shuffle
 
-__all__ = ["PLANS", "Declared", "Leaf", "Plan", "Repeat", "Run", "Sampled", "Together", "as_plan"]
+__all__ = [
+    "PLANS",
+    "Declared",
+    "LastIterate",
+    "Leaf",
+    "Noisy",
+    "Plan",
+    "Repeat",
+    "Run",
+    "Sampled",
+    "Together",
+    "as_plan",
+]
 
 FORMAT = 1
 
@@ -115,18 +127,19 @@ class Plan(ABC):
         return Plan.from_dict(node)
 
     def __repr__(self) -> str:
-        shown = []
+        shown: list[str] = []
         for item in fields(self):
             value = getattr(self, item.name)
-            if item.name == "adjacency":
-                # A part says it only if its whole does not; the outermost always says it.
-                if value is not None and not any(child.adjacency for child in self.children()):
-                    shown.append(f"adjacency={value.value!r}")
-            elif isinstance(value, tuple) and value and isinstance(value[0], Plan):
+            if item.name == "adjacency" or not item.init or value is None:
+                continue
+            if isinstance(value, tuple) and isinstance(value[0], Plan):
                 shown.extend(repr(part) for part in value)
             else:
                 plain = isinstance(value, Plan | Mechanism | Sampler)
                 shown.append(repr(value) if plain else f"{item.name}={value!r}")
+        # Where a part is bound the whole is bound too, so the parts have said it already.
+        if self.adjacency is not None and not any(part.adjacency for part in self.children()):
+            shown.append(f"adjacency={self.adjacency.value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
@@ -145,17 +158,11 @@ class Leaf(Plan):
 
 
 @dataclass(frozen=True, repr=False)
-class Sampled(Leaf):
-    """One use of a sampler, with one mechanism for each of its steps.
-
-    For samplers that sweep the data (disjoint, shuffle, cyclic, random allocation) one use is one
-    pass of `sampler.steps` noisy steps; for the others it is one step.
-    """
+class Noisy(Leaf):
+    """A leaf that draws noise: it has a mechanism, and a sampler that says who takes part."""
 
     mechanism: Mechanism
     sampler: Sampler
-
-    name: ClassVar[str] = "sampled"
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Mechanism):
@@ -168,53 +175,138 @@ class Sampled(Leaf):
             )
         super().__post_init__()
 
+    def _mechanism_body(self) -> dict[str, Any]:
+        return {"name": self.mechanism.name, **self.mechanism.parameters()}
+
+    def _sampler_body(self) -> dict[str, Any]:
+        return {"name": self.sampler.name, **self.sampler.parameters()}
+
+
+def _mechanism_from(node: dict[str, Any]) -> Mechanism:
+    fields_of = dict(node)
+    kind = MECHANISMS[_validate.choice("mechanism", fields_of.pop("name"), MECHANISMS)]
+    return kind(**fields_of)
+
+
+def _sampler_from(node: dict[str, Any]) -> Sampler:
+    fields_of = dict(node)
+    kind = SAMPLERS[_validate.choice("sampler", fields_of.pop("name"), SAMPLERS)]
+    return kind(**fields_of)
+
+
+@dataclass(frozen=True, repr=False)
+class Sampled(Noisy):
+    """One use of a sampler, with one mechanism for each of its steps.
+
+    For samplers that sweep the data (disjoint, shuffle, cyclic, random allocation) one use is one
+    pass of `sampler.steps` noisy steps; for the others it is one step.
+    """
+
+    name: ClassVar[str] = "sampled"
+
     @property
     def draws_per_use(self) -> int:
         """One noise vector for each batch."""
         return self.sampler.steps
 
     def _body(self) -> dict[str, Any]:
-        return {
-            "mechanism": {"name": self.mechanism.name, **self.mechanism.parameters()},
-            "sampler": {"name": self.sampler.name, **self.sampler.parameters()},
-        }
+        return {"mechanism": self._mechanism_body(), "sampler": self._sampler_body()}
 
     @classmethod
     def _from_body(cls, body: dict[str, Any]) -> "Sampled":
-        mechanism, sampler = dict(body.pop("mechanism")), dict(body.pop("sampler"))
-        kind = MECHANISMS[_validate.choice("mechanism", mechanism.pop("name"), MECHANISMS)]
-        taker = SAMPLERS[_validate.choice("sampler", sampler.pop("name"), SAMPLERS)]
-        return cls(mechanism=kind(**mechanism), sampler=taker(**sampler), **body)
+        mechanism = _mechanism_from(body.pop("mechanism"))
+        return cls(mechanism, _sampler_from(body.pop("sampler")), **body)
 
 
 @dataclass(frozen=True, repr=False)
-class Run(Leaf):
+class Run(Noisy):
     """One use of a mechanism on all the data."""
 
-    mechanism: Mechanism
+    # A plain run is a run on the full batch.
+    sampler: Sampler = field(default_factory=FullBatch, init=False)
 
     name: ClassVar[str] = "run"
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.mechanism, Mechanism):
-            raise InvalidParameter(
-                f"mechanism must be a noisette mechanism; got {type(self.mechanism).__name__}."
-            )
-        super().__post_init__()
-
-    @property
-    def sampler(self) -> Sampler:
-        """All the data: a plain run is a run on the full batch."""
-        return FullBatch()
-
     def _body(self) -> dict[str, Any]:
-        return {"mechanism": {"name": self.mechanism.name, **self.mechanism.parameters()}}
+        return {"mechanism": self._mechanism_body()}
 
     @classmethod
     def _from_body(cls, body: dict[str, Any]) -> "Run":
-        mechanism = dict(body.pop("mechanism"))
-        kind = MECHANISMS[_validate.choice("mechanism", mechanism.pop("name"), MECHANISMS)]
-        return cls(mechanism=kind(**mechanism), **body)
+        return cls(_mechanism_from(body.pop("mechanism")), **body)
+
+
+@dataclass(frozen=True, repr=False)
+class LastIterate(Noisy):
+    """A whole run of plain projected SGD of which *only the last iterate* is released.
+
+    w <- w - learning_rate (regularization w + (gradient sum + noise) / batch size), every record
+    once in each of `epochs` passes. The loss is one of the listed smooth convex ones on rows of norm at
+    most `norm_bound` (bias column included), enforced by clipping rows. No momentum, no averaging,
+    no stopping or checkpoint that looks at the data. `size` is the public number of records; None
+    says that all batches have the same size.
+    """
+
+    epochs: int
+    loss: str
+    learning_rate: float | tuple[float, ...]
+    regularization: float = 0.0
+    norm_bound: float = 1.0
+    loss_parameter: float | None = None
+    size: int | None = None
+
+    name: ClassVar[str] = "last-iterate"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.mechanism, Gaussian):
+            raise Unproven(
+                "last-iterate privacy is proven for Gaussian noise only; "
+                "use a Gaussian, or release all iterates."
+            )
+        if not isinstance(self.sampler, Cyclic | Shuffle | FullBatch):
+            raise Unproven(
+                f"last-iterate privacy has no proof here for {self.sampler.name} batches; "
+                "use cyclic, shuffle or full, or release all iterates."
+            )
+        object.__setattr__(self, "epochs", _validate.integer("epochs", self.epochs))
+        rates = self.learning_rate
+        if isinstance(rates, list | tuple):
+            rates = tuple(_validate.positive("learning_rate", rate) for rate in rates)
+            if len(rates) != self.epochs:
+                raise InvalidParameter(
+                    f"learning_rate must be one number or one per epoch; got {len(rates)} for "
+                    f"{self.epochs} epochs."
+                )
+        else:
+            rates = _validate.positive("learning_rate", rates)
+        object.__setattr__(self, "learning_rate", rates)
+        regularization = _validate.non_negative("regularization", self.regularization)
+        object.__setattr__(self, "regularization", regularization)
+        object.__setattr__(self, "norm_bound", _validate.positive("norm_bound", self.norm_bound))
+
+    @property
+    def draws_per_use(self) -> int:
+        """One noise vector for each batch of each epoch."""
+        return self.epochs * self.sampler.steps
+
+    def _body(self) -> dict[str, Any]:
+        rates = self.learning_rate
+        return {
+            "mechanism": self._mechanism_body(),
+            "sampler": self._sampler_body(),
+            "epochs": self.epochs,
+            "loss": self.loss,
+            "learning_rate": list(rates) if isinstance(rates, tuple) else rates,
+            "regularization": self.regularization,
+            "norm_bound": self.norm_bound,
+            "loss_parameter": self.loss_parameter,
+            "size": self.size,
+        }
+
+    @classmethod
+    def _from_body(cls, body: dict[str, Any]) -> "LastIterate":
+        mechanism = _mechanism_from(body.pop("mechanism"))
+        return cls(mechanism, _sampler_from(body.pop("sampler")), **body)
 
 
 @dataclass(frozen=True, repr=False)
@@ -318,7 +410,7 @@ class Together(Plan):
 PlanLike: TypeAlias = Plan | Mechanism
 
 PLANS: dict[str, type[Plan]] = {
-    kind.name: kind for kind in (Declared, Repeat, Run, Sampled, Together)
+    kind.name: kind for kind in (Declared, LastIterate, Repeat, Run, Sampled, Together)
 }
 
 

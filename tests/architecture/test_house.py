@@ -19,7 +19,9 @@ DRAWS = re.compile(
     r"|\.(standard_normal|normal|laplace|gumbel|standard_gamma|gamma|standard_exponential)\("
     r"|torch\.(normal|randn|rand)\b"
 )
-CITED = re.compile(r"#\s*proof:\s*([A-Z][A-Za-z0-9-]*)|proof(?:: ClassVar\[str\])?\s*=\s*\"([^\"]+)\"")
+CITED = re.compile(
+    r"#\s*proof:\s*([A-Z][A-Za-z0-9-]*)|proof(?:: ClassVar\[str\])?\s*=\s*\"([^\"]+)\""
+)
 IN_DOCSTRING = re.compile(r"[Pp]roof:\s+([A-Z][A-Z0-9]*(?:-[A-Z0-9]+)+)")
 PARTICIPATION = re.compile(r"Participation\(\s*\"[a-z-]+\",\s*\"([A-Z0-9-]+)\"")
 

@@ -1,12 +1,16 @@
 """Accounting: one accountant, one file; the functions here are the front door.
 
-`epsilon` and `delta` return the least of all proven upper bounds.
+- `epsilon` and `delta` return the least of all proven upper bounds of a plan;
+- `bracket` returns certified lower and upper bounds on epsilon;
+- `calibrate` finds the least noise, the most steps or the largest rate for a target.
 """
 
 from noisette.accounting.base import Accountant
-from noisette.accounting.front import ACCOUNTANTS, delta, epsilon
+from noisette.accounting.calibration import calibrate
+from noisette.accounting.front import ACCOUNTANTS, bracket, delta, epsilon
 from noisette.accounting.gdp import GaussianAccountant
 from noisette.accounting.moments import MomentsAccountant, RenyiAccountant
+from noisette.accounting.pld import NumericalAccountant
 from noisette.accounting.pure import AdvancedAccountant, LinearAccountant
 
 __all__ = [
@@ -16,7 +20,10 @@ __all__ = [
     "GaussianAccountant",
     "LinearAccountant",
     "MomentsAccountant",
+    "NumericalAccountant",
     "RenyiAccountant",
+    "bracket",
+    "calibrate",
     "delta",
     "epsilon",
 ]

@@ -6,6 +6,7 @@ Counts are multiplied here and in `Plan.leaves`, nowhere else.
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, Generic, TypeVar
 
 from noisette import _validate
@@ -85,3 +86,23 @@ def declared_pure(leaf: Leaf) -> float | None:
     if not isinstance(leaf, Declared):
         return None
     return leaf.epsilon if leaf.delta == 0.0 else math.inf
+
+
+def least_delta(epsilon_at: Callable[[float], float], epsilon: float) -> float:
+    """Return the least delta in [0, 1] with epsilon_at(delta) <= epsilon, rounded up.
+
+    `epsilon_at` must not increase. Bisection on log delta down to 1e-300, below which 0 or the
+    last proven value is returned.
+    """
+    if epsilon_at(0.0) <= epsilon:
+        return 0.0
+    low, high = math.log(1e-300), 0.0
+    if epsilon_at(math.nextafter(1.0, 0.0)) > epsilon:
+        return 1.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2.0
+        if epsilon_at(math.exp(middle)) <= epsilon:
+            high = middle
+        else:
+            low = middle
+    return math.exp(high)

@@ -1,15 +1,19 @@
-"""The front door of accounting: the best proven number for a plan."""
+"""The front door of accounting: the best proven numbers for a plan."""
 
+import math
 from typing import Any
 
-from noisette.accounting.base import Accountant
+from noisette import _validate
+from noisette.accounting.base import Accountant, counted, participation
 from noisette.accounting.gdp import GaussianAccountant
 from noisette.accounting.moments import MomentsAccountant, RenyiAccountant
-from noisette.accounting.pure import AdvancedAccountant, LinearAccountant
+from noisette.accounting.pld import NumericalAccountant
+from noisette.accounting.pure import AdvancedAccountant, LinearAccountant, pure_epsilon
 from noisette.adjacency import Adjacency
-from noisette.plans import PlanLike
+from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
+from noisette.plans import PlanLike, Run, Sampled
 
-__all__ = ["ACCOUNTANTS", "delta", "epsilon"]
+__all__ = ["ACCOUNTANTS", "bracket", "delta", "epsilon"]
 
 ACCOUNTANTS: dict[str, type[Accountant[Any]]] = {
     kind.name: kind
@@ -19,23 +23,64 @@ ACCOUNTANTS: dict[str, type[Accountant[Any]]] = {
         MomentsAccountant,
         RenyiAccountant,
         GaussianAccountant,
+        NumericalAccountant,
     )
 }
+
+
+def _exact(plan: PlanLike, adjacency: Adjacency) -> tuple[float, float]:
+    """Return (pure epsilon, mu) of the plan; inf for what it does not have.
+
+    Both are exact in their own field and cost microseconds: pure mechanisms at delta = 0, and
+    Gaussians in which every record takes part once per use.
+    """
+    leaves = counted(plan, adjacency)
+    pure = math.fsum(pure_epsilon(leaf, adjacency) * count for leaf, count in leaves)
+    plain = all(
+        isinstance(leaf, Run | Sampled) and participation(leaf, adjacency).kind == "once"
+        for leaf, _ in leaves
+    )
+    return pure, math.sqrt(GaussianAccountant().total(plan, adjacency)) if plain else math.inf
+
+
+def bracket(
+    plan: PlanLike,
+    *,
+    delta: float,
+    adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
+    rtol: float = 1e-3,
+) -> tuple[float, float]:
+    """Return certified (lower, upper) bounds on the true epsilon of `plan` at `delta`.
+
+    The upper bound is the promise; the lower bound says how much of it could be slack (0 where
+    no lower bound is known). `rtol` is the wanted relative width where the plan's own theorem is
+    exact.
+    """
+    relation, delta = Adjacency.of(adjacency), _validate.delta(delta)
+    pure, mu = _exact(plan, relation)
+    if delta == 0.0:  # only a pure accountant can answer
+        return 0.0, pure
+    low, high = NumericalAccountant(rtol).bracket(plan, delta=delta, adjacency=relation)
+    upper = min(pure, high, gdp_epsilon(mu, delta) if math.isfinite(mu) else math.inf)
+    if not math.isfinite(upper):
+        upper = RenyiAccountant().epsilon(plan, delta=delta, adjacency=relation)
+    return min(low, upper), upper
 
 
 def epsilon(
     plan: PlanLike, *, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
 ) -> float:
     """Return the least proven epsilon of `plan` at `delta` (inf if no theorem bounds it)."""
-    if delta == 0.0:  # only a pure accountant can answer, and it is exact
-        return LinearAccountant().epsilon(plan, delta=0.0, adjacency=adjacency)
-    kinds = ACCOUNTANTS.values()
-    return min(kind().epsilon(plan, delta=delta, adjacency=adjacency) for kind in kinds)
+    return bracket(plan, delta=delta, adjacency=adjacency)[1]
 
 
 def delta(
     plan: PlanLike, *, epsilon: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
 ) -> float:
     """Return the least proven delta of `plan` at `epsilon` (1 if no theorem bounds it)."""
-    kinds = ACCOUNTANTS.values()
-    return min(kind().delta(plan, epsilon=epsilon, adjacency=adjacency) for kind in kinds)
+    relation, epsilon = Adjacency.of(adjacency), _validate.non_negative("epsilon", epsilon)
+    pure, mu = _exact(plan, relation)
+    if pure <= epsilon:
+        return 0.0
+    value = NumericalAccountant().delta(plan, epsilon=epsilon, adjacency=relation)
+    return min(value, float(gdp_delta(mu, epsilon)) if math.isfinite(mu) else 1.0)

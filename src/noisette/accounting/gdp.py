@@ -4,9 +4,10 @@ import math
 from typing import ClassVar
 
 from noisette.accounting.base import Accountant, participation
+from noisette.accounting.last_iterate import last_iterate_run
 from noisette.adjacency import Adjacency
 from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
-from noisette.plans import Leaf, Run, Sampled
+from noisette.plans import LastIterate, Leaf, Run, Sampled
 
 __all__ = ["GaussianAccountant"]
 
@@ -15,10 +16,12 @@ class GaussianAccountant(Accountant[float]):
     """Adds up mu squared; the total is exact when every leaf is Gaussian and takes part once."""
 
     name: ClassVar[str] = "gdp"
-    summary: ClassVar[str] = "exact composition of Gaussians"
+    summary: ClassVar[str] = "composition of Gaussians, exact without sampling"
 
     def step(self, leaf: Leaf, adjacency: Adjacency) -> float:
         """Return mu^2 of one use, inf if it is not Gaussian."""
+        if isinstance(leaf, LastIterate):
+            return last_iterate_run(leaf, adjacency).mu() ** 2  # proof: LAST-ITERATE-GCM
         if not isinstance(leaf, Run | Sampled):
             return math.inf
         mu = leaf.mechanism.mu(adjacency)

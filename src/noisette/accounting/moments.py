@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from noisette.accounting import sampled_moments
 from noisette.accounting.base import Accountant, declared_pure, participation
-from noisette.accounting.pure import LinearAccountant
+from noisette.accounting.last_iterate import last_iterate_run
+from noisette.accounting.pure import pure_epsilon
 from noisette.adjacency import Adjacency
 from noisette.mechanisms import Gaussian
-from noisette.plans import Leaf, PlanLike, Run, Sampled
+from noisette.plans import LastIterate, Leaf, PlanLike, Run, Sampled
 
 __all__ = ["ORDERS", "MomentsAccountant", "RenyiAccountant", "log_moment"]
 
@@ -37,8 +38,10 @@ def log_moment(leaf: Leaf, s: Floats, adjacency: Adjacency) -> Floats:
     if known is not None:
         finite = math.isfinite(known)
         return sampled_moments.pure(s, known) if finite else np.full_like(s, np.inf)
-    if not isinstance(leaf, Run | Sampled):
-        return np.full_like(s, np.inf)
+    if isinstance(leaf, LastIterate):
+        mu = last_iterate_run(leaf, adjacency).mu()  # proof: LAST-ITERATE-GCM
+        return np.asarray(mu * mu * s * (s + 1.0) / 2.0)
+    assert isinstance(leaf, Run | Sampled)
     part = participation(leaf, adjacency)
     # proof: ALLOCATION-ONCE (joint convexity: a secret batch is no worse than a known one)
     if part.kind in ("once", "allocation"):
@@ -50,7 +53,7 @@ def log_moment(leaf: Leaf, s: Floats, adjacency: Adjacency) -> Floats:
         if adjacency is Adjacency.REPLACE_ONE:
             return sampled_moments.poisson_replace(s, part.rate, z)
         return sampled_moments.poisson_add_remove(s, part.rate, z)
-    amplified = LinearAccountant().step(leaf, adjacency)
+    amplified = pure_epsilon(leaf, adjacency)
     finite = math.isfinite(amplified)
     return sampled_moments.pure(s, amplified) if finite else np.full_like(s, np.inf)
 

@@ -8,15 +8,17 @@ from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp
 
 from noisette import _validate
-from noisette.accounting.base import Accountant, declared_pure, participation
+from noisette.accounting.base import Accountant, declared_pure, least_delta, participation
 from noisette.adjacency import Adjacency
-from noisette.plans import Leaf, Run, Sampled
+from noisette.mechanisms.gaussian_curve import gdp_epsilon
+from noisette.plans import Declared, Leaf, Run, Sampled
 
 __all__ = [
     "AdvancedAccountant",
     "LinearAccountant",
     "advanced_composition",
     "kairouz_oh_viswanath",
+    "pure_epsilon",
     "subsampled",
     "subsampled_lecture",
 ]
@@ -90,56 +92,86 @@ def kairouz_oh_viswanath(epsilon: float, count: int, delta: float) -> float:
     return min(top, root * (1.0 + 1e-12) + 1e-12)
 
 
-class LinearAccountant(Accountant[float]):
-    """Adds up pure epsilons; sampling enters by the tight bound for pure mechanisms."""
+def pure_epsilon(leaf: Leaf, adjacency: Adjacency) -> float:
+    """Return the pure epsilon of one use of `leaf`, sampling included (inf if it has none)."""
+    known = declared_pure(leaf)
+    if known is not None:
+        return known
+    if not isinstance(leaf, Run | Sampled):
+        return math.inf
+    part = participation(leaf, adjacency)
+    epsilon = leaf.mechanism.pure_epsilon(adjacency)
+    if part.kind in ("poisson", "without-replacement") and math.isfinite(epsilon):
+        return subsampled(epsilon, part.rate)  # proof: SUBSAMPLE-PURE
+    # proof: ALLOCATION-ONCE (random allocation gives a pure mechanism nothing provable here)
+    return epsilon
+
+
+def _approximate_epsilon(leaf: Leaf, adjacency: Adjacency, delta: float) -> float:
+    """Return epsilon of one Gaussian use at its own `delta` > 0, amplified as (eps, delta)-DP."""
+    if not isinstance(leaf, Run | Sampled):
+        return math.inf
+    part = participation(leaf, adjacency)
+    mu = leaf.mechanism.mu(adjacency)
+    if mu is None:
+        return math.inf
+    if part.kind in ("poisson", "without-replacement"):
+        # proof: SUBSAMPLE-PURE: (eps, delta) becomes (log(1 + q (e^eps - 1)), q delta)
+        return subsampled(gdp_epsilon(mu, min(1.0, delta / part.rate)), part.rate)
+    return gdp_epsilon(mu, delta)
+
+
+Uses = list[tuple[Leaf, Adjacency, int]]
+
+
+class LinearAccountant(Accountant[Uses]):
+    """Adds up epsilons and deltas of single uses; delta is shared equally among them."""
 
     name: ClassVar[str] = "linear"
-    summary: ClassVar[str] = "linear composition of pure epsilons"
+    summary: ClassVar[str] = "linear composition of single steps"
 
-    def step(self, leaf: Leaf, adjacency: Adjacency) -> float:
-        """Return the pure epsilon of one use (inf if it has none)."""
-        known = declared_pure(leaf)
-        if known is not None:
-            return known
-        if not isinstance(leaf, Run | Sampled):
+    def step(self, leaf: Leaf, adjacency: Adjacency) -> Uses:
+        """Return the leaf itself: its epsilon depends on its share of delta."""
+        if isinstance(leaf, Run | Sampled):
+            participation(leaf, adjacency)  # refuses what has no proof
+        return [(leaf, adjacency, 1)]
+
+    def add(self, costs: list[tuple[Uses, int]]) -> Uses:
+        """Return all uses with multiplied counts."""
+        return [(leaf, adj, k * count) for uses, count in costs for leaf, adj, k in uses]
+
+    def to_epsilon(self, total: Uses, delta: float) -> float:
+        """Return the sum of epsilons when every use that needs it gets the same delta."""
+        # proof: FILTER-SUMS
+        terms, needy = [], []
+        for leaf, adjacency, count in total:
+            if isinstance(leaf, Declared):
+                terms.append(leaf.epsilon * count)
+                delta -= leaf.delta * count
+            elif math.isfinite(epsilon := pure_epsilon(leaf, adjacency)):
+                terms.append(epsilon * count)
+            else:
+                needy.append((leaf, adjacency, count))
+        if delta < 0.0 or (needy and delta == 0.0):
             return math.inf
-        part = participation(leaf, adjacency)
-        epsilon = leaf.mechanism.pure_epsilon(adjacency)
-        if part.kind in ("poisson", "without-replacement") and math.isfinite(epsilon):
-            return subsampled(epsilon, part.rate)  # proof: SUBSAMPLE-PURE
-        # proof: ALLOCATION-ONCE (random allocation gives a pure mechanism nothing provable here)
-        return epsilon
+        uses = sum(count for _, _, count in needy)
+        terms += [_approximate_epsilon(leaf, adj, delta / uses) * k for leaf, adj, k in needy]
+        return math.fsum(terms)
 
-    def add(self, costs: list[tuple[float, int]]) -> float:
-        """Return the sum, rounded once."""
-        return math.fsum(cost * count for cost, count in costs)
-
-    def to_epsilon(self, total: float, delta: float) -> float:
-        """Pure privacy holds at every delta."""
-        return total
-
-    def to_delta(self, total: float, epsilon: float) -> float:
-        """Return 0 if the sum is within epsilon, else the worst delta of a pure mechanism."""
-        if epsilon >= total:
-            return 0.0
-        if not math.isfinite(total):
-            return 1.0
-        # proof: PURE-RR: delta of randomised response, (e^t - e^e)/(1 + e^t)
-        return float(-math.expm1(epsilon - total) / (1.0 + math.exp(-total)))
+    def to_delta(self, total: Uses, epsilon: float) -> float:
+        """Return the least delta at which `to_epsilon` reaches epsilon, rounded up."""
+        return least_delta(lambda delta: self.to_epsilon(total, delta), epsilon)
 
 
 class AdvancedAccountant(Accountant[list[tuple[float, int]]]):
     """Optimal composition of pure mechanisms that knows only their epsilons."""
 
     name: ClassVar[str] = "advanced"
-    summary: ClassVar[str] = "optimal composition of pure epsilons (Kairouz, Oh, Viswanath)"
-
-    def __init__(self) -> None:
-        self._linear = LinearAccountant()
+    summary: ClassVar[str] = "optimal composition of pure epsilons"
 
     def step(self, leaf: Leaf, adjacency: Adjacency) -> list[tuple[float, int]]:
         """Return the pure epsilon of one use."""
-        return [(self._linear.step(leaf, adjacency), 1)]
+        return [(pure_epsilon(leaf, adjacency), 1)]
 
     def add(self, costs: list[tuple[list[tuple[float, int]], int]]) -> list[tuple[float, int]]:
         """Return all epsilons with their counts, equal ones together."""
@@ -159,15 +191,4 @@ class AdvancedAccountant(Accountant[list[tuple[float, int]]]):
 
     def to_delta(self, total: list[tuple[float, int]], epsilon: float) -> float:
         """Return the least delta at which `to_epsilon` reaches epsilon, rounded up."""
-        if self.to_epsilon(total, 0.0) <= epsilon:
-            return 0.0
-        low, high = -690.0, 0.0  # log delta
-        if self.to_epsilon(total, math.nextafter(1.0, 0.0)) > epsilon:
-            return 1.0
-        for _ in range(80):
-            middle = (low + high) / 2.0
-            if self.to_epsilon(total, min(math.exp(middle), 1.0 - 1e-16)) <= epsilon:
-                high = middle
-            else:
-                low = middle
-        return math.exp(high)
+        return least_delta(lambda delta: self.to_epsilon(total, delta), epsilon)

@@ -25,6 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
 
+from noisette.errors import InvalidParameter
+
 __all__ = ["gdp_delta", "gdp_epsilon", "gdp_log_delta", "gdp_mu"]
 
 Array = NDArray[np.float64]
@@ -86,9 +88,9 @@ def _mills_gap(x: Array, mu: Array) -> Array:
 def _prepare(mu: ArrayLike, epsilon: ArrayLike) -> tuple[Array, Array]:
     m, e = np.broadcast_arrays(np.asarray(mu, dtype=float), np.asarray(epsilon, dtype=float))
     if np.isnan(m).any() or (m < 0).any():
-        raise ValueError("mu must be a number that is at least 0, without NaN.")
+        raise InvalidParameter("mu must be a number that is at least 0, without NaN.")
     if np.isnan(e).any():
-        raise ValueError("epsilon must be a number, without NaN.")
+        raise InvalidParameter("epsilon must be a number, without NaN.")
     return m.astype(float), e.astype(float)
 
 
@@ -132,7 +134,6 @@ def _curve(mu: Array, epsilon: Array) -> tuple[Array, Array]:
         negative = plain & (epsilon < 0)
         e = epsilon[negative]
         delta[negative] = -np.expm1(e) + np.exp(e) * delta[negative]
-        # log(1 - e^epsilon (1 - delta(-epsilon))) keeps digits when delta is close to 1.
         log[negative] = np.log(delta[negative])
     return np.minimum(delta, 1.0), np.minimum(log, 0.0)
 
@@ -169,7 +170,7 @@ def gdp_log_delta(mu: ArrayLike, epsilon: ArrayLike) -> NDArray[np.float64] | fl
 def _check_delta(delta: float) -> float:
     value = float(delta)
     if not 0.0 <= value <= 1.0:
-        raise ValueError(f"delta must be a number in [0, 1]; got {delta!r}.")
+        raise InvalidParameter(f"delta must be a number in [0, 1]; got {delta!r}.")
     return value
 
 
@@ -210,7 +211,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     """
     target, eps = _check_delta(delta), float(epsilon)
     if not eps >= 0.0:
-        raise ValueError(f"epsilon must be a number that is at least 0; got {epsilon!r}.")
+        raise InvalidParameter(f"epsilon must be a number that is at least 0; got {epsilon!r}.")
     if target == 1.0 or eps == math.inf:
         return math.inf
     if target == 0.0:

@@ -11,7 +11,7 @@ from noisette.adjacency import Adjacency
 from noisette.errors import PermitError
 from noisette.guarantee import Guarantee, proofs_of
 from noisette.mechanisms import Mechanism
-from noisette.plans import Leaf, Plan, Run, Sampled
+from noisette.plans import Leaf, Noisy, Plan
 
 __all__ = ["Permit"]
 
@@ -27,6 +27,7 @@ class Permit:
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._seeded = False
+        self._bounds: dict[str, None] = {}
 
     @property
     def adjacency(self) -> Adjacency:
@@ -38,15 +39,18 @@ class Permit:
         """Return how many noise vectors the `part`-th leaf of the plan may still draw."""
         return self._left[self._checked(part)]
 
-    def leaf(self, part: int) -> Run | Sampled:
+    def leaf(self, part: int) -> Noisy:
         """Return the `part`-th leaf of the plan, which must be one that draws noise."""
         leaf = self._leaves[self._checked(part)]
-        if not isinstance(leaf, Run | Sampled):
+        if not isinstance(leaf, Noisy):
             raise PermitError(f"part {part} of the plan is declared; it draws no noise here.")
         return leaf
 
-    def take(self, part: int, count: int, seeded: bool) -> Mechanism:
-        """Book `count` noise vectors of a part and return the mechanism that draws them."""
+    def take(self, part: int, count: int, *, seeded: bool, bound: str) -> Mechanism:
+        """Book `count` noise vectors of a part and return the mechanism that draws them.
+
+        `bound` is the id of the theorem that bounds the value; the guarantee will cite it.
+        """
         leaf = self.leaf(part)
         if os.getpid() != self._process:
             raise PermitError(
@@ -60,6 +64,7 @@ class Permit:
                 )
             self._left[part] -= count
             self._seeded |= seeded
+            self._bounds[bound] = None
         return leaf.mechanism
 
     def guarantee(
@@ -73,7 +78,7 @@ class Permit:
             released=released,
             public=public,
             seeded=self._seeded,
-            proofs=proofs_of(self.plan),
+            proofs=tuple(dict.fromkeys((*self._bounds, *proofs_of(self.plan)))),
             notes=notes,
         )
 

@@ -25,9 +25,10 @@ def release(bounded: Bounded, permit: Permit, randomness: Randomness, *, part: i
     """
     unit = _unit(bounded, permit, part)
     if isinstance(bounded.value, InKernel):
-        return NoiseStream(bounded.value.dimension, unit, permit, randomness, part)
+        return NoiseStream(bounded, unit, permit, randomness, part)
     generator = randomness.generator  # before booking: a dead source must not eat a draw
-    return permit.take(part, 1, randomness.seeded).apply(bounded, unit, generator)
+    mechanism = permit.take(part, 1, seeded=randomness.seeded, bound=bounded.proof)
+    return mechanism.apply(bounded, unit, generator)
 
 
 def _unit(bounded: Bounded, permit: Permit, part: int) -> float:
@@ -55,21 +56,24 @@ class NoiseStream:
     """Noise for a hot loop: blocks of vectors under one permit, each booked before it is drawn."""
 
     def __init__(
-        self, dimension: int, unit: float, permit: Permit, randomness: Randomness, part: int
+        self, bounded: Bounded, unit: float, permit: Permit, randomness: Randomness, part: int
     ) -> None:
         mechanism = permit.leaf(part).mechanism
         if not isinstance(mechanism, AdditiveNoise):
             raise PermitError(f"{mechanism.name} is not additive noise; it cannot be streamed.")
-        self.dimension = dimension
+        self.dimension = bounded.dimension
         self.grid = mechanism.grid(unit)
         """Round value + noise to this grid inside the kernel, as `release` does for arrays."""
         self._unit, self._permit, self._randomness, self._part = unit, permit, randomness, part
+        self._bound = bounded.proof
 
     def take(self, count: int) -> NDArray[np.float64]:
         """Return the next `count` noise vectors, shape (count, dimension)."""
         count = _validate.integer("count", count)
         generator = self._randomness.generator
-        mechanism = self._permit.take(self._part, count, self._randomness.seeded)
+        mechanism = self._permit.take(
+            self._part, count, seeded=self._randomness.seeded, bound=self._bound
+        )
         assert isinstance(mechanism, AdditiveNoise)
         return mechanism.noise(count, self.dimension, self._unit, generator)
 

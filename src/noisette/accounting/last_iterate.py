@@ -1,0 +1,424 @@
+"""Privacy of releasing only the last iterate of noisy SGD on a smooth convex loss.
+
+For SGD with step eta, noise std sigma on the gradient sum and public normaliser b, the update map
+is c-Lipschitz with c = max(|1 - eta m|, |1 - eta M|), adds noise nu = eta sigma/b, and moves by
+s = eta Delta/b in the record's own steps and by 0 elsewhere. Lengths are measured in units of
+sigma/b, so nu = eta and s = eta r with r = Delta/sigma, the GDP parameter of one participation.
+The privacy of X_T follows from `noisette.accounting.minorant`.
+
+The functions trust their arguments; `LastIterate` checks the conditions and refuses by name.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from noisette import _validate, plans
+from noisette.accounting.minorant import best_position_mus, full_batch_last_mu, minorant_mu
+from noisette.adjacency import Adjacency
+from noisette.errors import InvalidParameter, Unproven
+from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
+from noisette.sampling import Shuffle
+
+__all__ = [
+    "LOSSES",
+    "LastIterate",
+    "cyclic_last_mu",
+    "full_batch_last_mu",
+    "last_iterate_run",
+    "loss_constants",
+    "minorant_mu",
+    "reshuffled_last_delta",
+    "reshuffled_last_epsilon",
+    "reshuffled_last_mus",
+]
+
+Array = NDArray[np.float64]
+# name: (coefficient, power of the parameter, bound on |loss'|). With rows |x| <= R the loss is
+# coefficient * parameter^power * R^2 smooth and its gradient is at most slope * R.
+LOSSES: dict[str, tuple[float, int, float]] = {
+    "logistic": (0.25, 0, 1.0),
+    "softmax": (0.5, 0, math.sqrt(2.0)),
+    "huber_hinge": (0.5, -1, 1.0),  # parameter h: half-width of the quadratic part
+    "softplus": (0.25, 1, 1.0),  # parameter s: log(1 + e^{s (1 - margin)}) / s
+}
+
+
+def loss_constants(
+    loss: str, *, row_bound: float = 1.0, ridge: float = 0.0, parameter: float | None = None
+) -> tuple[float, float, float]:
+    """Return (smoothness M, strong convexity m, gradient bound C) of a listed loss.
+
+    M = curvature * R^2 + ridge, m = ridge, C = slope * R (the ridge term is the same on both
+    neighbours and is not part of C). Rows must satisfy |x| <= R **including** the bias column, the
+    ridge must act on every coordinate, and batches must not exceed the normaliser.
+    """
+    # proof: GLM-SMOOTHNESS
+    if loss not in LOSSES:
+        listed = ", ".join(repr(name) for name in LOSSES)
+        raise InvalidParameter(
+            f"loss must be one of {listed}, whose curvature is known; got {loss!r}."
+        )
+    coefficient, power, slope = LOSSES[loss]
+    if (parameter is None) != (power == 0):
+        rule = "takes no parameter" if power == 0 else "needs its smoothing parameter"
+        raise InvalidParameter(f"loss {loss!r} {rule}; got {parameter!r}.")
+    value = 1.0 if parameter is None else _validate.positive("parameter", parameter)
+    row = _validate.positive("row_bound", row_bound)
+    lam = float(ridge)
+    if not 0.0 <= lam < math.inf:
+        raise InvalidParameter(f"ridge must be a finite number that is at least 0; got {ridge!r}.")
+    return coefficient * value**power * row * row + lam, lam, slope * row
+
+
+def _frozen(values: Any) -> Any:
+    """Return nested sequences and arrays as nested tuples, other values unchanged."""
+    values = values.tolist() if isinstance(values, np.ndarray) else values
+    return tuple(_frozen(v) for v in values) if isinstance(values, Sequence) else values
+
+
+def _grids(contraction: ArrayLike, step_size: ArrayLike, shape: tuple[int, int]) -> list[Array]:
+    """Broadcast to (epochs, batches) float arrays and check 0 <= c <= 1, step > 0."""
+    grids = [np.broadcast_to(np.asarray(a, dtype=float), shape) for a in (contraction, step_size)]
+    c, eta = grids
+    if not ((c >= 0).all() and (c <= 1).all()):
+        raise InvalidParameter(
+            "contraction must lie in [0, 1]: smaller steps make the map contract."
+        )
+    if not ((eta > 0).all() and np.isfinite(eta).all()):
+        raise InvalidParameter("step_size must be positive and finite.")
+    return grids
+
+
+def cyclic_last_mu(
+    contraction: ArrayLike,
+    batches: int,
+    epochs: int,
+    noise_ratio: float,
+    *,
+    step_size: ArrayLike = 1.0,
+    diameter: float = math.inf,
+) -> float:
+    """Return mu of the last iterate for the worst place of a record used once per epoch.
+
+    contraction (in [0, 1]) and step_size broadcast to (epochs, batches): scalar, (epochs, 1) or
+    full. noise_ratio is r = Delta/sigma. diameter is that of the projection set, in units of
+    sigma/b. Valid for every fixed or random order, and for steps that vary inside an epoch (there
+    it is loose). With constant steps it is, for l >= 2 (for l = 1 see `full_batch_last_mu`),
+    r sqrt(1 + c^{2l-2} (1-c^2)/(1-c^l)^2 (1-c^{l(E-1)})/(1+c^{l(E-1)})), and r sqrt(1 + (E-1)/l)
+    at c = 1.
+    """
+    shape = (_validate.integer("epochs", epochs), _validate.integer("batches", batches))
+    c, eta = _grids(contraction, step_size, shape)
+    return float(
+        best_position_mus(
+            c, eta, _validate.positive("noise_ratio", noise_ratio), diameter, worst=True
+        )[0]
+    )
+
+
+def reshuffled_last_mus(
+    contraction: ArrayLike,
+    batches: int,
+    epochs: int,
+    noise_ratio: float,
+    *,
+    step_size: ArrayLike = 1.0,
+    diameter: float = math.inf,
+) -> Array:
+    """Return (mu_1, ..., mu_l): mu given that the record is in batch j of the last epoch.
+
+    Arguments as in `cyclic_last_mu`. At c = 1, E >= 2: mu_j^2 = r^2 [(E-2)/l + 1/j + 1/(l-j+1)]
+    for j > (l+1)/2, with 4/(l+1) in place of the last two terms otherwise.
+    """
+    shape = (_validate.integer("epochs", epochs), _validate.integer("batches", batches))
+    c, eta = _grids(contraction, step_size, shape)
+    return best_position_mus(
+        c, eta, _validate.positive("noise_ratio", noise_ratio), diameter, worst=False
+    )
+
+
+def _weights(count: int, weights: ArrayLike | None) -> Array:
+    w = np.ones(count) if weights is None else np.asarray(weights, dtype=float)
+    if w.shape != (count,) or not (np.isfinite(w).all() and (w > 0).all()):
+        raise InvalidParameter(f"weights must be {count} positive numbers, one per batch position.")
+    return np.asarray(w / w.sum())
+
+
+def reshuffled_last_delta(
+    epsilon: ArrayLike, mus: ArrayLike, weights: ArrayLike | None = None
+) -> Array | float:
+    """Return sum_j w_j delta_{mu_j}(epsilon), the last-iterate curve of a random order.
+
+    mus from `reshuffled_last_mus`; weights are the probabilities of the record's position in the
+    last epoch, batch sizes / n for a uniform permutation (default: equal). Any shape of epsilon.
+    """
+    # proof: LAST-ITERATE-RESHUFFLED
+    m = np.asarray(mus, dtype=float)
+    w = _weights(m.size, weights)
+    e = np.asarray(epsilon, dtype=float)
+    values = np.asarray(gdp_delta(m, e[..., None])) @ w
+    delta = np.minimum(values * (1.0 + (m.size + 8) * 2.0**-52), 1.0)
+    return float(delta) if delta.ndim == 0 else delta
+
+
+def reshuffled_last_epsilon(
+    delta: float, mus: ArrayLike, weights: ArrayLike | None = None
+) -> float:
+    """Return the smallest epsilon >= 0 with `reshuffled_last_delta` <= delta, rounded up."""
+    m = np.asarray(mus, dtype=float)
+    high = gdp_epsilon(float(m.max()), delta)  # also refuses a delta outside [0, 1]
+
+    def excess(epsilon: float) -> float:
+        return float(reshuffled_last_delta(epsilon, m, weights)) * (1.0 + 1e-12) - delta
+
+    if high in (0.0, math.inf) or excess(0.0) <= 0.0:
+        return 0.0 if high < math.inf else high
+    root = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-13)) if excess(high) < 0 else high
+    while excess(root) > 0.0:
+        root *= 1.0 + 1e-13
+    return root
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastIterate:
+    """One run of plain projected SGD of which only the last iterate leaves, with its guarantee.
+
+    w <- Pi[w - eta (ridge w + (1/b) (sum of the batch's loss gradients + N(0, sigma^2 I)))]
+
+    ==================  ========================================================================
+    field               meaning and condition (all public)
+    ==================  ========================================================================
+    smoothness          M of the batch objective, ridge included; see `loss_constants`
+    strong_convexity    m of the batch objective: the ridge, 0 <= m <= M
+    step_sizes          one number, one per epoch, or (epochs, batches); each <= 2/M
+    batches, epochs     l and E; every record is used once per epoch
+    noise_ratio         r = Delta/sigma: 1/z for zero-out, 2/z for replace-one, z = sigma/C
+    adjacency           "zero-out", "replace-one"; "add-remove" only for full batches (l = 1)
+    order               "cyclic" (any fixed order), "reshuffled" (each epoch), "shuffled-once"
+    batch_sizes         one number or one per batch; none above normalizer (else M is too small)
+    normalizer          b, the public divisor of the gradient sum
+    diameter            of the set that Pi projects onto after every step, inf without projection
+    noise_std           sigma/b, the noise std of the averaged gradient; needed with a diameter
+    momentum, averaging must be 0 and False: the iteration would not be this contraction
+    clipping            "none" or "scalar" (of loss', GLMs only); vector clipping is refused
+    released            must be "last-iterate": one checkpoint more voids the theorem
+    ==================  ========================================================================
+
+    Also required and not checkable here: a convex per-example loss with the stated M for every
+    record, a public start, noise and steps that do not depend on the data or the iterates, no
+    data-dependent stopping, and orders drawn independently of the data.
+    """
+
+    smoothness: float
+    strong_convexity: float
+    step_sizes: float | Sequence[float] | Sequence[Sequence[float]]
+    batches: int
+    epochs: int
+    noise_ratio: float
+    adjacency: str
+    order: str
+    batch_sizes: int | Sequence[int]
+    normalizer: float
+    diameter: float = math.inf
+    noise_std: float | None = None
+    momentum: float = 0.0
+    averaging: bool = False
+    clipping: str = "none"
+    released: str = "last-iterate"
+
+    @classmethod
+    def for_loss(
+        cls,
+        loss: str,
+        *,
+        noise_multiplier: float,
+        adjacency: str,
+        row_bound: float = 1.0,
+        ridge: float = 0.0,
+        parameter: float | None = None,
+        **run: Any,
+    ) -> "LastIterate":
+        """Return the run of a listed loss: M, m and r from the table, the other fields from `run`.
+
+        noise_multiplier is z = sigma/C with C the gradient bound of `loss_constants`; then
+        r = 1/z, or 2/z for replace-one.
+        """
+        smooth, strong, _ = loss_constants(
+            loss, row_bound=row_bound, ridge=ridge, parameter=parameter
+        )
+        shift = 2.0 if str(adjacency) == "replace-one" else 1.0
+        ratio = shift / _validate.positive("noise_multiplier", noise_multiplier)
+        return cls(
+            smoothness=smooth,
+            strong_convexity=strong,
+            noise_ratio=ratio,
+            adjacency=adjacency,
+            **run,
+        )
+
+    def __post_init__(self) -> None:
+        # Tuples, so that nothing can change between the checks and the accounting.
+        object.__setattr__(self, "step_sizes", _frozen(self.step_sizes))
+        object.__setattr__(self, "batch_sizes", _frozen(self.batch_sizes))
+        _validate.positive("smoothness", self.smoothness)
+        _validate.positive("normalizer", self.normalizer)
+        _validate.positive("noise_ratio", self.noise_ratio)
+        _validate.integer("batches", self.batches)
+        _validate.integer("epochs", self.epochs)
+        if not 0.0 <= self.strong_convexity <= self.smoothness:
+            raise InvalidParameter(
+                "strong_convexity must lie between 0 and smoothness; "
+                f"got {self.strong_convexity!r}."
+            )
+        self._refuse_other_algorithms()
+        self._refuse_other_relations()
+        steps = self._steps()
+        if (steps > 2.0 / self.smoothness).any():
+            raise InvalidParameter(
+                f"every step size must be at most 2/smoothness = {2.0 / self.smoothness:.6g}, or "
+                f"the update does not contract; got {float(steps.max()):.6g}."
+            )
+        if int(self._sizes().max()) > self.normalizer:
+            raise InvalidParameter(
+                f"no batch may be larger than the normalizer {self.normalizer!r}, or the batch "
+                f"objective is rougher than smoothness; got {int(self._sizes().max())}."
+            )
+        if not self.diameter > 0.0:
+            raise InvalidParameter(
+                f"diameter must be positive (inf for none); got {self.diameter!r}."
+            )
+        if self.diameter < math.inf:
+            _validate.positive("noise_std (needed with a diameter)", self.noise_std or 0.0)
+
+    def _refuse_other_algorithms(self) -> None:
+        if self.momentum != 0.0:
+            raise Unproven(f"momentum must be 0 for last-iterate privacy; got {self.momentum!r}.")
+        if self.averaging is not False:
+            raise Unproven("averaging must be False: an average reveals more than the last one.")
+        if self.released != "last-iterate":
+            raise Unproven(
+                "released must be 'last-iterate'; use the all-iterates accounting for "
+                f"{self.released!r}."
+            )
+        if self.clipping not in ("none", "scalar"):
+            raise Unproven(
+                "clipping must be 'none' or 'scalar' (clip loss', not the gradient vector, which "
+                f"would no longer be a gradient field); got {self.clipping!r}."
+            )
+
+    def _refuse_other_relations(self) -> None:
+        adjacency = str(self.adjacency)
+        if adjacency not in ("zero-out", "replace-one", "add-remove"):
+            raise Unproven(f"adjacency must name a neighbouring relation; got {adjacency!r}.")
+        if adjacency == "add-remove" and self.batches > 1:
+            raise Unproven(
+                "adjacency 'add-remove' is refused with more than one batch, since inserting a "
+                "record moves the others to other batches; use 'zero-out' or 'replace-one'."
+            )
+        if self.order not in ("cyclic", "reshuffled", "shuffled-once"):
+            raise Unproven(
+                "order must be 'cyclic', 'reshuffled' or 'shuffled-once', where a record is used "
+                f"once per epoch; got {self.order!r}."
+            )
+
+    def _sizes(self) -> NDArray[np.int64]:
+        sizes = np.asarray(self.batch_sizes)
+        right = sizes.ndim == 0 or sizes.shape == (self.batches,)
+        if not right or not np.issubdtype(sizes.dtype, np.integer) or (sizes < 1).any():
+            raise InvalidParameter("batch_sizes must be one whole number >= 1, or one per batch.")
+        return np.broadcast_to(sizes, (self.batches,))
+
+    def _steps(self) -> Array:
+        steps = np.asarray(self.step_sizes, dtype=float)
+        if steps.shape == (self.epochs,):
+            steps = steps[:, None]
+        elif steps.shape not in ((), (self.epochs, self.batches)):
+            raise InvalidParameter(
+                "step_sizes must be one number, one per epoch or epochs x batches."
+            )
+        if not (np.isfinite(steps).all() and (steps > 0).all()):
+            raise InvalidParameter("step_sizes must be positive, finite numbers.")
+        return np.broadcast_to(steps, (self.epochs, self.batches))
+
+    def contractions(self) -> Array:
+        """Return c = max(|1 - eta m|, |1 - eta M|), rounded up, shape (epochs, batches).
+
+        It is 1 - eta m as long as eta <= 2/(M + m), and never above 1.
+        """
+        # proof: GRADIENT-STEP-LIPSCHITZ
+        steps = self._steps()
+        c = np.maximum(abs(1.0 - steps * self.strong_convexity), steps * self.smoothness - 1.0)
+        # Rounding 1 - eta m down would claim a contraction that is not there.
+        return np.minimum(c + 2.0**-51, 1.0)
+
+    def _diameter(self) -> float:
+        return self.diameter / self.noise_std if self.noise_std else math.inf
+
+    def mu(self) -> float:
+        """Return mu of the worst position of a record; valid for all three orders."""
+        return cyclic_last_mu(
+            self.contractions(),
+            self.batches,
+            self.epochs,
+            self.noise_ratio,
+            step_size=self._steps(),
+            diameter=self._diameter(),
+        )
+
+    def position_mus(self) -> Array:
+        """Return mu given each position in the last epoch; one value for the cyclic order."""
+        if self.order == "cyclic":
+            return np.array([self.mu()])
+        return reshuffled_last_mus(
+            self.contractions(),
+            self.batches,
+            self.epochs,
+            self.noise_ratio,
+            step_size=self._steps(),
+            diameter=self._diameter(),
+        )
+
+    def _position_weights(self) -> Array | None:
+        # A uniform permutation puts a record in batch j with probability size_j / n.
+        return None if self.order == "cyclic" else self._sizes().astype(float)
+
+    def delta(self, epsilon: ArrayLike) -> Array | float:
+        """Return the privacy curve of the released iterate at epsilon (any shape)."""
+        return reshuffled_last_delta(epsilon, self.position_mus(), self._position_weights())
+
+    def epsilon(self, delta: float) -> float:
+        """Return the smallest epsilon with delta(epsilon) <= delta, rounded up."""
+        return reshuffled_last_epsilon(delta, self.position_mus(), self._position_weights())
+
+
+def last_iterate_run(leaf: plans.LastIterate, adjacency: Adjacency) -> LastIterate:
+    """Return the checked description of a last-iterate leaf; refuses what has no proof."""
+    sampler = leaf.sampler
+    batches = sampler.steps
+    if leaf.size is not None and hasattr(sampler, "edges"):
+        edges = sampler.edges(leaf.size)
+        sizes: int | list[int] = [int(b - a) for a, b in itertools.pairwise(edges)]
+        normalizer = sampler.normaliser(leaf.size)
+    else:
+        sizes, normalizer = 1, 1.0
+    return LastIterate.for_loss(
+        leaf.loss,
+        noise_multiplier=leaf.mechanism.noise_multiplier,  # type: ignore[attr-defined]
+        adjacency=adjacency.value,
+        row_bound=leaf.norm_bound,
+        ridge=leaf.regularization,
+        parameter=leaf.loss_parameter,
+        step_sizes=leaf.learning_rate,
+        batches=batches,
+        epochs=leaf.epochs,
+        order="reshuffled" if isinstance(sampler, Shuffle) else "cyclic",
+        batch_sizes=sizes,
+        normalizer=normalizer,
+    )

@@ -1,0 +1,241 @@
+"""The numerical accountant: certified brackets from the law of the privacy loss.
+
+This file says which pair of distributions dominates each leaf of a plan under each relation; the
+engine in `numerical/` composes pairs and certifies the result from both sides.
+"""
+
+import math
+from typing import ClassVar
+
+from noisette import _validate
+from noisette.accounting import numerical as engine
+from noisette.accounting.base import Accountant, counted, participation
+from noisette.accounting.bounded_range import BoundedRange
+from noisette.accounting.last_iterate import last_iterate_run
+from noisette.accounting.shuffling import shuffle_lower_epsilon
+from noisette.adjacency import Adjacency
+from noisette.errors import Unproven
+from noisette.mechanisms import (
+    Exponential,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    RandomizedResponse,
+    SphericalLaplace,
+)
+from noisette.plans import Declared, LastIterate, Leaf, PlanLike, Run, Sampled
+from noisette.sampling import Participation, RandomAllocation, Shuffle
+
+__all__ = ["Composition", "NumericalAccountant"]
+
+Step = tuple[engine.Pair, engine.Pair | None, int]
+Composition = tuple[tuple[Step, ...], tuple[Step, ...]]
+"""The steps of a plan in the two neighbour orders, kept apart until the very end."""
+
+
+def _both(upper: engine.Pair, lower: engine.Pair | None) -> Composition:
+    other = None if lower is None else lower.swapped()
+    return ((upper, lower, 1),), ((upper.swapped(), other, 1),)
+
+
+def _base_pair(mechanism: Mechanism, adjacency: Adjacency) -> tuple[engine.Pair, bool]:
+    """Return the pair of one unsampled use, and whether it is attained (so a lower bound too)."""
+    if isinstance(mechanism, Gaussian):
+        return engine.Gaussian(mechanism.shift(adjacency)), True
+    if isinstance(mechanism, Laplace):
+        return engine.Laplace(mechanism.shift(adjacency)), True
+    if isinstance(mechanism, SphericalLaplace):
+        return engine.SphericalLaplace(mechanism.shift(adjacency), mechanism.dimension), True
+    if isinstance(mechanism, RandomizedResponse) and mechanism.categories == 2:
+        return engine.RandomizedResponse(mechanism.pure_epsilon(adjacency)), True
+    if isinstance(mechanism, Exponential):
+        return BoundedRange(mechanism.pure_epsilon(adjacency)), False
+    epsilon = mechanism.pure_epsilon(adjacency)
+    if not math.isfinite(epsilon):
+        raise Unproven(f"the numerical accountant knows no pair for {mechanism.name} noise.")
+    return engine.RandomizedResponse(epsilon), False  # proof: PURE-RR
+
+
+def _sampled_pair(mechanism: Mechanism, part: Participation, adjacency: Adjacency) -> Composition:
+    base, attained = _base_pair(mechanism, adjacency)
+    if part.kind == "once":
+        return _both(base, base if attained else None)
+    if part.kind == "allocation":
+        if _amplified(mechanism) and adjacency is not Adjacency.REPLACE_ONE:
+            z = mechanism.noise_multiplier  # type: ignore[attr-defined]
+            upper = engine.RandomAllocation(part.batches, z)  # proof: ALLOCATION-A
+            return _both(upper, engine.RandomAllocation(part.batches, z, dominating=False))
+        return _both(base, None)  # proof: ALLOCATION-ONCE
+    if part.kind == "poisson" and adjacency is not Adjacency.REPLACE_ONE:
+        pair = engine.PoissonSampled(base, part.rate)  # proof: POISSON-A
+        return _both(pair, pair if attained else None)
+    if part.kind == "poisson" and isinstance(mechanism, Gaussian):
+        replaced = engine.PoissonReplace(part.rate, mechanism.noise_multiplier)
+        return _both(replaced, replaced)  # proof: POISSON-R
+    # proof: WOR-R (for Poisson under replace-one it is the generic bound of POISSON-R)
+    exact = part.kind == "without-replacement" and attained and part.proof == "WOR-R"
+    lower = engine.PoissonSampled(base, part.rate) if exact else None
+    return _both(engine.SymmetrisedSample(base, part.rate), lower)
+
+
+def _amplified(mechanism: Mechanism) -> bool:
+    """Whether random allocation is counted with its amplification (else as one plain use)."""
+    # Below this noise an epoch reveals the bin anyway, and the tables would need too much range.
+    return isinstance(mechanism, Gaussian) and mechanism.noise_multiplier >= 0.05
+
+
+class NumericalAccountant(Accountant[Composition]):
+    """Certified lower and upper bounds on epsilon and delta of a plan."""
+
+    name: ClassVar[str] = "numerical"
+    summary: ClassVar[str] = "certified numerical bracket (privacy loss distributions)"
+
+    def __init__(self, rtol: float = 1e-3) -> None:
+        self.rtol = _validate.positive("rtol", rtol)
+
+    def step(self, leaf: Leaf, adjacency: Adjacency) -> Composition:
+        """Return the dominating pairs of one use in both orders."""
+        if isinstance(leaf, Declared):
+            pair: engine.Pair = (
+                engine.ApproximateDP(leaf.epsilon, leaf.delta)
+                if leaf.delta
+                else engine.RandomizedResponse(leaf.epsilon)
+            )
+            return ((), ()) if leaf.epsilon == leaf.delta == 0.0 else _both(pair, None)
+        if isinstance(leaf, LastIterate):
+            # In a composition the worst position stands for all. proof: LAST-ITERATE-GCM
+            return _both(engine.Gaussian(last_iterate_run(leaf, adjacency).mu()), None)
+        assert isinstance(leaf, Run | Sampled)
+        composition = _sampled_pair(leaf.mechanism, participation(leaf, adjacency), adjacency)
+        if isinstance(leaf.sampler, Shuffle):
+            # One use per epoch is proven from above; from below a shuffle may hide something.
+            return tuple(  # type: ignore[return-value]
+                tuple((upper, None, count) for upper, _, count in order) for order in composition
+            )
+        return composition
+
+    def add(self, costs: list[tuple[Composition, int]]) -> Composition:
+        """Return all steps with multiplied counts, order by order."""
+        orders: tuple[list[Step], list[Step]] = ([], [])
+        for composition, times in costs:
+            for collected, steps in zip(orders, composition, strict=True):
+                collected.extend((upper, lower, count * times) for upper, lower, count in steps)
+        return tuple(orders[0]), tuple(orders[1])
+
+    def to_epsilon(self, total: Composition, delta: float) -> float:
+        """Return the upper end of the bracket."""
+        return self._epsilon_bracket(total, delta)[1]
+
+    def to_delta(self, total: Composition, epsilon: float) -> float:
+        """Return the upper end of the bracket."""
+        return self._delta_bracket(total, epsilon)[1]
+
+    def _epsilon_bracket(self, total: Composition, delta: float) -> tuple[float, float]:
+        if not any(total):
+            return 0.0, 0.0
+        if delta == 0.0:
+            return 0.0, math.inf
+        lower, upper = engine.epsilon_bracket(total, delta, self.rtol)
+        return lower, upper
+
+    def _delta_bracket(self, total: Composition, epsilon: float) -> tuple[float, float]:
+        if not any(total):
+            return 0.0, 0.0
+        lower, upper = engine.delta_bracket(total, epsilon, self.rtol)
+        return lower, upper
+
+    def bracket(
+        self, plan: PlanLike, *, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
+    ) -> tuple[float, float]:
+        """Return (lower, upper) bounds on epsilon at `delta`."""
+        relation, delta = Adjacency.of(adjacency), _validate.delta(delta)
+        leaves = counted(plan, relation)
+        if len(leaves) == 1 and leaves[0][1] == 1 and isinstance(leaves[0][0], LastIterate):
+            return 0.0, last_iterate_run(leaves[0][0], relation).epsilon(delta)
+        lower, upper = self._epsilon_bracket(self.total(plan, relation), delta)
+        lower = max(lower, _shuffle_lower(leaves, delta, relation))
+        if relation is Adjacency.REPLACE_ONE and _has_allocation(leaves):
+            other_lower, other_upper = self._replace_by_zero_out(plan, delta)
+            # A record with a zero vector is a record, so zero-out neighbours are among ours.
+            lower, upper = max(lower, other_lower), min(upper, other_upper)
+        return min(lower, upper), upper
+
+    def epsilon(
+        self, plan: PlanLike, *, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
+    ) -> float:
+        """Return the certified upper bound on epsilon."""
+        return self.bracket(plan, delta=delta, adjacency=adjacency)[1]
+
+    def delta(
+        self, plan: PlanLike, *, epsilon: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
+    ) -> float:
+        """Return the certified upper bound on delta."""
+        relation, epsilon = Adjacency.of(adjacency), _validate.non_negative("epsilon", epsilon)
+        leaves = counted(plan, relation)
+        if len(leaves) == 1 and leaves[0][1] == 1 and isinstance(leaves[0][0], LastIterate):
+            return float(last_iterate_run(leaves[0][0], relation).delta(epsilon))
+        value = super().delta(plan, epsilon=epsilon, adjacency=relation)
+        if relation is Adjacency.REPLACE_ONE and _has_allocation(leaves):
+            total = self._zero_out_total(plan)
+            if total is not None:
+                value = min(value, self._two_changes(total, epsilon))
+        return min(1.0, value)
+
+    def _zero_out_total(self, plan: PlanLike) -> Composition | None:
+        try:
+            leaves = counted(plan, Adjacency.REPLACE_ONE)
+            steps = [(self.step(leaf, Adjacency.ZERO_OUT), count) for leaf, count in leaves]
+        except Unproven:  # another part of the plan has a proof under replace-one only
+            return None
+        return self.add(steps)
+
+    def _two_changes(self, total: Composition, epsilon: float) -> float:
+        # proof: ALLOCATION-R, with the budget split in halves
+        half = self._delta_bracket(total, epsilon / 2.0)[1]
+        return min(1.0, half * (1.0 + math.exp(min(epsilon / 2.0, 700.0))))
+
+    def _replace_by_zero_out(self, plan: PlanLike, delta: float) -> tuple[float, float]:
+        total = self._zero_out_total(plan)
+        if total is None:
+            return 0.0, math.inf
+        lower, single = self._epsilon_bracket(total, delta)
+        low, high = 2.0 * single, max(4.0 * single, 1e-3)
+        if not math.isfinite(single) or self._two_changes(total, low) <= delta:
+            return lower, low
+        while self._two_changes(total, high) > delta:
+            low, high = high, 2.0 * high
+            if high > 1000.0:
+                return lower, math.inf
+        for _ in range(60):  # `high` is always on the private side
+            if high - low <= self.rtol / 4.0 * high:
+                break
+            middle = (low + high) / 2.0
+            if self._two_changes(total, middle) <= delta:
+                high = middle
+            else:
+                low = middle
+        return lower, high
+
+
+def _has_allocation(leaves: list[tuple[Leaf, int]]) -> bool:
+    return any(
+        isinstance(leaf, Sampled)
+        and _amplified(leaf.mechanism)
+        and isinstance(leaf.sampler, RandomAllocation)
+        for leaf, _ in leaves
+    )
+
+
+def _shuffle_lower(leaves: list[tuple[Leaf, int]], delta: float, adjacency: Adjacency) -> float:
+    """Return the proven lower bound for the shuffled part of a plan (0 if there is none)."""
+    best = 0.0
+    for leaf, count in leaves:
+        if (
+            isinstance(leaf, Sampled)
+            and isinstance(leaf.sampler, Shuffle)
+            and isinstance(leaf.mechanism, Gaussian)
+        ):
+            z, batches = leaf.mechanism.noise_multiplier, leaf.sampler.batches
+            bound = shuffle_lower_epsilon(batches, z, delta, epochs=count, adjacency=adjacency)
+            best = max(best, bound)
+    return best

@@ -1,0 +1,186 @@
+"""Options shared by the commands, and the plan that they describe."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import typer
+
+from noisette import mechanisms, plans, sampling
+from noisette.errors import InvalidParameter
+from noisette.mechanisms import Mechanism
+from noisette.sampling import Sampler
+
+__all__ = ["Description"]
+
+MECHANISMS = ("gaussian", "laplace", "spherical-laplace", "randomized-response", "exponential")
+SAMPLINGS = (
+    "full",
+    "disjoint",
+    "poisson",
+    "without-replacement",
+    "shuffle",
+    "cyclic",
+    "random-allocation",
+)
+
+MechanismOption = Annotated[str, typer.Option(help="One of: " + ", ".join(MECHANISMS) + ".")]
+NoiseOption = Annotated[
+    float | None,
+    typer.Option(help="Noise scale / norm bound of one record (gaussian, laplace, spherical)."),
+]
+StepEpsilonOption = Annotated[
+    float | None,
+    typer.Option(help="Epsilon of one step (randomized-response, exponential, or any laplace)."),
+]
+DimensionOption = Annotated[int | None, typer.Option(help="Dimension of spherical-laplace noise.")]
+SamplingOption = Annotated[str, typer.Option(help="One of: " + ", ".join(SAMPLINGS) + ".")]
+RateOption = Annotated[float | None, typer.Option(help="Sampling rate (poisson).")]
+StepsOption = Annotated[
+    int | None, typer.Option(help="Noisy steps (full, poisson, without-replacement). Default 1.")
+]
+EpochsOption = Annotated[
+    int | None,
+    typer.Option(help="Passes over the data (disjoint, shuffle, cyclic, random-allocation)."),
+]
+BatchesOption = Annotated[
+    int | None, typer.Option(help="Batches in one pass (shuffle, cyclic, random-allocation).")
+]
+BatchSizeOption = Annotated[int | None, typer.Option(help="Batch size (without-replacement).")]
+SizeOption = Annotated[int | None, typer.Option(help="Number of records (without-replacement).")]
+ReleasedOption = Annotated[
+    str, typer.Option(help="'all' iterates, or only the 'last' one (cyclic, shuffle, full).")
+]
+LossOption = Annotated[
+    str, typer.Option(help="Loss for --released last: logistic, softmax, huber_hinge, softplus.")
+]
+LossParameterOption = Annotated[
+    float | None, typer.Option(help="Width of huber_hinge or temperature of softplus.")
+]
+LearningRateOption = Annotated[
+    float | None, typer.Option(help="Constant step size for --released last.")
+]
+RegularizationOption = Annotated[
+    float, typer.Option(help="Ridge weight on the mean loss, for --released last.")
+]
+NormBoundOption = Annotated[
+    float, typer.Option(help="Norm bound of the rows, for --released last.")
+]
+AdjacencyOption = Annotated[str, typer.Option(help="replace-one, zero-out or add-remove.")]
+DeltaOption = Annotated[float, typer.Option(help="Delta of the guarantee, in [0, 1).")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
+PlotOption = Annotated[
+    str | None, typer.Option(help="Write a figure (.png, .svg or .pdf) of epsilon against steps.")
+]
+
+
+def _needs(value: Any, option: str, what: str) -> Any:
+    if value is None:
+        raise InvalidParameter(f"{what} needs {option}.")
+    return value
+
+
+@dataclass(frozen=True)
+class Description:
+    """Everything the options say about a run; `plan` is the run."""
+
+    mechanism: str = "gaussian"
+    noise_multiplier: float | None = None
+    step_epsilon: float | None = None
+    dimension: int | None = None
+    sampling: str = "full"
+    rate: float | None = None
+    steps: int | None = None
+    epochs: int | None = None
+    batches: int | None = None
+    batch_size: int | None = None
+    size: int | None = None
+    released: str = "all"
+    loss: str = "logistic"
+    loss_parameter: float | None = None
+    learning_rate: float | None = None
+    regularization: float = 0.0
+    norm_bound: float = 1.0
+
+    def with_(self, **changes: Any) -> "Description":
+        """Return a copy with some options changed."""
+        return replace(self, **changes)
+
+    @property
+    def sweeps(self) -> bool:
+        """Whether one use of the sampler is a pass over the data (counted in epochs)."""
+        return self.sampling in ("disjoint", "shuffle", "cyclic", "random-allocation")
+
+    @property
+    def times(self) -> int:
+        """How often the sampler is used: epochs of passes, or steps."""
+        if self.sweeps:
+            if self.steps is not None:
+                raise InvalidParameter(
+                    f"{self.sampling} batches are counted in passes; use --epochs, not --steps."
+                )
+            return 1 if self.epochs is None else self.epochs
+        if self.epochs is not None and self.released == "all":
+            raise InvalidParameter(
+                f"{self.sampling} sampling is counted in steps; use --steps, not --epochs."
+            )
+        return 1 if self.steps is None else self.steps
+
+    def with_times(self, times: int) -> "Description":
+        """Return the same run with another number of steps or epochs."""
+        return self.with_(epochs=times) if self.sweeps else self.with_(steps=times)
+
+    def make_mechanism(self) -> Mechanism:
+        """Return the mechanism that the options describe."""
+        if self.mechanism not in MECHANISMS:
+            listed = ", ".join(MECHANISMS)
+            raise InvalidParameter(f"--mechanism must be one of {listed}; got {self.mechanism!r}.")
+        if self.mechanism in ("randomized-response", "exponential"):
+            epsilon = _needs(self.step_epsilon, "--step-epsilon", self.mechanism)
+            kind = mechanisms.MECHANISMS[self.mechanism]
+            return kind(epsilon=epsilon)  # type: ignore[call-arg]
+        noise = _needs(self.noise_multiplier, "--noise-multiplier", f"{self.mechanism} noise")
+        if self.mechanism == "gaussian":
+            return mechanisms.Gaussian(noise)
+        if self.mechanism == "laplace":
+            return mechanisms.Laplace(noise)
+        dimension = _needs(self.dimension, "--dimension", "spherical-laplace noise")
+        return mechanisms.SphericalLaplace(noise, dimension)
+
+    def make_sampler(self) -> Sampler:
+        """Return the sampler that the options describe."""
+        if self.sampling == "full":
+            return sampling.FullBatch()
+        if self.sampling == "poisson":
+            return sampling.Poisson(_needs(self.rate, "--rate", "poisson sampling"))
+        if self.sampling == "without-replacement":
+            batch = _needs(self.batch_size, "--batch-size", "without-replacement sampling")
+            return sampling.WithoutReplacement(
+                batch, _needs(self.size, "--size", "without-replacement sampling")
+            )
+        if self.sampling == "disjoint":
+            # How many batches there are does not matter for the cost of a pass.
+            return sampling.Disjoint(batches=1 if self.batches is None else self.batches)
+        if self.sampling not in SAMPLINGS:
+            listed = ", ".join(SAMPLINGS)
+            raise InvalidParameter(f"--sampling must be one of {listed}; got {self.sampling!r}.")
+        batches = _needs(self.batches, "--batches", f"{self.sampling} sampling")
+        return sampling.SAMPLERS[self.sampling](batches=batches)  # type: ignore[call-arg]
+
+    def plan(self) -> plans.Plan:
+        """Return the plan."""
+        if self.released not in ("all", "last"):
+            raise InvalidParameter(f"--released must be 'all' or 'last'; got {self.released!r}.")
+        if self.released == "last":
+            epochs = self.steps if self.sampling == "full" and self.steps else self.epochs
+            return plans.LastIterate(
+                self.make_mechanism(),
+                self.make_sampler(),
+                epochs=1 if epochs is None else epochs,
+                loss=self.loss,
+                learning_rate=_needs(self.learning_rate, "--learning-rate", "--released last"),
+                regularization=self.regularization,
+                norm_bound=self.norm_bound,
+                loss_parameter=self.loss_parameter,
+            )
+        step = plans.Sampled(self.make_mechanism(), self.make_sampler())
+        return plans.Repeat(step, self.times)

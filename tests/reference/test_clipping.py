@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from noisette.clipping import clip_rows, clipped_sum, row_norms
+from noisette.errors import InvalidData, InvalidParameter
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    shape=st.tuples(st.integers(1, 6), st.integers(1, 40)),
+    scale=st.floats(1e-100, 1e100),
+    bound=st.floats(1e-3, 1e3),
+)
+def test_no_row_is_longer_than_the_bound_in_exact_arithmetic(seed, shape, scale, bound):
+    from fractions import Fraction
+
+    rows = np.random.default_rng(seed).standard_normal(shape) * scale
+    for row in clip_rows(rows, bound):
+        assert sum(Fraction(x) ** 2 for x in row.tolist()) <= Fraction(bound) ** 2
+
+
+def test_short_rows_are_left_alone_and_long_ones_keep_their_direction():
+    rows = np.array([[0.3, 0.4], [3.0, 4.0], [0.0, 0.0]])
+    clipped = clip_rows(rows, 1.0)
+    assert np.array_equal(clipped[[0, 2]], rows[[0, 2]])
+    assert clipped[1] == pytest.approx([0.6, 0.8], rel=1e-14)
+    assert rows[1, 0] == 3.0  # the input is not changed
+
+
+def test_sparse_rows_stay_sparse_and_agree_with_dense():
+    dense = np.random.default_rng(0).standard_normal((20, 7))
+    dense[dense < 0.5] = 0.0
+    clipped = clip_rows(sparse.csr_matrix(dense), 0.8)
+    assert sparse.issparse(clipped)
+    assert clipped.toarray() == pytest.approx(clip_rows(dense, 0.8))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_float_types_are_kept(dtype):
+    clipped = clip_rows(np.full((2, 3), 5, dtype=dtype), 1.0)
+    assert clipped.dtype == dtype
+    assert (row_norms(clipped.astype(np.float64)) <= 1.0).all()
+
+
+def test_integers_become_floats():
+    assert clip_rows(np.array([[3, 4]]), 1.0)[0] == pytest.approx([0.6, 0.8])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
+def test_what_has_no_norm_is_refused_without_a_value(bad):
+    with pytest.raises(InvalidData) as caught:
+        clip_rows(np.array([[bad, 7777.0]]), 1.0)
+    assert "7777" not in str(caught.value)
+
+
+def test_bad_bounds_and_shapes_are_refused():
+    with pytest.raises(InvalidParameter, match="bound"):
+        clip_rows(np.ones((2, 2)), 0.0)
+    with pytest.raises(InvalidData, match="matrix"):
+        clip_rows(np.ones(3), 1.0)
+
+
+def test_a_canary_moves_the_sum_by_exactly_the_bound():
+    rows = np.zeros((5, 3))
+    canary = rows.copy()
+    canary[2] = [1e6, 0, 0]
+    before, after = (clipped_sum(x, 0.5, "zero-out") for x in (rows, canary))
+    assert np.linalg.norm(after.value - before.value) == pytest.approx(0.5)
+    assert after.l2 == 0.5
+    assert clipped_sum(rows + 1.0, 0.5, "replace-one").l2 == 1.0
