@@ -21,7 +21,8 @@ def one_private_sum() -> None:
     ledger = noisette.Ledger(epsilon=1.0)
     permit = ledger.charge(mechanisms.Laplace.calibrated(0.5), label="sum of incomes")
     private = noisette.release(total, permit, noisette.Randomness.secure())[0]
-    guarantee = permit.guarantee("the mean income", public=("n = 5000", "incomes are clipped at 100,000"))
+    public = ("n = 5000", "incomes are clipped at 100,000")
+    guarantee = permit.guarantee("the mean income", public=public)
 
     console.rule("[bold]1. One private number[/bold]", align="left")
     console.print(f"  exact mean    {total.value[0] / 5000:.5f}   (you would never print this)")

@@ -17,6 +17,18 @@ def _number(name: str, value: object, wanted: str) -> float:
     return number
 
 
+def real(name: str, value: object) -> float:
+    """Return `value` as a float that is not NaN (infinities pass)."""
+    return _number(name, value, "a number")
+
+
+def boolean(name: str, value: object) -> bool:
+    """Return `value` if it is True or False; a word such as "false" is refused, not guessed."""
+    if not isinstance(value, bool):
+        raise InvalidParameter(f"{name} must be True or False; got {value!r}.")
+    return value
+
+
 def positive(name: str, value: object) -> float:
     """Return `value` as a float in (0, inf)."""
     wanted = "a positive, finite number"

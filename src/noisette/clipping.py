@@ -36,7 +36,7 @@ def clip_rows(rows: Any, bound: float) -> Any:
     """
     # proof: CLIP
     bound = _validate.positive("bound", bound)
-    matrix = rows if sparse.issparse(rows) else np.asarray(rows)
+    matrix: Any = rows if sparse.issparse(rows) else np.asarray(rows)
     if matrix.ndim != 2:
         raise InvalidData("rows must be a matrix with one record per row.")
     if not np.issubdtype(matrix.dtype, np.floating):

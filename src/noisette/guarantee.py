@@ -171,6 +171,8 @@ class Guarantee:
             )
         except KeyError as error:
             raise InvalidParameter(f"this guarantee lacks the key {error}.") from None
+        except TypeError:
+            raise InvalidParameter("a field of this guarantee has the wrong type.") from None
 
     @classmethod
     def from_json(cls, text: str) -> "Guarantee":

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 from noisette import _validate
 from noisette.adjacency import Adjacency, require_same
-from noisette.errors import InvalidParameter, Unproven
+from noisette.errors import InvalidParameter, NoisetteError, Unproven
 from noisette.mechanisms import MECHANISMS, Gaussian, Mechanism
 from noisette.sampling import SAMPLERS, Cyclic, FullBatch, Sampler, Shuffle
 
@@ -105,7 +105,11 @@ class Plan(ABC):
         kind = PLANS[_validate.choice("plan", node.get("plan"), PLANS)]
         try:
             plan = kind._from_body(body)
-        except (KeyError, TypeError) as error:
+        except NoisetteError:
+            raise
+        except RecursionError:
+            raise InvalidParameter("the JSON of this plan is nested too deeply.") from None
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidParameter(
                 f"the JSON of a {kind.name!r} plan is incomplete or has unknown keys ({error})."
             ) from None
@@ -117,7 +121,7 @@ class Plan(ABC):
         """Return the plan that `to_json` wrote."""
         try:
             node = json.loads(text)
-        except (TypeError, ValueError):
+        except (RecursionError, TypeError, ValueError):
             raise InvalidParameter("this is not the JSON text of a plan.") from None
         if not isinstance(node, dict) or node.pop("noisette_plan", None) != FORMAT:
             raise InvalidParameter(
@@ -240,10 +244,10 @@ class LastIterate(Noisy):
     """A whole run of plain projected SGD of which *only the last iterate* is released.
 
     w <- w - learning_rate (regularization w + (gradient sum + noise) / batch size), every record
-    once in each of `epochs` passes. The loss is one of the listed smooth convex ones on rows of norm at
-    most `norm_bound` (bias column included), enforced by clipping rows. No momentum, no averaging,
-    no stopping or checkpoint that looks at the data. `size` is the public number of records; None
-    says that all batches have the same size.
+    once in each of `epochs` passes. The loss is one of the listed smooth convex ones on rows of
+    norm at most `norm_bound` (bias column included), enforced by clipping rows. No momentum, no
+    averaging, no stopping or checkpoint that looks at the data. `size` is the public number of
+    records; None says that all batches have the same size.
     """
 
     epochs: int

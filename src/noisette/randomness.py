@@ -26,6 +26,27 @@ _KEY_BITS = 128
 _live: "weakref.WeakSet[Randomness]" = weakref.WeakSet()
 
 
+class _Generator(np.random.Generator):
+    """NumPy's generator, but it belongs to a source and refuses to be copied with its state."""
+
+    source: "Randomness"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self.source._refuse_copy_of_seeded()
+        return (_fresh_generator, ())
+
+    def __copy__(self) -> "_Generator":
+        raise RandomnessError("a source of noise cannot be copied; use spawn() for another one.")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> np.random.Generator:
+        self.source._refuse_copy_of_seeded()
+        return _fresh_generator()
+
+
+def _fresh_generator() -> np.random.Generator:
+    return Randomness.secure().generator
+
+
 class Randomness:
     """A source of random numbers that belongs to one process.
 
@@ -40,7 +61,9 @@ class Randomness:
         self._dead = False
         # The key is used as it is, with no weaker expansion between the system and the cipher.
         self._bits = AESCounter(key=_key)
-        self._generator = np.random.Generator(self._bits)
+        self._generator = _Generator(self._bits)
+        # The generator keeps its source alive, so that a fork re-keys whatever can still draw.
+        self._generator.source = self
         _live.add(self)
 
     @classmethod
@@ -94,13 +117,16 @@ class Randomness:
             # A kept Generator must not go on with the parent's numbers either.
             self._bits.state = AESCounter(key=secrets.randbits(_KEY_BITS)).state
 
+    def _refuse_copy_of_seeded(self) -> None:
+        if self._seed is not None:
+            raise RandomnessError(
+                "a seeded source cannot be pickled or copied, because every worker would draw "
+                "identical noise; pass spawn(count)[i].to_worker() to each worker."
+            )
+
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._seed is None:
-            return (Randomness.secure, ())
-        raise RandomnessError(
-            "a seeded source cannot be pickled, because every worker would draw identical noise; "
-            "pass spawn(count)[i].to_worker() or an own integer seed to each worker."
-        )
+        self._refuse_copy_of_seeded()
+        return (Randomness.secure, ())
 
     def to_worker(self) -> tuple[int, ...]:
         """Return the recipe of a seeded child for `Randomness.in_worker`, and retire this copy."""
@@ -119,9 +145,8 @@ class Randomness:
         raise RandomnessError("a source of noise cannot be copied; use spawn() for another one.")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Randomness":
-        if self._seed is None:
-            return Randomness.secure()
-        raise RandomnessError("a seeded source cannot be copied; use spawn() for another one.")
+        self._refuse_copy_of_seeded()
+        return Randomness.secure()
 
     def __repr__(self) -> str:
         # Never the state or the seed: either would let a reader subtract the noise.

@@ -11,6 +11,8 @@ from typing import ClassVar, Generic, TypeVar
 
 from noisette import _validate
 from noisette.adjacency import Adjacency, require_same
+from noisette.errors import Unproven
+from noisette.mechanisms import AdditiveNoise, ObjectiveNoise
 from noisette.plans import Declared, Leaf, PlanLike, Run, Sampled, as_plan
 from noisette.sampling import Participation
 
@@ -33,6 +35,16 @@ def counted(plan: PlanLike, adjacency: Adjacency) -> list[tuple[Leaf, int]]:
 def participation(leaf: Run | Sampled, adjacency: Adjacency) -> Participation:
     """Return how one record takes part in `leaf`; at rate 1 sampling is taking part."""
     part = leaf.sampler.participation(adjacency)
+    additive = isinstance(leaf.mechanism, AdditiveNoise)
+    if part.kind == "poisson" and adjacency is Adjacency.REPLACE_ONE and not additive:
+        # A replaced record may be in the batch or not; only additive noise on bounded
+        # contributions is also close for a *missing* record. proof: POISSON-R
+        raise Unproven(
+            f"{leaf.mechanism.name} has no proof on Poisson batches under replace-one; "
+            "use without-replacement sampling, or add-remove."
+        )
+    if part.kind != "once" and isinstance(leaf.mechanism, ObjectiveNoise):
+        raise Unproven("objective perturbation has no proof on random batches; use the full batch.")
     if part.kind != "once" and part.rate == 1.0 and part.batches == 1:
         return Participation("once", part.proof)
     return part

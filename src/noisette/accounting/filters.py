@@ -31,6 +31,7 @@ class Filter(ABC):
 
     name: ClassVar[str]
     proof: ClassVar[str]
+    slack: ClassVar[float] = 0.0
     limit: Cost
 
     def __init__(self, epsilon: float, delta: float) -> None:
@@ -44,10 +45,13 @@ class Filter(ABC):
         """
 
     def accepts(self, spent: list[Cost], cost: Cost) -> bool:
-        """Return whether `cost` still fits beside everything spent, rounding each sum once."""
+        """Return whether `cost` still fits beside everything spent.
+
+        Each sum is rounded once, and compared with the limit up to `slack`.
+        """
         columns = zip(*spent, cost, strict=True)
         pairs = zip(columns, self.limit, strict=True)
-        return all(math.fsum(column) <= limit for column, limit in pairs)
+        return all(math.fsum(column) <= limit * (1.0 + self.slack) for column, limit in pairs)
 
 
 class SumFilter(Filter):
@@ -55,6 +59,9 @@ class SumFilter(Filter):
 
     name: ClassVar[str] = "sums"
     proof: ClassVar[str] = "FILTER-SUMS"
+    # So that three charges of 0.1 fit a total of 0.3: users mean decimals, not the binary numbers
+    # next to them. It is 1e-15 relative.
+    slack: ClassVar[float] = 2.0**-50
 
     def __init__(self, epsilon: float, delta: float) -> None:
         super().__init__(epsilon, delta)
@@ -63,12 +70,6 @@ class SumFilter(Filter):
     def cost(self, plan: PlanLike, own: Cost, adjacency: Adjacency) -> Cost:
         """Return (epsilon of the plan at its own delta, that delta)."""
         # proof: FILTER-SUMS
-        epsilon, delta = own
-        if not math.isfinite(epsilon):
-            raise Unproven(
-                f"no theorem bounds this plan at delta={delta:g}; charge it with a larger delta, "
-                "for instance ledger.charge(plan, delta=1e-6, ...)."
-            )
         return own
 
 

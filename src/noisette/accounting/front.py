@@ -11,7 +11,7 @@ from noisette.accounting.pld import NumericalAccountant
 from noisette.accounting.pure import AdvancedAccountant, LinearAccountant, pure_epsilon
 from noisette.adjacency import Adjacency
 from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
-from noisette.plans import PlanLike, Run, Sampled
+from noisette.plans import Declared, PlanLike, Run, Sampled
 
 __all__ = ["ACCOUNTANTS", "bracket", "delta", "epsilon"]
 
@@ -62,6 +62,9 @@ def bracket(
         return 0.0, pure
     low, high = NumericalAccountant(rtol).bracket(plan, delta=delta, adjacency=relation)
     upper = min(pure, high, gdp_epsilon(mu, delta) if math.isfinite(mu) else math.inf)
+    if any(isinstance(leaf, Declared) for leaf, _ in counted(plan, relation)):
+        # At exactly the declared delta plain sums are tight and the lattice is not.
+        upper = min(upper, LinearAccountant().epsilon(plan, delta=delta, adjacency=relation))
     if not math.isfinite(upper):
         upper = RenyiAccountant().epsilon(plan, delta=delta, adjacency=relation)
     return min(low, upper), upper

@@ -12,6 +12,7 @@ from noisette.accounting import numerical as engine
 from noisette.accounting.base import Accountant, counted, participation
 from noisette.accounting.bounded_range import BoundedRange
 from noisette.accounting.last_iterate import last_iterate_run
+from noisette.accounting.objective_pair import ObjectiveReplaced, ObjectiveTable
 from noisette.accounting.shuffling import shuffle_lower_epsilon
 from noisette.adjacency import Adjacency
 from noisette.errors import Unproven
@@ -20,6 +21,7 @@ from noisette.mechanisms import (
     Gaussian,
     Laplace,
     Mechanism,
+    ObjectiveNoise,
     RandomizedResponse,
     SphericalLaplace,
 )
@@ -36,6 +38,13 @@ Composition = tuple[tuple[Step, ...], tuple[Step, ...]]
 def _both(upper: engine.Pair, lower: engine.Pair | None) -> Composition:
     other = None if lower is None else lower.swapped()
     return ((upper, lower, 1),), ((upper.swapped(), other, 1),)
+
+
+def _upper_only(composition: Composition) -> Composition:
+    first, second = (
+        tuple((upper, None, count) for upper, _, count in order) for order in composition
+    )
+    return first, second
 
 
 def _base_pair(mechanism: Mechanism, adjacency: Adjacency) -> tuple[engine.Pair, bool]:
@@ -56,7 +65,17 @@ def _base_pair(mechanism: Mechanism, adjacency: Adjacency) -> tuple[engine.Pair,
     return engine.RandomizedResponse(epsilon), False  # proof: PURE-RR
 
 
+def _objective_pair(mechanism: ObjectiveNoise, adjacency: Adjacency) -> Composition:
+    if adjacency is Adjacency.REPLACE_ONE:
+        return _both(ObjectiveReplaced(mechanism), None)
+    # The first order is the one in which P holds the record, as for every pair here.
+    with_record, without = (ObjectiveTable(mechanism, held) for held in (True, False))
+    return ((with_record, None, 1),), ((without, None, 1),)
+
+
 def _sampled_pair(mechanism: Mechanism, part: Participation, adjacency: Adjacency) -> Composition:
+    if isinstance(mechanism, ObjectiveNoise):
+        return _objective_pair(mechanism, adjacency)
     base, attained = _base_pair(mechanism, adjacency)
     if part.kind == "once":
         return _both(base, base if attained else None)
@@ -96,23 +115,18 @@ class NumericalAccountant(Accountant[Composition]):
     def step(self, leaf: Leaf, adjacency: Adjacency) -> Composition:
         """Return the dominating pairs of one use in both orders."""
         if isinstance(leaf, Declared):
-            pair: engine.Pair = (
-                engine.ApproximateDP(leaf.epsilon, leaf.delta)
-                if leaf.delta
-                else engine.RandomizedResponse(leaf.epsilon)
-            )
-            return ((), ()) if leaf.epsilon == leaf.delta == 0.0 else _both(pair, None)
+            if leaf.delta > 0.0:
+                return _both(engine.ApproximateDP(leaf.epsilon, leaf.delta), None)
+            if leaf.epsilon > 0.0:
+                return _both(engine.RandomizedResponse(leaf.epsilon), None)  # proof: PURE-RR
+            return (), ()
         if isinstance(leaf, LastIterate):
             # In a composition the worst position stands for all. proof: LAST-ITERATE-GCM
             return _both(engine.Gaussian(last_iterate_run(leaf, adjacency).mu()), None)
         assert isinstance(leaf, Run | Sampled)
         composition = _sampled_pair(leaf.mechanism, participation(leaf, adjacency), adjacency)
-        if isinstance(leaf.sampler, Shuffle):
-            # One use per epoch is proven from above; from below a shuffle may hide something.
-            return tuple(  # type: ignore[return-value]
-                tuple((upper, None, count) for upper, _, count in order) for order in composition
-            )
-        return composition
+        # One use per epoch is proven from above; from below a shuffle may hide something.
+        return _upper_only(composition) if isinstance(leaf.sampler, Shuffle) else composition
 
     def add(self, costs: list[tuple[Composition, int]]) -> Composition:
         """Return all steps with multiplied counts, order by order."""
@@ -178,7 +192,7 @@ class NumericalAccountant(Accountant[Composition]):
         if relation is Adjacency.REPLACE_ONE and _has_allocation(leaves):
             total = self._zero_out_total(plan)
             if total is not None:
-                value = min(value, self._two_changes(total, epsilon))
+                value = min(value, self._two_changes(_upper_only(total), epsilon))
         return min(1.0, value)
 
     def _zero_out_total(self, plan: PlanLike) -> Composition | None:
@@ -199,6 +213,7 @@ class NumericalAccountant(Accountant[Composition]):
         if total is None:
             return 0.0, math.inf
         lower, single = self._epsilon_bracket(total, delta)
+        total = _upper_only(total)
         low, high = 2.0 * single, max(4.0 * single, 1e-3)
         if not math.isfinite(single) or self._two_changes(total, low) <= delta:
             return lower, low

@@ -52,6 +52,14 @@ def advanced_composition(epsilons: list[tuple[float, int]], delta: float) -> flo
     plain sum (Kairouz, Oh and Viswanath 2015, Theorem 3.5).
     """
     # proof: KOV-MIXED
+    delta = _validate.delta(delta)
+    epsilons = [
+        (
+            e if e == math.inf else _validate.non_negative("epsilon", e),
+            _validate.integer("count", k),
+        )
+        for e, k in epsilons
+    ]
     plain = math.fsum(e * k for e, k in epsilons)
     if delta <= 0.0 or not math.isfinite(plain):
         return plain

@@ -39,9 +39,18 @@ def _log_ratio(x: Floats, rate: float, z: float) -> Floats:
 
 
 def _convex_gap(log_r: Floats, a: float) -> Floats:
-    """Return r^a - 1 - a (r - 1) for a > 1 (may be inf; the caller scales large exponents)."""
-    with np.errstate(over="ignore"):
-        return np.asarray(np.expm1(a * log_r) - a * np.expm1(log_r))
+    """Return r^a - 1 - a (r - 1) for a > 1 (may be inf; the caller scales large exponents).
+
+    With t = log r it is sum over j >= 2 of (a^j - a) t^j / j!, which is summed where the direct
+    form would cancel (tiny rates).
+    """
+    series = np.zeros_like(log_r)
+    for j in range(9, 1, -1):
+        series = (series + (a**j - a) / math.factorial(j)) * log_r
+    series *= log_r
+    with np.errstate(over="ignore", invalid="ignore"):
+        direct = np.expm1(a * log_r) - a * np.expm1(log_r)
+    return np.where(np.abs(a * log_r) < 1e-2, series, direct)
 
 
 def _finish(log_weight: Floats, log_r: Floats, a: float) -> float:
@@ -122,14 +131,16 @@ def without_replacement(s: Floats, rate: float, z: float) -> Floats:
         x = (edges[:-1, None] + half + half * nodes).ravel()
         log_weight = _log_normal(x, std) + np.log((half * weights).ravel())
         log_r = _log_ratio(x, rate, std)
-        if float(order) * float(log_r.max()) < 300.0:
-            up = np.exp(log_r) * np.expm1((float(order) - 1.0) * log_r)
-            gap = np.maximum(up + np.expm1((1.0 - float(order)) * log_r), 0.0)
-            value = math.log1p(float(np.sum(np.exp(log_weight) * gap))) * (1.0 + _ROUND_UP)
-        else:
-            exponent = log_weight + float(order) * log_r
+        a = float(order)
+        small = a * log_r < 300.0
+        # r^a - r + r^{1-a} - 1 = [r^a - 1 - a (r - 1)] + [r^{1-a} - 1 - (1 - a)(r - 1)]
+        gap = _convex_gap(log_r[small], a) + _convex_gap(log_r[small], 1.0 - a)
+        value = math.log1p(float(np.sum(np.exp(log_weight[small]) * gap)))
+        if not small.all():
+            # there r^a rules; -r + r^{1-a} - 1 <= 0 is dropped
+            exponent = (log_weight + a * log_r)[~small]
             top = float(exponent.max())
-            total = top + math.log(float(np.sum(np.exp(exponent - top))))
-            value = float(np.logaddexp(total, math.log(2.0))) * (1.0 + _ROUND_UP)
+            value = float(np.logaddexp(value, top + math.log(float(np.exp(exponent - top).sum()))))
+        value *= 1.0 + _ROUND_UP
         out[index] = min(float(out[index]), value)
     return out

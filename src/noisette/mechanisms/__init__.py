@@ -4,6 +4,7 @@ from noisette.mechanisms.base import AdditiveNoise, Mechanism
 from noisette.mechanisms.exponential import Exponential
 from noisette.mechanisms.gaussian import Gaussian
 from noisette.mechanisms.laplace import Laplace
+from noisette.mechanisms.objective_noise import ObjectiveNoise
 from noisette.mechanisms.randomized_response import RandomizedResponse
 from noisette.mechanisms.spherical_laplace import SphericalLaplace
 
@@ -14,11 +15,19 @@ __all__ = [
     "Gaussian",
     "Laplace",
     "Mechanism",
+    "ObjectiveNoise",
     "RandomizedResponse",
     "SphericalLaplace",
 ]
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     kind.name: kind
-    for kind in (Exponential, Gaussian, Laplace, RandomizedResponse, SphericalLaplace)
+    for kind in (
+        Exponential,
+        Gaussian,
+        Laplace,
+        ObjectiveNoise,
+        RandomizedResponse,
+        SphericalLaplace,
+    )
 }

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
-from noisette.errors import InvalidParameter
+from noisette.errors import InvalidParameter, PermitError
 
 __all__ = ["AdditiveNoise", "Mechanism"]
 
@@ -52,6 +52,14 @@ class Mechanism(ABC):
     def mu(self, adjacency: Adjacency) -> float | None:
         """Return mu if one use is exactly mu-GDP (Gaussian), else None."""
         return None
+
+    def check_value(self, bounded: Bounded) -> None:
+        """Raise if the proof does not cover this value, before anything is booked or drawn."""
+        if bounded.norm != self.norm:
+            raise PermitError(
+                f"{self.name} noise needs a bound in {self.norm}, but the value is bounded in "
+                f"{bounded.norm}."
+            )
 
     @abstractmethod
     def apply(self, bounded: Bounded, unit: float, generator: np.random.Generator) -> Any:

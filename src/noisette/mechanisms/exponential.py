@@ -34,7 +34,7 @@ class Exponential(Mechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _validate.epsilon(self.epsilon))
-        object.__setattr__(self, "monotone", bool(self.monotone))
+        _validate.boolean("monotone", self.monotone)
 
     def _check(self, adjacency: Adjacency) -> None:
         if self.monotone and adjacency is not Adjacency.ADD_REMOVE:
@@ -50,6 +50,7 @@ class Exponential(Mechanism):
 
     def delta(self, epsilon: float, adjacency: Adjacency) -> float:
         """Return the worst delta(epsilon) of any bounded-range mechanism, any real epsilon."""
+        epsilon = _validate.real("epsilon", epsilon)
         self._check(adjacency)
         if epsilon < 0.0:
             return float(-np.expm1(epsilon) + np.exp(epsilon) * self.delta(-epsilon, adjacency))

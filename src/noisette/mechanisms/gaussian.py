@@ -55,6 +55,7 @@ class Gaussian(AdditiveNoise):
 
     def delta(self, epsilon: float, adjacency: Adjacency) -> float:
         """Return the exact delta(epsilon)."""
+        epsilon = _validate.real("epsilon", epsilon)
         return float(gdp_delta(self.shift(adjacency), epsilon))
 
     def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:

@@ -7,6 +7,7 @@ import numpy as np
 
 from noisette import _validate
 from noisette.adjacency import Adjacency
+from noisette.bounded import Bounded
 from noisette.errors import Unproven
 from noisette.mechanisms.base import AdditiveNoise, Floats, smallest_multiplier
 
@@ -44,6 +45,7 @@ class Laplace(AdditiveNoise):
 
     def delta(self, epsilon: float, adjacency: Adjacency) -> float:
         """Return the exact delta(epsilon), any real epsilon."""
+        epsilon = _validate.real("epsilon", epsilon)
         if epsilon < 0.0:  # both orders have the same curve
             return float(-np.expm1(epsilon) + np.exp(epsilon) * self.delta(-epsilon, adjacency))
         return float(max(0.0, -np.expm1(min(0.0, (epsilon - self.shift(adjacency)) / 2.0))))
@@ -56,13 +58,18 @@ class Laplace(AdditiveNoise):
         down = np.log(s / (2.0 * s + 1.0)) - (s + 1.0) * eps0
         return np.asarray(np.logaddexp(up, down))
 
+    def check_value(self, bounded: Bounded) -> None:
+        """Refuse vectors: the proof is for one number."""
+        super().check_value(bounded)
+        if bounded.dimension != 1:
+            raise Unproven(
+                f"Laplace noise is for a single number, not for {bounded.dimension}; "
+                "use SphericalLaplace for a vector."
+            )
+
     def noise(
         self, count: int, dimension: int, unit: float, generator: np.random.Generator
     ) -> Floats:
         """Return independent Laplace draws, shape (count, 1)."""
-        if dimension != 1:
-            raise Unproven(
-                f"Laplace noise is for a single number, not for {dimension}; "
-                "use SphericalLaplace for a vector."
-            )
+        assert dimension == 1
         return generator.laplace(scale=self.noise_multiplier * unit, size=(count, 1))

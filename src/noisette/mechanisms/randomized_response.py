@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
-from noisette.errors import Unproven
+from noisette.errors import PermitError, Unproven
 from noisette.mechanisms.base import Floats, Mechanism
 
 __all__ = ["RandomizedResponse"]
@@ -56,6 +56,7 @@ class RandomizedResponse(Mechanism):
 
     def delta(self, epsilon: float, adjacency: Adjacency) -> float:
         """Return the exact delta(epsilon), any real epsilon."""
+        epsilon = _validate.real("epsilon", epsilon)
         self._check(adjacency)
         log_p, log_r = self._log_probabilities()
         k = self.categories
@@ -73,6 +74,15 @@ class RandomizedResponse(Mechanism):
         if self.categories > 2:
             terms.append(np.full_like(s, np.log(self.categories - 2.0) + log_r))
         return np.asarray(logsumexp(np.stack(terms), axis=0))
+
+    def check_value(self, bounded: Bounded) -> None:
+        """Refuse answers from another number of categories: an unknown one would stay as it is."""
+        super().check_value(bounded)
+        if bounded.categories != self.categories:
+            raise PermitError(
+                f"the plan charges randomised response over {self.categories} categories but the "
+                f"value has {bounded.categories}; charge the number that runs."
+            )
 
     def apply(
         self, bounded: Bounded, unit: Any, generator: np.random.Generator

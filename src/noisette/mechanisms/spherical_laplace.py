@@ -8,6 +8,7 @@ import numpy as np
 
 from noisette import _validate
 from noisette.adjacency import Adjacency
+from noisette.bounded import Bounded
 from noisette.errors import PermitError
 from noisette.mechanisms import spherical_laplace_curve as curve
 from noisette.mechanisms.base import AdditiveNoise, Floats, smallest_multiplier
@@ -62,21 +63,27 @@ class SphericalLaplace(AdditiveNoise):
 
     def delta(self, epsilon: float, adjacency: Adjacency) -> float:
         """Return the exact delta(epsilon), rounded up."""
+        epsilon = _validate.real("epsilon", epsilon)
         return curve.delta(epsilon, self.shift(adjacency), self.dimension)
 
     def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
         """Return log E exp(s * loss), rounded up."""
         return curve.log_moment(s, self.shift(adjacency), self.dimension)
 
+    def check_value(self, bounded: Bounded) -> None:
+        """Refuse a value of another dimension than was charged."""
+        super().check_value(bounded)
+        if bounded.dimension != self.dimension:
+            raise PermitError(
+                f"the plan charges {self.name} noise in {self.dimension} dimensions but the value "
+                f"has {bounded.dimension}; charge the dimension that runs."
+            )
+
     def noise(
         self, count: int, dimension: int, unit: float, generator: np.random.Generator
     ) -> Floats:
         """Return independent vectors, shape (count, dimension): Gamma(d) radius, free direction."""
-        if dimension != self.dimension:
-            raise PermitError(
-                f"the plan charges spherical Laplace noise in {self.dimension} dimensions but the "
-                f"value has {dimension}; charge the dimension that runs."
-            )
+        assert dimension == self.dimension
         drawn = generator.standard_normal((count, dimension))
         radius = generator.standard_gamma(dimension, size=count)
         radius *= self.noise_multiplier * unit

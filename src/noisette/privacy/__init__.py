@@ -1,7 +1,7 @@
 """The audit target: the ledger that counts, the permit that allows, the door that adds noise."""
 
+from noisette.privacy.door import NoiseStream, release
 from noisette.privacy.ledger import Ledger
 from noisette.privacy.permit import Permit
-from noisette.privacy.release import NoiseStream, release
 
 __all__ = ["Ledger", "NoiseStream", "Permit", "release"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from noisette import _validate, accounting
 from noisette.accounting.filters import FILTERS, Filter
 from noisette.adjacency import Adjacency, require_same
-from noisette.errors import BudgetExceeded, InvalidParameter, LedgerError
+from noisette.errors import BudgetExceeded, InvalidParameter, LedgerError, Unproven
 from noisette.plans import PlanLike, as_plan
 from noisette.privacy.permit import Permit
 from noisette.privacy.store import Charge, Header, MemoryStore, SqliteStore, Store
@@ -70,8 +70,15 @@ class Ledger:
                 Adjacency.REPLACE_ONE if adjacency is None else adjacency,
                 "sums" if rule is None else rule,
             )
-        store = SqliteStore(Path(path))
+        # Resolved now: a later chdir must not lead the charges to another file.
+        store = SqliteStore(Path(path).resolve())
         header = store.create_or_read(wanted)
+        try:
+            _header(*header)
+        except InvalidParameter:
+            raise LedgerError(
+                f"{store.path} is damaged; restore it from a backup. Nothing was charged."
+            ) from None
         for name, value in given.items():
             if value is not None and value != getattr(header, name):
                 raise LedgerError(
@@ -94,7 +101,7 @@ class Ledger:
         `delta` is the charge's own share of the total delta; a purely private plan needs none.
         Raises `BudgetExceeded`, and books nothing, if the plan does not fit.
         """
-        if not isinstance(label, str) or not label:
+        if not isinstance(label, str) or not label or not _is_text(label):
             raise InvalidParameter("label must say in a few words what is charged.")
         plan = as_plan(plan)
         if plan.adjacency is not None:
@@ -102,6 +109,11 @@ class Ledger:
         plan = plan.under(self.adjacency)
         own = _validate.delta(self._default_delta() if delta is None else delta)
         epsilon = accounting.epsilon(plan, delta=own, adjacency=self.adjacency)
+        if not math.isfinite(epsilon):
+            raise Unproven(
+                f"no theorem bounds this plan at delta={own:g}; charge it with a larger delta, "
+                "for instance ledger.charge(plan, delta=1e-6, ...)."
+            )
         cost = self._filter.cost(plan, (epsilon, own), self.adjacency)
 
         def check(spent: list[tuple[float, float]]) -> None:
@@ -151,6 +163,14 @@ class Ledger:
             f"Ledger(epsilon={self.epsilon:g}, delta={self.delta:g}, "
             f"adjacency={self.adjacency.value!r}, rule={self.rule!r})"
         )
+
+
+def _is_text(label: str) -> bool:
+    try:
+        label.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair: no file can hold it
+        return False
+    return True
 
 
 def _header(epsilon: float, delta: float, adjacency: Adjacency | str, rule: str) -> Header:

@@ -7,6 +7,7 @@ import os
 import threading
 from typing import Any, NoReturn
 
+from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.errors import PermitError
 from noisette.guarantee import Guarantee, proofs_of
@@ -51,7 +52,7 @@ class Permit:
 
         `bound` is the id of the theorem that bounds the value; the guarantee will cite it.
         """
-        leaf = self.leaf(part)
+        leaf, count = self.leaf(part), _validate.integer("count", count)
         if os.getpid() != self._process:
             raise PermitError(
                 "a permit is for the process that charged it; charge the ledger in each worker."

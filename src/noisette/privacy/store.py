@@ -7,8 +7,10 @@ across a fork and a killed process leaves nothing half-done.
 """
 
 import contextlib
+import math
 import os
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -78,34 +80,66 @@ class SqliteStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._header: Header | None = None
 
     def create_or_read(self, header: Header | None) -> Header:
         """Write `header` into a new file, or return the header that the file already has."""
-        exists = self.path.exists()
-        if not exists and header is None:
+        if not self.path.exists() and header is None:
             raise LedgerError(
                 f"there is no ledger at {self.path}; open it with epsilon=... to start one."
             )
-        if not exists and not self.path.parent.is_dir():
+        if not self.path.parent.is_dir():
             raise LedgerError(f"the folder {self.path.parent} does not exist; nothing was written.")
-        with self._transaction(write=header is not None) as connection:
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if version == 0 and tables == 0 and header is not None:
-                # A fresh file, or one whose first opening was killed before it could commit.
-                connection.execute(
-                    "CREATE TABLE header (epsilon REAL, delta REAL, adjacency TEXT, rule TEXT)"
-                )
-                connection.execute(
-                    "CREATE TABLE charges (id INTEGER PRIMARY KEY AUTOINCREMENT, label TEXT, "
-                    "plan TEXT, first REAL, second REAL, booked TEXT DEFAULT CURRENT_TIMESTAMP)"
-                )
-                connection.execute("INSERT INTO header VALUES (?, ?, ?, ?)", header)
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version = {SCHEMA}")
-                return header
-            self._require_ours(connection, version)
-            return Header(*connection.execute("SELECT * FROM header").fetchone())
+        if header is not None and (not self.path.exists() or self.path.stat().st_size == 0):
+            self._create(header)
+        with self._transaction(write=False) as connection:
+            self._header = self._read_header(connection)
+        return self._header
+
+    def _create(self, header: Header) -> None:
+        """Make a complete ledger under another name, then give it its own in one step.
+
+        So nobody ever sees half a ledger, and of many processes that start one at once exactly
+        one wins; a kill leaves at most a stray temporary file.
+        """
+        try:
+            handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+        except OSError as error:
+            raise LedgerError(
+                f"{self.path} cannot be written; make its folder writable. Nothing was charged."
+            ) from error
+        os.close(handle)
+        draft = Path(name)
+        try:
+            self._fill(draft, header)
+            if self.path.exists() and self.path.stat().st_size == 0:
+                os.replace(draft, self.path)  # an empty file is nobody's ledger
+            else:
+                with contextlib.suppress(FileExistsError):
+                    os.link(draft, self.path)
+        except (OSError, sqlite3.Error) as error:
+            raise LedgerError(self._explain(error)) from error
+        finally:
+            draft.unlink(missing_ok=True)
+
+    @staticmethod
+    def _fill(draft: Path, header: Header) -> None:
+        with contextlib.closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")  # kept in the file for good
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("BEGIN")
+            connection.execute(
+                "CREATE TABLE header (epsilon REAL, delta REAL, adjacency TEXT, rule TEXT)"
+            )
+            connection.execute(
+                "CREATE TABLE charges (id INTEGER PRIMARY KEY AUTOINCREMENT, label TEXT NOT NULL, "
+                "plan TEXT NOT NULL, first REAL NOT NULL, second REAL NOT NULL, "
+                "booked TEXT DEFAULT CURRENT_TIMESTAMP)"
+            )
+            connection.execute("INSERT INTO header VALUES (?, ?, ?, ?)", header)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA}")
+            connection.execute("COMMIT")
 
     def charges(self) -> list[Charge]:
         """Return all charges in the order of booking."""
@@ -115,35 +149,47 @@ class SqliteStore:
     def book(self, charge: Charge, check: Check) -> None:
         """Insert `charge` if `check` passes, in one transaction."""
         with self._transaction(write=True) as connection:
+            if self._read_header(connection) != self._header:
+                raise LedgerError(
+                    f"{self.path} is no longer the ledger that was opened; open it again. "
+                    "Nothing was charged."
+                )
             check([known.cost for known in self._all(connection)])
             connection.execute(
                 "INSERT INTO charges (label, plan, first, second) VALUES (?, ?, ?, ?)",
                 (charge.label, charge.plan, *charge.cost),
             )
 
-    @staticmethod
-    def _all(connection: sqlite3.Connection) -> list[Charge]:
+    def _all(self, connection: sqlite3.Connection) -> list[Charge]:
         rows = connection.execute("SELECT label, plan, first, second FROM charges ORDER BY id")
-        return [Charge(label, plan, (first, second)) for label, plan, first, second in rows]
+        charges = [Charge(label, plan, (first, second)) for label, plan, first, second in rows]
+        for charge in charges:
+            if not all(isinstance(part, float) and 0.0 <= part < math.inf for part in charge.cost):
+                raise self._damaged()
+        return charges
 
-    def _require_ours(self, connection: sqlite3.Connection, version: int) -> None:
+    def _read_header(self, connection: sqlite3.Connection) -> Header:
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise LedgerError(f"{self.path} is a database, but not a noisette ledger.")
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version > SCHEMA:
             raise LedgerError(
                 f"{self.path} was written by a newer noisette (schema {version}, this one reads "
                 f"{SCHEMA}); upgrade noisette."
             )
+        rows = connection.execute("SELECT epsilon, delta, adjacency, rule FROM header").fetchall()
+        if len(rows) != 1 or [type(value) for value in rows[0]] != [float, float, str, str]:
+            raise self._damaged()
+        return Header(*rows[0])
 
     @contextlib.contextmanager
     def _transaction(self, *, write: bool) -> Iterator[sqlite3.Connection]:
+        address = f"{self.path.as_uri()}?mode=rw"  # never create a file by looking at it
         try:
             with contextlib.closing(
-                sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None)
+                sqlite3.connect(address, timeout=_WAIT_SECONDS, isolation_level=None, uri=True)
             ) as connection:
-                if write:
-                    connection.execute("PRAGMA journal_mode = WAL")
-                    connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 try:
                     yield connection
@@ -154,19 +200,20 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise LedgerError(self._explain(error)) from error
 
-    def _explain(self, error: sqlite3.Error) -> str:
-        text = str(error)
+    def _damaged(self) -> LedgerError:
+        return LedgerError(self._explain(sqlite3.DatabaseError("damaged")))
+
+    def _explain(self, error: Exception) -> str:
+        text = str(error).lower()
+        advice = "is damaged or is not a noisette ledger; restore it from a backup"
         if "locked" in text or "busy" in text:
-            return (
-                f"{self.path} was busy for {_WAIT_SECONDS:.0f} seconds; try again when other "
-                "processes have finished. Nothing was charged."
+            advice = (
+                f"was busy for {_WAIT_SECONDS:.0f} seconds; try again when others have finished"
             )
-        if "readonly" in text or "read-only" in text or "unable to open" in text:
-            return (
-                f"{self.path} cannot be written; make the file and its folder writable. "
-                "Nothing was charged."
-            )
-        return (
-            f"{self.path} is damaged or is not a noisette ledger; restore it from a backup. "
-            "Nothing was charged."
-        )
+        elif not self.path.exists():
+            advice = "is gone; restore it from a backup"
+        elif "readonly" in text or "read-only" in text or "unable to open" in text:
+            advice = "cannot be written; make the file and its folder writable"
+        elif "full" in text or "i/o" in text or isinstance(error, OSError):
+            advice = "could not be written; the disk is full or failing"
+        return f"{self.path} {advice}. Nothing was charged."

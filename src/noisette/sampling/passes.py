@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from noisette import _validate
 from noisette.randomness import Randomness
 from noisette.sampling.base import Indices, PassSampler
 
@@ -19,6 +20,10 @@ class Disjoint(PassSampler):
     permute: bool = False
 
     name: ClassVar[str] = "disjoint"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.boolean("permute", self.permute)
 
     def order(self, size: int, randomness: Randomness) -> Indices:
         """Return the given order, or a permutation drawn without looking at the records."""

@@ -27,6 +27,8 @@ def _replace_one_only(name: str, adjacency: Adjacency) -> None:
 def _check_sizes(sampler: "WithoutReplacement | PartialShuffle", part: str, largest: int) -> None:
     size = _validate.integer("size", sampler.size)
     count = _validate.integer(part, getattr(sampler, part))
+    object.__setattr__(sampler, "size", size)
+    object.__setattr__(sampler, part, count)
     if count > largest:
         raise InvalidParameter(
             f"{part}={count} is too large for {size} records; choose at most {largest}."
@@ -51,7 +53,7 @@ class WithoutReplacement(Sampler):
     name: ClassVar[str] = "without-replacement"
 
     def __post_init__(self) -> None:
-        _check_sizes(self, "batch_size", self.size)
+        _check_sizes(self, "batch_size", _validate.integer("size", self.size))
 
     def participation(self, adjacency: Adjacency) -> Participation:
         """Proven for replace-one, at rate batch_size / size exactly."""
@@ -88,7 +90,9 @@ class PartialShuffle(Sampler):
         if _validate.integer("size", self.size) < 2:
             raise InvalidParameter(f"size must be a whole number >= 2; got {self.size!r}.")
         _check_sizes(self, "used", self.size - 1)
-        if _validate.integer("batch_size", self.batch_size) > self.used:
+        batch_size = _validate.integer("batch_size", self.batch_size)
+        object.__setattr__(self, "batch_size", batch_size)
+        if batch_size > self.used:
             raise InvalidParameter(
                 f"batch_size={self.batch_size} is larger than the {self.used} used records; "
                 f"choose at most {self.used}."

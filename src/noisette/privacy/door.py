@@ -16,6 +16,8 @@ from noisette.randomness import Randomness
 
 __all__ = ["NoiseStream", "release"]
 
+_SMALLEST_SCALE, _LARGEST_SCALE = 1e-250, 1e250
+
 
 def release(bounded: Bounded, permit: Permit, randomness: Randomness, *, part: int = 0) -> Any:
     """Return the private version of a bounded value under a permit.
@@ -35,21 +37,23 @@ def _unit(bounded: Bounded, permit: Permit, part: int) -> float:
     """Return the contribution bound C that the noise multiplies, after all checks."""
     require_same(bounded.adjacency, "the bounded value", permit.adjacency, "the permit")
     leaf = permit.leaf(part)
-    if bounded.norm != leaf.mechanism.norm:
-        raise PermitError(
-            f"{leaf.mechanism.name} noise needs a bound in {leaf.mechanism.norm}, but the value is "
-            f"bounded in {bounded.norm}."
-        )
+    leaf.mechanism.check_value(bounded)
     if bounded.contribution is not None:
-        return bounded.contribution
-    if leaf.sampler.participation(permit.adjacency).kind != "once":
+        unit = bounded.contribution
+    elif leaf.sampler.participation(permit.adjacency).kind != "once":
         # The theorems on random batches need every record's vector in a ball around 0; a bound on
         # the difference of two records is not enough. proof: POISSON-R
         raise PermitError(
             f"{leaf.sampler.name} sampling needs a Bounded with contribution=..., the norm bound "
             "of one record, not only a sensitivity."
         )
-    return (bounded.l2 or 1.0) / permit.adjacency.contributions
+    else:
+        unit = (bounded.l2 or 1.0) / permit.adjacency.contributions
+    if isinstance(leaf.mechanism, AdditiveNoise):
+        scale = leaf.mechanism.noise_multiplier * unit
+        if not _SMALLEST_SCALE < scale < _LARGEST_SCALE:
+            raise PermitError(f"a noise scale of {scale:g} is outside what float64 can serve.")
+    return unit
 
 
 class NoiseStream:

@@ -1,0 +1,65 @@
+"""Certified numerical privacy accounting: brackets that hold the true ε or δ.
+
+Describe each step by a dominating pair, list the compositions of all neighbour orders, and ask for
+a bracket::
+
+    step = PoissonSampled(Gaussian(1 / 1.0), 0.01)
+    orders = [[(step, step, 1000)], [(step.swapped(), step.swapped(), 1000)]]
+    lower, upper = epsilon_bracket(orders, delta=1e-5)
+"""
+
+from noisette.accounting.numerical.bracket import (
+    Bracket,
+    Step,
+    delta_bracket,
+    epsilon_bracket,
+    two_orders,
+)
+from noisette.accounting.numerical.lattice import CertificateError
+from noisette.accounting.numerical.moments import (
+    ComplexOrderValue,
+    complex_order_delta,
+    complex_order_epsilon,
+)
+from noisette.accounting.numerical.pairs import (
+    ApproximateDP,
+    Discrete,
+    Gaussian,
+    Labelled,
+    Laplace,
+    Pair,
+    PoissonReplace,
+    PoissonSampled,
+    RandomAllocation,
+    RandomizedResponse,
+    SphericalLaplace,
+    Swapped,
+    SymmetrisedSample,
+    WithReplacement,
+)
+
+__all__ = [
+    "ApproximateDP",
+    "Bracket",
+    "CertificateError",
+    "ComplexOrderValue",
+    "Discrete",
+    "Gaussian",
+    "Labelled",
+    "Laplace",
+    "Pair",
+    "PoissonReplace",
+    "PoissonSampled",
+    "RandomAllocation",
+    "RandomizedResponse",
+    "SphericalLaplace",
+    "Step",
+    "Swapped",
+    "SymmetrisedSample",
+    "WithReplacement",
+    "complex_order_delta",
+    "complex_order_epsilon",
+    "delta_bracket",
+    "epsilon_bracket",
+    "two_orders",
+]

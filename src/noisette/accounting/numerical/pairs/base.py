@@ -1,0 +1,196 @@
+"""What the engine asks of one step: the masses of its privacy loss in any cells.
+
+Notation: a *pair* (P, Q) dominates one step in ONE neighbour order when
+H_γ(P||Q) = ∫(P - γQ)_+ is at least the hockey-stick divergence of the two output laws for every
+γ > 0. L = log dP/dQ is the privacy loss; δ(ε) = H_{e^ε}.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisette.errors import InvalidParameter
+
+FloatArray = npt.NDArray[np.float64]
+ComplexArray = npt.NDArray[np.complex128]
+
+ROUNDING = 2.0**-50  # allowance for the relative error of one special-function value
+LARGEST_LOSS = 690.0  # e^690 is still a finite double; larger losses are charged as infinite
+
+
+class Pair(ABC):
+    """A dominating pair (P, Q) of one step, in one neighbour order.
+
+    Subclasses are frozen dataclasses, so two pairs with the same parameters are equal and share
+    cached work. All of them keep this contract:
+
+    * ``cells(edges)`` with k increasing edges returns two arrays of length k + 1: the masses under
+      P and under Q of the events L ∈ (-inf, e0], (e0, e1], ..., (e_{k-1}, inf). Cells are
+      right-closed. P-mass at L = +inf is in the last cell of P, Q-mass at L = -inf in the first
+      cell of Q, so both arrays sum to one. Both tails have relative, not only absolute, accuracy.
+    * ``infinite_p`` = P(L = +inf), ``infinite_q`` = Q(L = -inf).
+    """
+
+    has_log_moment: bool = False
+
+    @abstractmethod
+    def cells(self, edges: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Masses under P and under Q of the loss cells cut by ``edges``."""
+
+    @property
+    def infinite_p(self) -> float:
+        """P-mass of infinite loss."""
+        return 0.0
+
+    @property
+    def infinite_q(self) -> float:
+        """Q-mass of loss minus infinity."""
+        return 0.0
+
+    @property
+    def max_loss(self) -> float:
+        """Supremum of the finite losses (``inf`` when unbounded)."""
+        return math.inf
+
+    @property
+    def min_loss(self) -> float:
+        """Infimum of the finite losses (``-inf`` when unbounded)."""
+        return -math.inf
+
+    @property
+    def atom_spacing(self) -> float | None:
+        """A step a such that the atoms of L lie on multiples of a, or None."""
+        return None
+
+    @property
+    def pinned(self) -> bool:
+        """True when a lattice should go through 0, because atoms sit at or around it."""
+        return self.atom_spacing is not None
+
+    @property
+    def is_lattice(self) -> bool:
+        """True when *all* of the finite loss lies on multiples of ``atom_spacing``."""
+        return False
+
+    @property
+    def tail_error(self) -> float:
+        """Bound on |error of a cell mass| / (smaller tail mass next to the cell)."""
+        return ROUNDING
+
+    @property
+    def cell_error(self) -> float:
+        """Bound on |error of a cell mass| / (cell mass)."""
+        return ROUNDING
+
+    def log_moment(self, s: Any) -> ComplexArray:
+        """Log E_P exp(sL) for real or complex s (any shape), principal branch followed from 0."""
+        raise NotImplementedError(f"{type(self).__name__} offers no closed moment function")
+
+    def delta(self, epsilon: float) -> float:
+        """Hockey-stick divergence of this one step: P(L > ε) - e^ε Q(L > ε), for 0 <= ε."""
+        if epsilon > LARGEST_LOSS:
+            # monotone in ε, so the value at the cap is still an upper bound
+            epsilon = LARGEST_LOSS
+        P, Q = self.cells(np.array([epsilon]))
+        return float(P[-1] - math.exp(epsilon) * Q[-1])
+
+    def delta_error(self, epsilon: float) -> float:
+        """Bound on the rounding error of ``delta(epsilon)``."""
+        P, Q = self.cells(np.array([min(epsilon, LARGEST_LOSS)]))
+        relative = self.tail_error + self.cell_error
+        return relative * float(P[-1] + math.exp(min(epsilon, LARGEST_LOSS)) * Q[-1])
+
+    def swapped(self) -> Pair:
+        """The pair (Q, P): the other neighbour order."""
+        return Swapped(self)
+
+    def refined(self) -> Pair | None:
+        """A tighter version of the same pair where the pair itself is approximate, else None."""
+        return None
+
+
+@dataclass(frozen=True)
+class Swapped(Pair):
+    """(Q, P) for a base pair (P, Q): the loss changes its sign."""
+
+    base: Pair
+
+    @property
+    def has_log_moment(self) -> bool:  # type: ignore[override]
+        """As for the base pair."""
+        return self.base.has_log_moment
+
+    def cells(self, edges: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Cells of the base at the negated edges, in reverse order.
+
+        L' = -L lies in (a, b] iff L lies in [-b, -a); one step of ``nextafter`` turns that into
+        the right-closed cell the base understands, so atoms on edges stay on the promised side.
+        """
+        e = np.asarray(edges, dtype=np.float64)
+        P, Q = self.base.cells(np.nextafter(-e[::-1], -np.inf))
+        return Q[::-1], P[::-1]
+
+    @property
+    def infinite_p(self) -> float:
+        """Q-mass of the base at loss minus infinity."""
+        return self.base.infinite_q
+
+    @property
+    def infinite_q(self) -> float:
+        """P-mass of the base at infinite loss."""
+        return self.base.infinite_p
+
+    @property
+    def max_loss(self) -> float:
+        """Supremum of -L over the base."""
+        return -self.base.min_loss
+
+    @property
+    def min_loss(self) -> float:
+        """Infimum of the loss."""
+        return -self.base.max_loss
+
+    @property
+    def tail_error(self) -> float:
+        """As for the base."""
+        return self.base.tail_error
+
+    @property
+    def cell_error(self) -> float:
+        """As for the base."""
+        return self.base.cell_error
+
+    def log_moment(self, s: Any) -> ComplexArray:
+        """E_Q e^{-sL} = E_P e^{-(s+1)L}."""
+        return self.base.log_moment(-1.0 - np.asarray(s))
+
+    def swapped(self) -> Pair:
+        """The base pair."""
+        return self.base
+
+    def refined(self) -> Pair | None:
+        """Swap of the refined base."""
+        finer = self.base.refined()
+        return None if finer is None else finer.swapped()
+
+
+def check_positive(name: str, value: float) -> float:
+    """Return ``value`` as a float if it is finite and positive, else raise ValueError."""
+    number = float(value)
+    if not (math.isfinite(number) and number > 0):
+        raise InvalidParameter(f"{name} must be a finite number above 0. Got {value!r}.")
+    return number
+
+
+def check_rate(name: str, value: float) -> float:
+    """Return ``value`` as a float if it lies in (0, 1], else raise ValueError."""
+    number = float(value)
+    if not 0 < number <= 1:
+        raise InvalidParameter(f"{name} must lie in (0, 1]. Got {value!r}.")
+    return number

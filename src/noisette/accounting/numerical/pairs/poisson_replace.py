@@ -1,0 +1,85 @@
+"""Poisson-sampled Gaussian under replace-one adjacency."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisette.accounting.numerical.pairs.base import (
+    ComplexArray,
+    FloatArray,
+    Pair,
+    check_positive,
+    check_rate,
+)
+from noisette.accounting.numerical.pairs.gaussian import gaussian_cells
+
+
+@dataclass(frozen=True)
+class PoissonReplace(Pair):
+    """P = (1-q)N(0)+qN(1), Q = (1-q)N(0)+qN(-1), standard deviation z.  # proof: POISSON-R
+
+    ``noise_multiplier`` z = σ/C with every record's vector in the ball of radius C. The loss is
+    odd and increasing in x: x/z² = ℓ/2 + asinh((1-q) sinh(ℓ/2) / a), a = q e^{-1/(2z²)}.
+    """
+
+    rate: float
+    noise_multiplier: float
+    has_log_moment = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rate", check_rate("rate", self.rate))
+        z = check_positive("noise_multiplier", self.noise_multiplier)
+        object.__setattr__(self, "noise_multiplier", z)
+
+    def cells(self, edges: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Gaussian cells at the preimages of the edges."""
+        e = np.asarray(edges, dtype=np.float64)
+        q, z = self.rate, self.noise_multiplier
+        x = z * self._position(e)
+        centre = gaussian_cells(x)
+        P = (1 - q) * centre + q * gaussian_cells(x - 1 / z)
+        Q = (1 - q) * centre + q * gaussian_cells(x + 1 / z)
+        return P, Q
+
+    def _position(self, losses: FloatArray) -> FloatArray:
+        """x/z² for a loss, in the log domain where the argument of asinh is large."""
+        q, z = self.rate, self.noise_multiplier
+        half = np.abs(losses) / 2
+        if q == 1:
+            return np.asarray(losses / 2, dtype=np.float64)
+        # log of v = (1-q) sinh(|ℓ|/2) / a; asinh(v) = log(2v) + O(v^-2) when v is large
+        with np.errstate(divide="ignore"):
+            log_sinh = np.where(
+                half > 20, half - math.log(2), np.log(np.sinh(np.minimum(half, 21.0)))
+            )
+        log_v = math.log1p(-q) - math.log(q) + 1 / (2 * z * z) + log_sinh
+        small = np.arcsinh(np.exp(np.minimum(log_v, 25.0)))
+        value = half + np.where(log_v > 20, log_v + math.log(2), small)
+        return np.asarray(np.copysign(value, losses), dtype=np.float64)
+
+    def log_moment(self, s: Any) -> ComplexArray:
+        """Logarithm of E_P e^{sL} by the trapezoid rule in x."""
+        w = np.asarray(s, dtype=np.complex128)
+        flat = w.reshape(-1)
+        q, shift = self.rate, 1 / self.noise_multiplier
+        reach = 12.0 + shift * (2 + 2 * float(np.abs(flat.real).max(initial=0.0)))
+        x = np.arange(-reach, reach, 0.02)
+        with np.errstate(divide="ignore"):
+            rest = np.log1p(-q)
+        log_p = np.logaddexp(rest, math.log(q) + shift * x - shift**2 / 2)
+        log_q = np.logaddexp(rest, math.log(q) - shift * x - shift**2 / 2)
+        base = log_p - x * x / 2 + math.log(0.02 / math.sqrt(2 * math.pi))
+        a = flat[:, None] * (log_p - log_q) + base
+        top = a.real.max(axis=1)
+        total = np.exp(a - top[:, None]).sum(axis=1)
+        total = np.where(total == 0, 1e-300, total)  # complete cancellation, not a log(0)
+        return np.asarray(top + np.log(total), dtype=np.complex128).reshape(w.shape)
+
+    def swapped(self) -> Pair:
+        """The pair is its own mirror image."""
+        return self

@@ -1,0 +1,147 @@
+"""What every dataset has: the frozen result, the recipe behind it, the folder and the split.
+
+Encodings are **row-local**: the features of a row depend on that row and on public facts written
+in the code, never on other rows. A row-local map costs no privacy, and neighbouring tables stay
+neighbouring. What would not be private is learning a bound, a mean, a category list or a
+vocabulary from the rows; no loader does that.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette import _validate
+from noisette.errors import InvalidParameter, NoisetteError
+from noisette.randomness import Randomness
+
+__all__ = ["VARIABLE", "Dataset", "MissingData", "Raw", "Source", "locate"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Table = Mapping[str, NDArray[np.generic]]
+
+VARIABLE = "NOISETTE_DATA"
+SPLITS = ("published", "80/20")
+
+
+class MissingData(NoisetteError, FileNotFoundError):
+    """The files of a dataset are not there. Next: point NOISETTE_DATA at the folder with them."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Encoded features and labels of one split.
+
+    `X` has shape (n, d) and rows of Euclidean norm at most `norm_bound`; `y` holds positions in
+    `classes` (0, 1, ...), whose names are `class_names`. `public` lists every fact that the
+    encoding takes as known beforehand, with its source; `unit` says what one row stands for.
+    """
+
+    name: str
+    X: Floats
+    y: Integers
+    X_test: Floats
+    y_test: Integers
+    classes: Integers
+    class_names: tuple[str, ...]
+    feature_names: tuple[str, ...]
+    norm_bound: float
+    public: tuple[str, ...]
+    unit: str
+
+    def __repr__(self) -> str:
+        n, d = self.X.shape
+        return f"<Dataset {self.name}: {n} + {len(self.X_test)} rows, d={d}>"
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Columns as published, labels as positions in the class list, rows in published order.
+
+    The first `train` rows are the published training set; `train` is None if there is none.
+    """
+
+    table: Table
+    y: Integers
+    train: int | None
+
+
+@dataclass(frozen=True)
+class Source:
+    """The recipe of one dataset: how to read its files and how to encode its rows.
+
+    `read(folder)` returns the columns as published; `encode(table)` is row-local and returns
+    rows within `norm_bound`. They are apart so that a test can encode any subset of the rows.
+    `read_published` reads the published division where that needs further files.
+    """
+
+    name: str
+    folder: str
+    title: str
+    class_names: tuple[str, ...]
+    feature_names: tuple[str, ...]
+    read: Callable[[Path], Raw]
+    encode: Callable[[Table], Floats]
+    public: tuple[str, ...]
+    unit: str
+    norm_bound: float = 1.0
+    read_published: Callable[[Path], Raw] | None = None
+
+    def load(self, data_home: str | Path | None, split: str, seed: int) -> Dataset:
+        """Read the files, split the rows, encode both parts."""
+        split = _validate.choice("split", split, SPLITS)
+        seed = _validate.integer("seed", seed, least=0)
+        reader = (self.read_published or self.read) if split == "published" else self.read
+        raw = reader(locate(self.folder, data_home))
+        n = len(raw.y)
+        if split == "published":
+            if raw.train is None:
+                raise InvalidParameter(
+                    f"dataset {self.name!r} has no published split; use split='80/20'."
+                )
+            train, test = slice(0, raw.train), slice(raw.train, n)
+            X = self.encode(raw.table)
+            X_train, y_train, X_test, y_test = X[train], raw.y[train], X[test], raw.y[test]
+        else:
+            order = Randomness.from_seed(seed).generator.permutation(n)
+            chosen, held_out = order[: n - n // 5], order[n - n // 5 :]
+            X_train, y_train = self.encode(_rows(raw.table, chosen)), raw.y[chosen]
+            X_test, y_test = self.encode(_rows(raw.table, held_out)), raw.y[held_out]
+        return Dataset(
+            name=self.name,
+            X=X_train,
+            y=y_train,
+            X_test=X_test,
+            y_test=y_test,
+            classes=np.arange(len(self.class_names)),
+            class_names=self.class_names,
+            feature_names=self.feature_names,
+            norm_bound=self.norm_bound,
+            public=self.public,
+            unit=self.unit,
+        )
+
+
+def _rows(table: Table, chosen: Integers) -> dict[str, NDArray[np.generic]]:
+    return {name: column[chosen] for name, column in table.items()}
+
+
+def locate(folder: str, data_home: str | Path | None = None) -> Path:
+    """Return the folder of one dataset under `data_home` or under $NOISETTE_DATA."""
+    home = data_home if data_home is not None else os.environ.get(VARIABLE)
+    if not home:
+        raise MissingData(
+            f"dataset folder {folder!r} is looked for under data_home or the environment variable "
+            f"{VARIABLE}, and neither is set; set {VARIABLE} to the folder that holds {folder!r}."
+        )
+    path = Path(home) / folder
+    if not path.is_dir():
+        raise MissingData(
+            f"there is no folder {folder!r} in {str(home)!r}; put the published files there, or "
+            f"set {VARIABLE} (or data_home) to the folder that holds them."
+        )
+    return path

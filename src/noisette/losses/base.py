@@ -1,0 +1,201 @@
+"""What every loss promises: formulas, public constants and the proof id of each constant.
+
+Notation: a row x (norm at most R), a target y, scores s = w.x (or V x for several classes).
+
+* margin losses      l(m),  m = y s,   y in {-1, +1}
+* regression losses  l(r),  r = s - y, |y| <= target_bound
+* softmax            l(s, y), s in R^(K-1), y in {0, .., K-1}
+
+Constants (per row; multiply by R as shown):
+
+* ``lipschitz``   L: the gradient in w of one row's loss has norm at most L R
+* ``smoothness``  c: the Hessian in w of one row's loss has eigenvalues <= c R^2 (inf: not smooth)
+* ``decreasing``: l' <= 0 everywhere (one-signed, as Theorem 4.4 asks)
+* ``self_bounded``  s: l'' <= s g (1 - g) with g = |l'| (what Theorem 4.3 asks), or None
+* ``self_concordance`` a: |l'''| <= a l'' (Newton's basin does not depend on the data), or None
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from noisette.errors import InvalidParameter
+
+FloatArray = npt.NDArray[np.floating[Any]]
+Kind = Literal["margin", "regression", "multiclass"]
+
+
+def as_float(values: npt.ArrayLike) -> FloatArray:
+    """The values as a float32 or float64 array; every other type becomes float64."""
+    array = np.asarray(values)
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    return array
+
+
+def require_positive(name: str, value: float) -> None:
+    """Refuse a parameter that is not a finite number above 0, in one sentence with the value."""
+    if not (np.isfinite(value) and value > 0):
+        raise InvalidParameter(f"{name} must be a finite number above 0. Got {value!r} instead.")
+
+
+class Loss(ABC):
+    """One row's loss as a function of its scores; subclasses are frozen dataclasses."""
+
+    name: ClassVar[str]
+    kind: ClassVar[Kind]
+    proofs: ClassVar[tuple[str, ...]]
+    convex: ClassVar[bool] = True
+    decreasing: ClassVar[bool] = False
+
+    @classmethod
+    @abstractmethod
+    def examples(cls) -> tuple[Loss, ...]:
+        """Instances that the contract tests run through."""
+
+    @property
+    @abstractmethod
+    def lipschitz(self) -> float:
+        """L, see the module's docstring."""
+
+    @property
+    @abstractmethod
+    def smoothness(self) -> float:
+        """c, see the module's docstring."""
+
+    @property
+    def self_bounded(self) -> float | None:
+        """s, see the module's docstring."""
+        return None
+
+    @property
+    def self_concordance(self) -> float | None:
+        """a, see the module's docstring."""
+        return None
+
+    @property
+    @abstractmethod
+    def value_at_zero(self) -> float:
+        """Largest loss over y at score 0; bounds the optimum's norm (SOLVER-NORM)."""
+
+    @property
+    def initial_curvature(self) -> float:
+        """Second derivative that a solver's first model of the Hessian uses: speed only."""
+        return self.smoothness
+
+    @property
+    def trace(self) -> float:
+        """The Hessian of one row's loss has trace at most trace * R^2."""
+        return self.smoothness
+
+    def parameter_shape(self, features: int) -> tuple[int, ...]:
+        """Shape of the parameter for rows of that many features: (d,), softmax (K-1, d)."""
+        return (features,)
+
+    def derivative_bound(self, score: float) -> float:
+        """Largest norm of the derivative in the scores when |scores| <= score."""
+        return self.lipschitz
+
+    @abstractmethod
+    def rounding(self, score: float) -> float:
+        """Bound, in units of 2^-53, on the norm of ``at_scores``'s derivative error.
+
+        It holds for float64 scores of norm at most ``score``, taken as exact inputs.
+        Tested against mpmath; the constants leave a factor of two or more.
+        """
+
+    @abstractmethod
+    def targets(self, y: npt.ArrayLike) -> npt.NDArray[Any]:
+        """The targets as the array ``at_scores`` works with; ValueError if not in the domain.
+
+        The message names the domain and no value: targets are sensitive.
+        """
+
+    @abstractmethod
+    def at_scores(self, scores: FloatArray, y: npt.NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+        """(losses of shape (n,), derivatives in the scores with the scores' shape)."""
+
+    @abstractmethod
+    def curvature(
+        self, scores: FloatArray, y: npt.NDArray[Any], direction: FloatArray
+    ) -> FloatArray:
+        """Second derivative in the scores applied to ``direction`` (same shape as the scores)."""
+
+
+class ScalarLoss(Loss):
+    """A loss l of one real argument t (margin or residual), elementwise on arrays.
+
+    ``value``, ``derivative`` and ``second_derivative`` accept any shape, keep float32 and
+    float64, neither overflow nor warn for |t| <= 1e4 (and beyond, up to the type's range).
+    """
+
+    @abstractmethod
+    def value(self, t: npt.ArrayLike) -> FloatArray:
+        """The loss l(t)."""
+
+    @abstractmethod
+    def derivative(self, t: npt.ArrayLike) -> FloatArray:
+        """The derivative l'(t) (a subgradient where l has a kink)."""
+
+    @abstractmethod
+    def second_derivative(self, t: npt.ArrayLike) -> FloatArray:
+        """The second derivative l''(t) (one of the one-sided values at a jump of l')."""
+
+    def value_and_derivative(self, t: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Both at once; losses that share an exponential override this for speed."""
+        return self.value(t), self.derivative(t)
+
+
+class MarginLoss(ScalarLoss):
+    """l(m), m = y s with labels -1 and +1."""
+
+    kind: ClassVar[Kind] = "margin"
+
+    def targets(self, y: npt.ArrayLike) -> FloatArray:
+        """Labels as float64; only -1 and +1 are labels."""
+        labels = np.asarray(y, dtype=np.float64)
+        if labels.ndim != 1 or not bool(np.all(np.abs(labels) == 1.0)):
+            raise InvalidParameter("y must be a vector of the labels -1 and +1.")
+        return labels
+
+    def at_scores(self, scores: FloatArray, y: npt.NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+        """(l(ys), y l'(ys)); multiplying by +-1 is exact."""
+        value, derivative = self.value_and_derivative(y * scores)
+        return value, y * derivative
+
+    def curvature(
+        self, scores: FloatArray, y: npt.NDArray[Any], direction: FloatArray
+    ) -> FloatArray:
+        """The product l''(ys) direction, because y^2 = 1."""
+        return self.second_derivative(y * scores) * direction
+
+
+class RegressionLoss(ScalarLoss):
+    """l(r), r = s - y with |y| <= target_bound, a public number."""
+
+    kind: ClassVar[Kind] = "regression"
+    target_bound: float
+
+    def targets(self, y: npt.ArrayLike) -> FloatArray:
+        """Targets as float64; the caller clips them to the bound first."""
+        target = np.asarray(y, dtype=np.float64)
+        if target.ndim != 1 or not bool(np.all(np.abs(target) <= self.target_bound)):
+            raise InvalidParameter(
+                f"y must be a vector of numbers in [-{self.target_bound}, {self.target_bound}] "
+                "(target_bound): clip the targets first."
+            )
+        return target
+
+    def at_scores(self, scores: FloatArray, y: npt.NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+        """(l(s - y), l'(s - y))."""
+        return self.value_and_derivative(scores - y)
+
+    def curvature(
+        self, scores: FloatArray, y: npt.NDArray[Any], direction: FloatArray
+    ) -> FloatArray:
+        """The product l''(s - y) direction."""
+        return self.second_derivative(scores - y) * direction

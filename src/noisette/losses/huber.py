@@ -1,0 +1,72 @@
+"""Huber's regression loss: squared error whose slope is clipped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from noisette.losses.base import FloatArray, RegressionLoss, as_float, require_positive
+
+
+@dataclass(frozen=True)
+class Huber(RegressionLoss):
+    """l(r) = r^2/2 (|r| <= t), t|r| - t^2/2 beyond; r = s - y. l' = clip(r, -t, t).
+
+    ``threshold`` t > 0, ``target_bound``: |y| <= it. L = t (attained), c = 1 (attained).
+    Two-signed: ``decreasing`` is False.
+    """
+
+    threshold: float = 1.0
+    target_bound: float = 1.0
+
+    name: ClassVar[str] = "huber"
+    proofs: ClassVar[tuple[str, ...]] = ("LOSS-HUBER",)
+
+    def __post_init__(self) -> None:
+        require_positive("threshold", self.threshold)
+        require_positive("target_bound", self.target_bound)
+
+    @classmethod
+    def examples(cls) -> tuple[Huber, ...]:
+        """Default and a narrow threshold."""
+        return (cls(), cls(threshold=0.1, target_bound=3.0))
+
+    @property
+    def lipschitz(self) -> float:
+        """The clip."""
+        return self.threshold  # proof: LOSS-HUBER
+
+    @property
+    def smoothness(self) -> float:
+        """Slope of the clipped identity."""
+        return 1.0  # proof: LOSS-HUBER
+
+    @property
+    def value_at_zero(self) -> float:
+        """Loss of the largest target."""
+        return float(self.value(self.target_bound))
+
+    def rounding(self, score: float) -> float:
+        """One subtraction; it matters only while |r| <= t, where |s| <= t + target_bound."""
+        return 2.0 * min(score + self.target_bound, self.threshold + 2.0 * self.target_bound)
+
+    def value(self, t: npt.ArrayLike) -> FloatArray:
+        """q^2/2 + t(|r| - q) with q = min(|r|, t)."""
+        r = np.abs(as_float(t))
+        threshold = r.dtype.type(self.threshold)
+        q = np.minimum(r, threshold)
+        return np.asarray(q * q / 2 + threshold * (r - q))
+
+    def derivative(self, t: npt.ArrayLike) -> FloatArray:
+        """clip(r, -t, t)."""
+        r = as_float(t)
+        threshold = r.dtype.type(self.threshold)
+        return np.clip(r, -threshold, threshold)
+
+    def second_derivative(self, t: npt.ArrayLike) -> FloatArray:
+        """1 where |r| <= t, else 0."""
+        r = as_float(t)
+        return (np.abs(r) <= r.dtype.type(self.threshold)).astype(r.dtype)

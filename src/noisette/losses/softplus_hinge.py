@@ -1,0 +1,88 @@
+"""Softplus hinge: the logistic loss moved to margin 1 and sharpened; a smooth linear SVM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from noisette.losses.base import FloatArray, MarginLoss, as_float, require_positive
+from noisette.losses.logistic import softplus_parts
+
+
+@dataclass(frozen=True)
+class SoftplusHinge(MarginLoss):
+    """l(m) = (1/s) log(1 + e^{s(1-m)}), l' = -g with g = sigma(s(1-m)), l'' = s g (1 - g).
+
+    ``temperature`` s > 0; s -> inf is the hinge. L = 1, c = s/4 (attained at m = 1),
+    self_bounded = s (equality), |l'''| = s^2 g(1-g)|1-2g| <= s l''.
+    """
+
+    temperature: float = 4.0
+
+    name: ClassVar[str] = "softplus_hinge"
+    proofs: ClassVar[tuple[str, ...]] = ("LOSS-SOFTPLUS",)
+    decreasing: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        require_positive("temperature", self.temperature)
+
+    @classmethod
+    def examples(cls) -> tuple[SoftplusHinge, ...]:
+        """Default, flat and sharp."""
+        return (cls(), cls(temperature=0.5), cls(temperature=30.0))
+
+    @property
+    def lipschitz(self) -> float:
+        """Supremum of g."""
+        return 1.0  # proof: LOSS-SOFTPLUS
+
+    @property
+    def smoothness(self) -> float:
+        """Maximum of s g (1 - g)."""
+        return self.temperature / 4.0  # proof: LOSS-SOFTPLUS
+
+    @property
+    def self_bounded(self) -> float:
+        """Equality l'' = s g (1 - g)."""
+        return self.temperature  # proof: LOSS-SOFTPLUS
+
+    @property
+    def self_concordance(self) -> float:
+        """Because s |1 - 2g| <= s."""
+        return self.temperature  # proof: LOSS-SOFTPLUS
+
+    @property
+    def value_at_zero(self) -> float:
+        """(1/s) log(1 + e^s)."""
+        return float(np.logaddexp(0.0, self.temperature) / self.temperature)
+
+    def rounding(self, score: float) -> float:
+        """The argument t = s(1-m) has relative error 3u and |t| g(1-g) < 1/4; then as logistic."""
+        return 10.0
+
+    def _argument(self, m: npt.ArrayLike) -> FloatArray:
+        m = as_float(m)
+        return m.dtype.type(self.temperature) * (1 - m)
+
+    def value(self, t: npt.ArrayLike) -> FloatArray:
+        """(1/s) log(1 + e^{s(1-m)})."""
+        argument = self._argument(t)
+        return softplus_parts(argument)[0] / argument.dtype.type(self.temperature)
+
+    def derivative(self, t: npt.ArrayLike) -> FloatArray:
+        """-sigma(s(1-m))."""
+        return -softplus_parts(self._argument(t))[1]
+
+    def second_derivative(self, t: npt.ArrayLike) -> FloatArray:
+        """The product s g (1 - g)."""
+        argument = self._argument(t)
+        return argument.dtype.type(self.temperature) * softplus_parts(argument)[2]
+
+    def value_and_derivative(self, t: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Both from one exponential."""
+        argument = self._argument(t)
+        value, sigmoid, _ = softplus_parts(argument)
+        return value / argument.dtype.type(self.temperature), -sigmoid

@@ -1,0 +1,74 @@
+"""Squared error: not Lipschitz, so it carries no sensitivity by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from noisette.losses.base import FloatArray, RegressionLoss, as_float, require_positive
+
+
+@dataclass(frozen=True)
+class Squared(RegressionLoss):
+    """l(r) = r^2 / 2, r = s - y, |y| <= ``target_bound``. l' = r, l'' = 1.
+
+    L = inf: the slope grows with w, so output and objective perturbation have no finite
+    sensitivity for it. Use ``Huber`` (the residual's derivative clipped) for those.
+    """
+
+    target_bound: float = 1.0
+
+    name: ClassVar[str] = "squared"
+    proofs: ClassVar[tuple[str, ...]] = ("LOSS-SQUARED",)
+
+    def __post_init__(self) -> None:
+        require_positive("target_bound", self.target_bound)
+
+    @classmethod
+    def examples(cls) -> tuple[Squared, ...]:
+        """Two target bounds."""
+        return (cls(), cls(target_bound=5.0))
+
+    @property
+    def lipschitz(self) -> float:
+        """Unbounded."""
+        return float("inf")  # proof: LOSS-SQUARED
+
+    @property
+    def smoothness(self) -> float:
+        """Constant second derivative."""
+        return 1.0  # proof: LOSS-SQUARED
+
+    @property
+    def self_concordance(self) -> float:
+        """The third derivative vanishes."""
+        return 0.0  # proof: LOSS-SQUARED
+
+    @property
+    def value_at_zero(self) -> float:
+        """y^2/2 at the largest target."""
+        return self.target_bound**2 / 2.0
+
+    def derivative_bound(self, score: float) -> float:
+        """|s - y| <= |s| + target_bound."""
+        return score + self.target_bound
+
+    def rounding(self, score: float) -> float:
+        """One subtraction."""
+        return score + self.target_bound
+
+    def value(self, t: npt.ArrayLike) -> FloatArray:
+        """r^2 / 2."""
+        r = as_float(t)
+        return r * r / 2
+
+    def derivative(self, t: npt.ArrayLike) -> FloatArray:
+        """The residual r itself."""
+        return as_float(t).copy()
+
+    def second_derivative(self, t: npt.ArrayLike) -> FloatArray:
+        """1."""
+        return np.ones_like(as_float(t))

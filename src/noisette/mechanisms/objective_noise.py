@@ -1,0 +1,208 @@
+"""Noise inside an objective: the linear term of objective perturbation.
+
+theta = argmin sum_i l_i(theta) + (Lambda/2) ||theta||^2 + b . theta, b the noise. The map from
+theta to b is a bijection with Jacobian H, so for the order in which P holds the record (its
+gradient at theta is -g x, g the size of the derivative) the loss is
+
+    log det(H + l'' x x') / det H + log p(b) / p(b - g x),
+
+and without the determinant in the other order. Let psi be the loss of the *additive* release of a
+vector of sensitivity C with the same noise, and k = (bound on one record's Hessian) / Lambda. Then
+pointwise (theorem OBJECTIVE-PERTURBATION)
+
+    ==============  ===============================================  ===================
+    shape           P holds the record                               P does not
+    ==============  ===============================================  ===================
+    self-bounded    max over g in [0, 1] of g (1 - g) k~ + g psi      max(0, psi)
+    one-signed      log(1 + k) + max(0, psi)                         max(0, psi)
+    softmax         k~ + max(0, psi_1, ..., psi_{K-1})                same without k~
+    ==============  ===============================================  ===================
+
+with k~ = k, or a little less for Gaussian noise because psi is then strictly convex in g.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import ndtr
+
+from noisette import _validate
+from noisette.adjacency import Adjacency
+from noisette.bounded import Bounded
+from noisette.errors import PermitError
+from noisette.mechanisms.base import AdditiveNoise, Floats
+from noisette.mechanisms.gaussian import Gaussian
+from noisette.mechanisms.spherical_laplace import SphericalLaplace
+
+__all__ = ["ObjectiveNoise"]
+
+LAWS = ("spherical-laplace", "gaussian")
+SHAPES = ("self-bounded", "one-signed", "softmax")
+
+
+@dataclass(frozen=True)
+class ObjectiveNoise(AdditiveNoise):
+    """The noise vector b of objective perturbation, with the privacy of releasing theta.
+
+    Parameters
+    ----------
+    noise_multiplier : noise scale / C, C = (weight cap) L R bounds one record's gradient.
+    dimension : number of entries of b.
+    law : ``"spherical-laplace"`` (density exp(-||b|| / scale)) or ``"gaussian"``.
+    curvature : k, public. With weight cap w: w s R^2 / Lambda for self-bounded losses
+        (l'' <= s g (1 - g); logistic s = 1), w c R^2 / Lambda for one-signed ones (l'' <= c),
+        w (1 - 1/K) R^2 / Lambda for softmax.
+    shape : which row of the table in the module's docstring applies.
+    classes : K, for softmax.
+
+    """
+
+    dimension: int
+    law: str
+    curvature: float
+    shape: str = "self-bounded"
+    classes: int = 2
+
+    name: ClassVar[str] = "objective-noise"
+    norm: ClassVar[str] = "l2"
+    proof: ClassVar[str] = "OBJECTIVE-PERTURBATION"
+
+    def __post_init__(self) -> None:
+        z = _validate.positive("noise_multiplier", self.noise_multiplier)
+        object.__setattr__(self, "noise_multiplier", z)
+        object.__setattr__(self, "dimension", _validate.integer("dimension", self.dimension))
+        _validate.choice("law", self.law, LAWS)
+        _validate.choice("shape", self.shape, SHAPES)
+        object.__setattr__(self, "curvature", _validate.positive("curvature", self.curvature))
+        object.__setattr__(self, "classes", _validate.integer("classes", self.classes, least=2))
+
+    @property
+    def additive(self) -> Gaussian | SphericalLaplace:
+        """The mechanism that adds the same noise to a vector: its loss is psi."""
+        if self.law == "gaussian":
+            return Gaussian(self.noise_multiplier)
+        return SphericalLaplace(self.noise_multiplier, self.dimension)
+
+    @property
+    def offset(self) -> float:
+        """k~ of the table (log(1 + k) for one-signed losses); at least 0."""
+        # proof: OBJECTIVE-PERTURBATION
+        if self.shape == "one-signed":
+            return math.log1p(self.curvature)
+        if self.law == "spherical-laplace":
+            return self.curvature
+        mu = 1.0 / self.noise_multiplier
+        gain = mu * mu / 2.0
+        if self.shape == "softmax":
+            gain *= (1.0 - 1.0 / self.classes) / 2.0
+        return max(0.0, self.curvature - gain)
+
+    def pure_epsilon(self, adjacency: Adjacency) -> float:
+        """Return the exact supremum of the loss for spherical Laplace noise, inf for Gaussian."""
+        if self.law == "gaussian":
+            return math.inf
+        rate, k = 1.0 / self.noise_multiplier, self.curvature
+        if self.shape == "one-signed":
+            single = rate + math.log1p(k)
+        elif self.shape == "softmax":
+            single = rate + k
+        elif k <= rate:  # then log(1 + g (1 - g) k) + g rate <= g (2 - g) rate <= rate
+            single = rate
+        else:
+            best = minimize_scalar(
+                lambda g: -(math.log1p(g * (1.0 - g) * k) + g * rate), bounds=(0.0, 1.0),
+                method="bounded", options={"xatol": 1e-12},
+            )  # fmt: skip
+            single = max(rate, -float(best.fun)) * (1.0 + 1e-12)
+        return single + rate * (adjacency.contributions - 1)
+
+    def delta(self, epsilon: float, adjacency: Adjacency) -> float:
+        """Return an upper bound on delta(epsilon) of one release, epsilon >= 0.
+
+        Equal to the additive curve from `offset` on (self-bounded), shifted by it (others).
+        """
+        if _validate.real("epsilon", epsilon) < 0.0:
+            return 1.0
+        if epsilon >= self.pure_epsilon(adjacency):
+            return 0.0
+        single = self._delta_one_change(epsilon)
+        if adjacency is not Adjacency.REPLACE_ONE:
+            return single
+        return self._delta_two_changes(epsilon)
+
+    def _delta_one_change(self, epsilon: float) -> float:
+        base, k = self.additive, self.offset
+        factor = self.classes - 1.0 if self.shape == "softmax" else 1.0
+        if self.shape == "self-bounded":
+            if epsilon >= k:
+                return base.delta(epsilon, Adjacency.ZERO_OUT)
+            # loss <= max(k, psi): crude, but below k nobody should be reading this curve
+            return -math.expm1(epsilon - k) + base.delta(k, Adjacency.ZERO_OUT)
+        if epsilon >= k:
+            return min(1.0, factor * base.delta(epsilon - k, Adjacency.ZERO_OUT))
+        at_k = min(1.0, factor * base.delta(0.0, Adjacency.ZERO_OUT))
+        return 1.0 - math.exp(epsilon - k) * (1.0 - at_k)
+
+    def _delta_two_changes(self, epsilon: float) -> float:
+        """Replace one: D with x -> D without -> D with x', with the budget split in any way."""
+        # proof: TWO-CHANGES
+        best = 1.0
+        mu = 1.0 / self.noise_multiplier
+        if self.law == "gaussian" and self.shape != "softmax":
+            shift = self.offset if self.shape == "one-signed" else 0.0
+            enough = self.shape == "one-signed" or self.curvature <= epsilon / 2.0
+            if enough and epsilon - shift >= mu * mu:
+                # proof: OBJECTIVE-REPLACE
+                best = Gaussian(self.noise_multiplier / 2.0).delta(
+                    epsilon - shift, Adjacency.ZERO_OUT
+                )
+        rest = self._without_determinant
+        for first in np.linspace(0.0, epsilon, 65):
+            first_part = self._delta_one_change(float(first))
+            if first_part < best:
+                second = rest(float(epsilon - first))
+                best = min(best, first_part + math.exp(min(float(first), 700.0)) * second)
+        return best
+
+    def _without_determinant(self, epsilon: float) -> float:
+        factor = self.classes - 1.0 if self.shape == "softmax" else 1.0
+        return min(1.0, factor * self.additive.delta(epsilon, Adjacency.ZERO_OUT))
+
+    def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
+        """Return log E exp(s * loss), both orders, zero-out and add-remove (inf where unproven)."""
+        s = np.asarray(s, dtype=float)
+        epsilon = self.pure_epsilon(adjacency)
+        pure = np.full_like(s, np.inf)
+        if math.isfinite(epsilon):  # proof: PURE-RR
+            log_p, log_q = -np.logaddexp(0.0, -epsilon), -np.logaddexp(0.0, epsilon)
+            pure = np.logaddexp(log_p + s * epsilon, log_q - s * epsilon)
+        if self.law != "gaussian" or adjacency is Adjacency.REPLACE_ONE or self.shape == "softmax":
+            return pure
+        mu, k = 1.0 / self.noise_multiplier, self.offset
+        # E exp(s (k + max(0, psi))); for self-bounded losses k + max(0, psi) is an upper bound too,
+        # but max(k, psi) is smaller: M~ <= max(k, psi).
+        grow = s * (s + 1.0) * mu * mu / 2.0
+        if self.shape == "one-signed":
+            flat = np.log(ndtr(-mu / 2.0))
+            return np.asarray(s * k + np.logaddexp(flat, grow + np.log(ndtr(mu / 2.0 + s * mu))))
+        below = np.log(ndtr((k - mu * mu / 2.0) / mu))
+        above = np.log(ndtr((mu * mu / 2.0 + s * mu * mu - k) / mu))
+        return np.asarray(np.logaddexp(s * k + below, grow + above))
+
+    def check_value(self, bounded: Bounded) -> None:
+        """Refuse a value of another dimension than was charged."""
+        super().check_value(bounded)
+        if bounded.dimension != self.dimension:
+            raise PermitError(
+                f"the plan charges {self.name} noise in {self.dimension} dimensions but the value "
+                f"has {bounded.dimension}; charge the dimension that runs."
+            )
+
+    def noise(
+        self, count: int, dimension: int, unit: float, generator: np.random.Generator
+    ) -> Floats:
+        """Return noise vectors of the law, shape (count, dimension)."""
+        return self.additive.noise(count, dimension, unit, generator)

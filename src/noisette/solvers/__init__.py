@@ -1,0 +1,21 @@
+"""Solvers: the minimiser of a regularised linear model with a certified distance to it.
+
+>>> import numpy as np
+>>> from noisette.losses import Logistic
+>>> from noisette.solvers import minimise
+>>> X = np.array([[0.6, 0.8], [-0.8, 0.6]])
+>>> solution = minimise(Logistic(), X, [1, -1], regularization=1.0)
+>>> solution.distance_bound < 1.1e-6
+True
+"""
+
+from noisette.solvers.minimise import Solution, minimise
+from noisette.solvers.rounding import PublicFacts, attainable_tolerance, default_tolerance
+
+__all__ = [
+    "PublicFacts",
+    "Solution",
+    "attainable_tolerance",
+    "default_tolerance",
+    "minimise",
+]

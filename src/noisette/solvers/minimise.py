@@ -1,0 +1,152 @@
+"""The one entry point: checks on public facts first, then a solve that cannot fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisette.errors import InvalidParameter
+from noisette.losses import Loss, Rows
+from noisette.solvers.hinge import minimise_hinge
+from noisette.solvers.objective import Objective
+from noisette.solvers.rounding import PublicFacts, attainable_tolerance, default_tolerance
+from noisette.solvers.smooth import minimise_smooth
+
+# rows that a clip in float64 (or float32) left at the bound may exceed it by rounding
+_CLIP_SLACK = 1e-6
+
+
+@dataclass(frozen=True)
+class Solution:
+    """An approximate minimiser and what is certified about it.
+
+    ``weights``: shape (d,), for softmax the coordinates (K-1, d) (``loss.expand`` gives W).
+    ``gradient_norm_bound``: public; the exact gradient of J at ``weights`` has at most this norm
+    (hinge: Lambda times the distance bound). It is the tolerance, not the value reached.
+    ``distance_bound``: public; ||weights - w*|| <= this = tolerance/Lambda (SOLVER-DISTANCE).
+    ``reached``: the certificate's own value, <= gradient_norm_bound. Sensitive: never release it.
+    """
+
+    weights: npt.NDArray[np.float64]
+    gradient_norm_bound: float
+    distance_bound: float
+    reached: float = field(repr=False)
+
+
+def minimise(
+    loss: Loss,
+    X: Any,
+    y: npt.ArrayLike,
+    *,
+    regularization: float,
+    norm_bound: float = 1.0,
+    tolerance: float | None = None,
+    linear: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+    weight_bound: float = 1.0,
+    max_rows: int | None = None,
+) -> Solution:
+    """Minimise J(w) = sum_i omega_i l(w; x_i, y_i) + (Lambda/2)||w||^2 + b.w, certified.
+
+    * loss: the hinge is certified by its duality gap, the others by the gradient.
+    * X: (n, d), dense or CSR (not densified). Rows have norm <= ``norm_bound``: clip first.
+    * y: (n,), labels -1/+1, class numbers, or targets, as ``loss.targets`` says.
+    * regularization: Lambda > 0 of the *sum* form; every coordinate is regularised.
+    * norm_bound: R, public.
+    * tolerance: public bound on the gradient norm (sum form). Default
+      max(1e-6 L R, attainable), for the hinge 1e-4; see ``default_tolerance``.
+    * linear: b with the parameter's shape (objective perturbation); default 0.
+    * sample_weight: omega in [0, ``weight_bound``]; default 1.
+    * max_rows: public bound on n. Default n itself, which is public under replace-one only:
+      under add/remove pass a number chosen without the data.
+
+    Failure is impossible by design: there is no iteration cap, no warning and no exception that
+    depends on valid data. ValueError concerns public facts (shapes, parameters, a tolerance below
+    what float64 certifies for them), or rows, labels and weights outside their declared bounds,
+    which the caller's clipping has made impossible. The running time does depend on the data.
+    """
+    rows = Rows(X)
+    shape = loss.parameter_shape(rows.d)
+    b = None if linear is None else np.array(linear, dtype=np.float64)
+    if b is not None and (b.shape != shape or not np.all(np.isfinite(b))):
+        raise InvalidParameter(f"linear must be finite with shape {shape}. Got shape {b.shape}.")
+    for name, value in (
+        ("regularization", regularization),
+        ("norm_bound", norm_bound),
+        ("weight_bound", weight_bound),
+    ):
+        if not (np.isfinite(value) and value > 0):
+            raise InvalidParameter(
+                f"{name} must be a finite number above 0. Got {value!r} instead."
+            )
+    if rows.n > (most := rows.n if max_rows is None else int(max_rows)):
+        raise InvalidParameter(f"max_rows={most} is a public bound and the data have more rows.")
+    facts = PublicFacts(
+        rows=most,
+        features=rows.d,
+        norm_bound=float(norm_bound),
+        weight_bound=float(weight_bound),
+        regularization=float(regularization),
+        linear_norm=0.0 if b is None else float(np.linalg.norm(b)),
+    )
+    goal = _tolerance(loss, facts, tolerance)
+    omega = _weights(sample_weight, rows.n, weight_bound)
+    target = loss.targets(y)
+    if len(target) != rows.n:
+        raise InvalidParameter(f"y must have {rows.n} entries. Got {len(target)} instead.")
+    if not bool(np.all(rows.squared_norms() <= (norm_bound * (1.0 + _CLIP_SLACK)) ** 2)):
+        raise InvalidParameter(
+            f"every row of X must be finite with norm at most norm_bound={norm_bound}: clip first."
+        )
+    objective = Objective(loss, rows, target, omega, b, facts)
+    with np.errstate(under="ignore"):
+        if np.isfinite(loss.smoothness):
+            point = minimise_smooth(objective, goal)
+            weights, reached = point.w, point.norm_bound
+        else:
+            dual = minimise_hinge(objective, goal)
+            weights, reached = dual.w, dual.distance * objective.lam
+    # proof: SOLVER-DISTANCE; rounded up
+    distance = float(np.nextafter(goal / objective.lam, np.inf))
+    return Solution(weights, goal, distance, float(reached))
+
+
+def _tolerance(loss: Loss, facts: PublicFacts, tolerance: float | None) -> float:
+    """The tolerance to certify, or a refusal that depends on public facts only."""
+    if tolerance is None:
+        goal = default_tolerance(loss, facts)
+        if not np.isfinite(goal):
+            raise InvalidParameter(
+                "regularization, norm_bound, weights or linear exceed float64's range."
+            )
+        return goal
+    if not (np.isfinite(tolerance) and tolerance > 0):
+        raise InvalidParameter(
+            f"tolerance must be a finite number above 0. Got {tolerance!r} instead."
+        )
+    smallest = attainable_tolerance(loss, facts)
+    if tolerance < smallest:
+        raise InvalidParameter(
+            f"tolerance={tolerance:.3g} cannot be certified in float64 for rows <= {facts.rows}, "
+            f"norm_bound={facts.norm_bound:.3g}, regularization={facts.regularization:.3g}: "
+            f"the smallest is {smallest:.3g}. Raise the tolerance or the regularization."
+        )
+    return float(tolerance)
+
+
+def _weights(
+    sample_weight: npt.ArrayLike | None, n: int, bound: float
+) -> npt.NDArray[np.float64] | None:
+    if sample_weight is None:
+        if bound < 1.0:
+            raise InvalidParameter(f"weight_bound={bound} is below the default weight 1.")
+        return None
+    omega = np.asarray(sample_weight, dtype=np.float64)
+    if omega.shape != (n,) or not bool(np.all((omega >= 0.0) & (omega <= bound))):
+        raise InvalidParameter(
+            f"sample_weight must be {n} numbers in [0, {bound}] (weight_bound): clip first."
+        )
+    return omega

@@ -1,0 +1,224 @@
+"""Smooth losses: minimise until the certificate holds; there is no other way out.
+
+Three phases, each starting where the last one stopped:
+
+1. L-BFGS on top of a preconditioner (speed). It hands over when it stops making progress.
+2. Newton. A full step is taken when it halves the best gradient norm so far; otherwise a line
+   search finds t > 0 with phi'(0)/2 <= phi'(t) <= 0, where phi(t) = J(w + tp); phi' increases
+   because J is convex. Then t >= |phi'(0)|/(2 beta ||p||^2).
+3. When Newton makes no progress: first the error-free products (``Objective.exact``), then bursts
+   of gradient steps of length 1/beta, each burst twice as long, each followed by Newton.
+
+**SOLVER-TERMINATES (exact arithmetic).** Let Lambda <= Hessian <= beta. A line-search step lowers
+J by at least phi'(0)^2/(4 beta ||p||^2) >= ||G||^2 Lambda^2/(4 beta^3), because |phi'(0)| >=
+||G||^2/beta and ||p|| <= ||G||/Lambda. While ||G|| > tau this is a fixed amount and J is bounded
+below, so finitely many such steps lie between two halvings, and there are at most
+log2(||G(0)||/tau) halvings. The generalised Hessian of the Huber losses lies in the same interval,
+so nothing needs l''. In phase 3 one gradient step multiplies ||G|| by at most 1 - Lambda/beta.
+
+**In float64** (self-concordant losses: logistic, softplus, softmax, log-cosh; constant a). Let E be
+the gradient's rounding error and f = E + beta u ||w||, public bounds of both in ``rounding``.
+Gradient steps contract to ||G|| <= (beta/Lambda) f. If that is at most Lambda/(4aR), Newton's
+basin a R ||H^-1 G|| <= 1/4 is reached, where the step's error falls quadratically in the norm
+G'H^-1G and does not amplify f; it ends at ||G|| <= 4f, below tau/2 because tau >= 8f is checked
+before the data are seen. Both conditions are public. For Lambda so small that the first fails,
+and for the Huber losses, termination in float64 is tested, not proved; a run that does not end is
+still not a data-dependent failure that returns something.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+from scipy import linalg
+
+from noisette.solvers.objective import Array, Objective, Point, Preconditioner, cholesky
+
+_MEMORY = 10
+_PATIENCE = 5
+_DENSE_NEWTON = 640
+_SAMPLE, _SAMPLE_PER_FEATURE = 2000, 40
+
+
+def minimise_smooth(objective: Objective, tolerance: float, start: Array | None = None) -> Point:
+    """A point whose exact gradient norm is certified to be at most ``tolerance``."""
+    w = np.zeros(objective.shape) if start is None else start
+    w, model = _warm_start(objective, w)
+    point = _quasi_newton(objective, objective.at(w), model, tolerance)
+    effort = 0
+    while point.norm_bound > tolerance:
+        point = newton(objective, point, model, tolerance)
+        if point.norm_bound > tolerance:
+            if objective.exact:
+                point = _gradient_steps(objective, point, tolerance, 8 << min(effort, 40))
+                effort += 1
+            else:
+                objective.exact = True
+                point = objective.at(point.w)
+    return point
+
+
+def _warm_start(objective: Objective, w: Array) -> tuple[Array, Preconditioner]:
+    """A start and a model from evenly spaced rows: they cost a fraction of one full pass.
+
+    The sample's optimum is off by its statistical error only, and its Hessian there is within
+    about sqrt(d/m) of the true one: the full problem then needs a handful of passes.
+    """
+    count = max(_SAMPLE, _SAMPLE_PER_FEATURE * objective.rows.d)
+    if objective.rows.n < 4 * count:
+        return w, Preconditioner(objective)
+    part, factor = objective.sample(count)
+    part.omega = np.full(part.rows.n, factor) if part.omega is None else factor * part.omega
+    part.mass = objective.mass
+    slope = objective.loss.derivative_bound(0.0) * objective.facts.norm_bound
+    loose = 0.01 * slope * float(np.sqrt(max(objective.mass, 1.0)))
+    w = _quasi_newton(part, part.at(w), Preconditioner(part), loose).w
+    return w, Preconditioner(part, at=w)
+
+
+def _quasi_newton(
+    objective: Objective, point: Point, model: Preconditioner, tolerance: float
+) -> Point:
+    """L-BFGS until certified or until ``_PATIENCE`` steps in a row bring no better gradient."""
+    pairs: deque[tuple[Array, Array, float]] = deque(maxlen=_MEMORY)
+    best, stale = point, 0
+    while _unfinished(best, tolerance) and stale < _PATIENCE:
+        p = -_two_loop(point.gradient, pairs, model)
+        slope = float(np.vdot(point.gradient, p))
+        if not slope < 0.0:
+            break
+        new = _backtrack(objective, point, p, slope)
+        if new is None:
+            break
+        s, change = new.w - point.w, new.gradient - point.gradient
+        curvature = float(np.vdot(s, change))
+        if curvature > 0.0:
+            pairs.append((s, change, curvature))
+        stale = 0 if new.norm < 0.9 * best.norm else stale + 1
+        # far from the optimum the gradient norm may rise while J falls: not yet stale
+        if new.value < point.value - 1e-3 * abs(point.value):
+            stale = 0
+        point = new
+        best = new if new.norm < best.norm else best
+    return best
+
+
+def _two_loop(
+    gradient: Array, pairs: deque[tuple[Array, Array, float]], model: Preconditioner
+) -> Array:
+    """The L-BFGS product (Nocedal-Wright 7.4) with the model as the initial inverse Hessian."""
+    q = gradient
+    factors = []
+    for s, change, curvature in reversed(pairs):
+        factor = float(np.vdot(s, q)) / curvature
+        factors.append(factor)
+        q = q - factor * change
+    q = model.solve(q)
+    for (s, change, curvature), factor in zip(pairs, reversed(factors), strict=True):
+        q = q + (factor - float(np.vdot(change, q)) / curvature) * s
+    return q
+
+
+def _backtrack(objective: Objective, point: Point, p: Array, slope: float) -> Point | None:
+    """A step with J lower (Armijo), or whose slope shows by convexity that J is not higher."""
+    t = 1.0
+    for _ in range(30):
+        new = objective.at(point.w + t * p)
+        end = float(np.vdot(new.gradient, p))
+        if new.value <= point.value + 1e-4 * t * slope or slope <= end <= 0.0:
+            return new
+        # secant on the slope, which increases with t; the minimum along p lies before t
+        t *= min(0.5, max(0.1, slope / (slope - end))) if end > slope else 0.5
+    return None
+
+
+def newton(objective: Objective, point: Point, model: Preconditioner, tolerance: float) -> Point:
+    """Damped Newton until certified or until ``_PATIENCE`` steps bring no better gradient."""
+    best, halved, lowest, stale = point, point.norm, point.norm, 0
+    while _unfinished(best, tolerance) and stale < _PATIENCE:
+        p = _newton_direction(objective, point, model)
+        slope = float(np.vdot(point.gradient, p))
+        new = objective.at(point.w + p)
+        if new.norm <= 0.5 * halved:
+            halved = new.norm
+        else:
+            new = _line_search(objective, point, p, slope, new)
+        falling = new.value < point.value - 1e-12 * abs(point.value)
+        stale = 0 if new.norm < 0.9 * lowest or falling else stale + 1
+        lowest = min(lowest, new.norm)
+        point = new
+        best = new if new.norm_bound < best.norm_bound else best
+    return best
+
+
+def _unfinished(point: Point, tolerance: float) -> bool:
+    """Not certified, and the bound is not yet all rounding error: steps can still help."""
+    return point.norm_bound > tolerance and point.norm > 0.01 * point.norm_bound
+
+
+def _line_search(objective: Objective, point: Point, p: Array, slope: float, full: Point) -> Point:
+    """Double, then bisect, for phi'(0)/2 <= phi'(t) <= 0; phi' increases along p.
+
+    The scores move along a line, s + tq, so one pass over X pays for all trial points.
+    """
+    low, high, t = 0.0, np.inf, 1.0
+    end = float(np.vdot(full.gradient, p))
+    if 0.5 * slope <= end <= 0.0:
+        return full
+    scores, moves = objective.rows.scores(point.w), objective.rows.scores(p)
+    weighted = objective.weigh(moves, slice(None))
+    fixed = float(np.vdot(objective.linear, p) + objective.lam * np.vdot(point.w, p))
+    square = objective.lam * float(np.vdot(p, p))
+    for _ in range(120):
+        low, high = (t, high) if end < 0.0 else (low, t)
+        t = 2.0 * low if np.isinf(high) else 0.5 * (low + high)
+        _, slopes = objective.loss.at_scores(scores + t * moves, objective.y)
+        end = float(np.vdot(slopes, weighted)) + fixed + t * square
+        if 0.5 * slope <= end <= 0.0:
+            break
+    return objective.at(point.w + t * p)
+
+
+def _newton_direction(objective: Objective, point: Point, model: Preconditioner) -> Array:
+    """-H^-1 g: by Cholesky for short parameters, else by conjugate gradients."""
+    if point.w.size <= _DENSE_NEWTON:
+        factor = cholesky(objective.hessian(point.w))
+        if factor is not None:
+            step = linalg.cho_solve(factor, point.gradient.ravel(), check_finite=False)
+            return -np.asarray(step).reshape(objective.shape)
+    return _conjugate_gradients(objective, point, model)
+
+
+def _conjugate_gradients(objective: Objective, point: Point, model: Preconditioner) -> Array:
+    """Preconditioned CG on H p = -g to a tenth of the gradient; p is always a descent direction."""
+    residual = -point.gradient
+    z = model.solve(residual)
+    direction, p = z, np.zeros_like(residual)
+    rho = float(np.vdot(residual, z))
+    for _ in range(20 + 2 * residual.size):
+        bent = objective.hessian_product(point.w, direction)
+        curvature = float(np.vdot(direction, bent))
+        if not curvature > 0.0:
+            break
+        step = rho / curvature
+        p = p + step * direction
+        residual = residual - step * bent
+        if float(np.linalg.norm(residual)) <= 0.05 * point.norm:
+            break
+        z = model.solve(residual)
+        rho, previous = float(np.vdot(residual, z)), rho
+        direction = z + (rho / previous) * direction
+    return p
+
+
+def _gradient_steps(objective: Objective, point: Point, tolerance: float, count: int) -> Point:
+    """``count`` steps of length 1/beta: ||G|| contracts by 1 - Lambda/beta (SOLVER-TERMINATES)."""
+    beta = objective.largest_curvature()
+    best = point
+    for _ in range(count):
+        point = objective.at(point.w - point.gradient / beta)
+        best = point if point.norm_bound < best.norm_bound else best
+        if best.norm_bound <= tolerance:
+            break
+    return best

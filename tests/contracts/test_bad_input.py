@@ -1,0 +1,225 @@
+"""Bad input to every public constructor and function: one sentence with the value, no traces."""
+
+import math
+
+import numpy as np
+import pytest
+
+from helpers import assert_one_sentence
+from noisette import accounting
+from noisette.accounting import ACCOUNTANTS
+from noisette.accounting.filters import FILTERS
+from noisette.accounting.pure import (
+    advanced_composition,
+    kairouz_oh_viswanath,
+    subsampled,
+    subsampled_lecture,
+)
+from noisette.adjacency import REPLACE_ONE, Adjacency
+from noisette.bounded import Bounded, InKernel
+from noisette.errors import InvalidParameter
+from noisette.guarantee import Guarantee
+from noisette.mechanisms import (
+    MECHANISMS,
+    Exponential,
+    Gaussian,
+    Laplace,
+    RandomizedResponse,
+    SphericalLaplace,
+)
+from noisette.plans import PLANS, Declared, Plan, Repeat, Run, Sampled
+from noisette.privacy import Ledger, release
+from noisette.randomness import Randomness
+from noisette.sampling import (
+    SAMPLERS,
+    Cyclic,
+    Disjoint,
+    PartialShuffle,
+    Poisson,
+    RandomAllocation,
+    Shuffle,
+    WithoutReplacement,
+)
+
+NAN, INF = math.nan, math.inf
+NO_NUMBER = [NAN, True, False, "1", None, 1j, [1.0], np.array([0.5, 0.5])]
+
+EPSILON = [0, 0.0, -1, -1e-300, INF, -INF, *NO_NUMBER]
+NON_NEGATIVE = [-1, -1e-300, INF, *NO_NUMBER]
+DELTA = [-1e-300, -1, 1, 1.0, 1.5, INF, *NO_NUMBER]
+SCALE = [0, 0.0, -1, INF, -INF, *NO_NUMBER]
+RATE = [0, 0.0, -0.1, 1.0000001, 2, INF, *NO_NUMBER]
+COUNT = [0, -1, 1.5, 2.0, INF, *NO_NUMBER]
+SEED = [-1, 1.5, INF, *NO_NUMBER]
+NAME = ["", "unknown", "Gaussian ", 3, True, None, ["sums"], NAN]
+RELATION = ["", "replace one", "REPLACE_ONE", 3, True, None, NAN]
+
+COUNT_GIVEN = [v for v in COUNT if v is not None]
+DELTA_GIVEN = [v for v in DELTA if v is not None]
+NAME_GIVEN = [v for v in NAME if v is not None]
+
+LAPLACE = Run(Laplace(10.0), adjacency=REPLACE_ONE)
+
+
+def stream():
+    permit = Ledger(1e9).charge(Repeat(SphericalLaplace(1.0, 2), 5), label="x")
+    return release(Bounded(InKernel(2), REPLACE_ONE, "T", l2=1.0), permit, Randomness.from_seed(1))
+
+
+CALLS = {
+    # mechanisms
+    "Gaussian(z)": (lambda v: Gaussian(v), SCALE),
+    "Laplace(z)": (lambda v: Laplace(v), SCALE),
+    "SphericalLaplace(z)": (lambda v: SphericalLaplace(v, 3), SCALE),
+    "SphericalLaplace(d)": (lambda v: SphericalLaplace(1.0, v), COUNT),
+    "Exponential(eps)": (lambda v: Exponential(v), EPSILON),
+    "RandomizedResponse(eps)": (lambda v: RandomizedResponse(v), EPSILON),
+    "RandomizedResponse(k)": (lambda v: RandomizedResponse(1.0, v), [1, *COUNT]),
+    "Gaussian.calibrated(eps)": (lambda v: Gaussian.calibrated(v, 1e-6), EPSILON),
+    "Gaussian.calibrated(delta)": (lambda v: Gaussian.calibrated(1.0, v), [0, 0.0, *DELTA]),
+    "Gaussian.calibrated(adj)": (lambda v: Gaussian.calibrated(1.0, 1e-6, v), RELATION),
+    "Laplace.calibrated(eps)": (lambda v: Laplace.calibrated(v), EPSILON),
+    "Laplace.calibrated(adj)": (lambda v: Laplace.calibrated(1.0, v), RELATION),
+    "Spherical.calibrated(eps)": (lambda v: SphericalLaplace.calibrated(v, dimension=2), EPSILON),
+    "Spherical.calibrated(delta)": (
+        lambda v: SphericalLaplace.calibrated(1.0, v, dimension=2), DELTA),
+    "Spherical.calibrated(d)": (lambda v: SphericalLaplace.calibrated(1.0, dimension=v), COUNT),
+    # bounded values
+    "Bounded(l2)": (
+        lambda v: Bounded([0.0], REPLACE_ONE, "T", l2=v), [v for v in SCALE if v is not None]),
+    "Bounded(contribution)": (
+        lambda v: Bounded([0.0], REPLACE_ONE, "T", contribution=v), [0, -1, INF, NAN, True, "1"]),
+    "Bounded(adjacency)": (lambda v: Bounded([0.0], v, "T", l2=1.0), RELATION),
+    "InKernel(d)": (lambda v: InKernel(v), COUNT),
+    "Adjacency.of": (lambda v: Adjacency.of(v), RELATION),
+    # samplers
+    "Poisson(rate)": (lambda v: Poisson(v), RATE),
+    "RandomAllocation": (lambda v: RandomAllocation(v), COUNT),
+    "WithoutReplacement(b)": (lambda v: WithoutReplacement(v, 10), [11, *COUNT]),
+    "WithoutReplacement(n)": (lambda v: WithoutReplacement(1, v), COUNT),
+    "PartialShuffle(used)": (lambda v: PartialShuffle(v, 10), [10, 11, *COUNT]),
+    "PartialShuffle(n)": (lambda v: PartialShuffle(1, v), [1, *COUNT]),
+    "PartialShuffle(b)": (lambda v: PartialShuffle(5, 10, v), [6, *COUNT]),
+    **{
+        f"{kind.__name__}(batches)": (lambda v, k=kind: k(v), COUNT)
+        for kind in (Disjoint, Cyclic, Shuffle)
+    },
+    **{
+        f"{kind.__name__}(batch_size)": (lambda v, k=kind: k(3, v), COUNT_GIVEN)
+        for kind in (Disjoint, Cyclic, Shuffle)
+    },
+    **{
+        f"{kind.__name__}.of_size(b)": (lambda v, k=kind: k.of_size(10, v), [11, *COUNT])
+        for kind in (Disjoint, Cyclic, Shuffle)
+    },
+    "of_size(n)": (lambda v: Disjoint.of_size(v, 1), COUNT),
+    "schedule(n)": (
+        lambda v: list(Disjoint(1).schedule(v, Randomness.from_seed(1))), COUNT),
+    # plans
+    "Repeat(times)": (lambda v: Repeat(Laplace(1.0), v), COUNT),
+    "Declared(eps)": (lambda v: Declared(v), NON_NEGATIVE),
+    "Declared(delta)": (lambda v: Declared(1.0, v), DELTA),
+    "plan.under": (lambda v: Run(Laplace(1.0)).under(v), RELATION),
+    # accounting
+    "accounting.epsilon(delta)": (lambda v: accounting.epsilon(LAPLACE, delta=v), DELTA),
+    "accounting.delta(eps)": (lambda v: accounting.delta(LAPLACE, epsilon=v), NON_NEGATIVE),
+    "accounting.epsilon(adj)": (
+        lambda v: accounting.epsilon(Laplace(1.0), delta=0.0, adjacency=v), RELATION),
+    **{
+        f"{name}.epsilon(delta)": (lambda v, k=kind: k().epsilon(LAPLACE, delta=v), DELTA)
+        for name, kind in ACCOUNTANTS.items()
+    },
+    **{
+        f"{name}.delta(eps)": (lambda v, k=kind: k().delta(LAPLACE, epsilon=v), NON_NEGATIVE)
+        for name, kind in ACCOUNTANTS.items()
+    },
+    "subsampled(eps)": (lambda v: subsampled(v, 0.1), NON_NEGATIVE),
+    "subsampled(rate)": (lambda v: subsampled(1.0, v), RATE),
+    "subsampled_lecture(eps)": (lambda v: subsampled_lecture(v, 0.1), NON_NEGATIVE),
+    "subsampled_lecture(rate)": (lambda v: subsampled_lecture(0.5, v), RATE),
+    "KOV(eps)": (lambda v: kairouz_oh_viswanath(v, 3, 1e-6), NON_NEGATIVE),
+    "KOV(count)": (lambda v: kairouz_oh_viswanath(1.0, v, 1e-6), COUNT),
+    "KOV(delta)": (lambda v: kairouz_oh_viswanath(1.0, 3, v), DELTA),
+    # Was: advanced_composition checks nothing (nan for nan, "math domain error" for delta > 1).
+    "advanced_composition(delta)": (
+        lambda v: advanced_composition([(0.1, 9)], v), [-1.0, 1.5, NAN, True]),
+    "advanced_composition(eps)": (
+        lambda v: advanced_composition([(v, 9)], 1e-6), [-1.0, NAN]),
+    **{f"{n} filter(eps)": (lambda v, k=k: k(v, 1e-6), EPSILON) for n, k in FILTERS.items()},
+    **{f"{n} filter(delta)": (lambda v, k=k: k(1.0, v), DELTA) for n, k in FILTERS.items()},
+    # the ledger and the guarantee
+    "Ledger(eps)": (lambda v: Ledger(v), EPSILON),
+    "Ledger(delta)": (lambda v: Ledger(1.0, v), DELTA),
+    "Ledger(adjacency)": (lambda v: Ledger(1.0, adjacency=v), RELATION),
+    "Ledger(rule)": (lambda v: Ledger(1.0, 1e-6, rule=v), NAME),
+    "Guarantee(eps)": (
+        lambda v: Guarantee(epsilon=v, delta=0.0, plan=LAPLACE, released="x"), NON_NEGATIVE),
+    "Guarantee(delta)": (
+        lambda v: Guarantee(epsilon=1.0, delta=v, plan=LAPLACE, released="x"), DELTA),
+    "Guarantee.epsilon_at": (
+        lambda v: Guarantee(1.0, 0.0, LAPLACE, "x").epsilon_at(v), DELTA),
+    "Guarantee.delta_at": (
+        lambda v: Guarantee(1.0, 0.0, LAPLACE, "x").delta_at(v), NON_NEGATIVE),
+    # randomness and streams
+    "Randomness.from_seed": (lambda v: Randomness.from_seed(v), SEED),
+    "spawn(count)": (lambda v: Randomness.from_seed(1).spawn(v), COUNT),
+    "stream.take": (lambda v: stream().take(v), COUNT),
+}  # fmt: skip
+
+CASES = [(name, value) for name, (_, values) in CALLS.items() for value in values]
+
+
+@pytest.mark.parametrize(("name", "value"), CASES, ids=lambda v: str(v)[:28])
+def test_bad_value_is_refused_in_one_sentence_with_the_value(name, value):
+    call, _ = CALLS[name]
+    with pytest.raises(InvalidParameter) as caught:
+        call(value)
+    shown = "nan" if isinstance(value, float) and math.isnan(value) else repr(value)
+    assert isinstance(caught.value, ValueError)
+    assert_one_sentence(caught.value, shown)
+
+
+@pytest.mark.parametrize(("field", "registry"), [("mechanism", MECHANISMS), ("sampler", SAMPLERS)])
+def test_an_unknown_name_is_refused_with_all_known_names(field, registry):
+    good = Sampled(Gaussian(1.0), Poisson(0.5)).to_dict()
+    good[field]["name"] = "unknown"
+    with pytest.raises(InvalidParameter) as caught:
+        Plan.from_dict(good)
+    assert_one_sentence(caught.value, "'unknown'", *(repr(name) for name in registry))
+    with pytest.raises(InvalidParameter) as caught:
+        Plan.from_dict({"plan": "unknown"})
+    assert_one_sentence(caught.value, "'unknown'", *(repr(name) for name in PLANS))
+
+
+def test_a_batch_larger_than_the_data_says_how_many_fit():
+    for make in (
+        lambda: WithoutReplacement(11, 10),
+        lambda: Disjoint.of_size(10, 11),
+        lambda: list(Disjoint(11).schedule(10, Randomness.from_seed(1))),
+    ):
+        with pytest.raises(InvalidParameter) as caught:
+            make()
+        assert_one_sentence(caught.value, "11", "10", "choose")
+
+
+def test_no_bad_call_leaves_a_charge_or_a_file(tmp_path):
+    """Bad values in every place of a charge or an opening: bytes and folder do not change."""
+    ledger = Ledger.open(tmp_path / "ledger.db", 1.0, 1e-6)
+    ledger.charge(Laplace(100.0), label="good")
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    calls = [
+        (lambda v: ledger.charge(Laplace.calibrated(v), label="bad"), EPSILON),
+        (lambda v: ledger.charge(Declared(1e-3, v), label="bad"), DELTA),
+        (lambda v: ledger.charge(Laplace(100.0), label="bad", delta=v), DELTA_GIVEN),
+        (lambda v: ledger.charge(Laplace(v), label="bad"), SCALE),
+        (lambda v: ledger.charge(Repeat(Laplace(100.0), v), label="bad"), COUNT),
+        (lambda v: Ledger.open(tmp_path / "other.db", v), [v for v in EPSILON if v is not None]),
+        (lambda v: Ledger.open(tmp_path / "other.db", 1.0, v), DELTA_GIVEN),
+        (lambda v: Ledger.open(tmp_path / "other.db", 1.0, rule=v), NAME_GIVEN),
+    ]
+    for call, values in calls:
+        for value in values:
+            with pytest.raises(InvalidParameter):
+                call(value)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+    assert len(ledger.charges) == 1

@@ -1,0 +1,176 @@
+"""Examples for the registries, processes for the fork tests, and small oracles."""
+
+import math
+import os
+import pickle
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from noisette import plans, sampling
+from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
+from noisette.bounded import Bounded
+from noisette.errors import Unproven
+from noisette.mechanisms import (
+    Exponential,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    ObjectiveNoise,
+    RandomizedResponse,
+    SphericalLaplace,
+)
+
+RELATIONS = (REPLACE_ONE, ZERO_OUT, ADD_REMOVE)
+
+# The contract tests fail if a registry has an entry without an example here.
+MECHANISM_EXAMPLES: dict[str, list[Mechanism]] = {
+    "gaussian": [Gaussian(1.0), Gaussian(0.4), Gaussian(30.0)],
+    "laplace": [Laplace(1.0), Laplace(0.5), Laplace(20.0)],
+    "spherical-laplace": [
+        SphericalLaplace(1.0, 1),
+        SphericalLaplace(0.7, 2),
+        SphericalLaplace(1.0, 3),
+        SphericalLaplace(0.25, 20),
+    ],
+    "exponential": [Exponential(1.0), Exponential(0.1), Exponential(4.0), Exponential(2.0, True)],
+    "objective-noise": [
+        ObjectiveNoise(2.0, 3, "spherical-laplace", 0.3),
+        ObjectiveNoise(2.0, 3, "spherical-laplace", 0.3, "one-signed"),
+        ObjectiveNoise(3.0, 3, "gaussian", 0.1),
+    ],
+    "randomized-response": [RandomizedResponse(1.0), RandomizedResponse(2.5, 7)],
+}
+
+SAMPLER_EXAMPLES: dict[str, list[sampling.Sampler]] = {
+    "cyclic": [sampling.Cyclic(3), sampling.Cyclic(4, 3)],
+    "disjoint": [sampling.Disjoint(3), sampling.Disjoint(4, 3, permute=True)],
+    "full": [sampling.FullBatch()],
+    "partial-shuffle": [sampling.PartialShuffle(4, 10), sampling.PartialShuffle(5, 10, 2)],
+    "poisson": [sampling.Poisson(0.3), sampling.Poisson(1.0)],
+    "random-allocation": [sampling.RandomAllocation(3), sampling.RandomAllocation(40)],
+    "shuffle": [sampling.Shuffle(3), sampling.Shuffle(4, 3)],
+    "without-replacement": [
+        sampling.WithoutReplacement(4, 10),
+        sampling.WithoutReplacement(10, 10),
+    ],
+}
+SAMPLER_SIZE = 10
+"""Every sampler example accepts this many records."""
+
+PLAN_EXAMPLES: dict[str, list[plans.Plan]] = {
+    "run": [plans.Run(Gaussian(2.0)), plans.Run(Laplace(3.0), adjacency=ZERO_OUT)],
+    "sampled": [plans.Sampled(Gaussian(2.0), sampling.Poisson(0.1))],
+    "declared": [plans.Declared(0.5), plans.Declared(0.5, 1e-7, by="somebody else")],
+    "last-iterate": [
+        plans.LastIterate(
+            Gaussian(2.0), sampling.Shuffle(5), epochs=3, loss="logistic", learning_rate=0.1
+        ),
+        plans.LastIterate(
+            Gaussian(2.0),
+            sampling.Cyclic(4, 3),
+            epochs=2,
+            loss="logistic",
+            learning_rate=(0.2, 0.1),
+            size=10,
+        ),
+    ],
+    "repeat": [plans.Repeat(plans.Repeat(Laplace(30.0), 2), 3)],
+    "together": [plans.Together(Laplace(30.0), plans.Repeat(Gaussian(9.0), 2))],
+}
+
+
+def proven(mechanism: Mechanism) -> list[Adjacency]:
+    """Return the relations under which `mechanism` has a proof."""
+    found = []
+    for relation in RELATIONS:
+        try:
+            mechanism.pure_epsilon(relation)
+        except Unproven:
+            continue
+        found.append(relation)
+    return found
+
+
+def worst_losses(
+    mechanism: Mechanism, adjacency: Adjacency, count: int, generator: np.random.Generator
+) -> np.ndarray:
+    """Draw the privacy loss of worst neighbours from the mechanism's *own* noise, C = 1."""
+    c = float(adjacency.contributions)
+    if isinstance(mechanism, ObjectiveNoise):
+        # The order without the record is the additive release itself, and it is attained.
+        return worst_losses(mechanism.additive, ZERO_OUT, count, generator)
+    if isinstance(mechanism, Gaussian):
+        x = mechanism.noise(count, 1, 1.0, generator)[:, 0]
+        return ((x - c) ** 2 - x**2) / (2.0 * mechanism.noise_multiplier**2)
+    if isinstance(mechanism, Laplace | SphericalLaplace):
+        d = getattr(mechanism, "dimension", 1)
+        x = mechanism.noise(count, d, 1.0, generator)
+        radius = np.linalg.norm(x, axis=1)
+        x[:, 0] -= c
+        return (np.linalg.norm(x, axis=1) - radius) / mechanism.noise_multiplier
+    if isinstance(mechanism, RandomizedResponse):
+        truth = np.zeros(count, dtype=np.int64)
+        value = Bounded(truth, adjacency, "T", categories=mechanism.categories)
+        answer = mechanism.apply(value, 1.0, generator)
+        return np.where(
+            answer == 0, mechanism.epsilon, np.where(answer == 1, -mechanism.epsilon, 0)
+        )
+    if isinstance(mechanism, Exponential):
+        # Two candidates; a neighbour moves one score up and the other down by D = 1
+        # (or one score only, if the scores are monotone).
+        scores = np.array([0.0, -0.7 / mechanism.epsilon])
+        other = scores + (np.array([-1.0, 0.0]) if mechanism.monotone else np.array([-1.0, 1.0]))
+        rate = mechanism.epsilon / (1.0 if mechanism.monotone else 2.0)
+        log_p, log_q = (v * rate - np.logaddexp(*(v * rate)) for v in (scores, other))
+        value = Bounded(scores, adjacency, "T", linf=1.0)
+        chosen = [mechanism.apply(value, 1.0, generator) for _ in range(count)]
+        return (log_p - log_q)[chosen]
+    raise AssertionError(f"no worst neighbours are known for {mechanism.name}: add them here")
+
+
+def in_fork(function: Callable[[], Any]) -> Any:
+    """Run `function` in a forked child and return its result (an exception is returned too)."""
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # fork in a process with threads
+        pid = os.fork()
+    if pid == 0:
+        try:
+            result = function()
+        except BaseException as error:
+            result = error
+        try:
+            os.write(write, pickle.dumps(result))
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        raw = pipe.read()
+    os.waitpid(pid, 0)
+    return pickle.loads(raw)
+
+
+def draw(randomness: Any) -> bytes:
+    """Draw a little noise in a worker and return its exact bits."""
+    return np.asarray(randomness.generator.standard_normal(8)).tobytes()
+
+
+def assert_one_sentence(error: BaseException, *quoted: str) -> None:
+    """The text is one sentence that ends with a full stop and quotes the offending value."""
+    text = str(error)
+    assert text.endswith("."), text
+    assert "\n" not in text
+    assert not re.search(r"[.!?]\s+[A-Z]", text), f"more than one sentence: {text}"
+    for piece in quoted:
+        assert piece in text, f"{piece!r} is missing in: {text}"
+
+
+def hockey_stick_of_gaussians(mu: float, epsilon: float) -> float:
+    """Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu), as the textbook writes it."""
+    first = 0.5 * math.erfc(-(mu / 2 - epsilon / mu) / math.sqrt(2))
+    second = 0.5 * math.erfc((mu / 2 + epsilon / mu) / math.sqrt(2))
+    return first - math.exp(epsilon) * second

@@ -1,0 +1,72 @@
+"""Random settings: no NaN, no warning, no failure, and the independent value inside the bracket."""
+
+import math
+
+import numpy as np
+import pytest
+
+from noisette.accounting.numerical import (
+    Gaussian,
+    Laplace,
+    PoissonReplace,
+    PoissonSampled,
+    RandomizedResponse,
+    SphericalLaplace,
+    SymmetrisedSample,
+    complex_order_epsilon,
+    delta_bracket,
+    epsilon_bracket,
+    two_orders,
+)
+
+
+def setting(seed):
+    """Rates 1e-6..1, counts 1..1e6, δ 1e-12..0.1 over several kinds of steps."""
+    rng = np.random.default_rng(seed)
+    rate = 10 ** rng.uniform(-6, 0)
+    z = 10 ** rng.uniform(-0.5, 1.2)
+    count = round(10 ** rng.uniform(0, 6))
+    delta = 10 ** rng.uniform(-12, -1)
+    kind = seed % 6
+    if kind <= 2:
+        pair = PoissonSampled(Gaussian(1 / z), rate)
+    elif kind == 3:
+        pair = PoissonReplace(rate, z)
+    elif kind == 4:
+        pair = SymmetrisedSample(Gaussian(2 / z), rate)
+    else:
+        base = [Laplace(0.3), RandomizedResponse(0.2), SphericalLaplace(1.0, 9)][seed % 3]
+        pair = PoissonSampled(base, rate)
+    return pair, count, delta
+
+
+def check(seed):
+    pair, count, delta = setting(seed)
+    bracket = epsilon_bracket(two_orders((pair, count)), delta)
+    lower, upper = bracket
+    assert 0 <= lower <= upper
+    assert not math.isnan(upper)
+    if math.isfinite(upper):
+        assert bracket.reached == (upper - lower <= max(1e-3 * upper, 1e-9))
+    # the complex-order value needs a decaying characteristic function and a moderate saddle
+    if 0.1 < upper < 500 and pair.has_log_moment and count >= 100 and pair.rate >= 3e-3:
+        values = [complex_order_epsilon([(p, count)], delta) for p in (pair, pair.swapped())]
+        if all(v.valid and v.error < 1e-3 * upper for v in values):
+            value, error = max((v.value, v.error) for v in values)
+            assert lower <= value + error + 1e-9 * (1 + upper)
+            assert value - error <= upper * (1 + 1e-9) + 1e-9
+    if 0 < upper < 500:
+        back = delta_bracket(two_orders((pair, count)), upper)
+        assert back.lower <= delta * (1 + 1e-9)
+    return bracket
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_random_settings(seed):
+    check(seed)
+
+
+@pytest.mark.slow
+def test_many_random_settings():
+    reached = [check(seed).reached for seed in range(100, 2100)]
+    assert np.mean(reached) > 0.9

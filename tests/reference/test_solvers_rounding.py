@@ -1,0 +1,168 @@
+"""The rounding bound against exact sums, and the public tolerance."""
+
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy import sparse
+
+from noisette.losses import Hinge, HuberHinge, Logistic, Rows, Softmax, SoftplusHinge, Squared
+from noisette.solvers import PublicFacts, attainable_tolerance, default_tolerance, minimise
+from noisette.solvers.objective import Objective, _split
+from noisette.solvers.rounding import EXACT_ROWS, gradient_error
+
+sys.path.insert(0, str(Path(__file__).parent))
+from solvers_oracle import ExactProblem, clipped_rows
+
+
+def facts(**change):
+    base = {
+        "rows": 1000,
+        "features": 20,
+        "norm_bound": 1.0,
+        "weight_bound": 1.0,
+        "regularization": 1.0,
+        "linear_norm": 0.0,
+    }
+    return PublicFacts(**(base | change))
+
+
+@pytest.mark.parametrize("loss", [Logistic(), SoftplusHinge(), HuberHinge(), Squared()], ids=repr)
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("size", [1.0, 1e3])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_gradient_error_bounds_the_true_error(loss, exact, size, form):
+    rng = np.random.default_rng(0)
+    X = clipped_rows(rng, 200, 4)
+    y = rng.choice([-1.0, 1.0], 200)
+    w = size * rng.normal(size=4)
+    public = facts(rows=200, features=4)
+    objective = Objective(loss, Rows(form(X)), y, None, None, public)
+    objective.exact = exact
+    point = objective.at(w)
+    with mp.workdps(60):
+        true = ExactProblem(loss, X, y, 1.0).gradient([mp.mpf(v) for v in w])
+        error = mp.norm(true - mp.matrix([mp.mpf(v) for v in point.gradient]))
+        norm = mp.norm(true)
+    terms = objective.rows.block_rows + objective.rows.block_count
+    bound = gradient_error(loss, public, float(np.linalg.norm(w)), 200.0, exact, terms)
+    assert error <= bound
+    assert norm <= point.norm_bound
+    # not idle: the true error is within four orders of the worst case, so a bound in units of
+    # u^2 (a mutant) would be caught
+    assert error > bound * 1e-16
+
+
+def test_exact_products_beat_plain_ones_where_it_matters():
+    """Wide cancelling rows: the plain sum's error is visible, the exact sum's is not."""
+    rng = np.random.default_rng(1)
+    n, d = 4000, 3
+    X = clipped_rows(rng, n, d)
+    X[n // 2 :] = X[: n // 2]  # opposite labels: the exact sum cancels to a small remainder
+    y = np.concatenate([np.ones(n // 2), -np.ones(n // 2)])
+    w = np.zeros(d)
+    w[0] = 1e-9
+    objective = Objective(Squared(), Rows(X), y, None, None, facts(rows=n, features=d))
+    objective.exact = True
+    got = objective.at(w).gradient
+    fraction = [Fraction(float(v)) for v in w]
+    total = fraction.copy()
+    for row, label in zip(X, y, strict=True):
+        x = [Fraction(float(v)) for v in row]
+        # float residual, as the solver takes it, then exact sums
+        r = Fraction(
+            float(np.float64(float(sum(a * b for a, b in zip(x, fraction, strict=True)))) - label)
+        )
+        total = [t + r * v for t, v in zip(total, x, strict=True)]
+    error = max(abs(float(Fraction(float(g)) - t)) for g, t in zip(got, total, strict=True))
+    assert error < 1e-13
+
+
+def test_split_is_exact_and_leading_products_are_order_free():
+    rng = np.random.default_rng(2)
+    block = clipped_rows(rng, EXACT_ROWS, 5)
+    lead, rest = _split(block, 1.0, 20)
+    assert np.array_equal(lead + rest, block)
+    r = _split(rng.uniform(-1, 1, EXACT_ROWS), 1.0, 20)[0]
+    forward, backward = r @ lead, r[::-1] @ lead[::-1]
+    assert np.array_equal(forward, backward)
+    exact = sum(Fraction(float(a)) * Fraction(float(b)) for a, b in zip(r, lead[:, 0], strict=True))
+    assert Fraction(float(forward[0])) == exact
+    thin = sparse.csr_array(block * (rng.random(block.shape) < 0.3))
+    lead, rest = _split(thin, 1.0, 25)
+    assert np.array_equal((lead + rest).toarray(), thin.toarray())
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Hinge(), Softmax(3), SoftplusHinge()], ids=repr)
+def test_optimum_norm_is_a_bound(loss):
+    rng = np.random.default_rng(3)
+    X = np.tile(clipped_rows(rng, 1, 2), (50, 1))
+    y = np.zeros(50, int) if loss.kind == "multiclass" else np.ones(50)
+    for lam in (1e-3, 1.0, 1e3):
+        solution = minimise(loss, X, y, regularization=lam)
+        public = facts(rows=50, features=2, regularization=lam)
+        assert np.linalg.norm(solution.weights) <= public.optimum_norm(loss) * (1 + 1e-6)
+
+
+def test_default_tolerance_is_one_millionth_for_ordinary_problems():
+    for n in (100, 10_000, 1_000_000):
+        assert default_tolerance(Logistic(), facts(rows=n, features=100)) == pytest.approx(1e-6)
+    assert default_tolerance(Softmax(10), facts()) == pytest.approx(1e-6 * np.sqrt(2))
+    assert default_tolerance(Logistic(), facts(norm_bound=3.0)) == pytest.approx(3e-6)
+    assert default_tolerance(Hinge(), facts(rows=1000)) == pytest.approx(1e-4)
+    huge = facts(rows=10**9, features=100)
+    assert default_tolerance(Logistic(), huge) == attainable_tolerance(Logistic(), huge) > 1e-6
+
+
+def test_refusal_depends_on_public_facts_only():
+    """The same sentence for every data set with the same public facts, before y is read."""
+    messages = set()
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        with pytest.raises(ValueError, match="cannot be certified in float64") as error:
+            minimise(
+                Logistic(),
+                clipped_rows(rng, 20, 2),
+                ["not", "even", "labels"],
+                regularization=1.0,
+                tolerance=1e-15,
+            )
+        messages.add(str(error.value))
+    assert len(messages) == 1
+
+
+def test_max_rows_makes_the_tolerance_independent_of_n():
+    rng = np.random.default_rng(4)
+    bounds = set()
+    for n in (20, 21):
+        X, y = clipped_rows(rng, n, 2), rng.choice([-1, 1], n)
+        bounds.add(
+            minimise(Logistic(), X, y, regularization=1.0, max_rows=10**9).gradient_norm_bound
+        )
+    assert len(bounds) == 1
+    assert bounds.pop() > 1e-6
+
+
+def test_attainable_tolerance_is_attained():
+    """At the smallest promised tolerance the solver still ends (exact products at work)."""
+    rng = np.random.default_rng(5)
+    for loss in (Logistic(), SoftplusHinge(), HuberHinge(), Hinge()):
+        for n, d, lam in ((3000, 40, 1.0), (500, 3, 1e-4), (500, 3, 1e4)):
+            X, y = clipped_rows(rng, n, d), rng.choice([-1.0, 1.0], n)
+            public = facts(rows=n, features=d, regularization=lam)
+            tolerance = attainable_tolerance(loss, public) * (1 + 1e-9)
+            solution = minimise(loss, X, y, regularization=lam, tolerance=tolerance)
+            assert solution.reached <= tolerance
+
+
+@pytest.mark.slow
+def test_a_million_rows():
+    rng = np.random.default_rng(6)
+    X = clipped_rows(rng, 1_000_000, 10)
+    y = np.where(X @ rng.normal(size=10) * 4 + rng.logistic(size=1_000_000) > 0, 1.0, -1.0)
+    for lam in (1.0, 1e6):
+        solution = minimise(Logistic(), X, y, regularization=lam)
+        assert solution.gradient_norm_bound == pytest.approx(1e-6)
