@@ -46,9 +46,7 @@ class Softmax(Loss):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.classes, int | np.integer) and self.classes >= 2):
-            raise InvalidParameter(
-                f"classes must be an integer >= 2. Got {self.classes!r} instead."
-            )
+            raise InvalidParameter(f"classes must be an integer >= 2. Got {self.classes!r}.")
 
     @classmethod
     def examples(cls) -> tuple[Softmax, ...]:

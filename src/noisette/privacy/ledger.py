@@ -15,7 +15,7 @@ from noisette.adjacency import Adjacency, require_same
 from noisette.errors import BudgetExceeded, InvalidParameter, LedgerError, Unproven
 from noisette.plans import PlanLike, as_plan
 from noisette.privacy.permit import Permit
-from noisette.privacy.store import Charge, Header, MemoryStore, SqliteStore, Store
+from noisette.storage import Charge, Header, MemoryStore, SqliteStore, Store
 
 __all__ = ["Ledger"]
 

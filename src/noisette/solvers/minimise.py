@@ -79,9 +79,7 @@ def minimise(
         ("weight_bound", weight_bound),
     ):
         if not (np.isfinite(value) and value > 0):
-            raise InvalidParameter(
-                f"{name} must be a finite number above 0. Got {value!r} instead."
-            )
+            raise InvalidParameter(f"{name} must be a finite number above 0. Got {value!r}.")
     if rows.n > (most := rows.n if max_rows is None else int(max_rows)):
         raise InvalidParameter(f"max_rows={most} is a public bound and the data have more rows.")
     facts = PublicFacts(
@@ -124,9 +122,7 @@ def _tolerance(loss: Loss, facts: PublicFacts, tolerance: float | None) -> float
             )
         return goal
     if not (np.isfinite(tolerance) and tolerance > 0):
-        raise InvalidParameter(
-            f"tolerance must be a finite number above 0. Got {tolerance!r} instead."
-        )
+        raise InvalidParameter(f"tolerance must be a finite number above 0. Got {tolerance!r}.")
     smallest = attainable_tolerance(loss, facts)
     if tolerance < smallest:
         raise InvalidParameter(

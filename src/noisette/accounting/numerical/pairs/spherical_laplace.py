@@ -54,9 +54,7 @@ class SphericalLaplace(Pair):
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_positive("epsilon", self.epsilon))
         if self.dimension < 1 or int(self.dimension) != self.dimension:
-            raise InvalidParameter(
-                f"dimension must be a whole number >= 1. Got {self.dimension!r}."
-            )
+            raise InvalidParameter(f"dimension must be a whole number >= 1; got {self.dimension}.")
 
     @cached_property
     def _laplace(self) -> Laplace:
