@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+from scipy.optimize import brentq
+
 from noisette import _validate
 from noisette.accounting.base import Accountant, counted, participation
 from noisette.accounting.gdp import GaussianAccountant
@@ -10,6 +12,7 @@ from noisette.accounting.moments import MomentsAccountant, RenyiAccountant
 from noisette.accounting.pld import NumericalAccountant
 from noisette.accounting.pure import AdvancedAccountant, LinearAccountant, pure_epsilon
 from noisette.adjacency import Adjacency
+from noisette.mechanisms import Mechanism
 from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
 from noisette.plans import Declared, PlanLike, Run, Sampled
 
@@ -27,6 +30,8 @@ ACCOUNTANTS: dict[str, type[Accountant[Any]]] = {
     )
 }
 
+_SMALLEST_DELTA = 1e-300
+
 
 def _exact(plan: PlanLike, adjacency: Adjacency) -> tuple[float, float]:
     """Return (pure epsilon, mu) of the plan; inf for what it does not have.
@@ -41,6 +46,33 @@ def _exact(plan: PlanLike, adjacency: Adjacency) -> tuple[float, float]:
         for leaf, _ in leaves
     )
     return pure, math.sqrt(GaussianAccountant().total(plan, adjacency)) if plain else math.inf
+
+
+def _single_use(plan: PlanLike, adjacency: Adjacency) -> Mechanism | None:
+    """Return the mechanism of a plan that is one plain use of it: its own curve is then exact."""
+    leaves = counted(plan, adjacency)
+    if len(leaves) != 1 or leaves[0][1] != 1:
+        return None
+    leaf = leaves[0][0]
+    plain = isinstance(leaf, Run | Sampled) and participation(leaf, adjacency).kind == "once"
+    return leaf.mechanism if plain else None  # type: ignore[attr-defined]
+
+
+def _inverse(mechanism: Mechanism, delta: float, adjacency: Adjacency, high: float) -> float:
+    """Return the least epsilon <= high with mechanism.delta(epsilon) <= delta, rounded up."""
+
+    def excess(epsilon: float) -> float:
+        return math.log(max(mechanism.delta(epsilon, adjacency), 1e-300) / delta)
+
+    if not math.isfinite(high) or excess(high) > 0.0:
+        return math.inf
+    if excess(0.0) <= 0.0:
+        return 0.0
+    root = float(brentq(excess, 0.0, high, xtol=1e-14, rtol=1e-13))
+    step = 1e-14
+    while excess(root) > 0.0 and root < high:
+        root, step = min(high, root * (1.0 + step)), 2.0 * step
+    return root
 
 
 def bracket(
@@ -62,6 +94,9 @@ def bracket(
         return 0.0, pure
     low, high = NumericalAccountant(rtol).bracket(plan, delta=delta, adjacency=relation)
     upper = min(pure, high, gdp_epsilon(mu, delta) if math.isfinite(mu) else math.inf)
+    mechanism = _single_use(plan, relation)
+    if mechanism is not None and not math.isfinite(mu):
+        upper = min(upper, _inverse(mechanism, delta, relation, upper * (1.0 + 1e-3)))
     if any(isinstance(leaf, Declared) for leaf, _ in counted(plan, relation)):
         # At exactly the declared delta plain sums are tight and the lattice is not.
         upper = min(upper, LinearAccountant().epsilon(plan, delta=delta, adjacency=relation))
@@ -86,4 +121,10 @@ def delta(
     if pure <= epsilon:
         return 0.0
     value = NumericalAccountant().delta(plan, epsilon=epsilon, adjacency=relation)
-    return min(value, float(gdp_delta(mu, epsilon)) if math.isfinite(mu) else 1.0)
+    mechanism = _single_use(plan, relation)
+    if mechanism is not None:
+        value = min(value, mechanism.delta(epsilon, relation))
+    if math.isfinite(mu):
+        value = min(value, float(gdp_delta(mu, epsilon)))
+    # Not pure at this epsilon, so delta is positive even where its double is 0.
+    return max(value, _SMALLEST_DELTA)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette.datasets.base import Integers, Raw, Source
+from noisette.datasets.base import Floats, Integers, Raw, Source
 from noisette.datasets.encoding import Category, Encoder, Number
 from noisette.datasets.files import read_bytes, words
 from noisette.errors import InvalidData
@@ -77,19 +77,36 @@ ENCODER = Encoder(
 )
 
 
+def _numbers(lines: list[bytes]) -> Floats:
+    """Read the numeric fields, shape (n, 37), several times faster than as floats.
+
+    Rates are printed with exactly two decimals and nothing else has a point, so without points
+    every field is a whole number and rates are in hundredths; both facts are checked.
+    """
+    text = b",".join(lines)
+    rates = [j for j, name in enumerate(NUMERIC) if name.endswith("_rate")]
+    whole = np.fromstring(text.replace(b".", b""), dtype=np.int64, sep=",")
+    characters = np.frombuffer(text + b",", np.uint8)
+    points = np.flatnonzero(characters == ord("."))
+    if (
+        whole.size != len(lines) * len(NUMERIC)
+        or points.size != len(lines) * len(rates)
+        or (characters[np.minimum(points + 3, len(text))] != ord(",")).any()
+    ):
+        raise InvalidData("a line does not have the 42 fields of the published format.")
+    numbers = whole.reshape(len(lines), len(NUMERIC)).astype(np.float64)
+    numbers[:, rates] /= 100.0
+    return numbers
+
+
 def _parse(data: bytes) -> tuple[dict[str, NDArray[np.generic]], NDArray[np.bytes_]]:
     """Split off the four leading fields and the label; the rest are numbers, read in one go."""
     fields = [line.split(b",", 4) for line in data.split(b"\n") if line]
-    duration, protocol, service, flag, rest = zip(*fields, strict=True)
-    tails = [tail.rsplit(b",", 1) for tail in rest]
-    flat = np.fromstring(b",".join([tail[0] for tail in tails]), dtype=np.float64, sep=",")
-    if flat.size != len(fields) * len(NUMERIC):
-        raise InvalidData("a line does not have the 42 fields of the published format.")
-    numbers = flat.reshape(len(fields), len(NUMERIC))
+    tails = [field.pop().rsplit(b",", 1) for field in fields]
+    numbers = _numbers([tail[0] for tail in tails])
     table: dict[str, NDArray[np.generic]] = {name: numbers[:, j] for j, name in enumerate(NUMERIC)}
-    table["duration"] = np.array(duration).astype(np.float64)
-    for name, values in (("protocol_type", protocol), ("service", service), ("flag", flag)):
-        table[name] = np.array(values)
+    for j, name in enumerate(("duration", "protocol_type", "service", "flag")):
+        table[name] = np.array([field[j] for field in fields])
     return table, np.array([tail[1].strip() for tail in tails])
 
 

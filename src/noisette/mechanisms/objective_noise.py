@@ -33,8 +33,10 @@ from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import PermitError
+from noisette.mechanisms import spherical_laplace_curve as curve
 from noisette.mechanisms.base import AdditiveNoise, Floats
 from noisette.mechanisms.gaussian import Gaussian
+from noisette.mechanisms.gaussian_curve import gdp_delta
 from noisette.mechanisms.spherical_laplace import SphericalLaplace
 
 __all__ = ["ObjectiveNoise"]
@@ -128,48 +130,48 @@ class ObjectiveNoise(AdditiveNoise):
             return 1.0
         if epsilon >= self.pure_epsilon(adjacency):
             return 0.0
-        single = self._delta_one_change(epsilon)
-        if adjacency is not Adjacency.REPLACE_ONE:
-            return single
-        return self._delta_two_changes(epsilon)
+        if adjacency is Adjacency.REPLACE_ONE:
+            return self._two_changes(epsilon)
+        return float(self._one_change(np.array([float(epsilon)]))[0])
 
-    def _delta_one_change(self, epsilon: float) -> float:
-        base, k = self.additive, self.offset
+    def _additive_deltas(self, epsilons: Floats) -> Floats:
+        """Return the additive curve at every epsilon >= 0, times the union over vertices."""
+        shift = 1.0 / self.noise_multiplier
+        if self.law == "gaussian":
+            base = np.asarray(gdp_delta(shift, epsilons))
+        else:
+            base = curve.deltas(epsilons, shift, self.dimension)
         factor = self.classes - 1.0 if self.shape == "softmax" else 1.0
-        if self.shape == "self-bounded":
-            if epsilon >= k:
-                return base.delta(epsilon, Adjacency.ZERO_OUT)
-            # loss <= max(k, psi): crude, but below k nobody should be reading this curve
-            return -math.expm1(epsilon - k) + base.delta(k, Adjacency.ZERO_OUT)
-        if epsilon >= k:
-            return min(1.0, factor * base.delta(epsilon - k, Adjacency.ZERO_OUT))
-        at_k = min(1.0, factor * base.delta(0.0, Adjacency.ZERO_OUT))
-        return 1.0 - math.exp(epsilon - k) * (1.0 - at_k)
+        return np.minimum(1.0, factor * base)
 
-    def _delta_two_changes(self, epsilon: float) -> float:
+    def _one_change(self, epsilons: Floats) -> Floats:
+        """Return the curve with the determinant (P holds the record), every epsilon >= 0."""
+        k = self.offset
+        at_zero = float(self._additive_deltas(np.zeros(1))[0])
+        if self.shape == "self-bounded":
+            at_k = float(self._additive_deltas(np.array([k]))[0])
+            # Below k: loss <= max(k, psi); crude, but nobody should be reading the curve there.
+            below = np.minimum(1.0, -np.expm1(np.minimum(epsilons - k, 0.0)) + at_k)
+            return np.where(epsilons >= k, self._additive_deltas(epsilons), below)
+        above = self._additive_deltas(np.maximum(epsilons - k, 0.0))
+        below = 1.0 - np.exp(np.minimum(epsilons - k, 0.0)) * (1.0 - at_zero)
+        return np.where(epsilons >= k, above, below)
+
+    def _two_changes(self, epsilon: float) -> float:
         """Replace one: D with x -> D without -> D with x', with the budget split in any way."""
         # proof: TWO-CHANGES
-        best = 1.0
+        first = np.linspace(0.0, epsilon, 129)
+        grown = np.exp(np.minimum(first, 700.0))
+        chained = self._one_change(first) + grown * self._additive_deltas(epsilon - first)
+        best = min(1.0, float(chained.min()))
         mu = 1.0 / self.noise_multiplier
         if self.law == "gaussian" and self.shape != "softmax":
             shift = self.offset if self.shape == "one-signed" else 0.0
             enough = self.shape == "one-signed" or self.curvature <= epsilon / 2.0
             if enough and epsilon - shift >= mu * mu:
                 # proof: OBJECTIVE-REPLACE
-                best = Gaussian(self.noise_multiplier / 2.0).delta(
-                    epsilon - shift, Adjacency.ZERO_OUT
-                )
-        rest = self._without_determinant
-        for first in np.linspace(0.0, epsilon, 65):
-            first_part = self._delta_one_change(float(first))
-            if first_part < best:
-                second = rest(float(epsilon - first))
-                best = min(best, first_part + math.exp(min(float(first), 700.0)) * second)
+                best = min(best, float(gdp_delta(2.0 * mu, epsilon - shift)))
         return best
-
-    def _without_determinant(self, epsilon: float) -> float:
-        factor = self.classes - 1.0 if self.shape == "softmax" else 1.0
-        return min(1.0, factor * self.additive.delta(epsilon, Adjacency.ZERO_OUT))
 
     def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
         """Return log E exp(s * loss), both orders, zero-out and add-remove (inf where unproven)."""

@@ -69,6 +69,19 @@ def delta(epsilon: float, eps0: float, d: int) -> float:
     return min(1.0, max(0.0, (float(p) - second) * _ROUND_UP) + 1e-18)
 
 
+def deltas(epsilons: Floats, eps0: float, d: int) -> Floats:
+    """Return `delta` at every epsilon >= 0 of an array, in one pass."""
+    epsilons = np.asarray(epsilons, dtype=float)
+    if d == 1:
+        return np.asarray(-np.expm1(np.minimum(0.0, (epsilons - eps0) / 2.0)))
+    inside = np.minimum(epsilons, eps0)
+    p, q = survival(inside, eps0, d)
+    with np.errstate(divide="ignore"):
+        gap = p - np.exp(inside + np.log(q))
+    values = np.minimum(1.0, np.maximum(0.0, gap * _ROUND_UP) + 1e-18)
+    return np.where(epsilons >= eps0, 0.0, values)
+
+
 @lru_cache(maxsize=64)
 def _moment_table(eps0: float, d: int) -> tuple[Floats, Floats, Floats, Floats]:
     # l = eps0 sin(phi) clusters the nodes where the density of the loss is singular (d = 2, 3).

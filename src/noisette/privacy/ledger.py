@@ -13,7 +13,7 @@ from noisette import _validate, accounting
 from noisette.accounting.filters import FILTERS, Filter
 from noisette.adjacency import Adjacency, require_same
 from noisette.errors import BudgetExceeded, InvalidParameter, LedgerError, Unproven
-from noisette.plans import PlanLike, as_plan
+from noisette.plans import Plan, PlanLike, as_plan
 from noisette.privacy.permit import Permit
 from noisette.storage import Charge, Header, MemoryStore, SqliteStore, Store
 
@@ -95,10 +95,18 @@ class Ledger:
         self._filter: Filter = FILTERS[header.rule](header.epsilon, header.delta)
         self._store = store
 
-    def charge(self, plan: PlanLike, *, label: str, delta: float | None = None) -> Permit:
+    def charge(
+        self,
+        plan: PlanLike,
+        *,
+        label: str,
+        delta: float | None = None,
+        epsilon: float | None = None,
+    ) -> Permit:
         """Book the cost of `plan` and return the permit to draw its noise.
 
         `delta` is the charge's own share of the total delta; a purely private plan needs none.
+        `epsilon` is a round number to book instead of the least one; it is checked, not believed.
         Raises `BudgetExceeded`, and books nothing, if the plan does not fit.
         """
         if not isinstance(label, str) or not label or not _is_text(label):
@@ -108,7 +116,7 @@ class Ledger:
             require_same(plan.adjacency, "the plan", self.adjacency, "the ledger")
         plan = plan.under(self.adjacency)
         own = _validate.delta(self._default_delta() if delta is None else delta)
-        epsilon = accounting.epsilon(plan, delta=own, adjacency=self.adjacency)
+        epsilon = self._epsilon_of(plan, own, epsilon)
         if not math.isfinite(epsilon):
             raise Unproven(
                 f"no theorem bounds this plan at delta={own:g}; charge it with a larger delta, "
@@ -122,6 +130,18 @@ class Ledger:
 
         self._store.book(Charge(label, plan.to_json(), cost), check)
         return Permit(plan, epsilon, own, label)
+
+    def _epsilon_of(self, plan: Plan, delta: float, claimed: float | None) -> float:
+        if claimed is None:
+            return accounting.epsilon(plan, delta=delta, adjacency=self.adjacency)
+        claimed = _validate.epsilon(claimed)
+        reached = accounting.delta(plan, epsilon=claimed, adjacency=self.adjacency)
+        if reached > delta:
+            raise InvalidParameter(
+                f"the plan has delta={reached:.6g} at epsilon={claimed:g}, not {delta:g}; "
+                "nothing was charged."
+            )
+        return claimed
 
     def _default_delta(self) -> float:
         # Under 'sums' a share of delta is money and must be named; elsewhere it is a reading point.

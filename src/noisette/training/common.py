@@ -1,0 +1,88 @@
+"""What the one-shot algorithms share: public facts, prepared rows, the result."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from noisette import _validate
+from noisette.adjacency import Adjacency
+from noisette.clipping import clip_rows
+from noisette.losses import Loss
+from noisette.privacy import Ledger, Permit
+
+__all__ = ["Facts", "Trained", "with_intercept"]
+
+Floats = NDArray[np.float64]
+
+MOST_ROWS = 10**8
+"""Public bound on n under add-remove, for the certificates of the solvers."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Public facts of one fit. Nothing here may be read off the data.
+
+    Parameters
+    ----------
+    epsilon, delta : the budget of this fit.
+    ledger : where it is charged; its adjacency is the fit's.
+    norm_bound : R, the norm bound of the rows *after* the intercept column was added.
+    regularization : Lambda > 0, weight of ||w||^2 / 2 beside the **sum** of losses.
+    size : n where it is public (replace-one, zero-out), a public bound on it under add-remove.
+    weight_bound : public cap on sample weights.
+
+    """
+
+    epsilon: float
+    delta: float
+    ledger: Ledger
+    norm_bound: float
+    regularization: float
+    size: int
+    weight_bound: float = 1.0
+
+    def __post_init__(self) -> None:
+        _validate.epsilon(self.epsilon)
+        _validate.delta(self.delta)
+        _validate.positive("norm_bound", self.norm_bound)
+        _validate.positive("regularization", self.regularization)
+        _validate.positive("weight_bound", self.weight_bound)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The relation of the ledger."""
+        return self.ledger.adjacency
+
+    def gradient_bound(self, loss: Loss) -> float:
+        """Return C = (weight cap) L R, the norm bound of one record's gradient."""
+        return self.weight_bound * loss.lipschitz * self.norm_bound
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Private weights, one array per model, and the permit that paid for them."""
+
+    weights: list[Floats]
+    permit: Permit
+    notes: tuple[str, ...] = ()
+
+
+def with_intercept(rows: Any, norm_bound: float, intercept: float | None) -> tuple[Any, float]:
+    """Return clipped rows with a constant last column, and their norm bound.
+
+    ||(x, s)|| <= sqrt(R^2 + s^2); `intercept` s is public, None adds no column. The column is part
+    of the row, so it is regularised and inside every proof.
+    """
+    # proof: CLIP
+    clipped = clip_rows(rows, norm_bound)
+    if intercept is None:
+        return clipped, norm_bound
+    column = np.full((clipped.shape[0], 1), intercept, dtype=clipped.dtype)
+    bound = math.hypot(norm_bound, intercept)
+    if sparse.issparse(clipped):
+        return sparse.hstack([clipped, sparse.csr_matrix(column)], format="csr"), bound
+    return np.hstack([clipped, column]), bound

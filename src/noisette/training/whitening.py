@@ -1,0 +1,146 @@
+"""Private whitening, then objective perturbation, under one charge.
+
+Isotropic noise costs tr(C) tr(C^-1) >= d^2 for rows with second moment C, with equality iff C is a
+multiple of the identity. So a share of the budget buys a noisy second moment; a row map
+x -> A x with released parameters, followed by a clip to a released norm R', is row-local and free.
+
+The plan is fixed before the data are seen: Gaussian (second moment), objective noise with a fixed
+multiplier and a fixed k, Gaussian (solver error). R' is chosen from the released moment, and
+Lambda = s R'^2 / k with it, because the pair of the objective step depends on (multiplier, k) only.
+"""
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette import accounting
+from noisette.adjacency import Adjacency
+from noisette.bounded import Bounded
+from noisette.clipping import clip_rows
+from noisette.errors import InvalidParameter, Unproven
+from noisette.losses import Loss
+from noisette.mechanisms import Gaussian, ObjectiveNoise
+from noisette.plans import Plan, Run, Together
+from noisette.privacy import release
+from noisette.randomness import Randomness
+from noisette.training.common import Facts, Trained
+from noisette.training.objective_perturbation import shape_of, solve_with
+
+__all__ = ["whitened_objective_perturbation"]
+
+Floats = NDArray[np.float64]
+
+_SHARE_OF_HIDING = 1e-6  # of mu squared
+_FLOOR = 0.5  # eigenvalue floor, in units of R^2 / d
+_ROOM = 1.5  # Lambda relative to the least one: keeps the objective step close to Gaussian
+
+
+@lru_cache(maxsize=128)
+def _calibrated(share: float, dimension: int, k: float, shape: str, classes: int,
+                epsilon: float, delta: float, adjacency: Adjacency) -> float:  # fmt: skip
+    """Return the multiplier scale c with which the plan meets the budget."""
+    return accounting.calibrate(
+        lambda c: _plan(c, share, dimension, k, shape, classes),
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency,
+    )
+
+
+def _plan(c: float, share: float, dimension: int, k: float, shape: str, classes: int) -> Plan:
+    """Return the plan in which mu^2 is divided as share : rest : almost nothing."""
+    return Together(
+        Run(Gaussian(c / math.sqrt(share))),
+        Run(ObjectiveNoise(c / math.sqrt(1.0 - share), dimension, "gaussian", k, shape, classes)),
+        Run(Gaussian(c / math.sqrt(_SHARE_OF_HIDING))),
+    )
+
+
+def whitened_objective_perturbation(
+    rows: Any,
+    targets: list[NDArray[Any]],
+    loss: Loss,
+    facts: Facts,
+    randomness: Randomness,
+    *,
+    share: float = 0.1,
+    sample_weight: Floats | None = None,
+    label: str = "whitened objective perturbation",
+) -> Trained:
+    """Return one private model; ``facts.regularization`` is ignored (it follows from R').
+
+    `share` of the budget (in mu squared) goes to the second moment. Needs delta > 0 and, under
+    add-remove, a public ``facts.size`` that is a good guess of n (only accuracy depends on it).
+    """
+    if len(targets) != 1:
+        raise Unproven("whitening is for one model; use multi_class='softmax', not one-vs-rest.")
+    if facts.delta == 0.0:
+        raise InvalidParameter("whitening needs delta > 0; set delta, or whiten=False.")
+    if not 0.0 < share < 1.0:
+        raise InvalidParameter(f"the share for whitening must be in (0, 1); got {share!r}.")
+    shape, classes = shape_of(loss), getattr(loss, "classes", 2)
+    features = rows.shape[1]
+    dimension = int(np.prod(loss.parameter_shape(features)))
+    k = facts.epsilon / (_ROOM * facts.adjacency.contributions)
+    c = _calibrated(
+        share, dimension, k, shape, classes, facts.epsilon, facts.delta, facts.adjacency
+    )
+    plan = _plan(c, share, dimension, k, shape, classes)
+    permit = facts.ledger.charge(plan, label=label, delta=facts.delta, epsilon=facts.epsilon)
+
+    moment = _private_second_moment(rows, facts, permit, randomness)
+    map_, new_bound = _whitener(moment / facts.size, facts.norm_bound)
+    mapped = clip_rows(rows @ map_, new_bound)  # proof: WHITENING
+    per_row = {
+        "self-bounded": loss.self_bounded,
+        "one-signed": loss.smoothness,
+        "softmax": loss.trace,
+    }[shape]
+    assert per_row is not None
+    inner = Facts(
+        epsilon=facts.epsilon,
+        delta=facts.delta,
+        ledger=facts.ledger,
+        norm_bound=new_bound,
+        regularization=facts.weight_bound * per_row * new_bound**2 / k,
+        size=facts.size,
+        weight_bound=facts.weight_bound,
+    )
+    (theta,) = solve_with(
+        mapped, targets, loss, inner, randomness, permit, sample_weight=sample_weight, parts=(1, 2)
+    )
+    return Trained([theta @ map_], permit)  # A is symmetric
+
+
+def _private_second_moment(rows: Any, facts: Facts, permit: Any, randomness: Randomness) -> Floats:
+    """Return sum x x' with symmetric Gaussian noise, in isometric coordinates.
+
+    ||x x'||_F <= R^2 (zero-out, add-remove) and ||x x' - y y'||_F <= sqrt(2) R^2 (replace-one).
+    """
+    # proof: SECOND-MOMENT
+    factor = math.sqrt(2.0) if facts.adjacency is Adjacency.REPLACE_ONE else 1.0
+    exact = np.asarray((rows.T @ rows).todense() if hasattr(rows, "todense") else rows.T @ rows)
+    d = exact.shape[0]
+    upper = np.triu_indices(d, 1)
+    flat = np.concatenate([np.diag(exact), math.sqrt(2.0) * exact[upper]]).astype(float)
+    value = Bounded(
+        flat, l2=factor * facts.norm_bound**2, adjacency=facts.adjacency, proof="SECOND-MOMENT"
+    )
+    noisy = release(value, permit, randomness, part=0)
+    out = np.zeros((d, d))
+    out[upper] = noisy[d:] / math.sqrt(2.0)
+    return np.asarray(out + out.T + np.diag(noisy[:d]))
+
+
+def _whitener(mean_moment: Floats, bound: float) -> tuple[Floats, float]:
+    """Return A = (S_+ + t I)^{-1/2} and the new norm bound sqrt(tr S_+ (S_+ + t I)^{-1})."""
+    d = mean_moment.shape[0]
+    floor = _FLOOR * bound**2 / d
+    values, vectors = np.linalg.eigh(mean_moment)
+    values = np.maximum(values, 0.0)
+    map_ = (vectors / np.sqrt(values + floor)) @ vectors.T
+    effective = float(np.sum(values / (values + floor)))
+    return map_, math.sqrt(max(effective, 1.0))
