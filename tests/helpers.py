@@ -79,6 +79,7 @@ PLAN_EXAMPLES: dict[str, list[plans.Plan]] = {
         ),
     ],
     "repeat": [plans.Repeat(plans.Repeat(Laplace(30.0), 2), 3)],
+    "parallel": [plans.Parallel(Laplace(30.0), plans.Repeat(Gaussian(9.0), 2))],
     "together": [plans.Together(Laplace(30.0), plans.Repeat(Gaussian(9.0), 2))],
 }
 

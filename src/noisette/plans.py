@@ -9,6 +9,7 @@ A plan says nothing about the data. It may be bound to one adjacency (`Plan.unde
 can be counted under any relation that its parts have a proof for.
 """
 
+import itertools
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ __all__ = [
     "LastIterate",
     "Leaf",
     "Noisy",
+    "Parallel",
     "Plan",
     "Repeat",
     "Run",
@@ -70,6 +72,13 @@ class Plan(ABC):
     @abstractmethod
     def leaves(self) -> Iterator[tuple["Leaf", int]]:
         """Yield every leaf with the number of times it runs; counts live here and nowhere else."""
+
+    def alternatives(self) -> Iterator["Plan"]:
+        """Yield what one person may have taken part in: plans without `Parallel` parts.
+
+        The cost of a plan is the worst of its alternatives.
+        """
+        yield self
 
     @abstractmethod
     def _body(self) -> dict[str, Any]:
@@ -364,6 +373,11 @@ class Repeat(Plan):
         for leaf, count in self.plan.leaves():
             yield leaf, count * self.times
 
+    def alternatives(self) -> Iterator[Plan]:
+        """Yield repetitions of each alternative: everybody stays in the same part."""
+        for plan in self.plan.alternatives():
+            yield Repeat(plan, self.times, adjacency=self.adjacency)
+
     def _body(self) -> dict[str, Any]:
         return {"of": self.plan.to_dict(), "times": self.times}
 
@@ -373,26 +387,24 @@ class Repeat(Plan):
 
 
 @dataclass(frozen=True, repr=False, init=False)
-class Together(Plan):
-    """Several plans one after the other on the same people."""
+class _Several(Plan):
+    """Several plans, given one by one."""
 
     plans: tuple[Plan, ...]
 
-    name: ClassVar[str] = "together"
-
     def __init__(self, *plans: "PlanLike", adjacency: Adjacency | str | None = None) -> None:
         if not plans:
-            raise InvalidParameter("Together needs at least one plan.")
+            raise InvalidParameter(f"{type(self).__name__} needs at least one plan.")
         object.__setattr__(self, "plans", tuple(as_plan(plan) for plan in plans))
         object.__setattr__(self, "adjacency", adjacency)
         self.__post_init__()
 
-    def under(self, adjacency: Adjacency | str) -> "Together":
+    def under(self, adjacency: Adjacency | str) -> Self:
         """Return this plan bound to `adjacency`."""
         wanted = Adjacency.of(adjacency)
         if self.adjacency is not None:
             require_same(self.adjacency, "the plan", wanted, "the request")
-        return Together(*self.plans, adjacency=wanted)
+        return type(self)(*self.plans, adjacency=wanted)
 
     def children(self) -> tuple[Plan, ...]:
         """Return the plans."""
@@ -407,14 +419,42 @@ class Together(Plan):
         return {"of": [plan.to_dict() for plan in self.plans]}
 
     @classmethod
-    def _from_body(cls, body: dict[str, Any]) -> "Together":
+    def _from_body(cls, body: dict[str, Any]) -> Self:
         return cls(*(Plan.from_dict(node) for node in body.pop("of")), **body)
+
+
+class Together(_Several):
+    """Several plans one after the other on the same people."""
+
+    name: ClassVar[str] = "together"
+
+    def alternatives(self) -> Iterator[Plan]:
+        """Yield every combination of alternatives of the parts."""
+        for parts in itertools.product(*(plan.alternatives() for plan in self.plans)):
+            yield Together(*parts, adjacency=self.adjacency)
+
+
+class Parallel(_Several):
+    """Several plans on disjoint groups of people; each person takes part in one of them.
+
+    The groups must not depend on anybody's record: a changed record stays in its group.
+    """
+
+    # proof: PARALLEL-GROUPS
+    name: ClassVar[str] = "parallel"
+
+    def alternatives(self) -> Iterator[Plan]:
+        """Yield the alternatives of each group."""
+        for plan in self.plans:
+            for alternative in plan.alternatives():
+                bound = self.adjacency
+                yield alternative if bound is None else alternative.under(bound)
 
 
 PlanLike: TypeAlias = Plan | Mechanism
 
 PLANS: dict[str, type[Plan]] = {
-    kind.name: kind for kind in (Declared, LastIterate, Repeat, Run, Sampled, Together)
+    kind.name: kind for kind in (Declared, LastIterate, Parallel, Repeat, Run, Sampled, Together)
 }
 
 

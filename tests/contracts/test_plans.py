@@ -43,7 +43,7 @@ def by_hand(node: dict, times: int = 1) -> list[tuple[str, int, int]]:
     """Count leaves from the JSON alone: (text of the leaf, times, noise vectors in total)."""
     if node["plan"] == "repeat":
         return by_hand(node["of"], times * node["times"])
-    if node["plan"] == "together":
+    if node["plan"] in ("together", "parallel"):
         return [row for part in node["of"] for row in by_hand(part, times)]
     vectors = {"run": 1, "declared": 0}.get(node["plan"])
     if vectors is None:

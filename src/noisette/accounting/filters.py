@@ -19,7 +19,7 @@ from noisette.accounting.moments import log_moment
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter, Unproven
 from noisette.mechanisms.gaussian_curve import gdp_mu
-from noisette.plans import PlanLike
+from noisette.plans import PlanLike, as_plan
 
 __all__ = ["FILTERS", "Filter", "GaussianFilter", "RenyiFilter", "SumFilter"]
 
@@ -110,9 +110,13 @@ class RenyiFilter(Filter):
     def cost(self, plan: PlanLike, own: Cost, adjacency: Adjacency) -> Cost:
         """Return the Renyi divergence bound of the plan at the ledger's order."""
         s = np.array([self.order - 1.0])
-        leaves = counted(plan, adjacency)
-        moments = [float(log_moment(leaf, s, adjacency)[0]) * count for leaf, count in leaves]
-        renyi = math.fsum(moments) / (self.order - 1.0)
+        renyi = max(
+            math.fsum(
+                float(log_moment(leaf, s, adjacency)[0]) * count
+                for leaf, count in counted(alternative, adjacency)
+            )
+            for alternative in as_plan(plan).alternatives()
+        ) / (self.order - 1.0)
         if not math.isfinite(renyi):
             raise Unproven(
                 "this plan has no Renyi bound; charge it to a ledger with rule='sums' instead."
@@ -135,7 +139,8 @@ class GaussianFilter(Filter):
     def cost(self, plan: PlanLike, own: Cost, adjacency: Adjacency) -> Cost:
         """Return mu squared of the plan."""
         # proof: FILTER-GDP
-        total = GaussianAccountant().total(plan, adjacency)
+        alternatives = as_plan(plan).alternatives()
+        total = max(GaussianAccountant().total(each, adjacency) for each in alternatives)
         if not math.isfinite(total):
             raise Unproven(
                 "the 'gdp' rule only takes Gaussian noise; charge this plan to a ledger with "

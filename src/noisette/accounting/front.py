@@ -14,7 +14,7 @@ from noisette.accounting.pure import AdvancedAccountant, LinearAccountant, pure_
 from noisette.adjacency import Adjacency
 from noisette.mechanisms import Mechanism
 from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
-from noisette.plans import Declared, PlanLike, Run, Sampled
+from noisette.plans import Declared, PlanLike, Run, Sampled, as_plan
 
 __all__ = ["ACCOUNTANTS", "bracket", "delta", "epsilon"]
 
@@ -89,6 +89,10 @@ def bracket(
     exact.
     """
     relation, delta = Adjacency.of(adjacency), _validate.delta(delta)
+    alternatives = list(as_plan(plan).alternatives())
+    if len(alternatives) > 1:  # proof: PARALLEL-GROUPS
+        pairs = [bracket(a, delta=delta, adjacency=relation, rtol=rtol) for a in alternatives]
+        return max(low for low, _ in pairs), max(high for _, high in pairs)
     pure, mu = _exact(plan, relation)
     if delta == 0.0:  # only a pure accountant can answer
         return 0.0, pure
@@ -117,6 +121,9 @@ def delta(
 ) -> float:
     """Return the least proven delta of `plan` at `epsilon` (1 if no theorem bounds it)."""
     relation, epsilon = Adjacency.of(adjacency), _validate.non_negative("epsilon", epsilon)
+    alternatives = list(as_plan(plan).alternatives())
+    if len(alternatives) > 1:  # proof: PARALLEL-GROUPS
+        return max(delta(a, epsilon=epsilon, adjacency=relation) for a in alternatives)
     pure, mu = _exact(plan, relation)
     if pure <= epsilon:
         return 0.0
