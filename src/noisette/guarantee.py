@@ -11,7 +11,7 @@ from typing import Any
 from noisette import _validate, accounting
 from noisette.adjacency import Adjacency, require_same
 from noisette.errors import InvalidParameter
-from noisette.plans import Noisy, Plan
+from noisette.plans import LastIterate, Noisy, Plan
 
 __all__ = ["NUMERIC_MODEL", "Guarantee"]
 
@@ -196,6 +196,8 @@ def proofs_of(plan: Plan) -> tuple[str, ...]:
     found: dict[str, None] = {}
     relation = plan.adjacency or Adjacency.REPLACE_ONE
     for leaf, _ in plan.leaves():
+        if isinstance(leaf, LastIterate):
+            found["LAST-ITERATE-RESHUFFLED"] = None  # of which one fixed order is a special case
         if isinstance(leaf, Noisy):
             found[leaf.mechanism.proof] = None
             found[leaf.sampler.participation(relation).proof] = None

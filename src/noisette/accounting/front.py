@@ -1,6 +1,7 @@
 """The front door of accounting: the best proven numbers for a plan."""
 
 import math
+from functools import lru_cache
 from typing import Any
 
 from scipy.optimize import brentq
@@ -14,7 +15,7 @@ from noisette.accounting.pure import AdvancedAccountant, LinearAccountant, pure_
 from noisette.adjacency import Adjacency
 from noisette.mechanisms import Mechanism
 from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
-from noisette.plans import Declared, PlanLike, Run, Sampled, as_plan
+from noisette.plans import Declared, Plan, PlanLike, Run, Sampled, as_plan
 
 __all__ = ["ACCOUNTANTS", "bracket", "delta", "epsilon"]
 
@@ -88,10 +89,16 @@ def bracket(
     no lower bound is known). `rtol` is the wanted relative width where the plan's own theorem is
     exact.
     """
-    relation, delta = Adjacency.of(adjacency), _validate.delta(delta)
-    alternatives = list(as_plan(plan).alternatives())
+    return _bracket(as_plan(plan), _validate.delta(delta), Adjacency.of(adjacency), rtol)
+
+
+# A fit asks for the same plan when it charges, when it states its guarantee and when it is
+# repeated; the answer depends on public facts only.
+@lru_cache(maxsize=1024)
+def _bracket(plan: Plan, delta: float, relation: Adjacency, rtol: float) -> tuple[float, float]:
+    alternatives = list(plan.alternatives())
     if len(alternatives) > 1:  # proof: PARALLEL-GROUPS
-        pairs = [bracket(a, delta=delta, adjacency=relation, rtol=rtol) for a in alternatives]
+        pairs = [_bracket(each, delta, relation, rtol) for each in alternatives]
         return max(low for low, _ in pairs), max(high for _, high in pairs)
     pure, mu = _exact(plan, relation)
     if delta == 0.0:  # only a pure accountant can answer
@@ -120,10 +127,15 @@ def delta(
     plan: PlanLike, *, epsilon: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
 ) -> float:
     """Return the least proven delta of `plan` at `epsilon` (1 if no theorem bounds it)."""
-    relation, epsilon = Adjacency.of(adjacency), _validate.non_negative("epsilon", epsilon)
-    alternatives = list(as_plan(plan).alternatives())
+    epsilon = _validate.non_negative("epsilon", epsilon)
+    return _delta(as_plan(plan), epsilon, Adjacency.of(adjacency))
+
+
+@lru_cache(maxsize=1024)
+def _delta(plan: Plan, epsilon: float, relation: Adjacency) -> float:
+    alternatives = list(plan.alternatives())
     if len(alternatives) > 1:  # proof: PARALLEL-GROUPS
-        return max(delta(a, epsilon=epsilon, adjacency=relation) for a in alternatives)
+        return max(_delta(each, epsilon, relation) for each in alternatives)
     pure, mu = _exact(plan, relation)
     if pure <= epsilon:
         return 0.0

@@ -1,9 +1,9 @@
 """An invented table of loan requests, numbers and categories mixed, for demos and tests.
 
 Generated, no file: 20,000 rows by default. The columns depend on each other as in life (income
-on education and age, rent on region), and whether a loan is repaid depends on them through a
-logistic model with a known noise, so about 80 % accuracy is the best possible. The schema holds
-the public facts (bounds, levels, classes) that a user would write down without looking.
+on education, age and work), and whether a loan is repaid depends on them through a logistic model:
+about 74 % accuracy for a linear model, 62 % for the commoner class. The schema holds the public
+facts (bounds, levels, classes) that a user would write down without looking.
 """
 
 from collections.abc import Mapping

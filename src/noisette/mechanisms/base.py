@@ -98,6 +98,15 @@ class AdditiveNoise(Mechanism):
         return float(2.0 ** (math.floor(math.log2(self.noise_multiplier * unit)) - 24))
 
 
+def require_dimension(name: str, charged: int, bounded: Bounded) -> None:
+    """Raise unless the value has the dimension that was charged."""
+    if bounded.dimension != charged:
+        raise PermitError(
+            f"the plan charges {name} noise in {charged} dimensions but the value has "
+            f"{bounded.dimension}; charge the dimension that runs."
+        )
+
+
 def on_grid(values: Floats, grid: float) -> Floats:
     """Round to multiples of `grid`: post-processing that also hides floating-point residue."""
     return np.asarray(np.rint(values / grid) * grid + 0.0)  # + 0.0 turns -0.0 into 0.0

@@ -32,9 +32,8 @@ from scipy.special import ndtr
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
-from noisette.errors import PermitError
 from noisette.mechanisms import spherical_laplace_curve as curve
-from noisette.mechanisms.base import AdditiveNoise, Floats
+from noisette.mechanisms.base import AdditiveNoise, Floats, require_dimension
 from noisette.mechanisms.gaussian import Gaussian
 from noisette.mechanisms.gaussian_curve import gdp_delta
 from noisette.mechanisms.spherical_laplace import SphericalLaplace
@@ -197,11 +196,7 @@ class ObjectiveNoise(AdditiveNoise):
     def check_value(self, bounded: Bounded) -> None:
         """Refuse a value of another dimension than was charged."""
         super().check_value(bounded)
-        if bounded.dimension != self.dimension:
-            raise PermitError(
-                f"the plan charges {self.name} noise in {self.dimension} dimensions but the value "
-                f"has {bounded.dimension}; charge the dimension that runs."
-            )
+        require_dimension(self.name, self.dimension, bounded)
 
     def noise(
         self, count: int, dimension: int, unit: float, generator: np.random.Generator

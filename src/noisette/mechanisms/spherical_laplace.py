@@ -9,9 +9,13 @@ import numpy as np
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
-from noisette.errors import PermitError
 from noisette.mechanisms import spherical_laplace_curve as curve
-from noisette.mechanisms.base import AdditiveNoise, Floats, smallest_multiplier
+from noisette.mechanisms.base import (
+    AdditiveNoise,
+    Floats,
+    require_dimension,
+    smallest_multiplier,
+)
 
 __all__ = ["SphericalLaplace"]
 
@@ -73,11 +77,7 @@ class SphericalLaplace(AdditiveNoise):
     def check_value(self, bounded: Bounded) -> None:
         """Refuse a value of another dimension than was charged."""
         super().check_value(bounded)
-        if bounded.dimension != self.dimension:
-            raise PermitError(
-                f"the plan charges {self.name} noise in {self.dimension} dimensions but the value "
-                f"has {bounded.dimension}; charge the dimension that runs."
-            )
+        require_dimension(self.name, self.dimension, bounded)
 
     def noise(
         self, count: int, dimension: int, unit: float, generator: np.random.Generator

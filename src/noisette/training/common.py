@@ -82,7 +82,7 @@ def with_intercept(rows: Any, norm_bound: float, intercept: float | None) -> tup
     if intercept is None:
         return clipped, norm_bound
     column = np.full((clipped.shape[0], 1), intercept, dtype=clipped.dtype)
-    bound = math.hypot(norm_bound, intercept)
+    bound = math.hypot(norm_bound, intercept) * (1.0 + 2.0**-50)  # rounded up
     if sparse.issparse(clipped):
         return sparse.hstack([clipped, sparse.csr_matrix(column)], format="csr"), bound
     return np.hstack([clipped, column]), bound
