@@ -4,6 +4,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from scipy.optimize import brentq
 
 from noisette import _validate
@@ -57,6 +58,31 @@ def _single_use(plan: PlanLike, adjacency: Adjacency) -> Mechanism | None:
     leaf = leaves[0][0]
     plain = isinstance(leaf, Run | Sampled) and participation(leaf, adjacency).kind == "once"
     return leaf.mechanism if plain else None  # type: ignore[attr-defined]
+
+
+def _two_uses(plan: Plan, epsilon: float, adjacency: Adjacency) -> float:
+    """Return the best split delta_1(e - e_2) + delta_2(e_2) of two plain single uses, else 1.
+
+    Near the largest loss of a pure mechanism the lattice is loose and this is not: it is how
+    objective perturbation with its tiny second release is calibrated.
+    """
+    # proof: FILTER-SUMS
+    leaves = counted(plan, adjacency)
+    if len(leaves) != 2 or any(count != 1 for _, count in leaves):
+        return 1.0
+    plain = all(
+        isinstance(leaf, Run | Sampled) and participation(leaf, adjacency).kind == "once"
+        for leaf, _ in leaves
+    )
+    if not plain:
+        return 1.0
+    first, second = (leaf.mechanism for leaf, _ in leaves)  # type: ignore[attr-defined]
+    shares = epsilon * np.geomspace(1e-5, 0.5, 50)
+    split = [
+        first.delta(epsilon - share, adjacency) + second.delta(share, adjacency)
+        for share in shares.tolist()
+    ]
+    return float(min(split))
 
 
 def _inverse(mechanism: Mechanism, delta: float, adjacency: Adjacency, high: float) -> float:
@@ -143,6 +169,7 @@ def _delta(plan: Plan, epsilon: float, relation: Adjacency) -> float:
     mechanism = _single_use(plan, relation)
     if mechanism is not None:
         value = min(value, mechanism.delta(epsilon, relation))
+    value = min(value, _two_uses(plan, epsilon, relation))
     if math.isfinite(mu):
         value = min(value, float(gdp_delta(mu, epsilon)))
     # Not pure at this epsilon, so delta is positive even where its double is 0.

@@ -66,12 +66,14 @@ def _additive_tail(mechanism: ObjectiveNoise, psi: Floats) -> Floats:
     standard = (psi - shift * shift / 2.0) / shift
     if others == 1.0:
         return np.asarray(ndtr(-standard))
+    union = others * ndtr(-standard)
+    if others > 49.0:  # 120 nodes follow the law of the maximum for up to 50 classes
+        return np.asarray(np.minimum(union, 1.0))
     # equicorrelated with correlation 1/2: Z_j = (U + V_j)/sqrt 2
     nodes, weights = np.polynomial.hermite_e.hermegauss(120)
     hit = -np.expm1(others * log_ndtr(math.sqrt(2.0) * standard[:, None] - nodes))
     exact = hit @ weights / math.sqrt(2.0 * math.pi) * (1.0 + 1e-9)
     # The quadrature cannot follow the far tail; the union bound can.
-    union = others * ndtr(-standard)
     return np.asarray(np.where(union < 1e-6, union, np.minimum(exact, union)))
 
 

@@ -27,7 +27,7 @@ from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import ndtr
+from scipy.special import log_ndtr
 
 from noisette import _validate
 from noisette.adjacency import Adjacency
@@ -187,10 +187,10 @@ class ObjectiveNoise(AdditiveNoise):
         # but max(k, psi) is smaller: M~ <= max(k, psi).
         grow = s * (s + 1.0) * mu * mu / 2.0
         if self.shape == "one-signed":
-            flat = np.log(ndtr(-mu / 2.0))
-            return np.asarray(s * k + np.logaddexp(flat, grow + np.log(ndtr(mu / 2.0 + s * mu))))
-        below = np.log(ndtr((k - mu * mu / 2.0) / mu))
-        above = np.log(ndtr((mu * mu / 2.0 + s * mu * mu - k) / mu))
+            flat = log_ndtr(-mu / 2.0)
+            return np.asarray(s * k + np.logaddexp(flat, grow + log_ndtr(mu / 2.0 + s * mu)))
+        below = log_ndtr((k - mu * mu / 2.0) / mu)
+        above = log_ndtr((mu * mu / 2.0 + s * mu * mu - k) / mu)
         return np.asarray(np.logaddexp(s * k + below, grow + above))
 
     def check_value(self, bounded: Bounded) -> None:

@@ -16,7 +16,7 @@ from noisette.solvers.rounding import PublicFacts, attainable_tolerance, default
 from noisette.solvers.smooth import minimise_smooth
 
 # rows that a clip in float64 (or float32) left at the bound may exceed it by rounding
-_CLIP_SLACK = 1e-6
+_CLIP_SLACK = 1e-10
 
 
 @dataclass(frozen=True)

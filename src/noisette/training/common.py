@@ -11,15 +11,17 @@ from scipy import sparse
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.clipping import clip_rows
-from noisette.losses import Loss
+from noisette.errors import InvalidData, InvalidParameter
+from noisette.losses import Loss, Rows
 from noisette.privacy import Ledger, Permit
 
 __all__ = ["Facts", "Trained", "with_intercept"]
 
 Floats = NDArray[np.float64]
 
-MOST_ROWS = 10**8
-"""Public bound on n under add-remove, for the certificates of the solvers."""
+# The solvers accept rows that exceed R by rounding (1e-10 relative); the sensitivities pay for ten
+# times that.
+_PAID = 1.0 + 1e-9
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class Facts:
     ledger : where it is charged; its adjacency is the fit's.
     norm_bound : R, the norm bound of the rows *after* the intercept column was added.
     regularization : Lambda > 0, weight of ||w||^2 / 2 beside the **sum** of losses.
-    size : n where it is public (replace-one, zero-out), a public bound on it under add-remove.
+    size : n where it is public (replace-one, zero-out); under add-remove a declared bound on it,
+        which the solvers' certificates need.
     weight_bound : public cap on sample weights.
 
     """
@@ -59,7 +62,48 @@ class Facts:
 
     def gradient_bound(self, loss: Loss) -> float:
         """Return C = (weight cap) L R, the norm bound of one record's gradient."""
-        return self.weight_bound * loss.lipschitz * self.norm_bound
+        return self.weight_bound * loss.lipschitz * self.norm_bound * _PAID
+
+    @property
+    def squared_bound(self) -> float:
+        """(weight cap) R^2, which bounds the Hessian of one record."""
+        return self.weight_bound * (self.norm_bound * _PAID) ** 2
+
+    def check(
+        self,
+        rows: Any,
+        targets: list[NDArray[Any]],
+        loss: Loss,
+        sample_weight: Floats | None,
+    ) -> None:
+        """Refuse what the solvers would refuse, before anything is charged or drawn."""
+        if not math.isfinite(loss.lipschitz):
+            raise InvalidParameter(
+                f"the {loss.name} loss has no bounded gradient, so one record could move the "
+                "solution without limit; use a loss with a bound."
+            )
+        blocks = Rows(rows)
+        if blocks.n > self.size:
+            raise InvalidParameter(
+                f"the data have more rows than the declared bound size={self.size}."
+            )
+        most = (self.norm_bound * (1.0 + 1e-10)) ** 2
+        if not bool(np.all(blocks.squared_norms() <= most)):
+            raise InvalidData(
+                f"every row must be finite with norm at most norm_bound={self.norm_bound:g}; "
+                "clip the rows first."
+            )
+        for target in targets:
+            if len(loss.targets(target)) != blocks.n:
+                raise InvalidData("every target vector must have one entry for each row.")
+        if sample_weight is not None:
+            weight = np.asarray(sample_weight, dtype=float)
+            inside = (weight >= 0.0) & (weight <= self.weight_bound)
+            if weight.shape != (blocks.n,) or not bool(np.all(inside)):
+                raise InvalidData(
+                    "sample_weight must have one entry for each row, between 0 and "
+                    f"weight_bound={self.weight_bound:g}."
+                )
 
 
 @dataclass(frozen=True)
@@ -82,7 +126,8 @@ def with_intercept(rows: Any, norm_bound: float, intercept: float | None) -> tup
     if intercept is None:
         return clipped, norm_bound
     column = np.full((clipped.shape[0], 1), intercept, dtype=clipped.dtype)
-    bound = math.hypot(norm_bound, intercept) * (1.0 + 2.0**-50)  # rounded up
+    # The value that the column really has (a float32 may be above it), rounded up.
+    bound = math.hypot(norm_bound, float(clipped.dtype.type(intercept))) * (1.0 + 2.0**-50)
     if sparse.issparse(clipped):
         return sparse.hstack([clipped, sparse.csr_matrix(column)], format="csr"), bound
     return np.hstack([clipped, column]), bound

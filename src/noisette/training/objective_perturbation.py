@@ -30,6 +30,7 @@ __all__ = ["curvature", "least_regularization", "objective_perturbation", "shape
 
 _SHARE = 1e-3  # of epsilon and delta, for the solver's error and the accountant's rounding
 _TOLERANCE = 1e-9  # of C, on the gradient norm
+_TOO_LITTLE = "no noise reaches epsilon={:.4g} with so little regularization; raise regularization or epsilon."
 _MANY = 100  # from this dimension on Gaussian noise is as good and composes better
 
 
@@ -57,7 +58,7 @@ def curvature(loss: Loss, facts: Facts) -> float:
         "softmax": loss.trace,
     }[shape_of(loss)]
     assert per_row is not None
-    return facts.weight_bound * per_row * facts.norm_bound**2 / facts.regularization
+    return per_row * facts.squared_bound / facts.regularization
 
 
 def least_regularization(loss: Loss, epsilon: float, contributions: int, squared: float) -> float:
@@ -80,7 +81,21 @@ def noise_multiplier(
     law: str, dimension: int, k: float, shape: str, classes: int,
     epsilon: float, delta: float, adjacency: Adjacency,
 ) -> float:  # fmt: skip
-    """Return the least multiplier of one release within (epsilon, delta), from public facts."""
+    """Return the least multiplier of one release within (epsilon, delta), from public facts.
+
+    Where the determinant costs more than epsilon (little regularisation, delta > 0) the closed
+    form has nothing to say and the pair is used instead.
+    """
+    if delta > 0.0 and k > epsilon / adjacency.contributions:
+        try:
+            return accounting.calibrate(
+                lambda z: Run(ObjectiveNoise(z, dimension, law, k, shape, classes)),
+                epsilon=epsilon,
+                delta=delta,
+                adjacency=adjacency,
+            )
+        except InvalidParameter:
+            raise InvalidParameter(_TOO_LITTLE.format(epsilon)) from None
 
     def excess(log_z: float) -> float:
         mechanism = ObjectiveNoise(math.exp(log_z), dimension, law, k, shape, classes)
@@ -93,10 +108,7 @@ def noise_multiplier(
     while excess(high) > 0.0:
         high += 2.0
         if high > 30.0:
-            raise InvalidParameter(
-                f"no noise reaches epsilon={epsilon:.4g} with so little regularization; "
-                "raise regularization or epsilon."
-            )
+            raise InvalidParameter(_TOO_LITTLE.format(epsilon))
     while excess(low) <= 0.0:
         low -= 2.0
     root = float(brentq(excess, low, high, xtol=1e-9))
@@ -166,6 +178,7 @@ def objective_perturbation(
 
     `rows` must obey ``facts.norm_bound`` (see `with_intercept`), weights ``facts.weight_bound``.
     """
+    facts.check(rows, targets, loss, sample_weight)
     models, size = len(targets), int(np.prod(loss.parameter_shape(rows.shape[1])))
     noise, hiding = _mechanism(loss, facts, size), _hiding(facts, models * size)
     if models > 1:

@@ -55,6 +55,7 @@ def output_perturbation(
 
     `rows` must obey ``facts.norm_bound`` (see `with_intercept`), weights ``facts.weight_bound``.
     """
+    facts.check(rows, targets, loss, sample_weight)
     shape = loss.parameter_shape(rows.shape[1])
     models, size = len(targets), int(np.prod(shape))
     public = PublicFacts(

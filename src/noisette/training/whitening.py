@@ -10,18 +10,20 @@ Lambda = s R'^2 / k with it, because the pair of the objective step depends on (
 """
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from noisette import accounting
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.clipping import clip_rows
 from noisette.errors import InvalidParameter, Unproven
-from noisette.losses import Loss
+from noisette.losses import Loss, Rows
 from noisette.mechanisms import Gaussian, ObjectiveNoise
 from noisette.plans import Plan, Run, Together
 from noisette.privacy import release
@@ -67,13 +69,15 @@ def whitened_objective_perturbation(
     randomness: Randomness,
     *,
     share: float = 0.1,
+    guess: int | None = None,
     sample_weight: Floats | None = None,
     label: str = "whitened objective perturbation",
 ) -> Trained:
     """Return one private model; ``facts.regularization`` is ignored (it follows from R').
 
-    `share` of the budget (in mu squared) goes to the second moment. Needs delta > 0 and, under
-    add-remove, a public ``facts.size`` that is a good guess of n (only accuracy depends on it).
+    `share` of the budget (in mu squared) goes to the second moment. Needs delta > 0. Under
+    add-remove `guess` is a public guess of n, on which only accuracy depends (default: the bound
+    ``facts.size``).
     """
     if len(targets) != 1:
         raise Unproven("whitening is for one model; use multi_class='softmax', not one-vs-rest.")
@@ -81,6 +85,7 @@ def whitened_objective_perturbation(
         raise InvalidParameter("whitening needs delta > 0; set delta, or whiten=False.")
     if not 0.0 < share < 1.0:
         raise InvalidParameter(f"the share for whitening must be in (0, 1); got {share!r}.")
+    facts.check(rows, targets, loss, sample_weight)
     shape, classes = shape_of(loss), getattr(loss, "classes", 2)
     features = rows.shape[1]
     dimension = int(np.prod(loss.parameter_shape(features)))
@@ -92,8 +97,10 @@ def whitened_objective_perturbation(
     permit = facts.ledger.charge(plan, label=label, delta=facts.delta, epsilon=facts.epsilon)
 
     moment = _private_second_moment(rows, facts, permit, randomness)
-    map_, new_bound = _whitener(moment / facts.size, facts.norm_bound)
-    mapped = clip_rows(rows @ map_, new_bound)  # proof: WHITENING
+    count = facts.size if guess is None else guess
+    map_, new_bound = _whitener(moment / count, facts.norm_bound)
+    mapped = np.concatenate([np.asarray(block @ map_) for _, block in Rows(rows).blocks()])
+    mapped = clip_rows(mapped, new_bound)  # proof: WHITENING
     per_row = {
         "self-bounded": loss.self_bounded,
         "one-signed": loss.smoothness,
@@ -105,10 +112,11 @@ def whitened_objective_perturbation(
         delta=facts.delta,
         ledger=facts.ledger,
         norm_bound=new_bound,
-        regularization=facts.weight_bound * per_row * new_bound**2 / k,
+        regularization=1.0,
         size=facts.size,
         weight_bound=facts.weight_bound,
     )
+    inner = replace(inner, regularization=per_row * inner.squared_bound / k)
     (theta,) = solve_with(
         mapped, targets, loss, inner, randomness, permit, sample_weight=sample_weight, parts=(1, 2)
     )
@@ -122,13 +130,15 @@ def _private_second_moment(rows: Any, facts: Facts, permit: Any, randomness: Ran
     """
     # proof: SECOND-MOMENT
     factor = math.sqrt(2.0) if facts.adjacency is Adjacency.REPLACE_ONE else 1.0
-    exact = np.asarray((rows.T @ rows).todense() if hasattr(rows, "todense") else rows.T @ rows)
-    d = exact.shape[0]
+    d = rows.shape[1]
+    exact = np.zeros((d, d))
+    for _, block in Rows(rows).blocks():  # float64, whatever the type of the rows
+        product = block.T @ block
+        exact += product.toarray() if sparse.issparse(product) else product
     upper = np.triu_indices(d, 1)
     flat = np.concatenate([np.diag(exact), math.sqrt(2.0) * exact[upper]]).astype(float)
-    value = Bounded(
-        flat, l2=factor * facts.norm_bound**2, adjacency=facts.adjacency, proof="SECOND-MOMENT"
-    )
+    squared = facts.squared_bound / facts.weight_bound
+    value = Bounded(flat, l2=factor * squared, adjacency=facts.adjacency, proof="SECOND-MOMENT")
     noisy = release(value, permit, randomness, part=0)
     out = np.zeros((d, d))
     out[upper] = noisy[d:] / math.sqrt(2.0)
