@@ -71,8 +71,8 @@ def times(runs: int) -> None:
                 mine = SGDClassifier(epsilon=1.0, batch_size=b, classes=[0, 1])
                 mine.fit(rows[:1000], y[:1000])  # compile
                 tasks = [
-                    lambda p=peer, r=rows: p.fit(r, y),
-                    lambda m=mine, r=rows: m.fit(r, y),
+                    lambda p=peer, r=rows, y=y: p.fit(r, y),
+                    lambda m=mine, r=rows, y=y: m.fit(r, y),
                     noise_alone(n, d, b),
                 ]
                 theirs, ours, noise = quickest(tasks, runs)
@@ -96,7 +96,8 @@ def growth(runs: int) -> None:
             model = SGDClassifier(epsilon=1.0, batch_size=50, classes=[0, 1])
             model.fit(X[:1000], y[:1000])
             (best,) = quickest([lambda m=model, X=X, y=y: m.fit(X, y)], runs)
-            print(f"  {name}: {n:9,} x {d:4d} {best * 1e3:10.1f} ms {best / n / d * 1e9:6.2f} ns/entry")
+            each = best / n / d * 1e9
+            print(f"  {name}: {n:9,} x {d:4d} {best * 1e3:10.1f} ms {each:6.2f} ns per entry")
 
 
 def stream(total: int, d: int, chunk: int = 100_000) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -122,7 +123,7 @@ def memory() -> None:
 
 def fashion_two() -> tuple[np.ndarray, ...]:
     """T-shirt against shirt, the hardest pair."""
-    data = datasets.load("fashion")
+    data = datasets.load("fashion-mnist")
     parts = []
     for X, y in ((data.X, data.y), (data.X_test, data.y_test)):
         keep = np.isin(y, (0, 6))

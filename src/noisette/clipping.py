@@ -15,7 +15,7 @@ from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import InvalidData
 
-__all__ = ["clip_rows", "clipped_sum", "row_norms"]
+__all__ = ["clip_factors", "clip_rows", "clipped_sum", "row_norms"]
 
 Floats = NDArray[np.float64]
 
@@ -27,6 +27,25 @@ def row_norms(rows: Any) -> Floats:
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=float)))
 
 
+def clip_factors(rows: Any, bound: float, unit: float = 2.0**-53) -> Floats:
+    """Return min(1, bound / ||x||) for every row, rounded down for products of precision `unit`.
+
+    Multiplying row i by the i-th factor, in arithmetic of that precision, gives `clip_rows`.
+    """
+    # proof: CLIP
+    bound = _validate.positive("bound", bound)
+    if rows.ndim != 2:
+        raise InvalidData("rows must be a matrix with one record per row.")
+    norms = row_norms(rows)
+    if not np.isfinite(norms).all():
+        raise InvalidData("rows must be finite: no NaN, no infinity, no overflow when squared.")
+    slack = 1.0 - (rows.shape[1] + 4) * unit
+    long = norms > bound * slack
+    factor = np.ones_like(norms)
+    factor[long] = bound * slack / norms[long]
+    return factor
+
+
 def clip_rows(rows: Any, bound: float) -> Any:
     """Return `rows` with every longer row scaled down to norm `bound` (same type, new memory).
 
@@ -34,21 +53,10 @@ def clip_rows(rows: Any, bound: float) -> Any:
     infinities are refused without saying where they are. The factor is rounded down by the error
     of the computed norm, (d + 4) 2^-53, so the bound also holds in floating point.
     """
-    # proof: CLIP
-    bound = _validate.positive("bound", bound)
     matrix: Any = rows if sparse.issparse(rows) else np.asarray(rows)
-    if matrix.ndim != 2:
-        raise InvalidData("rows must be a matrix with one record per row.")
     if not np.issubdtype(matrix.dtype, np.floating):
         matrix = matrix.astype(float)
-    norms = row_norms(matrix)
-    if not np.isfinite(norms).all():
-        raise InvalidData("rows must be finite: no NaN, no infinity, no overflow when squared.")
-    unit = float(np.finfo(matrix.dtype).eps) / 2.0
-    slack = 1.0 - (matrix.shape[1] + 4) * unit
-    long = norms > bound * slack
-    factor = np.ones_like(norms)
-    factor[long] = bound * slack / norms[long]
+    factor = clip_factors(matrix, bound, float(np.finfo(matrix.dtype).eps) / 2.0)
     if sparse.issparse(matrix):
         return (sparse.diags(factor.astype(matrix.dtype)) @ matrix.tocsr()).tocsr()
     return matrix * factor.astype(matrix.dtype)[:, None]

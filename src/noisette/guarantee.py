@@ -73,7 +73,7 @@ class Guarantee:
         if self.plan.adjacency is None:
             raise InvalidParameter("a guarantee needs a plan that is bound to one adjacency.")
         # Not bit by bit: another machine's special functions may differ in the last digits.
-        reached = self.delta_at(self.epsilon * (1.0 + 1e-12))
+        reached = self.delta_at(self.epsilon)
         fits = reached <= self.delta * (1.0 + 1e-9)
         if not fits and not self.epsilon_at(self.delta) <= self.epsilon * (1.0 + 1e-12):
             raise InvalidParameter(

@@ -77,7 +77,7 @@ def _two_uses(plan: Plan, epsilon: float, adjacency: Adjacency) -> float:
     if not plain:
         return 1.0
     first, second = (leaf.mechanism for leaf, _ in leaves)  # type: ignore[attr-defined]
-    shares = epsilon * np.geomspace(1e-5, 0.5, 50)
+    shares = epsilon * np.array([1e-4, 5e-4, 8e-4, 2e-3, 1e-2, 5e-2, 0.2, 0.5])
     split = [
         first.delta(epsilon - share, adjacency) + second.delta(share, adjacency)
         for share in shares.tolist()

@@ -13,7 +13,7 @@ from noisette.losses.huber_hinge import HuberHinge
 from noisette.losses.linear import gradient, hessian_vector_product, loss_sum
 from noisette.losses.log_cosh import LogCosh
 from noisette.losses.logistic import Logistic
-from noisette.losses.rows import Rows
+from noisette.losses.rows import Augmented, Rows
 from noisette.losses.softmax import Softmax
 from noisette.losses.softplus_hinge import SoftplusHinge
 from noisette.losses.squared import Squared
@@ -31,6 +31,7 @@ LOSSES: dict[str, type[Loss]] = {
 
 __all__ = [
     "LOSSES",
+    "Augmented",
     "Hinge",
     "Huber",
     "HuberHinge",

@@ -20,6 +20,52 @@ _MIN_ROWS, _MAX_ROWS = 64, 2048
 _SPARSE_ROWS = 8192
 
 
+class Augmented:
+    """Rows of a dense matrix, each times a factor, with a constant last column; no copy is made.
+
+    Row i is (factor_i x_i, extra_i) in float64, whatever the type of the matrix; blocks of rows are
+    formed when they are asked for. `extra` None adds no column.
+    """
+
+    ndim = 2
+    dtype = np.dtype(np.float64)
+
+    def __init__(
+        self,
+        matrix: npt.NDArray[Any],
+        factor: npt.NDArray[np.float64],
+        extra: npt.NDArray[np.float64] | None,
+    ) -> None:
+        self.matrix, self.factor, self.extra = matrix, factor, extra
+        self.shape = (matrix.shape[0], matrix.shape[1] + (extra is not None))
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, rows: Any) -> npt.NDArray[np.float64]:
+        part = np.asarray(self.matrix[rows], dtype=np.float64)
+        if self.extra is None:
+            return np.asarray(part * self.factor[rows][:, None])
+        out = np.empty((part.shape[0], self.shape[1]))
+        np.multiply(part, self.factor[rows][:, None], out=out[:, :-1])
+        out[:, -1] = self.extra[rows]
+        return out
+
+    def __mul__(self, column: npt.NDArray[Any]) -> Augmented:
+        """Scale every row, the constant included; `column` has the shape (n, 1)."""
+        by = np.asarray(column, dtype=np.float64).reshape(-1)
+        return Augmented(
+            self.matrix, self.factor * by, None if self.extra is None else self.extra * by
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return self[:].astype(dtype or self.dtype, copy=False)
+
+    def astype(self, dtype: Any) -> npt.NDArray[Any]:
+        """Return the rows as an ordinary array."""
+        return self[:].astype(dtype, copy=False)
+
+
 class Rows:
     """A matrix of n rows and d columns, dense (any order, any real type) or CSR.
 
@@ -32,6 +78,8 @@ class Rows:
         self.is_sparse = bool(sparse.issparse(X))
         if self.is_sparse:
             self.matrix: Any = sparse.csr_array(X)
+        elif isinstance(X, Augmented):
+            self.matrix = X
         else:
             self.matrix = np.asarray(X)
             if self.matrix.dtype == object or self.matrix.dtype.kind not in "fiub":

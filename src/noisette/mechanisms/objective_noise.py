@@ -159,10 +159,14 @@ class ObjectiveNoise(AdditiveNoise):
     def _two_changes(self, epsilon: float) -> float:
         """Replace one: D with x -> D without -> D with x', with the budget split in any way."""
         # proof: TWO-CHANGES
-        first = np.linspace(0.0, epsilon, 129)
-        grown = np.exp(np.minimum(first, 700.0))
-        chained = self._one_change(first) + grown * self._additive_deltas(epsilon - first)
-        best = min(1.0, float(chained.min()))
+        best, low, high = 1.0, 0.0, epsilon
+        for _ in range(2):  # every split is valid: a second, finer look only tightens
+            first = np.linspace(low, high, 17)
+            grown = np.exp(np.minimum(first, 700.0))
+            chained = self._one_change(first) + grown * self._additive_deltas(epsilon - first)
+            at = int(np.argmin(chained))
+            best = min(best, float(chained[at]))
+            low, high = float(first[max(at - 1, 0)]), float(first[min(at + 1, 16)])
         mu = 1.0 / self.noise_multiplier
         if self.law == "gaussian" and self.shape != "softmax":
             shift = self.offset if self.shape == "one-signed" else 0.0

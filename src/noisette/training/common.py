@@ -10,9 +10,9 @@ from scipy import sparse
 
 from noisette import _validate
 from noisette.adjacency import Adjacency
-from noisette.clipping import clip_rows
+from noisette.clipping import clip_factors, clip_rows
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.losses import Loss, Rows
+from noisette.losses import Augmented, Loss, Rows
 from noisette.privacy import Ledger, Permit
 
 __all__ = ["Facts", "Trained", "with_intercept"]
@@ -119,15 +119,23 @@ def with_intercept(rows: Any, norm_bound: float, intercept: float | None) -> tup
     """Return clipped rows with a constant last column, and their norm bound.
 
     ||(x, s)|| <= sqrt(R^2 + s^2); `intercept` s is public, None adds no column. The column is part
-    of the row, so it is regularised and inside every proof.
+    of the row, so it is regularised and inside every proof. Dense rows are not copied: clipping
+    and the column are applied block by block (`losses.Augmented`).
     """
     # proof: CLIP
+    extra, bound = 0.0, norm_bound
+    if intercept is not None:
+        extra = float(intercept)
+        bound = math.hypot(norm_bound, extra) * (1.0 + 2.0**-50)  # rounded up
+    if not sparse.issparse(rows):
+        matrix = np.asarray(rows)
+        factor = clip_factors(matrix, norm_bound)
+        column = None if intercept is None else np.full(len(matrix), extra)
+        return Augmented(matrix, factor, column), bound
     clipped = clip_rows(rows, norm_bound)
     if intercept is None:
-        return clipped, norm_bound
-    column = np.full((clipped.shape[0], 1), intercept, dtype=clipped.dtype)
-    # The value that the column really has (a float32 may be above it), rounded up.
-    bound = math.hypot(norm_bound, float(clipped.dtype.type(intercept))) * (1.0 + 2.0**-50)
-    if sparse.issparse(clipped):
-        return sparse.hstack([clipped, sparse.csr_matrix(column)], format="csr"), bound
-    return np.hstack([clipped, column]), bound
+        return clipped, bound
+    last = np.full((clipped.shape[0], 1), extra, dtype=clipped.dtype)
+    # The value that the column really has: a float32 may be above the number asked for.
+    bound = math.hypot(norm_bound, float(clipped.dtype.type(extra))) * (1.0 + 2.0**-50)
+    return sparse.hstack([clipped, sparse.csr_matrix(last)], format="csr"), bound

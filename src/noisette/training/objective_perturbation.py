@@ -30,7 +30,7 @@ __all__ = ["curvature", "least_regularization", "objective_perturbation", "shape
 
 _SHARE = 1e-3  # of epsilon and delta, for the solver's error and the accountant's rounding
 _TOLERANCE = 1e-9  # of C, on the gradient norm
-_TOO_LITTLE = "no noise reaches epsilon={:.4g} with so little regularization; raise regularization or epsilon."
+_TOO_LITTLE = "no noise reaches epsilon={:.4g} with so little regularization; raise one of them."
 _MANY = 100  # from this dimension on Gaussian noise is as good and composes better
 
 
