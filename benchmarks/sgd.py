@@ -1,7 +1,7 @@
 """Private SGD: speed against scikit-learn without privacy, memory of streams, accuracy.
 
-``python benchmarks/sgd.py [time] [memory] [accuracy]`` prints the tables (all by default). The
-accuracy part needs NOISETTE_DATA; ``--quick`` uses one split.
+``python benchmarks/sgd.py [time] [growth] [memory] [accuracy]`` prints the tables (default: all).
+The accuracy part needs NOISETTE_DATA; ``--quick`` uses one split.
 """
 
 import argparse
@@ -23,7 +23,6 @@ from noisette.randomness import Randomness
 
 SHAPES = ((10_000, 5), (50_000, 9), (60_000, 15), (45_000, 104), (60_000, 784))
 BATCHES = (1, 10, 50, 500)
-FIT, TARGET = 5, {1: 1.0}
 
 
 def unit_rows(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -85,19 +84,41 @@ def times(runs: int) -> None:
                 )
 
 
-def growth(runs: int) -> None:
-    print("\nhow the cost of one pass grows (b = 50, secure noise)")
-    for name, shapes in (
-        ("n", [(n, 20) for n in (10_000, 100_000, 1_000_000)]),
-        ("d", [(50_000, d) for d in (5, 50, 500)]),
-    ):
-        for n, d in shapes:
-            X, y = unit_rows(n, d)
-            model = SGDClassifier(epsilon=1.0, batch_size=50, classes=[0, 1])
-            model.fit(X[:1000], y[:1000])
-            (best,) = quickest([lambda m=model, X=X, y=y: m.fit(X, y)], runs)
+def one_pass(n: int, d: int, b: int, runs: int) -> float:
+    X, y = unit_rows(n, d)
+    model = SGDClassifier(epsilon=1.0, batch_size=b, classes=[0, 1])
+    model.fit(X[:1000], y[:1000])
+    return quickest([lambda: model.fit(X, y)], runs)[0]
+
+
+def growth(runs: int, figure: str | None) -> None:
+    print("\nhow the cost of one pass grows from 100,000 x 20, b = 50 (secure noise)")
+    series = {
+        "n": [(n, 20, 50) for n in (1_000, 10_000, 100_000, 1_000_000)],
+        "d": [(100_000, d, 50) for d in (5, 20, 80, 320)],
+        "b": [(100_000, 20, b) for b in (1, 5, 50, 500)],
+    }
+    found: dict[str, list[float]] = {}
+    for name, shapes in series.items():
+        found[name] = [one_pass(*shape, runs) for shape in shapes]
+        for (n, d, b), best in zip(shapes, found[name], strict=True):
             each = best / n / d * 1e9
-            print(f"  {name}: {n:9,} x {d:4d} {best * 1e3:10.1f} ms {each:6.2f} ns per entry")
+            print(f"  {name}: {n:9,} x {d:3d}, b={b:3d} {best * 1e3:8.1f} ms {each:6.2f} ns/entry")
+    if figure is None:
+        return
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    picture, panes = pyplot.subplots(1, 3, figsize=(9, 3), sharey=True, layout="constrained")
+    for pane, (name, shapes) in zip(panes, series.items(), strict=True):
+        at = [shape["ndb".index(name)] for shape in shapes]
+        pane.loglog(at, np.array(found[name]) * 1e3, "o-")
+        pane.set_xlabel({"n": "records n", "d": "features d", "b": "batch size b"}[name])
+        pane.grid(alpha=0.3)
+    panes[0].set_ylabel("one private pass, ms")
+    picture.savefig(figure)
 
 
 def stream(total: int, d: int, chunk: int = 100_000) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -184,6 +205,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", default=["time", "growth", "memory", "accuracy"])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--child", type=int)
+    parser.add_argument("--figure", help="save the growth figure there")
     options = parser.parse_args()
     if options.child:
         memory_child(options.child, 20)
@@ -193,7 +215,7 @@ def main() -> None:
     if "time" in options.parts:
         times(runs)
     if "growth" in options.parts:
-        growth(3)
+        growth(3, options.figure)
     if "memory" in options.parts:
         memory()
     if "accuracy" in options.parts:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from noisette._version import __version__
 
 if TYPE_CHECKING:
-    from noisette import accounting, adjacency, errors, mechanisms, plans, sampling
+    from noisette import accounting, adjacency, datasets, errors, mechanisms, plans, sampling
     from noisette.bounded import Bounded
     from noisette.guarantee import Guarantee
+    from noisette.linear import LinearSVC, LogisticRegression
+    from noisette.model_files import load, save
     from noisette.privacy import Ledger, release
     from noisette.randomness import Randomness
 
@@ -20,24 +22,33 @@ __all__ = [
     "Bounded",
     "Guarantee",
     "Ledger",
+    "LinearSVC",
+    "LogisticRegression",
     "Randomness",
     "__version__",
     "accounting",
     "adjacency",
+    "datasets",
     "errors",
+    "load",
     "mechanisms",
     "plans",
     "release",
     "sampling",
+    "save",
 ]
 
-_ROOMS = {"accounting", "adjacency", "errors", "mechanisms", "plans", "sampling"}
+_ROOMS = {"accounting", "adjacency", "datasets", "errors", "mechanisms", "plans", "sampling"}
 _NAMES = {
     "Bounded": "noisette.bounded",
     "Guarantee": "noisette.guarantee",
     "Ledger": "noisette.privacy",
+    "LinearSVC": "noisette.linear",
+    "LogisticRegression": "noisette.linear",
     "Randomness": "noisette.randomness",
+    "load": "noisette.model_files",
     "release": "noisette.privacy",
+    "save": "noisette.model_files",
 }
 
 

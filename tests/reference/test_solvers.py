@@ -96,7 +96,7 @@ def test_agrees_with_scikit_learn_and_scipy():
 def test_input_forms_agree(loss):
     """Dense, Fortran, float32, CSR, CSC, integers: the same optimum to the distance bound."""
     rng = np.random.default_rng(2)
-    X = clipped_rows(rng, 400, 6) * (rng.random((400, 6)) < 0.5)
+    X = 0.999 * clipped_rows(rng, 400, 6) * (rng.random((400, 6)) < 0.5)
     X = X.astype(np.float32)
     y = rng.integers(0, 3, 400) if loss.kind == "multiclass" else rng.choice([-1, 1], 400)
     forms = [X, X.astype(float), np.asfortranarray(X), sparse.csr_matrix(X), sparse.csc_array(X)]

@@ -112,7 +112,9 @@ def test_default_tolerance_is_one_millionth_for_ordinary_problems():
         assert default_tolerance(Logistic(), facts(rows=n, features=100)) == pytest.approx(1e-6)
     assert default_tolerance(Softmax(10), facts()) == pytest.approx(1e-6 * np.sqrt(2))
     assert default_tolerance(Logistic(), facts(norm_bound=3.0)) == pytest.approx(3e-6)
-    assert default_tolerance(Hinge(), facts(rows=1000)) == pytest.approx(1e-4)
+    assert default_tolerance(Hinge(), facts(rows=100)) == pytest.approx(1e-4)
+    many = facts(rows=24_000, regularization=150.0)
+    assert default_tolerance(Hinge(), many) == pytest.approx(0.0104, rel=0.01)
     huge = facts(rows=10**9, features=100)
     assert default_tolerance(Logistic(), huge) == attainable_tolerance(Logistic(), huge) > 1e-6
 

@@ -43,6 +43,8 @@ class Augmented:
         return int(self.shape[0])
 
     def __getitem__(self, rows: Any) -> npt.NDArray[np.float64]:
+        if isinstance(rows, tuple):  # columns too: of the rows that were asked for
+            return np.asarray(self[rows[0]][(slice(None), *rows[1:])])
         part = np.asarray(self.matrix[rows], dtype=np.float64)
         if self.extra is None:
             return np.asarray(part * self.factor[rows][:, None])

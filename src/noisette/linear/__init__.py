@@ -1,0 +1,11 @@
+"""scikit-learn estimators: private logistic regression and linear SVM.
+
+>>> from noisette.linear import LinearSVC, LogisticRegression
+>>> LogisticRegression(epsilon=0.5).get_params()["mechanism"]
+'auto'
+"""
+
+from noisette.linear.linear_svc import LinearSVC
+from noisette.linear.logistic_regression import LogisticRegression
+
+__all__ = ["LinearSVC", "LogisticRegression"]

@@ -1,0 +1,146 @@
+"""What a caller hands in: rows, labels and weights, checked once and never quoted.
+
+scikit-learn's own messages print parts of the array in some cases ("could not convert string to
+float: 'Smith'"), so each of them is passed on only if it is known to speak of shapes and types.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_array, validate_data
+
+from noisette.errors import InvalidData, InvalidParameter
+
+__all__ = ["class_numbers", "matrix", "rows_and_labels", "sorted_classes", "vector"]
+
+Floats = NDArray[np.float64]
+
+_SAFE = (
+    "Complex data not supported",
+    "Found array with",
+    "Found input variables with inconsistent numbers of samples",
+    "Input X contains",
+    "Input y contains",
+    "requires y to be passed",
+    "y should be a 1d array",
+    "y cannot be None",
+    "features, but",
+    "The feature names should match those that were passed during fit.",
+)
+_TYPES = ["float64", "float32"]
+_LARGEST = {"float64": 1e100, "float32": 1e15}
+
+
+def _without_data(check: Callable[[], Any]) -> Any:
+    """Return ``check()``; re-raise its ValueError in one sentence that quotes no entry."""
+    try:
+        return check()
+    except ValueError as error:
+        line = str(error).splitlines()[0] if str(error) else ""
+    # outside the except block, so that the original does not travel along as the context
+    if "Expected 2D array" in line or "Reshape your data" in line:
+        line = "X must be a matrix with one record per row; Reshape your data to two dimensions."
+    elif "NaN" in line or "infinity" in line:
+        line = f"Input {'y' if line.startswith('Input y') else 'X'} contains NaN or infinity."
+    elif not any(phrase in line for phrase in _SAFE):
+        line = "X must be a matrix of real numbers and y a vector of labels, one for each row."
+    raise InvalidData(line)
+
+
+def rows_and_labels(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, NDArray[Any]]:
+    """Return X as float64, float32 or CSR and y as a vector; sets ``n_features_in_``."""
+    if y is None:
+        raise InvalidData(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
+        )
+    X, y = _without_data(
+        lambda: validate_data(
+            estimator, X, y, accept_sparse="csr", dtype=_TYPES, ensure_min_samples=least
+        )
+    )
+    return _tamed(X), y
+
+
+def matrix(estimator: Any, X: Any) -> Any:
+    """Return X for prediction, with the features that `fit` saw."""
+    return _without_data(
+        lambda: validate_data(estimator, X, accept_sparse="csr", dtype=_TYPES, reset=False)
+    )
+
+
+def _tamed(X: Any) -> Any:
+    """Return X with entries whose square would overflow cut to a public size: row-local, free."""
+    largest = _LARGEST[str(X.dtype)]
+    values = X.data if sparse.issparse(X) else X
+    if values.size == 0 or max(values.max(), -values.min()) <= largest:
+        return X
+    if not sparse.issparse(X):
+        return np.clip(X, -largest, largest)
+    X = X.copy()
+    X.data = np.clip(X.data, -largest, largest)
+    return X
+
+
+def sorted_classes(given: Sequence[Any] | NDArray[Any] | None, y: NDArray[Any]) -> NDArray[Any]:
+    """Return the sorted label set: `given`, or that of y, which is then treated as public."""
+    if given is not None:
+        found = np.asarray(given)
+        if found.ndim != 1 or len(found) < 2 or len(np.unique(found)) != len(found):
+            raise InvalidParameter("classes must list at least two labels, each of them once.")
+        return np.unique(found)
+    if y.dtype.kind == "f" and not np.all(y == np.floor(y)):
+        raise InvalidData(
+            "Unknown label type: y holds fractions; a classifier needs labels, not a quantity."
+        )
+    found = _unique_or_empty(y)
+    if len(found) == 0:
+        raise InvalidData("Unknown label type: the labels in y must be of one type.")
+    if len(found) < 2:
+        raise InvalidData(
+            "y holds a single class; name all classes with classes=[...] to train all the same."
+        )
+    return found
+
+
+def _unique_or_empty(y: NDArray[Any]) -> NDArray[Any]:
+    try:
+        return np.unique(y)
+    except TypeError:  # labels that cannot be compared
+        return np.empty(0)
+
+
+def class_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the position of every label in `classes`; refuse others without naming them."""
+    position = {label: i for i, label in enumerate(classes.tolist())}
+    values: Any = y.tolist()
+    try:
+        numbers = [position.get(label, -1) for label in values]
+    except TypeError:
+        numbers = [-1]
+    if -1 in numbers:
+        raise InvalidData("y holds a label that is not in classes; list every label there.")
+    return np.array(numbers, dtype=np.intp)
+
+
+def vector(name: str, values: Any, n: int, low: float, high: float, cap: str) -> Floats:
+    """Return n public or sensitive numbers in [low, high]; `cap` names the parameter `high`."""
+    if np.isscalar(values) or values is None:
+        values = np.full(n, values)
+    checked = _vector_or_none(values)
+    if checked is None or checked.shape != (n,):
+        raise InvalidData(f"{name} must be a vector of finite numbers, one for each row of X.")
+    if not bool(np.all((checked >= low) & (checked <= high))):
+        raise InvalidData(
+            f"{name} must lie between {low:g} and {cap}={high:g}; clip it first, or raise {cap}."
+        )
+    return checked
+
+
+def _vector_or_none(values: Any) -> Floats | None:
+    try:
+        return np.asarray(check_array(values, ensure_2d=False, dtype="float64"), dtype=np.float64)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,179 @@
+"""Model files: whole or not at all, nothing executed, nothing edited."""
+
+import io
+import json
+import os
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression as Plain
+
+from noisette import model_files
+from noisette.errors import InvalidData, InvalidParameter, NoisetteError
+from noisette.linear import LinearSVC, LogisticRegression
+from noisette.model_files import load, save
+from noisette.privacy import Ledger
+
+RNG = np.random.default_rng(2)
+X = RNG.standard_normal((200, 3))
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    model = LogisticRegression(0.5, classes=["no", "yes"], ledger=Ledger(1.0), random_state=7)
+    model.fit(pd.DataFrame(X, columns=["a", "b", "c"]), np.where(X[:, 0] > 0, "yes", "no"))
+    save(model, tmp_path / "model.noisette")
+    return tmp_path / "model.noisette"
+
+
+MODELS = [
+    (LogisticRegression(), np.arange(200) % 2),
+    (LogisticRegression(delta=1e-6, adjacency="zero-out", norm_bound=np.float64(2.0)), X[:, 0] > 0),
+    (LogisticRegression(whiten=0.1, delta=1e-6), np.arange(200) % 2),
+    (LogisticRegression(classes=np.array([3, 1, 2])), np.arange(200) % 3 + 1),
+    (LogisticRegression(multi_class="ovr"), np.array([*"abc"], dtype=object)[np.arange(200) % 3]),
+    (LinearSVC(loss="hinge"), (np.arange(200) % 2).astype(float)),
+    (LinearSVC(adjacency="add-remove", population=300), np.arange(200) % 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "y"), MODELS, ids=lambda value: str(value)[:60])
+def test_round_trip(model: Any, y: Any, tmp_path: Path) -> None:
+    model.fit(X, y)
+    save(model, tmp_path / "model")
+    back = load(tmp_path / "model")
+    assert type(back) is type(model)
+    assert np.array_equal(back.coef_, model.coef_)
+    assert np.array_equal(back.decision_function(X), model.decision_function(X))
+    assert np.array_equal(back.predict(X), model.predict(X))
+    assert back.classes_.dtype.kind == model.classes_.dtype.kind
+    assert back.privacy_ == model.privacy_
+    assert back.regularization_ == model.regularization_
+    assert sorted(os.listdir(tmp_path)) == ["model"]
+    back.fit(X, y)  # a full estimator, with a budget of its own
+    assert vars(back).keys() == vars(model).keys()
+
+
+def test_ledger_and_seed_stay_at_home(saved: Path) -> None:
+    back = load(saved)
+    assert back.ledger is None
+    assert back.random_state is None
+    assert back.privacy_.seeded
+    assert list(back.feature_names_in_) == ["a", "b", "c"]
+    content = zipfile.ZipFile(saved).read("model.json").decode()
+    assert "ledger" not in content
+    assert "random_state" not in content
+
+
+def edited(path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """Write a copy of the file in which `change` edited the JSON text."""
+    out = path.with_suffix(".edited")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "model.json":
+                node = json.loads(content)
+                change(node)
+                content = json.dumps(node).encode()
+            new.writestr(name, content)
+    return out
+
+
+def set_in(*keys: str, to: Any) -> Callable[[dict[str, Any]], None]:
+    def change(node: dict[str, Any]) -> None:
+        for key in keys[:-1]:
+            node = node[key]
+        node[keys[-1]] = to
+
+    return change
+
+
+def both_smaller(node: dict[str, Any]) -> None:
+    node["guarantee"]["epsilon"] = node["parameters"]["epsilon"] = 0.05
+
+
+EDITS = {
+    "smaller epsilon": set_in("guarantee", "epsilon", to=0.1),
+    "larger epsilon": set_in("guarantee", "epsilon", to=2.0),
+    "other epsilon asked": set_in("parameters", "epsilon", to=0.1),
+    "both smaller": both_smaller,
+    "delta": set_in("guarantee", "delta", to=1e-3),
+    "relation": set_in("guarantee", "adjacency", to="zero-out"),
+    "format": set_in("noisette_model", to=2),
+    "format text": set_in("noisette_model", to="1"),
+    "class": set_in("class", to="os.system"),
+    "class type": set_in("class", to=["LogisticRegression"]),
+    "parameter": set_in("parameters", "magic", to=1),
+    "ledger": set_in("parameters", "ledger", to="file"),
+    "no guarantee": set_in("guarantee", to=None),
+    "plan": set_in("guarantee", "plan", to={"plan": "run"}),
+    "features": set_in("features", to=4),
+    "features type": set_in("features", to="many"),
+    "classes": set_in("classes", "values", to=["no", "yes", "maybe"]),
+    "nested classes": set_in("classes", "values", to=[["no"], ["yes"]]),
+    "kind": set_in("classes", "kind", to="pickle"),
+    "names": set_in("feature_names", to=["a"]),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edited_file_is_refused_in_one_sentence(saved: Path, name: str) -> None:
+    with pytest.raises(NoisetteError) as error:
+        load(edited(saved, EDITS[name]))
+    assert "\n" not in str(error.value)
+
+
+def test_unedited_copies_load(saved: Path) -> None:
+    assert load(edited(saved, lambda node: None)).epsilon == 0.5
+
+
+def test_other_files_are_refused(saved: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    content = saved.read_bytes()
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([{}], dtype=object), allow_pickle=True)
+    for wrong in (b"", b"text", pickle.dumps({"a": 1}), content[: len(content) // 2]):
+        other.write_bytes(wrong)
+        with pytest.raises(InvalidData, match="not a model file"):
+            load(other)
+    with zipfile.ZipFile(saved) as old, zipfile.ZipFile(other, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, buffer.getvalue() if name == "coef.npy" else old.read(name))
+    with pytest.raises(InvalidData, match="not a model file"):
+        load(other)
+    with zipfile.ZipFile(other, "w") as new:
+        new.writestr("model.json", "{}")
+        new.writestr("run.py", "print()")
+    with pytest.raises(InvalidData, match="not a model file"):
+        load(other)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "absent")
+
+
+def test_a_failed_save_leaves_the_old_file(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = saved.read_bytes()
+
+    def fail(*_: Any) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(model_files.os, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        save(load(saved), saved)
+    assert saved.read_bytes() == before
+    assert os.listdir(saved.parent) == [saved.name]
+
+
+def test_only_fitted_models_of_noisette_are_saved(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="not fitted"):
+        save(LogisticRegression(), tmp_path / "model")
+    with pytest.raises(InvalidParameter, match="save stores"):
+        save(Plain().fit(X, np.arange(200) % 2), tmp_path / "model")
+    with pytest.raises(InvalidParameter, match="save stores"):
+        save({"coef_": 1}, tmp_path / "model")
+    assert not os.listdir(tmp_path)
