@@ -41,6 +41,9 @@ slow: $(VENV)/.dev ## long statistical tests and random searches
 bench: $(VENV)/.dev ## measure speed against named peers
 	$(ONE) $(BIN)/python benchmarks/imports.py
 	$(ONE) $(BIN)/python benchmarks/door.py
+	$(ONE) $(BIN)/python benchmarks/accounting.py
+	$(ONE) $(BIN)/python benchmarks/solvers.py
+	$(ONE) $(BIN)/python benchmarks/linear.py --quick
 
 format: $(VENV)/.dev ## apply the formatter
 	$(BIN)/ruff check --fix .

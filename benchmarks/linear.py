@@ -285,6 +285,8 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
+    from noisette.datasets import MissingData
+
     options = arguments()
     if options.child is not None:
         folder, cell, regularization = json.loads(options.child)
@@ -295,6 +297,9 @@ def main() -> None:
         measure(options, store)
     except KeyboardInterrupt:
         print("stopped; the table shows what there is", file=sys.stderr)
+    except MissingData as error:
+        print(f"skipped: {error}")
+        return
     text = report(options, store)
     print(text)
     if options.out:

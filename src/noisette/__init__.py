@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from noisette import accounting, adjacency, datasets, errors, mechanisms, plans, sampling
     from noisette.bounded import Bounded
     from noisette.guarantee import Guarantee
-    from noisette.linear import LinearSVC, LogisticRegression
+    from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
     from noisette.model_files import load, save
     from noisette.privacy import Ledger, release
     from noisette.randomness import Randomness
@@ -25,6 +25,7 @@ __all__ = [
     "LinearSVC",
     "LogisticRegression",
     "Randomness",
+    "SGDClassifier",
     "__version__",
     "accounting",
     "adjacency",
@@ -46,6 +47,7 @@ _NAMES = {
     "LinearSVC": "noisette.linear",
     "LogisticRegression": "noisette.linear",
     "Randomness": "noisette.randomness",
+    "SGDClassifier": "noisette.linear",
     "load": "noisette.model_files",
     "release": "noisette.privacy",
     "save": "noisette.model_files",

@@ -26,7 +26,7 @@ from noisette.guarantee import Guarantee
 __all__ = ["FORMAT", "MODELS", "load", "save"]
 
 FORMAT = 1
-MODELS = {"LogisticRegression": "noisette.linear", "LinearSVC": "noisette.linear"}
+MODELS = dict.fromkeys(("LinearSVC", "LogisticRegression", "SGDClassifier"), "noisette.linear")
 
 _TEXT, _ARRAYS = "model.json", ("coef", "intercept")
 _NOT_STORED = {"ledger", "random_state"}

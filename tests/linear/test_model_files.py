@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression as Plain
 
 from noisette import model_files
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
-from noisette.linear import LinearSVC, LogisticRegression
+from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
 from noisette.model_files import load, save
 from noisette.privacy import Ledger
 
@@ -177,3 +177,16 @@ def test_only_fitted_models_of_noisette_are_saved(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="save stores"):
         save({"coef_": 1}, tmp_path / "model")
     assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_sgd_models_are_stored_too(tmp_path: Path, delta: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3))
+    y = (X[:, 0] > 0).astype(int)
+    model = SGDClassifier(epsilon=2.0, delta=delta, norm_bound=2.0, classes=[0, 1]).fit(X, y)
+    save(model, tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    assert isinstance(again, SGDClassifier)
+    assert np.array_equal(again.predict(X), model.predict(X))
+    assert again.privacy_ == model.privacy_

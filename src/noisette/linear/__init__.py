@@ -1,4 +1,4 @@
-"""scikit-learn estimators: private logistic regression and linear SVM.
+"""scikit-learn estimators: private logistic regression, linear SVM and SGD.
 
 >>> from noisette.linear import LinearSVC, LogisticRegression
 >>> LogisticRegression(epsilon=0.5).get_params()["mechanism"]
@@ -7,5 +7,6 @@
 
 from noisette.linear.linear_svc import LinearSVC
 from noisette.linear.logistic_regression import LogisticRegression
+from noisette.linear.sgd import SGDClassifier
 
-__all__ = ["LinearSVC", "LogisticRegression"]
+__all__ = ["LinearSVC", "LogisticRegression", "SGDClassifier"]

@@ -34,7 +34,7 @@ _TYPES = ["float64", "float32"]
 _LARGEST = {"float64": 1e100, "float32": 1e15}
 
 
-def _without_data(check: Callable[[], Any]) -> Any:
+def without_data(check: Callable[[], Any]) -> Any:
     """Return ``check()``; re-raise its ValueError in one sentence that quotes no entry."""
     try:
         return check()
@@ -56,7 +56,7 @@ def rows_and_labels(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, ND
         raise InvalidData(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
-    X, y = _without_data(
+    X, y = without_data(
         lambda: validate_data(
             estimator, X, y, accept_sparse="csr", dtype=_TYPES, ensure_min_samples=least
         )
@@ -66,7 +66,7 @@ def rows_and_labels(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, ND
 
 def matrix(estimator: Any, X: Any) -> Any:
     """Return X for prediction, with the features that `fit` saw."""
-    return _without_data(
+    return without_data(
         lambda: validate_data(estimator, X, accept_sparse="csr", dtype=_TYPES, reset=False)
     )
 

@@ -1,0 +1,347 @@
+"""Private stochastic gradient descent for linear classifiers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
+
+from noisette import _validate
+from noisette.adjacency import Adjacency, require_same
+from noisette.errors import InvalidData, InvalidParameter
+from noisette.linear import inputs
+from noisette.linear.base import INTERCEPT
+from noisette.linear.levels import level_notes
+from noisette.linear.sgd_choices import (
+    GROUPINGS,
+    LOSSES,
+    NOISES,
+    RELEASES,
+    SAMPLINGS,
+    Choice,
+    choose,
+    label_numbers,
+    make_loss,
+)  # fmt: skip
+from noisette.linear.sgd_stream import StreamReader, is_stream, rows_and_labels, targets_of
+from noisette.losses import Loss, Softmax
+from noisette.losses.logistic import softplus_parts
+from noisette.privacy import Ledger, Permit
+from noisette.randomness import Randomness, as_randomness
+from noisette.sampling import Sampler
+from noisette.training.common import Trained
+from noisette.training.gradient_descent import gradient_descent
+from noisette.training.noisy_sgd import noisy_sgd
+from noisette.training.single_pass import Levels, single_pass
+from noisette.training.steps import canonical_rows
+
+__all__ = ["SGDClassifier"]
+
+Floats = NDArray[np.float64]
+
+_PROBABILITIES = ("logistic", "softmax")
+
+
+def _has_probabilities(estimator: Any) -> bool:
+    if estimator.loss in _PROBABILITIES:
+        return True
+    raise AttributeError(f"loss={estimator.loss!r} gives scores, not probabilities.")
+
+
+class SGDClassifier(StreamReader):
+    r"""Linear classifier trained by noisy gradient descent, with a differential-privacy guarantee.
+
+    delta = 0 (default): the algorithm of Song, Chaudhuri and Sarwate (2013), one pass over disjoint
+    batches with spherical Laplace noise, purely private. delta > 0: private gradient descent on all
+    rows with a schedule from public facts that needs no tuning. Any other ``sampling``: the direct
+    method with many passes, the noise calibrated by the sampler's own theorem.
+
+    Parameters
+    ----------
+    epsilon, delta : the budget of one ``fit``, or of one whole stream of ``partial_fit`` calls.
+    loss : "logistic" (softmax for more than two classes), "hinge", "huber", "softplus", "softmax".
+    noise : "auto", "spherical-laplace" or "gaussian" (delta > 0).
+    sampling : "auto" (see above), "disjoint", "poisson", "without-replacement",
+        "random-allocation", "shuffle", "cyclic", "full", "partial-shuffle", or a `Sampler`.
+        "disjoint" goes through the rows in one random order, streams in the order they come;
+        ``Disjoint.of_size(n, b)`` keeps the given order.
+    batch_size : records per batch, or "auto".
+    epochs : passes over the data ("full": steps).
+    learning_rate : "inverse-sqrt" eta0 / sqrt(t), "inverse" 1 / (regularization t), "constant"
+        eta0, or "auto"; eta0 "auto" follows from public facts.
+    regularization : lambda beside the mean loss.
+    norm_bound : R, public; longer rows are scaled down to R. None leaves rows as they are and
+        needs ``clip_norm``.
+    clip_norm : bound on one record's gradient below the loss's own bound.
+    fit_intercept : whether to add the constant column 0.35 R (0.35 if R is None) to every row.
+    radius : iterates are projected onto the ball of this radius; "auto" is a bound on the norm of
+        the regularised minimiser; inf for none.
+    averaging : True returns a weighted mean of the iterates, False the last one; "auto" is True
+        where all iterates are counted.
+    released : "all" iterates are counted, or only the "last" one (cyclic, shuffle or full sampling,
+        smooth loss, constant learning rate, no averaging).
+    adjacency : "replace-one" (default), "zero-out" or "add-remove".
+    population : public guess of n; needed under add-remove.
+    classes : the label set. None reads it off y; the guarantee then says that it is public.
+    grouping : what ``sample_epsilon`` does: "scale" gradients under one noise, or put people of
+        equal level into the same "batches" with their own noise (single pass).
+    random_state : None draws secure noise; a number makes the run reproducible, the guarantee void.
+    ledger : the budget to charge; None opens one of (epsilon, delta).
+    verbose : 1 shows steps and time, which are public, and nothing else.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_ : as in scikit-learn. privacy_ : the `Guarantee`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from noisette.linear import SGDClassifier
+    >>> X, y = make_classification(20_000, 5, random_state=0)
+    >>> model = SGDClassifier(epsilon=1.0, norm_bound=3.0, classes=[0, 1]).fit(X, y)
+    >>> model.privacy_.epsilon, model.privacy_.delta
+    (1.0, 0.0)
+
+    """
+
+    _released = "the coefficients and the intercept of a linear classifier trained by SGD"
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        loss: str = "logistic",
+        noise: str = "auto",
+        sampling: str | Sampler = "auto",
+        batch_size: int | str = "auto",
+        epochs: int = 1,
+        learning_rate: str = "auto",
+        eta0: float | str = "auto",
+        regularization: float = 1e-4,
+        norm_bound: float | None = 1.0,
+        clip_norm: float | None = None,
+        fit_intercept: bool = True,
+        radius: float | str = "auto",
+        averaging: bool | str = "auto",
+        released: str = "all",
+        adjacency: str = "replace-one",
+        population: int | None = None,
+        classes: Sequence[Any] | None = None,
+        grouping: str = "scale",
+        random_state: int | Randomness | None = None,
+        ledger: Ledger | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.loss = loss
+        self.noise = noise
+        self.sampling = sampling
+        self.batch_size = batch_size
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.eta0 = eta0
+        self.regularization = regularization
+        self.norm_bound = norm_bound  # type: ignore[assignment]
+        self.clip_norm = clip_norm
+        self.fit_intercept = fit_intercept
+        self.radius = radius
+        self.averaging = averaging
+        self.released = released
+        self.adjacency = adjacency
+        self.population = population
+        self.classes = classes
+        self.grouping = grouping
+        self.random_state = random_state
+        self.ledger = ledger
+        self.verbose = verbose
+
+    # --- fitting ---------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_epsilon: Any = None) -> "SGDClassifier":  # type: ignore[override]
+        """Train privately and return the estimator.
+
+        Parameters
+        ----------
+        X : matrix of n rows; or a stream: an iterator of pairs (X, y), of Arrow record batches, or
+            of paths of Parquet files (a path or a list of paths), read once in constant memory.
+        y : n labels; for Arrow and Parquet streams the name of the label column (None: the last).
+        sample_epsilon : n values in (0, ``epsilon``], everyone's own epsilon, public by
+            declaration.
+
+        """
+        before = dict(self.__dict__)
+        try:
+            self._stream = None
+            if is_stream(X):
+                self._fit_stream(X, y, sample_epsilon)
+            else:
+                self._fit_rows(X, y, sample_epsilon)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _fit_rows(self, X: Any, y: Any, sample_epsilon: Any) -> None:
+        ledger, randomness = self._check_public()
+        X, y = rows_and_labels(self, X, y, 2 if ledger.adjacency.size_is_public else 1)
+        classes = inputs.sorted_classes(self.classes, y)
+        loss = make_loss(self.loss, len(classes))
+        targets = targets_of(loss, label_numbers(classes, y))
+        n = X.shape[0]
+        size = n if ledger.adjacency.size_is_public else self.population
+        if size is None:
+            raise InvalidParameter(
+                "under add-remove n is private and schedules need a public number instead; give "
+                "population=..., a guess of n made without the data."
+            )
+        values = None
+        if sample_epsilon is not None:
+            values = inputs.vector(
+                "sample_epsilon", sample_epsilon, n, 0.0, float(self.epsilon), "epsilon"
+            )
+            if not bool(np.all(values > 0.0)):
+                raise InvalidData("sample_epsilon must be above 0 for every person.")
+        chosen = choose(self, loss, X.shape[1], size, ledger.adjacency, levels=values is not None)
+        trained = self._run(canonical_rows(X), targets, chosen, values, ledger, randomness)
+        notes = (*chosen.notes, *(level_notes(values) if values is not None else ()))
+        weights = trained.weights[0]
+        self._publish_weights(weights, chosen, loss, classes, trained.permit, size, notes)
+
+    def _run(
+        self, X: Any, y: NDArray[Any], chosen: Choice, values: Floats | None, ledger: Ledger,
+        randomness: Randomness,
+    ) -> Trained:  # fmt: skip
+        shared: dict[str, Any] = {
+            "ledger": ledger,
+            "epsilon": float(self.epsilon),
+            "delta": float(self.delta),
+            "label": f"SGDClassifier.fit ({chosen.method})",
+            "verbose": self.verbose,
+        }
+        if chosen.method == "single-pass":
+            levels = None if values is None else Levels(values, self.grouping)
+            return single_pass(
+                X, y, chosen.update, randomness, batch_size=chosen.batch_size, noise=chosen.noise,
+                levels=levels, permute=chosen.permute, **shared,
+            )  # fmt: skip
+        if values is not None and self.grouping != "scale":
+            raise InvalidParameter(
+                "grouping='batches' needs the single pass (sampling='disjoint')."
+            )
+        shared["population"], shared["levels"] = self.population, values
+        if chosen.method == "gradient-descent":
+            return gradient_descent(X, y, chosen.update, randomness, **shared)
+        assert chosen.sampler is not None
+        return noisy_sgd(
+            X, y, chosen.update, randomness, sampler=chosen.sampler, uses=chosen.uses,
+            noise=chosen.noise, released=self.released, multiplier=chosen.multiplier, **shared,
+        )  # fmt: skip
+
+    # --- public facts and results ----------------------------------------------------------
+
+    def _check_public(self) -> tuple[Ledger, Randomness]:
+        """Check every constructor parameter before the data are looked at."""
+        epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
+        adjacency = Adjacency.of(self.adjacency)
+        _validate.choice("loss", self.loss, LOSSES)
+        _validate.choice("noise", self.noise, NOISES)
+        _validate.choice("released", self.released, RELEASES)
+        _validate.choice("grouping", self.grouping, GROUPINGS)
+        if not isinstance(self.sampling, Sampler):
+            _validate.choice("sampling", self.sampling, SAMPLINGS)
+        _validate.integer("epochs", self.epochs)
+        _validate.boolean("fit_intercept", self.fit_intercept)
+        for name in ("batch_size", "population"):
+            value = getattr(self, name)
+            if value is not None and value != "auto":
+                _validate.integer(name, value)
+        if self.averaging != "auto":
+            _validate.boolean("averaging", self.averaging)
+        randomness = as_randomness(self.random_state)
+        if self.ledger is None:
+            return Ledger(epsilon, delta, adjacency=adjacency), randomness
+        if not isinstance(self.ledger, Ledger):
+            raise InvalidParameter(
+                "ledger must be a Ledger or None; a pickled estimator leaves its ledger in memory "
+                "behind, so set_params(ledger=...) first."
+            )
+        require_same(self.ledger.adjacency, "the ledger", adjacency, "the estimator")
+        return self.ledger, randomness
+
+    def _intercept(self) -> float | None:
+        if not self.fit_intercept:
+            return None
+        return float(np.float32(INTERCEPT * float(self.norm_bound or 1.0)))
+
+    def _loss(self, classes: int) -> Loss:
+        return make_loss(self.loss, classes)
+
+    def _publish_weights(
+        self, weights: Floats, chosen: Choice, loss: Loss, classes: NDArray[Any], permit: Permit,
+        size: int | None, notes: tuple[str, ...],
+    ) -> None:  # fmt: skip
+        """Set the fitted attributes: released numbers and public facts."""
+        if isinstance(loss, Softmax):
+            parts = loss.expand(weights)
+            parts = parts[1:] - parts[:1] if len(classes) == 2 else parts
+        else:
+            parts = weights[None, :]
+        bias = chosen.update.bias
+        if bias is None:
+            self.coef_, self.intercept_ = np.array(parts), np.zeros(len(parts))
+        else:
+            self.coef_, self.intercept_ = parts[:, :-1].copy(), bias * parts[:, -1]
+        self.classes_ = classes
+        self.privacy_ = permit.guarantee(
+            self._released, public=self._public_facts(chosen, classes, size), notes=notes
+        )
+
+    def _public_facts(
+        self, chosen: Choice, classes: NDArray[Any], size: int | None
+    ) -> tuple[str, ...]:
+        listed = [f"the {self.n_features_in_} features and their names"]
+        if size is not None and self.population is None:
+            listed.insert(0, f"the number of records, {size}")
+        elif self.population is not None:
+            listed.insert(0, f"the guess {self.population} of the number of records (population)")
+        if size is None:
+            listed.insert(0, "the number of records in each chunk")
+        if self.norm_bound is not None:
+            bound = f"the norm bound {float(self.norm_bound):g} of the feature rows"
+            if chosen.update.bias is not None:
+                bound += f" and the constant column {chosen.update.bias:g}"
+            listed.append(bound + "; longer rows were scaled down to the bound")
+        labels = ", ".join(str(label) for label in classes[:20])
+        labels += f", ... ({len(classes)} in all)" if len(classes) > 20 else ""
+        source = "as given" if self.classes is not None else "read off y and treated as public"
+        listed.append(f"the set of labels ({labels}), {source}")
+        listed.append("all parameters of the estimator and the program")
+        return tuple(listed)
+
+    # --- using the model -------------------------------------------------------------------
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Floats:
+        """Return class probabilities, shape (n, K)."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([softplus_parts(-scores)[1], softplus_parts(scores)[1]])
+        each = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return np.asarray(each / each.sum(axis=1, keepdims=True))
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of ``predict_proba``."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the ledger and an open stream behind: a permit belongs to one process."""
+        state = dict(super().__getstate__())
+        for name in ("_stream", "_traces", "_chosen"):
+            state.pop(name, None)
+        return state

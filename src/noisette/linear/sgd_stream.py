@@ -1,0 +1,221 @@
+"""The part of `SGDClassifier` that reads streams: ``partial_fit``, and ``fit`` on iterators."""
+
+import weakref
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from noisette.errors import InvalidData, InvalidParameter
+from noisette.linear import inputs
+from noisette.linear.base import PrivateLinearClassifier
+from noisette.linear.sgd_choices import Choice, choose, label_numbers, make_loss
+from noisette.losses import Loss, Softmax
+from noisette.privacy import Ledger, Permit
+from noisette.randomness import Randomness
+from noisette.training.steps import Progress, canonical_rows
+from noisette.training.streaming import NEW_PEOPLE, Stream, chunks_of, rebatched
+
+__all__ = ["StreamReader", "is_stream", "rows_and_labels", "targets_of"]
+
+Floats = NDArray[np.float64]
+
+
+class StreamReader(PrivateLinearClassifier):
+    """One charge for a whole stream of new people; see `SGDClassifier`."""
+
+    loss: str
+    batch_size: int | str
+    verbose: int
+    _stream: Stream | None
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "StreamReader":
+        """Train on one more chunk of **new** people and return the estimator.
+
+        The first call charges the ledger once for the whole stream: everybody is in one chunk and
+        one batch, so more chunks cost nothing (parallel composition). ``classes`` (here at the
+        first call, or in the constructor) must list all labels. Nothing is kept of a chunk; the
+        last batch of each may be smaller. Handing in the same object twice is refused; a second
+        pass over the same people is another ``fit``, with its own charge.
+        """
+        before = dict(self.__dict__)
+        try:
+            self._partial_fit(X, y, classes)
+        except BaseException:
+            stream = self.__dict__.get("_stream")
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            # what was charged and drawn stays so
+            if stream is not None:
+                self._stream = stream
+            raise
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any) -> None:
+        stream = self.__dict__.get("_stream")
+        if stream is None and hasattr(self, "coef_"):
+            raise InvalidParameter(
+                "this model has no open stream (it was trained by fit, or unpickled, and a permit "
+                "stays in its process); call partial_fit on a new estimator."
+            )
+        traces = [trace for trace in self.__dict__.get("_traces", []) if trace.alive]
+        trace = _Trace(X)
+        if stream is not None and any(trace.overlaps(earlier) for earlier in traces):
+            raise InvalidData(
+                "these rows, or memory that holds them, were handed in before; every chunk must "
+                "hold new people, and a second pass over the same people is another fit with its "
+                "own charge (if a buffer was refilled with new people, pass a copy)."
+            )
+        if stream is None:
+            given = self.classes if self.classes is not None else classes
+            if given is None:
+                raise InvalidParameter(
+                    "classes must be passed on the first call to partial_fit, or to the "
+                    "constructor: the labels of chunks to come cannot be read off the first one."
+                )
+            ledger, randomness = self._check_public()
+            rows, labels = rows_and_labels(self, X, y, 1)
+            found = inputs.sorted_classes(given, labels)
+            numbers = label_numbers(found, labels)
+            self.classes_ = found
+            stream = self._open(rows.shape, ledger, randomness)
+        else:
+            rows, labels = _chunk(self, X, y)
+            numbers = label_numbers(self.classes_, labels)
+        stream.feed(canonical_rows(rows), targets_of(stream.update.loss, numbers))
+        self._traces = [*traces, trace]
+        self._publish_stream()
+
+    def _open(self, shape: tuple[int, int], ledger: Ledger, randomness: Randomness) -> Stream:
+        """Charge the whole stream and keep its permit."""
+        loss = make_loss(self.loss, len(self.classes_))
+        # a first chunk may be shorter than a batch that was asked for
+        least = 0 if self.batch_size == "auto" else int(self.batch_size)
+        size = self.population or max(shape[0], least)
+        chosen = choose(self, loss, shape[1], size, ledger.adjacency, levels=False, stream=True)
+        self._chosen = chosen
+        stream = Stream(
+            chosen.update, shape[1], randomness, ledger=ledger, epsilon=float(self.epsilon),
+            delta=float(self.delta), batch_size=chosen.batch_size, noise=chosen.noise,
+            label="SGDClassifier (a stream of new people)",
+        )  # fmt: skip
+        self._stream = stream
+        return stream
+
+    def _publish_stream(self) -> None:
+        stream, chosen = self._stream, self._chosen
+        assert stream is not None
+        notes = (*chosen.notes, NEW_PEOPLE)
+        self._publish_weights(
+            stream.weights(), chosen, stream.update.loss, self.classes_, stream.permit, None, notes
+        )
+
+    def _fit_stream(self, source: Any, target: Any, sample_epsilon: Any) -> None:
+        if sample_epsilon is not None:
+            raise InvalidParameter("sample_epsilon is not offered for streams; fit the rows.")
+        if self.classes is None:
+            raise InvalidParameter(
+                "a stream needs classes=[...]: its labels cannot be read off the first chunk."
+            )
+        ledger, randomness = self._check_public()
+        self.classes_ = inputs.sorted_classes(self.classes, np.empty(0))
+        checked = self._checked(chunks_of(source, target))
+        first = next(checked, None)
+        if first is None:
+            raise InvalidData("the stream is empty.")
+        stream = self._open(first[0].shape, ledger, randomness)
+        progress = Progress(self.verbose, None)
+        for rows, numbers in rebatched(_with(first, checked), stream.batch_size):
+            stream.feed(canonical_rows(rows), targets_of(stream.update.loss, numbers), progress)
+        self._publish_stream()
+        self._stream = None
+
+    def _checked(self, chunks: Iterable[Any]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+        for count, (X, y) in enumerate(chunks):
+            if count == 0:
+                rows, labels = rows_and_labels(self, X, y, 1)
+            else:
+                rows, labels = _chunk(self, X, y)
+            yield rows, label_numbers(self.classes_, labels)
+
+    def _publish_weights(
+        self, weights: Floats, chosen: Choice, loss: Loss, classes: NDArray[Any], permit: Permit,
+        size: int | None, notes: tuple[str, ...],
+    ) -> None:  # fmt: skip
+        raise NotImplementedError
+
+
+def rows_and_labels(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, NDArray[Any]]:
+    """Return X as float64, float32 or CSR and y as a vector; sets ``n_features_in_``.
+
+    As `inputs.rows_and_labels`, without its sweep for huge entries: the kernels blank such rows.
+    """
+    if y is None:
+        raise InvalidData(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
+        )
+    types = ["float64", "float32"]
+    checked = inputs.without_data(
+        lambda: validate_data(
+            estimator, X, y, accept_sparse="csr", dtype=types, ensure_min_samples=least
+        )
+    )
+    return checked[0], checked[1]
+
+
+def is_stream(X: Any) -> bool:
+    """Whether `X` is an iterator, a path or a list of paths, not a matrix."""
+    if isinstance(X, str | Path) or hasattr(X, "__next__"):
+        return True
+    return isinstance(X, list | tuple) and bool(X) and all(isinstance(p, str | Path) for p in X)
+
+
+def targets_of(loss: Loss, numbers: NDArray[np.intp]) -> NDArray[Any]:
+    """Return class numbers as the loss's kernel reads them: -1 and +1, or int64."""
+    if isinstance(loss, Softmax):
+        return numbers.astype(np.int64, copy=False)
+    return np.where(numbers == 1, 1.0, -1.0)
+
+
+def _chunk(estimator: Any, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+    """Return a later chunk, checked against the features of the first."""
+    rows = inputs.matrix(estimator, X)
+    labels = np.asarray(y)
+    if labels.ndim != 1 or len(labels) != rows.shape[0]:
+        raise InvalidData("y must be a vector with one label for each row of X.")
+    return rows, labels
+
+
+class _Trace:
+    """Where a chunk lives in memory, without keeping it alive and without reading it."""
+
+    def __init__(self, X: Any) -> None:
+        owner, self._bounds = X, (0, 1)
+        if isinstance(X, np.ndarray) and X.size:
+            while isinstance(owner.base, np.ndarray):
+                owner = owner.base
+            self._bounds = np.lib.array_utils.byte_bounds(X)
+        try:
+            self._owner: Any = weakref.ref(owner)
+        except TypeError:  # lists have no weak references
+            self._owner = lambda: None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the memory is still held by somebody."""
+        return self._owner() is not None
+
+    def overlaps(self, other: "_Trace") -> bool:
+        """Whether both are parts of one live object that have memory in common."""
+        same = self.alive and self._owner() is other._owner()
+        return same and max(self._bounds[0], other._bounds[0]) < min(
+            self._bounds[1], other._bounds[1]
+        )
+
+
+def _with(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest

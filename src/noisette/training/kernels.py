@@ -1,0 +1,276 @@
+"""Compiled SGD steps: a block of noisy mini-batch updates in one call.
+
+Each kernel runs ``len(noise)`` steps of
+
+    w <- Pi_radius[ w - eta_t ( lambda w + round(sum_i c_i g_i + Z_t) / b_t ) ],
+    mean <- mean + gamma_t (w - mean),   gamma_t = (p + 1) / (t + p)  (p < 0: no average),
+
+over batches ``order[edges[t]:edges[t+1]]`` (an empty ``order`` is the given order). Rows are
+clipped on the fly to norm ``bound`` and get a last constant entry ``bias`` if w is one longer than
+a row, so no copy of the matrix is made; rows of norm 1e100 and more are blanked. With
+m_i = y x_i.w, g_i = y l'(m_i) x_i; ``clip`` < inf cuts its norm, which for a loss of one margin
+clips l' and stays the derivative of a convex loss. All sums are float64, also for float32 rows.
+The noise Z_t comes from `privacy.release`; nothing is drawn here, and ``round`` goes to its grid
+(grid 0: not at all).
+
+Imported lazily: this is the only module that loads numba.
+"""
+
+# mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call"
+import math
+from typing import Any
+
+import numba
+import numpy as np
+
+__all__ = ["LOGISTIC", "dense_steps", "full_gradient", "softmax_steps", "sparse_steps"]
+
+LOGISTIC, HINGE, HUBER, SOFTPLUS = 0, 1, 2, 3
+
+# Sums may be reordered (SIMD); infinities and NaN keep their meaning.
+_SUM = {"reassoc", "contract", "nsz"}
+_UNIT = 2.0**-53
+_HUGE = 1e200
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _slope(loss, parameter, m):
+    """Return l'(m), between -1 and 0."""
+    if loss == LOGISTIC:
+        return -1.0 / (1.0 + math.exp(m)) if m < 700.0 else 0.0
+    if loss == HINGE:
+        return -1.0 if m < 1.0 else 0.0
+    if loss == HUBER:
+        return -min(1.0, max(0.0, (1.0 + parameter - m) / (2.0 * parameter)))
+    t = parameter * (m - 1.0)
+    return -1.0 / (1.0 + math.exp(t)) if t < 700.0 else 0.0
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
+def _dot_and_square(X, i, w, start, d):
+    """Return (x . w[start:start + d], ||x||^2) for row i; indices, since views cost more."""
+    dot, square = 0.0, 0.0
+    for j in range(d):
+        v = np.float64(X[i, j])
+        dot += v * w[start + j]
+        square += v * v
+    return dot, square
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _factor(square, bound, slack):
+    """Return min(1, bound (1 - slack) / ||x||): the bound holds in floating point as well.
+
+    0 where the square would overflow: such a row is blanked.
+    """
+    # proof: CLIP
+    if not square < _HUGE:
+        return 0.0
+    limit = bound * slack
+    return limit / math.sqrt(square) if square > limit * limit else 1.0
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _clipped(slope, norm, clip):
+    """Return the slope with |slope| norm <= clip."""
+    size = abs(slope) * norm
+    return slope * (clip * (1.0 - 4.0 * _UNIT) / size) if size > clip else slope
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
+def _update(w, mean, g, grid, eta, ridge, normaliser, radius, gamma):
+    """One projected step along the noisy sum g, and the running mean."""
+    inverse = 1.0 / grid if grid > 0.0 else 0.0
+    keep, rate, square = 1.0 - eta * ridge, eta / normaliser, 0.0
+    if grid > 0.0:
+        rate *= grid
+        for j in range(w.shape[0]):
+            v = keep * w[j] - rate * np.rint(g[j] * inverse)  # proof: FLOAT-GRID
+            w[j] = v
+            square += v * v
+    else:
+        for j in range(w.shape[0]):
+            v = keep * w[j] - rate * g[j]
+            w[j] = v
+            square += v * v
+    if square > radius * radius:
+        shrink = radius / math.sqrt(square)
+        for j in range(w.shape[0]):
+            w[j] *= shrink
+    if gamma > 0.0:
+        for j in range(w.shape[0]):
+            mean[j] += gamma * (w[j] - mean[j])
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _gamma(power, t):
+    return (power + 1.0) / (t + power) if power >= 0.0 else 0.0
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
+def _add(g, start, X, i, scale, d):
+    for j in range(d):
+        g[start + j] += scale * np.float64(X[i, j])
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def dense_steps(
+    X, y, share, order, edges, w, mean, noise, grid, eta, ridge, normaliser,
+    bound, bias, clip, radius, loss, parameter, first, power,
+):  # fmt: skip
+    """Steps first + 1, first + 2, ... on dense rows; `share` holds c_i or is empty."""
+    d = X.shape[1]
+    has_bias = w.shape[0] > d
+    slack = 1.0 - (d + 4) * _UNIT
+    g = np.empty(w.shape[0])
+    ordered, shared = order.shape[0] > 0, share.shape[0] > 0
+    for t in range(noise.shape[0]):
+        for j in range(g.shape[0]):
+            g[j] = noise[t, j]
+        for k in range(edges[t], edges[t + 1]):
+            i = order[k] if ordered else k
+            dot, square = _dot_and_square(X, i, w, 0, d)
+            factor = _factor(square, bound, slack)
+            if factor == 0.0:
+                dot, square = 0.0, 0.0
+            margin = factor * dot + (bias * w[d] if has_bias else 0.0)
+            slope = _slope(loss, parameter, y[i] * margin)
+            if clip < np.inf:
+                slope = _clipped(slope, math.sqrt(factor * factor * square + bias * bias), clip)
+            scale = y[i] * slope * (share[i] if shared else 1.0)
+            _add(g, 0, X, i, scale * factor, d)
+            if has_bias:
+                g[d] += scale * bias
+        gamma = _gamma(power, first + t + 1)
+        _update(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def sparse_steps(
+    data, indices, indptr, d, y, share, order, edges, w, mean, noise, grid, eta, ridge, normaliser,
+    bound, bias, clip, radius, loss, parameter, first, power,
+):  # fmt: skip
+    """As `dense_steps`, on CSR rows without repeated entries."""
+    has_bias = w.shape[0] > d
+    slack = 1.0 - (d + 4) * _UNIT
+    g = np.empty(w.shape[0])
+    ordered, shared = order.shape[0] > 0, share.shape[0] > 0
+    for t in range(noise.shape[0]):
+        for j in range(g.shape[0]):
+            g[j] = noise[t, j]
+        for k in range(edges[t], edges[t + 1]):
+            i = order[k] if ordered else k
+            dot, square = 0.0, 0.0
+            for q in range(indptr[i], indptr[i + 1]):
+                v = np.float64(data[q])
+                dot += v * w[indices[q]]
+                square += v * v
+            factor = _factor(square, bound, slack)
+            if factor == 0.0:
+                dot, square = 0.0, 0.0
+            margin = factor * dot + (bias * w[d] if has_bias else 0.0)
+            slope = _slope(loss, parameter, y[i] * margin)
+            if clip < np.inf:
+                slope = _clipped(slope, math.sqrt(factor * factor * square + bias * bias), clip)
+            scale = y[i] * slope * (share[i] if shared else 1.0)
+            for q in range(indptr[i], indptr[i + 1]):
+                g[indices[q]] += scale * factor * np.float64(data[q])
+            if has_bias:
+                g[d] += scale * bias
+        gamma = _gamma(power, first + t + 1)
+        _update(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _residual(scores, basis, full, label):
+    """Turn coordinate scores (K-1) into Q'(p - e_y); return its norm."""
+    classes, k1 = basis.shape
+    top = -np.inf
+    for a in range(classes):
+        v = 0.0
+        for c in range(k1):
+            v += basis[a, c] * scores[c]
+        full[a] = v
+        top = max(top, v)
+    total = 0.0
+    for a in range(classes):
+        full[a] = math.exp(full[a] - top)
+        total += full[a]
+    square = 0.0
+    for a in range(classes):
+        full[a] = full[a] / total - (1.0 if a == label else 0.0)
+        square += full[a] * full[a]
+    for c in range(k1):
+        v = 0.0
+        for a in range(classes):
+            v += basis[a, c] * full[a]
+        scores[c] = v
+    return math.sqrt(square)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def softmax_steps(
+    X, y, share, order, edges, w, mean, noise, grid, eta, ridge, normaliser,
+    bound, bias, clip, radius, basis, first, power,
+):  # fmt: skip
+    """As `dense_steps` for softmax: w is V of shape (K-1, d or d+1) as one vector."""
+    d, k1 = X.shape[1], basis.shape[1]
+    width = w.shape[0] // k1
+    has_bias = width > d
+    slack = 1.0 - (d + 4) * _UNIT
+    g, scores, full = np.empty(w.shape[0]), np.empty(k1), np.empty(basis.shape[0])
+    ordered, shared = order.shape[0] > 0, share.shape[0] > 0
+    for t in range(noise.shape[0]):
+        for j in range(g.shape[0]):
+            g[j] = noise[t, j]
+        for k in range(edges[t], edges[t + 1]):
+            i = order[k] if ordered else k
+            square, factor = 0.0, 1.0
+            for c in range(k1):
+                scores[c], square = _dot_and_square(X, i, w, c * width, d)
+            factor = _factor(square, bound, slack)
+            if factor == 0.0:
+                square = 0.0
+            for c in range(k1):
+                scores[c] = scores[c] * factor if factor > 0.0 else 0.0
+                if has_bias:
+                    scores[c] += bias * w[c * width + d]
+            size = _residual(scores, basis, full, y[i])
+            scale = share[i] if shared else 1.0
+            if clip < np.inf:
+                norm = math.sqrt(factor * factor * square + bias * bias)
+                scale *= _clipped(1.0, size * norm, clip)
+            for c in range(k1):
+                _add(g, c * width, X, i, scale * scores[c] * factor, d)
+                if has_bias:
+                    g[c * width + d] += scale * scores[c] * bias
+        gamma = _gamma(power, first + t + 1)
+        _update(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def full_gradient(X, y, share, w, bound, bias, clip, loss, parameter, g):
+    """Write sum_i c_i g_i over all dense rows into g: one sweep over memory."""
+    d = X.shape[1]
+    has_bias = w.shape[0] > d
+    slack = 1.0 - (d + 4) * _UNIT
+    shared = share.shape[0] > 0
+    g[:] = 0.0
+    for i in range(X.shape[0]):
+        dot, square = _dot_and_square(X, i, w, 0, d)
+        factor = _factor(square, bound, slack)
+        if factor == 0.0:
+            dot, square = 0.0, 0.0
+        margin = factor * dot + (bias * w[d] if has_bias else 0.0)
+        slope = _slope(loss, parameter, y[i] * margin)
+        if clip < np.inf:
+            slope = _clipped(slope, math.sqrt(factor * factor * square + bias * bias), clip)
+        scale = y[i] * slope * (share[i] if shared else 1.0)
+        _add(g, 0, X, i, scale * factor, d)
+        if has_bias:
+            g[d] += scale * bias
+
+
+def empty() -> tuple[Any, Any]:
+    """Return the stand-ins for "no shares" and "given order"."""
+    return np.empty(0), np.empty(0, dtype=np.int64)

@@ -1,0 +1,137 @@
+"""The compiled steps against a ten-line NumPy twin, for the same noise."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from noisette.losses import Hinge, HuberHinge, Logistic, Loss, Softmax, SoftplusHinge
+from noisette.training.gradient_descent import _gradient_of
+from noisette.training.steps import Batches, State, Update, advance, canonical_rows
+
+N, D = 57, 6
+
+
+def twin(update, X, y, batches, noise, grid, share=None, steps=0):
+    """The update as the docstring writes it, one row at a time."""
+    loss, w = update.loss, np.zeros(update.shape(X.shape[1]))
+    mean = np.zeros_like(w)
+    for t, z in enumerate(noise):
+        g = np.zeros_like(w)
+        rows = range(batches.edges[t], batches.edges[t + 1])
+        for i in [batches.order[k] for k in rows] if len(batches.order) else rows:
+            x = X[i] * min(1.0, (update.norm_bound or math.inf) / max(np.linalg.norm(X[i]), 1e-300))
+            x = x if update.bias is None else np.append(x, update.bias)
+            gi = np.multiply.outer(loss.at_scores((w @ x)[None], y[i : i + 1])[1][0], x)
+            gi *= min(1.0, update.clip / max(np.linalg.norm(gi), 1e-300))
+            g += gi * (1.0 if share is None else share[i])
+        noisy = np.rint((g + z.reshape(w.shape)) / grid) * grid if grid else g + z.reshape(w.shape)
+        eta = update.rates(steps + t, 1)[0]
+        w = w - eta * (update.regularization * w + noisy / batches.normalisers[t])
+        w *= min(1.0, update.radius / max(np.linalg.norm(w), 1e-300))
+        if update.averaging is not None:
+            p = update.averaging
+            mean += (p + 1) / (t + 1 + p) * (w - mean)
+    return mean if update.averaging is not None else w
+
+
+def data(rng, loss: Loss):
+    X = rng.standard_normal((N, D))
+    y = rng.integers(loss.classes, size=N) if isinstance(loss, Softmax) else None
+    return X, np.where(X[:, 0] > 0, 1.0, -1.0) if y is None else y
+
+
+def batches_of(kind: str, rng) -> Batches:
+    if kind == "given order":
+        edges = np.minimum(np.arange(9) * 8, N)
+        return Batches(edges, np.full(8, 8.0))
+    picked = [rng.permutation(N)[: rng.integers(0, 20)] for _ in range(8)]
+    return Batches.of(picked, 9.5)
+
+
+@pytest.mark.parametrize("storage", ["float64", "float32", "csr"])
+@pytest.mark.parametrize("kind", ["given order", "any order"])
+@pytest.mark.parametrize(
+    "loss",
+    [Logistic(), Hinge(), HuberHinge(0.3), SoftplusHinge(4.0), Softmax(4)],
+    ids=lambda loss: loss.name,
+)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"bias": 0.4, "averaging": 3.0, "radius": 0.7},
+        {"clip_norm": 0.3, "bias": 0.4, "learning_rate": "inverse", "regularization": 0.1},
+        {"norm_bound": None, "clip_norm": 0.5, "learning_rate": "constant", "averaging": 0.0},
+    ],
+)
+def test_steps_agree_with_the_twin(rng, storage, kind, loss, options) -> None:
+    update = Update(loss=loss, **{"norm_bound": 1.5, "eta0": 0.8, **options})
+    X, y = data(rng, loss)
+    batches = batches_of(kind, rng)
+    noise = rng.standard_normal((8, update.dimension(D)))
+    share = rng.random(N)
+    rows = X.astype(np.float32) if storage == "float32" else X
+    expected = twin(update, np.asarray(rows, dtype=float), y, batches, noise, 2.0**-20, share)
+    rows = sparse.csr_array(rows) if storage == "csr" else rows
+    state = State.zero(update.dimension(D))
+    for block in (slice(0, 3), slice(3, 8)):  # two calls continue where the first one stopped
+        part = Batches(
+            batches.edges[block.start : block.stop + 1], batches.normalisers[block], batches.order
+        )
+        advance(update, state, canonical_rows(rows), y, part, noise[block], 2.0**-20, share)
+    # a margin on the edge of the grid may be rounded the other way: one grid step per entry
+    np.testing.assert_allclose(state.result(update, D), expected, rtol=1e-11, atol=3e-6)
+
+
+def test_without_a_grid_the_twin_is_met_to_rounding(rng) -> None:
+    update = Update(loss=Logistic(), bias=0.35, averaging=3.0)
+    X, y = data(rng, update.loss)
+    batches = batches_of("any order", rng)
+    noise = rng.standard_normal((8, D + 1))
+    state = State.zero(D + 1)
+    advance(update, state, X, y, batches, noise, 0.0)
+    expected = twin(update, X, y, batches, noise, 0.0)
+    np.testing.assert_allclose(state.result(update, D), expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.3), SoftplusHinge(), Softmax(3)],
+                         ids=lambda loss: loss.name)  # fmt: skip
+@pytest.mark.parametrize("clip", [None, 0.2])
+def test_full_gradient_is_one_step_of_the_kernel(rng, loss, clip) -> None:
+    update = Update(loss=loss, bias=0.3, clip_norm=clip, learning_rate="constant", eta0=1.0,
+                    regularization=0.0)  # fmt: skip
+    X, y = data(rng, loss)
+    w = 0.3 * rng.standard_normal(update.dimension(D))
+    share = rng.random(N)
+    all_rows = Batches(np.array([0, N]), np.ones(1))
+    state = State(w.copy(), np.zeros_like(w))
+    advance(update, state, X, y, all_rows, np.zeros((1, len(w))), 0.0, share)
+    for rows in (X, sparse.csr_array(X)):
+        gradient = _gradient_of(rows, y, update, share)(w)
+        np.testing.assert_allclose(gradient, w - state.w, rtol=1e-10, atol=1e-12)
+
+
+def test_no_record_exceeds_its_bound(rng) -> None:
+    """Rows of every size, huge ones too: one record moves the sum by at most C."""
+    for loss in (Logistic(), Hinge(), Softmax(3)):
+        for clip in (None, 0.1):
+            update = Update(loss=loss, norm_bound=2.0, bias=0.5, clip_norm=clip,
+                            learning_rate="constant", eta0=1.0, regularization=0.0)  # fmt: skip
+            for scale in (1e-3, 1.0, 1e3, 1e90):
+                X = scale * rng.standard_normal((1, D))
+                y = np.array([1]) if isinstance(loss, Softmax) else np.ones(1)
+                w = -10.0 * rng.standard_normal(update.dimension(D))
+                state = State(w.copy(), np.zeros_like(w))
+                one = Batches(np.array([0, 1]), np.ones(1))
+                advance(update, state, X, y, one, np.zeros((1, len(w))), 0.0)
+                assert np.linalg.norm(w - state.w) <= update.contribution * (1 + 1e-9)
+
+
+def test_a_split_entry_cannot_slip_past_the_bound() -> None:
+    twice = sparse.csr_array(
+        (np.array([3.0, 4.0]), np.array([1, 1]), np.array([0, 2])), shape=(1, 3)
+    )
+    assert canonical_rows(twice).nnz == 1
+    assert canonical_rows(twice).toarray()[0, 1] == 7.0

@@ -1,0 +1,222 @@
+"""The estimator: defaults, samplers, levels, ledger, refusals, scikit-learn's own checks."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import SkipTestWarning
+from sklearn.utils.estimator_checks import check_estimator
+
+from noisette import Guarantee, Ledger
+from noisette.errors import BudgetExceeded, InvalidData, InvalidParameter, Unproven
+from noisette.linear.sgd import SGDClassifier
+from noisette.sampling import Disjoint, PartialShuffle
+
+N = 4000
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, 5))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X, (X[:, 0] + 0.3 * X[:, 1] > 0).astype(int)
+
+
+def fitted(rows, **options):
+    return SGDClassifier(**{"random_state": 0, "classes": [0, 1], **options}).fit(*rows)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "huber", "softplus", "softmax"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_every_loss_learns(rows, loss, delta) -> None:
+    model = fitted(rows, loss=loss, delta=delta, epsilon=2.0)
+    assert model.score(*rows) > 0.9
+    assert model.coef_.shape == (1, 5)
+    assert (model.privacy_.epsilon, model.privacy_.delta) == (2.0, delta)
+    assert hasattr(model, "predict_proba") == (loss in ("logistic", "softmax"))
+
+
+def test_the_defaults_are_the_methods_of_the_docs(rows) -> None:
+    pure = fitted(rows)
+    ((leaf, count),) = pure.privacy_.plan.leaves()
+    assert (leaf.sampler.name, leaf.mechanism.name, count) == ("disjoint", "spherical-laplace", 1)
+    assert leaf.sampler.batch_size == 148
+    recipe = fitted(rows, delta=1e-6)
+    ((leaf, count),) = recipe.privacy_.plan.leaves()
+    assert (leaf.sampler.name, leaf.mechanism.name) == ("full", "gaussian")
+    assert count >= 8
+    assert "gradient descent" in recipe.privacy_.statement()
+
+
+@pytest.mark.parametrize(
+    "sampling", ["disjoint", "poisson", "shuffle", "cyclic", "full", PartialShuffle(400, N, 100)]
+)
+def test_samplers(rows, sampling) -> None:
+    epochs = 1 if sampling == "disjoint" else 4
+    model = fitted(rows, delta=1e-6, epsilon=2.0, sampling=sampling, epochs=epochs)
+    assert model.score(*rows) > 0.85
+    restored = Guarantee.from_json(model.privacy_.to_json())
+    assert restored == model.privacy_
+
+
+def test_sorted_rows_are_no_trap(rows) -> None:
+    X, y = rows
+    order = np.argsort(y)
+    assert fitted((X[order], y[order])).score(X, y) > 0.9
+    ((leaf, _),) = fitted(rows).privacy_.plan.leaves()
+    assert leaf.sampler.permute
+    given = fitted(rows, sampling=Disjoint.of_size(N, 100))
+    ((leaf, _),) = given.privacy_.plan.leaves()
+    assert leaf.sampler == Disjoint(40, 100)
+    with pytest.raises(InvalidParameter, match="do not fit"):
+        fitted(rows, sampling=Disjoint(3, 100))
+
+
+def test_released_last(rows) -> None:
+    model = fitted(rows, delta=1e-6, released="last", epochs=3)
+    assert "only the last iterate" in model.privacy_.statement()
+    with pytest.raises(Unproven, match="smooth loss"):
+        fitted(rows, delta=1e-6, released="last", loss="hinge")
+    with pytest.raises(Unproven, match="averaging"):
+        fitted(rows, delta=1e-6, released="last", averaging=True)
+
+
+def test_many_classes_sparse_and_float32(rows) -> None:
+    X, _ = rows
+    y = np.array(["a", "b", "c"])[np.argmax(X[:, :3], axis=1)]
+    for form in (X, X.astype(np.float32), sparse.csr_matrix(X)):
+        for delta in (0.0, 1e-6):
+            model = SGDClassifier(4.0, delta, classes=["a", "b", "c"], random_state=1).fit(form, y)
+            assert model.coef_.shape == (3, 5)
+            assert model.score(form, y) > 0.75
+            np.testing.assert_allclose(model.predict_proba(form).sum(axis=1), 1.0)
+    with pytest.raises(InvalidParameter, match="two classes"):
+        SGDClassifier(loss="hinge", classes=["a", "b", "c"]).fit(X, y)
+
+
+def test_storage_does_not_change_the_model(rows) -> None:
+    X, y = rows
+    dense = fitted(rows)
+    other = fitted((sparse.csr_matrix(X), y))
+    np.testing.assert_allclose(dense.coef_, other.coef_, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("grouping", ["scale", "batches"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_sample_epsilon(rows, grouping, delta) -> None:
+    X, y = rows
+    levels = np.where(np.arange(N) % 4 == 0, 0.5, 2.0)
+    sampling = "disjoint" if grouping == "batches" else "auto"
+    model = SGDClassifier(2.0, delta, grouping=grouping, sampling=sampling, random_state=0)
+    model.fit(X, y, sample_epsilon=levels)
+    assert model.score(X, y) > 0.85
+    assert "0.5, 2" in model.privacy_.statement()
+    assert "public by declaration" in model.privacy_.statement()
+    with pytest.raises(InvalidData, match="epsilon=2"):
+        model.fit(X, y, sample_epsilon=2.0 * levels)
+    with pytest.raises(InvalidData, match="above 0"):
+        model.fit(X, y, sample_epsilon=0.0 * levels)
+
+
+def test_the_ledger_is_charged_once_per_fit(rows) -> None:
+    ledger = Ledger(2.5, 1e-5)
+    model = SGDClassifier(1.0, ledger=ledger).fit(*rows)
+    clone(model).fit(*rows)
+    assert ledger.spent == (2.0, 0.0)
+    with pytest.raises(BudgetExceeded):
+        model.fit(*rows)
+    assert len(ledger.charges) == 2
+
+
+def test_add_remove(rows) -> None:
+    with pytest.raises(InvalidParameter, match="population"):
+        fitted(rows, adjacency="add-remove", delta=1e-6)
+    with pytest.raises(Unproven, match="add-remove"):
+        fitted(rows, adjacency="add-remove", population=N)
+    model = fitted(rows, adjacency="add-remove", delta=1e-6, population=5000)
+    assert "5000" in model.privacy_.statement()
+    assert str(N) not in model.privacy_.to_json()
+    poisson = fitted(
+        rows, adjacency="add-remove", delta=1e-6, population=5000, sampling="poisson", epochs=2
+    )
+    assert str(N) not in poisson.privacy_.to_json()
+
+
+def test_attributes_hold_nothing_but_the_release_and_public_facts(rows) -> None:
+    model = fitted(rows)
+    public = set(model.get_params()) | {"coef_", "intercept_", "classes_", "privacy_"}
+    extra = set(vars(model)) - public - {"n_features_in_", "_stream"}
+    assert not extra
+    assert model._stream is None
+
+
+def test_rows_beyond_the_bound_are_clipped_not_trusted(rows) -> None:
+    X, y = rows
+    huge = X * 1e6
+    np.testing.assert_allclose(fitted((huge, y)).coef_, fitted((X, y)).coef_, rtol=1e-4, atol=1e-5)
+    extreme = X.copy()
+    extreme[0] = 1e300
+    assert np.isfinite(fitted((extreme, y)).coef_).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"loss": "log"}, "loss must be one of"),
+        ({"sampling": "uniform"}, "sampling must be one of"),
+        ({"noise": "gaussian"}, "needs delta > 0"),
+        ({"epochs": 2, "sampling": "disjoint"}, "single pass"),
+        ({"learning_rate": "inverse", "regularization": 0.0}, "needs regularization"),
+        ({"norm_bound": None}, "norm_bound or clip_norm"),
+        ({"radius": -1.0}, "radius"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"averaging": "yes"}, "averaging must be True or False"),
+        ({"released": "some"}, "released"),
+        ({"epsilon": -1.0}, "epsilon"),
+    ],
+)
+def test_refusals_are_one_sentence_and_charge_nothing(rows, options, words) -> None:
+    ledger = Ledger(5.0)
+    with pytest.raises((InvalidParameter, Unproven), match=words) as caught:
+        fitted(rows, ledger=ledger, **options)
+    assert str(caught.value).endswith(".")
+    assert not ledger.charges
+
+
+def test_a_failed_fit_leaves_the_model_as_it_was(rows) -> None:
+    model = fitted(rows)
+    before = model.coef_
+    with pytest.raises(InvalidData):
+        model.fit(np.full((5, 5), np.nan), [0, 1, 0, 1, 0])
+    assert model.coef_ is before
+
+
+def test_pickle(rows) -> None:
+    model = SGDClassifier(ledger=Ledger(1.0)).fit(*rows)
+    back = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(back.predict(rows[0]), model.predict(rows[0]))
+    with pytest.raises(InvalidParameter, match="ledger"):
+        back.fit(*rows)
+
+
+def test_progress_shows_steps_and_time_only(rows, capsys) -> None:
+    fitted(rows, delta=1e-6, verbose=1)
+    shown = capsys.readouterr().err
+    assert "step" in shown
+    assert all(word not in shown for word in ("loss", "norm", "accuracy"))
+    fitted(rows)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_sklearn_checks(delta) -> None:
+    """scikit-learn's own list, with much epsilon so that its accuracy checks can pass."""
+    model = SGDClassifier(epsilon=1e4, delta=delta, norm_bound=10.0, random_state=0)
+    expected = {"check_fit_score_takes_y": "partial_fit after fit is refused: no open stream"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkipTestWarning)
+        check_estimator(model, expected_failed_checks=expected, on_skip=None)
