@@ -54,7 +54,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "classes": _described(np.asarray(model.classes_)),
         "features": int(model.n_features_in_),
         "feature_names": [str(each) for each in getattr(model, "feature_names_in_", [])],
-        "regularization": model.regularization_,
+        "regularization": getattr(model, "regularization_", None),
         "guarantee": model.privacy_.to_dict(),
     }
     _write(
@@ -153,8 +153,9 @@ def _rebuilt(name: str, node: dict[str, Any]) -> tuple[Any, Guarantee]:
     names = list(node["feature_names"])
     if names:
         model.feature_names_in_ = np.array([str(each) for each in names], dtype=object)
-    known = node["regularization"]
-    model.regularization_ = None if known is None else float(known)
+    if name != "SGDClassifier":  # whose lambda is a parameter
+        known = node["regularization"]
+        model.regularization_ = None if known is None else float(known)
     return model, Guarantee.from_dict(node["guarantee"])
 
 
