@@ -43,5 +43,11 @@ def test_the_demo_runs():
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    for words in ("private mean", "what your reviewer gets", "random allocation", "Try next"):
+    for words in (
+        "private mean",
+        "what your reviewer gets",
+        "no privacy",
+        "random allocation",
+        "Try next",
+    ):
         assert words in done.stdout
