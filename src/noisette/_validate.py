@@ -8,6 +8,8 @@ from noisette.errors import InvalidParameter
 
 
 def _number(name: str, value: object, wanted: str) -> float:
+    if type(value) is float and value == value:  # the common case, without abstract classes
+        return value
     # bool is an int to Python, but epsilon=True is always a mistake.
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InvalidParameter(f"{name} must be {wanted}; got {value!r}.")
@@ -76,6 +78,8 @@ def rate(name: str, value: object) -> float:
 
 def integer(name: str, value: object, least: int = 1) -> int:
     """Return `value` as an int that is at least `least` (integral floats are refused)."""
+    if type(value) is int and value >= least:  # the common case, without abstract classes
+        return value
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:
         raise InvalidParameter(f"{name} must be a whole number >= {least}; got {value!r}.")
     return int(value)

@@ -58,10 +58,13 @@ class Bounded:
     categories: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", Adjacency.of(self.adjacency))
+        if type(self.adjacency) is not Adjacency:
+            object.__setattr__(self, "adjacency", Adjacency.of(self.adjacency))
         if not isinstance(self.proof, str) or not self.proof:
             raise InvalidParameter("proof must be the id of a theorem in docs/theory/theorems.md.")
-        stated = [name for name in (*NORMS, "contribution") if getattr(self, name) is not None]
+        bounds = (self.l2, self.l1, self.linf, self.categories, self.contribution)
+        pairs = zip((*NORMS, "contribution"), bounds, strict=True)
+        stated = [name for name, bound in pairs if bound is not None]
         if len(stated) != 1:
             raise InvalidParameter(
                 "a Bounded needs exactly one of l2, l1, linf, contribution or categories; "
@@ -96,6 +99,8 @@ class Bounded:
     @property
     def norm(self) -> str:
         """The kind of bound: ``l2``, ``l1``, ``linf`` or ``categories``."""
+        if self.l2 is not None:
+            return "l2"
         return next(name for name in NORMS if getattr(self, name) is not None)
 
     @property
