@@ -47,7 +47,11 @@ MECHANISM_EXAMPLES: dict[str, list[Mechanism]] = {
 
 SAMPLER_EXAMPLES: dict[str, list[sampling.Sampler]] = {
     "cyclic": [sampling.Cyclic(3), sampling.Cyclic(4, 3)],
-    "disjoint": [sampling.Disjoint(3), sampling.Disjoint(4, 3, permute=True)],
+    "disjoint": [
+        sampling.Disjoint(3),
+        sampling.Disjoint(4, 3, permute=True),
+        sampling.Disjoint(4, 3, permute=True, run=4),
+    ],
     "full": [sampling.FullBatch()],
     "partial-shuffle": [sampling.PartialShuffle(4, 10), sampling.PartialShuffle(5, 10, 2)],
     "poisson": [sampling.Poisson(0.3), sampling.Poisson(1.0)],

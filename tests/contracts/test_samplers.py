@@ -284,3 +284,12 @@ def test_parameters_of_numpy_type_still_make_json(name):
     }
     plan = plans.Sampled(Gaussian(1.0), type(sampler)(**values))
     assert plans.Plan.from_json(plan.to_json()) == plan
+
+
+@given(size=st.integers(1, 300), run=st.integers(1, 40), seed=st.integers(0, 2**32))
+def test_runs_are_shuffled_and_nobody_is_lost(size, run, seed):
+    sampler = sampling.Disjoint(1, permute=True, run=run)
+    order = sampler.order(size, Randomness.from_seed(seed))
+    assert sorted(order.tolist()) == list(range(size))
+    breaks = np.flatnonzero(np.diff(order) != 1) + 1
+    assert all(int(order[i]) % run == 0 for i in breaks)

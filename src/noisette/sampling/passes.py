@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from noisette import _validate
 from noisette.randomness import Randomness
 from noisette.sampling.base import Indices, PassSampler
@@ -15,23 +17,29 @@ class Disjoint(PassSampler):
     """One pass over disjoint batches, in the given order or one random order (2013 algorithm).
 
     Parallel composition: each person is in one batch, so the whole pass costs one noisy step.
+    `permute` shuffles runs of `run` neighbouring records: any order that is drawn without looking
+    at the records will do, and short runs keep reading memory fast.
     """
 
     permute: bool = False
+    run: int = 1
 
     name: ClassVar[str] = "disjoint"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _validate.boolean("permute", self.permute)
+        object.__setattr__(self, "run", _validate.integer("run", self.run))
 
     def order(self, size: int, randomness: Randomness) -> Indices:
         """Return the given order, or a permutation drawn without looking at the records."""
-        return (
-            randomness.generator.permutation(size)
-            if self.permute
-            else super().order(size, randomness)
-        )
+        if not self.permute:
+            return super().order(size, randomness)
+        if self.run == 1:
+            return randomness.generator.permutation(size)
+        starts = randomness.generator.permutation(-(-size // self.run)) * self.run
+        order = (starts[:, None] + np.arange(self.run)).ravel()
+        return order[order < size]
 
 
 @dataclass(frozen=True)

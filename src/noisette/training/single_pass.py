@@ -38,6 +38,7 @@ Floats = NDArray[np.float64]
 Noise = SphericalLaplace | Gaussian
 
 MOST_GROUPS = 100
+_RUN = 8  # neighbours that stay together in a random order, so that memory is read in runs
 _WORTH_A_THREAD = 1 << 19  # entries of noise, some 5 ms
 
 
@@ -132,7 +133,8 @@ def single_pass(
 def _permuted(leaf: Sampled) -> Sampled:
     sampler = leaf.sampler
     assert isinstance(sampler, Disjoint)
-    return Sampled(leaf.mechanism, Disjoint(sampler.batches, sampler.batch_size, permute=True))
+    shuffled = Disjoint(sampler.batches, sampler.batch_size, permute=True, run=_RUN)
+    return Sampled(leaf.mechanism, shuffled)
 
 
 def run_pass(
