@@ -180,3 +180,39 @@ def test_memory_does_not_grow_with_the_stream() -> None:
     peak(1)
     short, long = peak(4), peak(32)
     assert long < 1.2 * short
+
+
+@pytest.mark.parametrize("chunks_before", [0, 1])
+def test_an_interrupted_chunk_cannot_be_handed_in_again(monkeypatch, chunks_before):
+    """Some of its people may have been in a noisy step already; new people may still come."""
+    rng = np.random.default_rng(3)
+    chunks = [rng.standard_normal((60, 3)) for _ in range(3)]
+    y = np.arange(60) % 2
+    ledger = Ledger(1.0)
+    model = SGDClassifier(epsilon=1.0, batch_size=10, classes=[0, 1], ledger=ledger)
+    for chunk in chunks[:chunks_before]:
+        model.partial_fit(chunk, y)
+    feed = streaming.Stream.feed
+
+    def interrupted(self, X, targets, progress=None):
+        feed(self, X[:20], targets[:20], progress)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(streaming.Stream, "feed", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(chunks[1], y)
+    monkeypatch.undo()
+    with pytest.raises(InvalidData, match="handed in before"):
+        model.partial_fit(chunks[1], y)
+    model.partial_fit(chunks[2], y)
+    assert len(ledger.charges) == 1
+    assert model.privacy_.epsilon == 1.0
+
+
+def test_a_refused_chunk_may_be_corrected():
+    X, y = np.random.default_rng(4).standard_normal((60, 3)), np.arange(60) % 2
+    model = SGDClassifier(epsilon=1.0, batch_size=10, classes=[0, 1])
+    model.partial_fit(X.copy(), y)
+    with pytest.raises(InvalidData):
+        model.partial_fit(X, y + 5)  # nobody was in a step
+    model.partial_fit(X, y)

@@ -23,6 +23,8 @@ __all__ = ["StreamReader", "is_stream", "rows_and_labels", "targets_of"]
 
 Floats = NDArray[np.float64]
 
+_KEPT = ("_stream", "_chosen", "_traces", "classes_", "n_features_in_", "feature_names_in_")
+
 
 class StreamReader(PrivateLinearClassifier):
     """One charge for a whole stream of new people; see `SGDClassifier`."""
@@ -45,12 +47,13 @@ class StreamReader(PrivateLinearClassifier):
         try:
             self._partial_fit(X, y, classes)
         except BaseException:
-            stream = self.__dict__.get("_stream")
+            now = dict(self.__dict__)
             self.__dict__.clear()
             self.__dict__.update(before)
-            # what was charged and drawn stays so
-            if stream is not None:
-                self._stream = stream
+            # What was charged and drawn stays so, and whoever may have been in a noisy step is
+            # remembered: handing in an interrupted chunk again would count its people twice.
+            if now.get("_stream") is not None:
+                self.__dict__.update({name: now[name] for name in _KEPT if name in now})
             raise
         return self
 
@@ -85,8 +88,8 @@ class StreamReader(PrivateLinearClassifier):
         else:
             rows, labels = _chunk(self, X, y)
             numbers = label_numbers(self.classes_, labels)
+        self._traces = [*traces, trace]  # before the first step, see `partial_fit`
         stream.feed(canonical_rows(rows), targets_of(stream.update.loss, numbers))
-        self._traces = [*traces, trace]
         self._publish_stream()
 
     def _open(self, shape: tuple[int, int], ledger: Ledger, randomness: Randomness) -> Stream:
