@@ -7,6 +7,7 @@ across a fork and a killed process leaves nothing half-done.
 """
 
 import contextlib
+import json
 import math
 import os
 import sqlite3
@@ -18,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 from noisette.errors import LedgerError
 
-__all__ = ["Charge", "Header", "MemoryStore", "SqliteStore", "Store"]
+__all__ = ["Charge", "Draws", "Header", "MemoryStore", "SqliteStore", "Store"]
 
 SCHEMA = 1
 APPLICATION_ID = 0x6E6F6973  # "nois": tells a ledger from any other SQLite file
@@ -42,6 +43,17 @@ class Charge(NamedTuple):
     cost: tuple[float, float]
 
 
+class Draws(NamedTuple):
+    """What a long run must find again after a kill: its pair, its holder, and what it may have
+    drawn of each part of its plan.
+    """
+
+    epsilon: float
+    delta: float
+    holder: str
+    drawn: tuple[int, ...]
+
+
 Check = Callable[[list[tuple[float, float]]], None]
 
 
@@ -49,7 +61,9 @@ class Store(Protocol):
     """Reads all charges; books one after `check` has passed on everything spent so far."""
 
     def charges(self) -> list[Charge]: ...  # noqa: D102
-    def book(self, charge: Charge, check: Check) -> None: ...  # noqa: D102
+    def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int: ...  # noqa: D102
+    def advance(self, number: int, holder: str, drawn: tuple[int, ...]) -> None: ...  # noqa: D102
+    def claim(self, number: int, holder: str) -> tuple[Charge, Draws]: ...  # noqa: D102
 
 
 class MemoryStore:
@@ -64,8 +78,10 @@ class MemoryStore:
         """Return all charges in the order of booking."""
         return list(self._charges)
 
-    def book(self, charge: Charge, check: Check) -> None:
-        """Append `charge` if `check` passes."""
+    def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int:
+        """Append `charge` if `check` passes; return its number, counted from 1."""
+        if draws is not None:
+            raise self._cannot_resume()
         if os.getpid() != self._process:
             raise LedgerError(
                 "a ledger in memory belongs to one process; use Ledger.open(path) to share one."
@@ -73,6 +89,22 @@ class MemoryStore:
         with self._lock:
             check([known.cost for known in self._charges])
             self._charges.append(charge)
+            return len(self._charges)
+
+    def advance(self, number: int, holder: str, drawn: tuple[int, ...]) -> None:
+        """Refuse: memory does not outlive its process."""
+        raise self._cannot_resume()
+
+    def claim(self, number: int, holder: str) -> tuple[Charge, Draws]:
+        """Refuse: memory does not outlive its process."""
+        raise self._cannot_resume()
+
+    @staticmethod
+    def _cannot_resume() -> LedgerError:
+        return LedgerError(
+            "a run can be resumed only with a ledger in a file; use Ledger.open(path, ...). "
+            "Nothing was charged."
+        )
 
 
 class SqliteStore:
@@ -146,8 +178,8 @@ class SqliteStore:
         with self._transaction(write=False) as connection:
             return self._all(connection)
 
-    def book(self, charge: Charge, check: Check) -> None:
-        """Insert `charge` if `check` passes, in one transaction."""
+    def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int:
+        """Insert `charge` if `check` passes, in one transaction; return its number."""
         with self._transaction(write=True) as connection:
             if self._read_header(connection) != self._header:
                 raise LedgerError(
@@ -155,10 +187,48 @@ class SqliteStore:
                     "Nothing was charged."
                 )
             check([known.cost for known in self._all(connection)])
-            connection.execute(
+            added = connection.execute(
                 "INSERT INTO charges (label, plan, first, second) VALUES (?, ?, ?, ?)",
                 (charge.label, charge.plan, *charge.cost),
             )
+            number = int(added.lastrowid or 0)
+            if draws is not None:
+                connection.execute(
+                    "CREATE TABLE IF NOT EXISTS draws (charge INTEGER PRIMARY KEY, epsilon REAL, "
+                    "delta REAL, holder TEXT, drawn TEXT)"
+                )
+                row = (number, draws.epsilon, draws.delta, draws.holder, json.dumps(draws.drawn))
+                connection.execute("INSERT INTO draws VALUES (?, ?, ?, ?, ?)", row)
+            return number
+
+    def advance(self, number: int, holder: str, drawn: tuple[int, ...]) -> None:
+        """Write down, before it happens, what `holder` may have drawn under a charge."""
+        with self._transaction(write=True) as connection:
+            changed = connection.execute(
+                "UPDATE draws SET drawn = ? WHERE charge = ? AND holder = ?",
+                (json.dumps(drawn), number, holder),
+            )
+            if changed.rowcount != 1:
+                raise LedgerError(
+                    "this run was resumed elsewhere, so it may draw no more noise here; stop it."
+                )
+
+    def claim(self, number: int, holder: str) -> tuple[Charge, Draws]:
+        """Make `holder` the only one who may go on drawing under a charge."""
+        with self._transaction(write=True) as connection:
+            row = None
+            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'draws'").fetchone():
+                row = connection.execute(
+                    "SELECT label, plan, first, second, epsilon, delta, holder, drawn FROM draws "
+                    "JOIN charges ON charges.id = draws.charge WHERE draws.charge = ?",
+                    (number,),
+                ).fetchone()
+            if row is None:
+                raise LedgerError(f"{self.path} has no run with number {number} to be resumed.")
+            connection.execute("UPDATE draws SET holder = ? WHERE charge = ?", (holder, number))
+            label, plan, first, second, epsilon, delta, before, drawn = row
+            counts = tuple(int(count) for count in json.loads(drawn))
+            return Charge(label, plan, (first, second)), Draws(epsilon, delta, before, counts)
 
     def _all(self, connection: sqlite3.Connection) -> list[Charge]:
         rows = connection.execute("SELECT label, plan, first, second FROM charges ORDER BY id")

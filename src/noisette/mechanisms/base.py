@@ -89,7 +89,8 @@ class AdditiveNoise(Mechanism):
     def apply(self, bounded: Bounded, unit: float, generator: np.random.Generator) -> Floats:
         """Return value + noise, rounded to the grid of `grid` so that no low bit speaks."""
         value = bounded.value
-        noisy = value + self.noise(1, value.size, unit, generator).reshape(value.shape)
+        noisy = self.noise(1, value.size, unit, generator).reshape(value.shape)
+        noisy += value  # in place: this is the hot path of networks
         return on_grid(noisy, self.grid(unit))
 
     def grid(self, unit: float) -> float:
@@ -109,7 +110,11 @@ def require_dimension(name: str, charged: int, bounded: Bounded) -> None:
 
 def on_grid(values: Floats, grid: float) -> Floats:
     """Round to multiples of `grid`: post-processing that also hides floating-point residue."""
-    return np.asarray(np.rint(values / grid) * grid + 0.0)  # + 0.0 turns -0.0 into 0.0
+    rounded = np.asarray(values / grid)
+    np.rint(rounded, out=rounded)
+    rounded *= grid
+    rounded += 0.0  # turns -0.0 into 0.0
+    return rounded
 
 
 def smallest_multiplier(contributions: int, epsilon: float) -> float:

@@ -7,6 +7,7 @@ before it starts and is composed as tightly as the accountants can. A charge is 
 
 import math
 import os
+import secrets
 from pathlib import Path
 
 from noisette import _validate, accounting
@@ -15,7 +16,7 @@ from noisette.adjacency import Adjacency, require_same
 from noisette.errors import BudgetExceeded, InvalidParameter, LedgerError, Unproven
 from noisette.plans import Plan, PlanLike, as_plan
 from noisette.privacy.permit import Permit
-from noisette.storage import Charge, Header, MemoryStore, SqliteStore, Store
+from noisette.storage import Charge, Draws, Header, MemoryStore, SqliteStore, Store
 
 __all__ = ["Ledger"]
 
@@ -102,11 +103,13 @@ class Ledger:
         label: str,
         delta: float | None = None,
         epsilon: float | None = None,
+        resumable: bool = False,
     ) -> Permit:
         """Book the cost of `plan` and return the permit to draw its noise.
 
         `delta` is the charge's own share of the total delta; a purely private plan needs none.
         `epsilon` is a round number to book instead of the least one; it is checked, not believed.
+        `resumable` keeps count of the draws in the ledger's file, for `resume` after a kill.
         Raises `BudgetExceeded`, and books nothing, if the plan does not fit.
         """
         if not isinstance(label, str) or not label or not _is_text(label):
@@ -128,8 +131,34 @@ class Ledger:
             if not self._filter.accepts(spent, cost):
                 raise BudgetExceeded(self._refusal(label, cost, spent))
 
-        self._store.book(Charge(label, plan.to_json(), cost), check)
-        return Permit(plan, epsilon, own, label)
+        charge = Charge(label, plan.to_json(), cost)
+        if not resumable:
+            self._store.book(charge, check)
+            return Permit(plan, epsilon, own, label)
+        holder = secrets.token_hex(16)
+        none = (0,) * sum(1 for _ in plan.leaves())
+        number = self._store.book(charge, check, Draws(epsilon, own, holder, none))
+        return self._resumable(number, holder, plan, Draws(epsilon, own, holder, none), label)
+
+    def resume(self, number: int) -> Permit:
+        """Return the permit of a run that was killed, for the noise it cannot have drawn yet.
+
+        `number` is the charge's, as `Permit.number` gave it. Nothing new is charged. Whoever held
+        the permit before loses it.
+        """
+        # proof: RESUME
+        number, holder = _validate.integer("number", number), secrets.token_hex(16)
+        charge, draws = self._store.claim(number, holder)
+        plan = Plan.from_json(charge.plan)
+        return self._resumable(number, holder, plan, draws, charge.label)
+
+    def _resumable(self, number: int, holder: str, plan: Plan, at: Draws, label: str) -> Permit:
+        def journal(drawn: tuple[int, ...]) -> None:
+            self._store.advance(number, holder, drawn)
+
+        permit = Permit(plan, at.epsilon, at.delta, label, journal, at.drawn)
+        permit.number = number
+        return permit
 
     def _epsilon_of(self, plan: Plan, delta: float, claimed: float | None) -> float:
         if claimed is None:

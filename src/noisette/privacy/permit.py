@@ -5,6 +5,7 @@ It holds the very mechanism objects of the plan, so what is drawn is what was co
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from noisette import _validate
@@ -16,15 +17,25 @@ from noisette.plans import Leaf, Noisy, Plan
 
 __all__ = ["Permit"]
 
+Journal = Callable[[tuple[int, ...]], None]
+
 
 class Permit:
     """Made only by `Ledger.charge`; used only by `release`."""
 
-    def __init__(self, plan: Plan, epsilon: float, delta: float, label: str) -> None:
+    def __init__(
+        self, plan: Plan, epsilon: float, delta: float, label: str,
+        journal: Journal | None = None, drawn: tuple[int, ...] | None = None,
+    ) -> None:  # fmt: skip
         self.plan, self.epsilon, self.delta, self.label = plan, epsilon, delta, label
         leaves = list(plan.leaves())
         self._leaves: list[Leaf] = [leaf for leaf, _ in leaves]
-        self._left = [count * leaf.draws_per_use for leaf, count in leaves]
+        self._charged = [count * leaf.draws_per_use for leaf, count in leaves]
+        used = drawn or (0,) * len(leaves)
+        self._left = [all_ - gone for all_, gone in zip(self._charged, used, strict=True)]
+        self._journal, self._written = journal, list(used)
+        self.number: int | None = None
+        """The charge's number in the ledger's file, where it can be resumed."""
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._seeded = False
@@ -63,10 +74,37 @@ class Permit:
                     f"{count} noise vectors were asked for but {self._left[part]} of those charged "
                     f"for {self.label!r} are left; charge the plan that really runs."
                 )
+            self._write_ahead(part, self._charged[part] - self._left[part] + count)
             self._left[part] -= count
             self._seeded |= seeded
             self._bounds[bound] = None
         return leaf.mechanism
+
+    def drawn(self, part: int = 0) -> int:
+        """Return how many noise vectors of a part were drawn, or may have been before a kill."""
+        return self._charged[self._checked(part)] - self._left[part]
+
+    def settle(self) -> None:
+        """Write the exact counts into the ledger's file; call it when a checkpoint is complete."""
+        with self._lock:
+            self._write(tuple(a - b for a, b in zip(self._charged, self._left, strict=True)))
+
+    def _write_ahead(self, part: int, reached: int) -> None:
+        """Make sure that the file says at least `reached` draws before they happen.
+
+        It is written a hundredth of the run ahead, so that a long run does not wait for the disk
+        at each step; what is written and not drawn is lost by a kill, never drawn twice.
+        """
+        if self._journal is None or reached <= self._written[part]:
+            return
+        ahead = list(self._written)
+        ahead[part] = min(reached + self._charged[part] // 100, self._charged[part])
+        self._write(tuple(ahead))
+
+    def _write(self, drawn: tuple[int, ...]) -> None:
+        if self._journal is not None:
+            self._journal(drawn)
+            self._written = list(drawn)
 
     def guarantee(
         self, released: str, *, public: tuple[str, ...] = (), notes: tuple[str, ...] = ()
