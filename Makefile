@@ -20,7 +20,7 @@ $(VENV)/.core: pyproject.toml $(PINS)
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(PIP) --editable '.[plot,dev]'
+	$(PIP) --editable '.[plot,nn,dev]'
 	touch $@
 
 demo: $(VENV)/.core ## show what noisette does, in a minute

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 from noisette._version import __version__
 
 if TYPE_CHECKING:
-    from noisette import accounting, adjacency, datasets, errors, mechanisms, plans, sampling
+    from noisette import (
+        accounting,
+        adjacency,
+        audit,
+        datasets,
+        errors,
+        mechanisms,
+        nn,
+        plans,
+        sampling,
+    )
     from noisette.bounded import Bounded
     from noisette.guarantee import Guarantee
     from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
@@ -29,17 +39,22 @@ __all__ = [
     "__version__",
     "accounting",
     "adjacency",
+    "audit",
     "datasets",
     "errors",
     "load",
     "mechanisms",
+    "nn",
     "plans",
     "release",
     "sampling",
     "save",
 ]
 
-_ROOMS = {"accounting", "adjacency", "datasets", "errors", "mechanisms", "plans", "sampling"}
+_ROOMS = {
+    "accounting", "adjacency", "audit", "datasets", "errors", "mechanisms", "nn", "plans",
+    "sampling",
+}  # fmt: skip
 _NAMES = {
     "Bounded": "noisette.bounded",
     "Guarantee": "noisette.guarantee",

@@ -1,0 +1,137 @@
+"""Accuracy of private networks on MNIST and Fashion-MNIST: one table, settings fixed beforehand.
+
+    NOISETTE_DATA=... python benchmarks/network_accuracy.py [--seeds 3] [--quick] [--json FILE]
+
+Test accuracy, mean and standard deviation over seeds, at delta = 1e-5 under add-remove with Poisson
+batches. The published figures are those of Papernot et al. 2021 (tanh CNN) and of Tramer and Boneh
+2021 (scattering features).
+"""
+
+import argparse
+import functools
+import json
+import math
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from scattering import Scattering
+from torch import nn
+
+from noisette.datasets.base import locate
+from noisette.datasets.mnist import FASHION, MNIST
+from noisette.nn import PrivateClassifier
+
+DELTA = 1e-5
+
+# name: data, features, module, epsilon, published accuracy and what it needs
+CASES = {
+    "tanh CNN, MNIST": ("mnist", "pixels", "cnn", 2.93, 98.1),
+    "tanh CNN, Fashion-MNIST": ("fashion-mnist", "pixels", "cnn", 2.7, 86.1),
+    "linear on scattering, MNIST": ("mnist", "scattering", "linear", 3.0, 98.7),
+    "linear on scattering, Fashion-MNIST": ("fashion-mnist", "scattering", "linear", 3.0, 89.7),
+}
+SETTINGS = {
+    "cnn": {"epochs": 40, "batch_size": 2048, "learning_rate": 1.5, "clip_norm": 0.5},
+    "linear": {"epochs": 40, "batch_size": 4096, "learning_rate": 8.0, "clip_norm": 0.1},
+}
+
+
+def cnn() -> nn.Module:
+    """The MNIST network of the literature: two convolutions, tanh."""
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 8, stride=2, padding=2), nn.Tanh(), nn.MaxPool2d(2, 1),
+        nn.Conv2d(16, 32, 4, stride=2), nn.Tanh(), nn.MaxPool2d(2, 1),
+        nn.Flatten(), nn.Linear(32 * 4 * 4, 32), nn.Tanh(), nn.Linear(32, 10),
+    )  # fmt: skip
+
+
+def linear() -> nn.Module:
+    """A linear model on features that are normalised within each image."""
+    return nn.Sequential(
+        nn.GroupNorm(27, 81, affine=False), nn.Flatten(), nn.Linear(81 * 7 * 7, 10)
+    )
+
+
+@functools.cache
+def images(name: str, split: str) -> tuple[np.ndarray, np.ndarray]:
+    source = {"mnist": MNIST, "fashion-mnist": FASHION}[name]
+    raw = source.read(locate(source.folder, None))
+    part = slice(raw.train) if split == "train" else slice(raw.train, None)
+    pixels = raw.table["pixels"][part].reshape(-1, 28, 28)
+    return pixels.astype(np.float32) / 255.0, raw.y[part]
+
+
+def features(name: str, split: str, kind: str, cache: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return what the module sees; scattering features are kept on disk between runs."""
+    X, y = images(name, split)
+    if kind == "pixels":
+        return ((X - 0.5) / 0.5)[:, None], y
+    path = cache / f"scattering-{name}-{split}.npy"
+    if not path.exists():
+        transform, parts = Scattering(28), []
+        for start in range(0, len(X), 500):
+            parts.append(transform(torch.from_numpy(X[start : start + 500])).numpy())
+            print(f"\r{path.name}: {start + 500} of {len(X)} images", end="", file=sys.stderr)
+        print(file=sys.stderr)
+        cache.mkdir(parents=True, exist_ok=True)
+        np.save(path, np.concatenate(parts))
+    return np.load(path, mmap_mode="r"), y
+
+
+def run(case: str, seed: int, cache: Path, epochs: int | None = None, **changes) -> dict:
+    """Train once and return the test accuracy and the seconds it took."""
+    data, kind, module, epsilon, _ = CASES[case]
+    settings = SETTINGS[module] | changes | ({"epochs": epochs} if epochs else {})
+    X, y = features(data, "train", kind, cache)
+    model = PrivateClassifier(
+        {"cnn": cnn, "linear": linear}[module], epsilon, DELTA, adjacency="add-remove",
+        population=len(y), classes=range(10), random_state=seed, **settings,
+    )  # fmt: skip
+    start = time.perf_counter()
+    model.fit(X, y)
+    seconds = time.perf_counter() - start
+    T, t = features(data, "test", kind, cache)
+    return {
+        "case": case, "seed": seed, "accuracy": 100.0 * float(model.score(T, t)),
+        "seconds": seconds, "epsilon": model.privacy_.epsilon_at(DELTA), "settings": settings,
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="one seed, three epochs")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "noisette")
+    parser.add_argument("--json", type=Path, help="also write every run to this file")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    found, rows = [], []
+    for case in (name for name in CASES if args.only in name):
+        runs = []
+        for seed in range(1 if args.quick else args.seeds):
+            runs.append(run(case, seed, args.cache, epochs=3 if args.quick else None))
+            print(f"{case}, seed {seed}: {runs[-1]['accuracy']:.2f} %", file=sys.stderr)
+        found.extend(runs)
+        scores = [each["accuracy"] for each in runs]
+        spread = statistics.stdev(scores) if len(scores) > 1 else math.nan
+        _, _, module, epsilon, published = CASES[case]
+        told = ", ".join(f"{key} {value:g}" for key, value in runs[0]["settings"].items())
+        rows.append(
+            f"| {case} | {epsilon:g} | {statistics.mean(scores):.2f} ± {spread:.2f} | {published} "
+            f"| {statistics.mean(r['seconds'] for r in runs) / 60:.1f} | {told} |"
+        )
+    print("| model | ε | test accuracy (%) | published | minutes a fit, one core | settings |")
+    print("|---|---|---|---|---|---|")
+    print("\n".join(rows))
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""What a caller hands in: records of any shape and labels, checked once and never quoted."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from noisette.errors import InvalidData
+
+__all__ = ["as_rows", "as_tensor"]
+
+_LARGEST = 1e18  # a larger entry is cut: a change to one record alone, so it is free
+
+
+def as_tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
+    """Return records as float32, or as int64 (tokens for an embedding)."""
+    if dtype is torch.int64:
+        return torch.from_numpy(np.ascontiguousarray(array, dtype=np.int64))
+    tamed = np.clip(array, -_LARGEST, _LARGEST) if array.dtype.kind == "f" else array
+    return torch.from_numpy(np.ascontiguousarray(tamed, dtype=np.float32))
+
+
+def as_rows(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the records and the labels as arrays (no labels if y is None)."""
+    if sparse.issparse(X):
+        raise InvalidData("X is sparse; a network needs a dense array (X.toarray()).")
+    array = _numeric(X)
+    if array.ndim < 2:
+        raise InvalidData(f"X must have at least two axes, records first; got {array.ndim}.")
+    if array.shape[0] == 0 or 0 in array.shape[1:]:
+        raise InvalidData("X is empty.")
+    if array.dtype.kind == "f" and not bool(np.isfinite(array).all()):
+        raise InvalidData("X contains NaN or infinity; fill the gaps with a public value first.")
+    if y is None:
+        return array, np.empty(0)
+    labels = np.asarray(y.numpy() if isinstance(y, Tensor) else y)
+    if labels.ndim != 1 or len(labels) != len(array):
+        raise InvalidData("y must be a vector with one label for each record of X.")
+    if labels.dtype.kind == "f" and not bool(np.isfinite(labels).all()):
+        raise InvalidData("y contains NaN or infinity.")
+    return array, labels
+
+
+def _numeric(X: Any) -> NDArray[Any]:
+    try:
+        array = np.asarray(X.detach().cpu().numpy() if isinstance(X, Tensor) else X)
+        if array.dtype.kind == "O":
+            array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InvalidData("X must be a numeric array, tensor or DataFrame.") from None
+    if array.dtype.kind not in "fiub":
+        raise InvalidData("X must hold real numbers.")
+    return array

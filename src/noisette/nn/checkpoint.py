@@ -1,0 +1,45 @@
+"""Checkpoints: the released state of a run in one file, written whole or not at all.
+
+A checkpoint holds weights, the optimizer's state and public numbers. It holds no noise, no batch
+and no key: a resumed run draws afresh, under what is left of the charge it already paid.
+"""
+
+import os
+import pickle
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from noisette.errors import InvalidParameter
+
+__all__ = ["read", "write"]
+
+FORMAT = 1
+
+
+def write(path: Path, state: dict[str, Any]) -> None:
+    """Write `state`; a kill leaves the old file as it was."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            torch.save({"noisette_checkpoint": FORMAT, **state}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return what `write` wrote; nothing in the file is executed."""
+    try:
+        state = torch.load(path, weights_only=True)
+    except (OSError, EOFError, RuntimeError, ValueError, pickle.UnpicklingError):
+        raise InvalidParameter(f"{path} cannot be read as a checkpoint of noisette.") from None
+    if not isinstance(state, dict) or state.pop("noisette_checkpoint", None) != FORMAT:
+        raise InvalidParameter(f"{path} is not a checkpoint of noisette, format {FORMAT}.")
+    return state

@@ -1,0 +1,324 @@
+"""`PrivateClassifier`: a scikit-learn estimator around a PyTorch module."""
+
+import copy
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from noisette import _validate
+from noisette.adjacency import Adjacency, require_same
+from noisette.errors import InvalidData, InvalidParameter
+from noisette.linear import inputs
+from noisette.nn.arrays import as_rows, as_tensor
+from noisette.nn.clipping import Clipping, as_clipping
+from noisette.nn.planning import SAMPLERS, make_level_plan, make_plan
+from noisette.nn.training import PrivateTraining
+from noisette.plans import Plan
+from noisette.privacy import Ledger
+from noisette.randomness import Randomness, as_randomness
+
+__all__ = ["PrivateClassifier"]
+
+Optimizer = Callable[[Any], torch.optim.Optimizer]
+
+_AT_ONCE = 4096  # rows in a forward pass of prediction
+_MOST_LEVELS = 32
+_LEFT_BEHIND = "left behind when the estimator was pickled"
+
+
+class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Train a network privately.
+
+    Parameters
+    ----------
+    module : an ``nn.Module`` that maps a batch of rows to one score per class, or a function
+        without arguments that makes one. A module is copied, never changed.
+    epsilon, delta : the guarantee; delta must be above 0 and should be below 1/n.
+    epochs : how often every record is used on average.
+    batch_size : the expected batch; ``"auto"`` is n/60 within [64, 4096].
+    learning_rate, momentum : of SGD, used where `optimizer` is None.
+    optimizer : a function of the parameters, e.g. ``lambda p: torch.optim.Adam(p, 1e-3)``.
+    sampling : ``"poisson"``, ``"random-allocation"``, ``"without-replacement"``, ``"cyclic"``,
+        ``"shuffle"``, ``"full"``.
+    clipping, clip_norm, band, averaging, micro_batch : see `PrivateTraining`.
+    augment, copies : ``augment(rows)`` returns a random variant of a tensor of rows; each record's
+        gradient is the mean over `copies` variants, at no cost in privacy.
+    adjacency : who is a neighbour: ``"replace-one"``, ``"zero-out"`` or ``"add-remove"``.
+    classes : all labels; None reads them off y and says so in the guarantee.
+    population : public stand-in for n under add-remove.
+    ledger : what is charged; None opens one for this fit.
+    checkpoint : file from which a killed ``fit`` is taken up; needs a ledger in a file.
+    random_state : None for cryptographic noise; a number makes an experiment repeatable and the
+        guarantee void.
+    verbose : 1 shows a progress bar with public facts.
+
+    """
+
+    def __init__(
+        self,
+        module: nn.Module | Callable[[], nn.Module],
+        epsilon: float = 3.0,
+        delta: float = 1e-5,
+        *,
+        epochs: int = 20,
+        batch_size: int | str = "auto",
+        learning_rate: float = 0.5,
+        momentum: float = 0.9,
+        optimizer: Optimizer | None = None,
+        sampling: str = "poisson",
+        clipping: Clipping | str = "flat",
+        clip_norm: float = 1.0,
+        band: int | None = None,
+        averaging: str | float | None = None,
+        augment: Callable[[Tensor], Tensor] | None = None,
+        copies: int = 1,
+        micro_batch: int | None = None,
+        adjacency: str = "replace-one",
+        classes: Sequence[Any] | None = None,
+        population: int | None = None,
+        ledger: Ledger | None = None,
+        checkpoint: str | Path | None = None,
+        random_state: int | Randomness | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.module = module
+        self.epsilon = epsilon
+        self.delta = delta
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.optimizer = optimizer
+        self.sampling = sampling
+        self.clipping = clipping
+        self.clip_norm = clip_norm
+        self.band = band
+        self.averaging = averaging
+        self.augment = augment
+        self.copies = copies
+        self.micro_batch = micro_batch
+        self.adjacency = adjacency
+        self.classes = classes
+        self.population = population
+        self.ledger = ledger
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # --- fitting -------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_epsilon: Any = None) -> "PrivateClassifier":
+        """Train privately and return the estimator.
+
+        Parameters
+        ----------
+        X : n records: an array or tensor whose first axis counts them, or a DataFrame.
+        y : n labels.
+        sample_epsilon : n values in (0, ``epsilon``], everybody's own epsilon, public by
+            declaration, at most 32 different ones; people with a smaller one join fewer batches.
+            Poisson sampling only.
+
+        """
+        before = dict(self.__dict__)
+        try:
+            self._fit(X, y, sample_epsilon)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_epsilon: Any) -> None:
+        ledger, adjacency, randomness = self._check_public()
+        array, labels = as_rows(X, y)
+        classes = inputs.sorted_classes(self.classes, labels)
+        targets = torch.from_numpy(inputs.class_numbers(classes, labels))
+        size = len(array) if adjacency.size_is_public else self._public_size()
+        batch_size = self._batch(size)
+        plan, groups = self._plan(size, batch_size, adjacency, sample_epsilon, len(array))
+        with torch.random.fork_rng(devices=[]):
+            if randomness.seeded:  # starting weights, dropout and augmentation; noise is ours
+                torch.manual_seed(int(randomness.generator.integers(2**62)))
+            module, dtype = self._module(array, len(classes))
+            rows = as_tensor(array, dtype)
+            training = PrivateTraining(
+                module, self._optimizer(module), plan, size=len(rows), delta=float(self.delta),
+                epsilon=float(self.epsilon), population=size,
+                clipping=copy.deepcopy(as_clipping(self.clipping, self.clip_norm)),
+                micro_batch=self.micro_batch, copies=self.copies, band=self.band, groups=groups,
+                averaging=self.averaging, ledger=ledger, checkpoint=self.checkpoint,
+                random_state=randomness, label=f"{type(self).__name__}.fit", verbose=self.verbose,
+            )  # fmt: skip
+            self._run(training, rows, targets)
+        module.eval()
+        self.module_, self.classes_, self._dtype = module, classes, dtype
+        self.n_features_in_ = int(np.prod(array.shape[1:]))
+        self.privacy_ = training.guarantee(public=self._public(size, classes, adjacency))
+
+    def _run(self, training: PrivateTraining, rows: Tensor, targets: Tensor) -> None:
+        def losses(module: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+            inputs_, labels = batch
+            if self.augment is not None:
+                variants = [self.augment(inputs_) for _ in range(self.copies)]
+                inputs_ = torch.stack(variants, dim=1).flatten(0, 1)
+                labels = labels.repeat_interleave(self.copies)
+            return nn.functional.cross_entropy(module(inputs_), labels, reduction="none")
+
+        for _ in training.batches():
+            training.step(losses, lambda part: (rows[part], targets[part]))
+        if self.averaging is not None:
+            training.load_average()
+
+    def _check_public(self) -> tuple[Ledger, Adjacency, Randomness]:
+        """Check every constructor parameter before the data are looked at."""
+        epsilon = _validate.epsilon(self.epsilon)
+        delta = _validate.positive("delta (for networks)", _validate.delta(self.delta))
+        adjacency = Adjacency.of(self.adjacency)
+        _validate.integer("epochs", self.epochs)
+        _validate.positive("learning_rate", self.learning_rate)
+        _validate.non_negative("momentum", self.momentum)
+        _validate.choice("sampling", self.sampling, SAMPLERS)
+        _validate.integer("copies", self.copies)
+        if self.copies > 1 and self.augment is None:
+            raise InvalidParameter(f"copies={self.copies} needs augment=..., which makes them.")
+        if self.batch_size != "auto":
+            _validate.integer("batch_size", self.batch_size)
+        as_clipping(self.clipping, self.clip_norm)
+        randomness = as_randomness(self.random_state)
+        if self.ledger is None:
+            return Ledger(epsilon, delta, adjacency=adjacency), adjacency, randomness
+        if not isinstance(self.ledger, Ledger):
+            raise InvalidParameter(
+                "ledger must be a Ledger or None; a pickled estimator leaves its ledger behind, "
+                "so set_params(ledger=...) first."
+            )
+        require_same(self.ledger.adjacency, "the ledger", adjacency, "the estimator")
+        return self.ledger, adjacency, randomness
+
+    def _public_size(self) -> int:
+        if self.population is None:
+            raise InvalidParameter(
+                "under add-remove the number of records is private; pass population=..., a public "
+                "number to stand for it."
+            )
+        return _validate.integer("population", self.population)
+
+    def _batch(self, size: int) -> int:
+        if self.batch_size == "auto":
+            return min(size, max(64, min(4096, size // 60)))
+        return min(size, _validate.integer("batch_size", self.batch_size))
+
+    def _plan(
+        self, size: int, batch_size: int, adjacency: Adjacency, sample_epsilon: Any, n: int
+    ) -> tuple[Plan, NDArray[np.intp] | None]:
+        if sample_epsilon is None:
+            plan = make_plan(
+                size=size, epsilon=float(self.epsilon), delta=float(self.delta),
+                batch_size=batch_size, epochs=self.epochs, sampling=self.sampling,
+                adjacency=adjacency,
+            )  # fmt: skip
+            return plan, None
+        if self.sampling != "poisson":
+            raise InvalidParameter("sample_epsilon is for sampling='poisson'.")
+        cap = float(self.epsilon)
+        levels = inputs.vector("sample_epsilon", sample_epsilon, n, 0.0, cap, "epsilon")
+        known, groups, counts = np.unique(levels, return_inverse=True, return_counts=True)
+        if known[0] <= 0.0 or len(known) > _MOST_LEVELS:
+            raise InvalidData(
+                f"sample_epsilon must be above 0 and have at most {_MOST_LEVELS} different values."
+            )
+        steps = self.epochs * -(-size // batch_size)
+        pairs = [(float(e), int(c)) for e, c in zip(known, counts, strict=True)]
+        plan = make_level_plan(
+            pairs, delta=float(self.delta), batch_size=batch_size, steps=steps, adjacency=adjacency
+        )
+        return (plan, groups) if len(pairs) > 1 else (plan.plans[0].under(adjacency), None)
+
+    def _module(self, rows: NDArray[Any], classes: int) -> tuple[nn.Module, torch.dtype]:
+        """Return a fresh module and its type of input, tried on blank rows before any charge."""
+        made = copy.deepcopy(self.module) if isinstance(self.module, nn.Module) else self.module()
+        if not isinstance(made, nn.Module):
+            raise InvalidParameter("module must be an nn.Module or a function that returns one.")
+        made.eval()
+        whole = rows.dtype.kind in "iub"  # tokens if the module takes them, else numbers
+        failure = ""
+        for dtype in (torch.int64, torch.float32) if whole else (torch.float32,):
+            try:
+                with torch.no_grad():
+                    shape = tuple(made(torch.zeros((2, *rows.shape[1:]), dtype=dtype)).shape)
+            except Exception as error:  # whatever a module of the user raises
+                failure = str(error)
+                continue
+            if shape != (2, classes):
+                raise InvalidParameter(
+                    f"the module must return one score for each of the {classes} classes; for 2 "
+                    f"rows it returned shape {shape}."
+                )
+            return made.train(), dtype
+        raise InvalidParameter(
+            f"the module does not take rows of shape {tuple(rows.shape[1:])}: {failure}"
+        )
+
+    def _optimizer(self, module: nn.Module) -> torch.optim.Optimizer:
+        parameters = [p for p in module.parameters() if p.requires_grad]
+        if not parameters:
+            raise InvalidParameter("the module has no parameter to train.")
+        if self.optimizer is not None:
+            return self.optimizer(parameters)
+        return torch.optim.SGD(parameters, lr=self.learning_rate, momentum=self.momentum)
+
+    def _public(self, size: int, classes: NDArray[Any], adjacency: Adjacency) -> tuple[str, ...]:
+        known = "the number of records" if adjacency.size_is_public else "the stand-in for it"
+        source = "as given" if self.classes is not None else "read off y and treated as public"
+        labels = ", ".join(str(label) for label in classes[:20])
+        return (f"{known}, {size}", f"the set of labels ({labels}), {source}")
+
+    # --- using the model -----------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Return the scores, shape (n, number of classes)."""
+        check_is_fitted(self)
+        array, _ = as_rows(X, None)
+        if int(np.prod(array.shape[1:])) != self.n_features_in_:
+            raise InvalidData(
+                f"X has {int(np.prod(array.shape[1:]))} numbers per record, but fit saw "
+                f"{self.n_features_in_}."
+            )
+        with torch.no_grad():
+            parts = [
+                self.module_(as_tensor(array[start : start + _AT_ONCE], self._dtype))
+                for start in range(0, len(array), _AT_ONCE)
+            ]
+        return torch.cat(parts).double().numpy()
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the softmax of the scores."""
+        return torch.softmax(torch.from_numpy(self.decision_function(X)), dim=1).numpy()
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label with the highest score for every record."""
+        return np.asarray(self.classes_[self.decision_function(X).argmax(axis=1)])
+
+    # --- scikit-learn --------------------------------------------------------------------------
+
+    def __sklearn_clone__(self) -> Any:
+        """Return an unfitted copy that charges the *same* ledger: a copied budget is no budget."""
+        bare = copy.copy(self)
+        bare.ledger = None
+        twin = BaseEstimator.__sklearn_clone__(bare)
+        twin.ledger = self.ledger
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the ledger behind; ``fit`` refuses until a ledger is set again."""
+        state = dict(super().__getstate__())
+        if state.get("ledger") is not None:
+            state["ledger"] = _LEFT_BEHIND
+        return state

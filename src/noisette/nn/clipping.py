@@ -1,0 +1,161 @@
+"""How a person's gradient is cut: one rule, one class. Each turns a batch into one `Bounded`.
+
+A rule sees the norms of one micro-batch after the other (`factors`), collects what it needs, and
+then bounds the sum that these factors produced (`bounded`). `read` gives the caller's view of what
+the door returned: the sum of clipped gradients, noisy.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from noisette import _validate
+from noisette.adjacency import Adjacency
+from noisette.bounded import Bounded
+from noisette.errors import InvalidParameter
+from noisette.nn.gradients import factors
+
+__all__ = ["Adaptive", "Automatic", "Clipping", "Flat", "as_clipping"]
+
+Floats = NDArray[np.float64]
+
+COUNT_NOISE = 20.0
+"""The noise on the count of small gradients is the expected batch size over this."""
+MOST_FOR_COUNT = 0.1
+"""The largest share of a record's squared norm that the count may take."""
+
+
+class Clipping(ABC):
+    """Rule by which every record's gradient gets a norm of at most `clip_norm`."""
+
+    def __init__(self, clip_norm: float = 1.0) -> None:
+        self.clip_norm = _validate.positive("clip_norm", clip_norm)
+
+    fixed = True
+    """Whether `clip_norm` stays as it is during the run."""
+
+    @abstractmethod
+    def factors(self, norms: Tensor) -> Tensor:
+        """Return the factor of each record from (an upper bound of) its gradient's norm."""
+
+    def extra(self) -> int:
+        """Return how many numbers are released beside the gradient."""
+        return 0
+
+    def counts(self) -> Floats:
+        """Return these numbers for the present batch, and forget them."""
+        return np.empty(0)
+
+    def bounded(self, total: Floats, adjacency: Adjacency, batch: float, z: float) -> Bounded:
+        """Return the sum of a batch with its bound."""
+        # proof: NN-CLIP
+        return Bounded(total, contribution=self.clip_norm, adjacency=adjacency, proof="NN-CLIP")
+
+    def read(self, noisy: Floats, batch: float, z: float) -> Floats:
+        """Return the noisy sum of clipped gradients from what the door returned."""
+        return noisy
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps; all of it was released."""
+        return {"clip_norm": self.clip_norm}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave."""
+        self.clip_norm = _validate.positive("clip_norm", state["clip_norm"])
+
+
+class Flat(Clipping):
+    """g min(1, C / |g|): gradients within C are left as they are."""
+
+    def factors(self, norms: Tensor) -> Tensor:
+        """Return min(1, C / norm)."""
+        return factors.flat(self.clip_norm)(norms)
+
+
+class Automatic(Clipping):
+    """g C / (|g| + gamma): nearly normalised, so that C becomes part of the learning rate.
+
+    Bu, Wang, Zha and Karypis 2022. The result is shorter than C as well.
+    """
+
+    def __init__(self, clip_norm: float = 1.0, gamma: float = 0.01) -> None:
+        super().__init__(clip_norm)
+        self.gamma = _validate.positive("gamma", gamma)
+
+    def factors(self, norms: Tensor) -> Tensor:
+        """Return C / (norm + gamma)."""
+        return factors.automatic(self.clip_norm, self.gamma)(norms)
+
+
+class Adaptive(Clipping):
+    """Flat clipping at a norm that follows a quantile of the gradients' norms, privately.
+
+    Andrew, Thakkar, McMahan and Ramaswamy 2021. The count of gradients within C_t is released with
+    the gradient in *one* noisy vector: record i contributes (a g_i / C_t, k (b_i - 1/2)) with
+    a^2 + k^2 / 4 = 1, whose norm is at most 1, so the step costs what its noise multiplier says.
+    """
+
+    fixed = False
+
+    def __init__(
+        self, clip_norm: float = 1.0, quantile: float = 0.5, learning_rate: float = 0.2
+    ) -> None:
+        super().__init__(clip_norm)
+        self.quantile = _validate.real("quantile", quantile)
+        if not 0.0 < self.quantile < 1.0:
+            raise InvalidParameter(f"quantile must lie in (0, 1); got {quantile!r}.")
+        self.learning_rate = _validate.positive("learning_rate", learning_rate)
+        self._small = 0.0
+
+    def factors(self, norms: Tensor) -> Tensor:
+        """Return min(1, C / norm), and count who is within C."""
+        # A norm that is not finite is not within C; its record has factor 0.
+        within = (norms <= self.clip_norm).to(torch.float64)
+        self._small += float((within - 0.5).sum())
+        return factors.flat(self.clip_norm)(norms)
+
+    def extra(self) -> int:
+        """One count."""
+        return 1
+
+    def counts(self) -> Floats:
+        """Return sum_i (b_i - 1/2) of the present batch, and start the next."""
+        found, self._small = self._small, 0.0
+        return np.array([found])
+
+    def _weights(self, batch: float, z: float) -> tuple[float, float]:
+        """Return a and k: the count's noise is z / k = batch / COUNT_NOISE where that is cheap."""
+        share = min((COUNT_NOISE * z / batch) ** 2 / 4.0, MOST_FOR_COUNT)
+        # Rounded down together, so that a^2 + k^2 / 4 <= 1 in floating point as well.
+        shrink = 1.0 - 2.0**-40
+        return float(np.sqrt(1.0 - share) * shrink), float(2.0 * np.sqrt(share) * shrink)
+
+    def bounded(self, total: Floats, adjacency: Adjacency, batch: float, z: float) -> Bounded:
+        """Return the joint vector; each record's part has norm at most 1."""
+        # proof: NN-ADAPTIVE
+        a, k = self._weights(batch, z)
+        joint = total.copy()
+        joint[:-1] *= a / self.clip_norm
+        joint[-1] *= k
+        return Bounded(joint, contribution=1.0, adjacency=adjacency, proof="NN-ADAPTIVE")
+
+    def read(self, noisy: Floats, batch: float, z: float) -> Floats:
+        """Move C_t by the noisy share of small gradients and return the noisy sum."""
+        a, k = self._weights(batch, z)
+        share = min(max(noisy[-1] / (k * batch) + 0.5, 0.0), 1.0)
+        total = noisy[:-1] * (self.clip_norm / a)
+        moved = self.clip_norm * float(np.exp(-self.learning_rate * (share - self.quantile)))
+        self.clip_norm = min(max(moved, 1e-6), 1e6)
+        return total
+
+
+def as_clipping(clipping: "Clipping | str", clip_norm: float) -> Clipping:
+    """Return the rule for a name, starting at `clip_norm`; a rule is returned as it is."""
+    if isinstance(clipping, Clipping):
+        return clipping
+    kinds: dict[str, type[Clipping]] = {"flat": Flat, "automatic": Automatic, "adaptive": Adaptive}
+    return kinds[_validate.choice("clipping", clipping, kinds)](clip_norm)

@@ -1,0 +1,134 @@
+"""Plans for networks: which sampler, how many steps, how much noise. All from public facts."""
+
+import math
+from collections.abc import Sequence
+
+from scipy.optimize import brentq
+
+from noisette import _validate, accounting
+from noisette.adjacency import Adjacency
+from noisette.errors import InvalidParameter, Unproven
+from noisette.mechanisms import Gaussian
+from noisette.plans import Parallel, Plan, Repeat, Sampled
+from noisette.sampling import Poisson
+from noisette.training.noisy_sgd import make_sampler
+
+__all__ = ["make_level_plan", "make_plan"]
+
+SAMPLERS = ("poisson", "random-allocation", "without-replacement", "cyclic", "shuffle", "full")
+
+_WIDEST = (1e-2, 1e4)  # noise multipliers in which personal levels are searched
+
+
+def make_plan(
+    *,
+    size: int,
+    epsilon: float,
+    delta: float,
+    batch_size: int,
+    epochs: int | None = None,
+    steps: int | None = None,
+    sampling: str | None = None,
+    adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
+) -> Plan:
+    """Return the plan of a training run with the least noise for (epsilon, delta).
+
+    Parameters
+    ----------
+    size : the public number of records (under add-remove: a public stand-in for it).
+    batch_size : the expected number of records in a batch.
+    epochs, steps : how long to train; give one of them.
+    sampling : ``"poisson"`` (default with `steps`), ``"random-allocation"`` (default with
+        `epochs`: every record once per epoch, in a batch that it draws itself),
+        ``"without-replacement"``, ``"cyclic"`` or ``"shuffle"`` (no amplification), ``"full"``.
+
+    """
+    size, batch_size = _validate.integer("size", size), _validate.integer("batch_size", batch_size)
+    relation = Adjacency.of(adjacency)
+    if batch_size > size:
+        raise InvalidParameter(
+            f"batch_size={batch_size} is larger than the {size} records; choose at most {size}."
+        )
+    if (epochs is None) == (steps is None):
+        raise InvalidParameter("give either epochs or steps.")
+    chosen = sampling or ("random-allocation" if steps is None else "poisson")
+    _validate.choice("sampling", chosen, SAMPLERS)
+    sampler, uses = make_sampler(chosen, size, batch_size, _validate.integer("epochs", epochs or 1))
+    if steps is not None:
+        steps = _validate.integer("steps", steps)
+        if sampler.steps > 1:
+            raise InvalidParameter(
+                f"{chosen} sampling sweeps the data, so its length is a number of epochs, "
+                "not of steps."
+            )
+        uses = steps
+    sampler.participation(relation)  # refuses what has no proof, before a long calibration
+
+    def plan(z: float) -> Plan:
+        return Repeat(Sampled(Gaussian(z), sampler), uses)
+
+    z = accounting.calibrate(plan, epsilon=epsilon, delta=delta, adjacency=relation)
+    return plan(z).under(relation)
+
+
+def make_level_plan(
+    levels: Sequence[tuple[float, int]],
+    *,
+    delta: float,
+    batch_size: int,
+    steps: int,
+    adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
+) -> Parallel:
+    """Return the plan that gives each group of people its own epsilon by its own sampling rate.
+
+    `levels` lists (epsilon, number of people) of each group; both are public. All groups share the
+    noise; group g joins a batch at the largest rate that keeps it within its epsilon, and the noise
+    is such that the expected batch has `batch_size` people. Order is kept: person of group g is
+    counted by part g of the plan.
+    """
+    # proof: SAMPLE-LEVELS
+    relation = Adjacency.of(adjacency)
+    if relation is Adjacency.ADD_REMOVE:
+        raise Unproven(
+            "personal levels need public group sizes, which add-remove hides; use another "
+            "adjacency."
+        )
+    if not levels:
+        raise InvalidParameter("levels must name at least one group.")
+    groups = [(_validate.epsilon(e), _validate.integer("group size", n)) for e, n in levels]
+    batch_size, steps = (
+        _validate.integer("batch_size", batch_size),
+        _validate.integer("steps", steps),
+    )
+    if batch_size > sum(n for _, n in groups):
+        raise InvalidParameter(f"batch_size={batch_size} is larger than all groups together.")
+
+    def rates(z: float) -> list[float]:
+        return [_largest_rate(z, steps, epsilon, delta, relation) for epsilon, _ in groups]
+
+    def excess(log_z: float) -> float:
+        found = sum(q * n for q, (_, n) in zip(rates(math.exp(log_z)), groups, strict=True))
+        return math.log(max(found, 1e-12) / batch_size)
+
+    low, high = (math.log(z) for z in _WIDEST)
+    if excess(low) >= 0.0 or excess(high) <= 0.0:
+        raise InvalidParameter(
+            f"no noise gives batches of {batch_size} at these levels; change batch_size or steps."
+        )
+    z = math.exp(brentq(excess, low, high, xtol=1e-4))
+    parts = [Repeat(Sampled(Gaussian(z), Poisson(q)), steps) for q in rates(z)]
+    return Parallel(*parts, adjacency=relation)
+
+
+def _largest_rate(
+    z: float, steps: int, epsilon: float, delta: float, adjacency: Adjacency
+) -> float:
+    def plan(rate: float) -> Plan:
+        return Repeat(Sampled(Gaussian(z), Poisson(rate)), steps)
+
+    try:
+        return accounting.calibrate(
+            plan, epsilon=epsilon, delta=delta, adjacency=adjacency, find="rate"
+        )
+    except InvalidParameter:  # so little noise that no rate will do
+        return 1e-12

@@ -1,0 +1,359 @@
+"""`PrivateTraining`: a plan that hands out batches and makes private steps.
+
+One step: the sum of clipped gradients of the batch (`gradients`), bounded by its clipping rule,
+through the door, divided by a public number, into ``parameter.grad``, then any optimizer.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from noisette import _validate, accounting
+from noisette.adjacency import Adjacency
+from noisette.bounded import Bounded
+from noisette.errors import InvalidParameter, PermitError, Unproven
+from noisette.guarantee import Guarantee
+from noisette.nn import checkpoint as files
+from noisette.nn.averaging import Average
+from noisette.nn.batches import Batches, part_of, run_of
+from noisette.nn.clipping import Clipping, as_clipping
+from noisette.nn.correlation import Banded
+from noisette.nn.gradients import ClippedGradients
+from noisette.nn.group import present_group
+from noisette.nn.progress import Progress
+from noisette.plans import Plan
+from noisette.privacy import Ledger, Permit, release
+from noisette.randomness import Randomness, as_randomness
+from noisette.sampling import Cyclic
+
+__all__ = ["PrivateTraining"]
+
+Floats = NDArray[np.float64]
+Losses = Callable[[nn.Module, Any], Tensor]
+
+_SAVES = 20  # checkpoints in a run, unless asked otherwise
+
+
+class PrivateTraining:
+    """Private training of `module` with `optimizer`, as `plan` says.
+
+    Parameters
+    ----------
+    module, optimizer : what is trained; the optimizer sees only noisy gradients.
+    plan : from `make_plan` or `make_level_plan`, or any repeated sampled Gaussian.
+    size : how many records this process holds.
+    delta : the delta at which the plan is charged.
+    epsilon : the round epsilon to book; None books the least one that is certified.
+    population : the public number of records where `size` is private (add-remove).
+    clipping : ``"flat"``, ``"automatic"``, ``"adaptive"``, or a rule such as ``Flat(1.0)``.
+    clip_norm : the norm bound of one record's gradient (where adaptive clipping starts).
+    micro_batch : the most records that are worked on at a time; memory only, nothing else changes.
+    copies : augmentation multiplicity: how many losses each record has (see `step`).
+    band : band of the correlated noise for cyclic plans (DP-FTRL); None is independent noise.
+    groups : for plans with personal levels: the group number of every record, public.
+    averaging : None, ``"tail"`` or a decay in (0, 1); see `load_average`.
+    ledger : what is charged; None opens one for this run alone.
+    checkpoint : file from which a killed run is taken up; needs a ledger in a file.
+    random_state : None for cryptographic noise, a number for an experiment.
+
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        plan: Plan,
+        *,
+        size: int,
+        delta: float,
+        epsilon: float | None = None,
+        population: int | None = None,
+        clipping: Clipping | str = "flat",
+        clip_norm: float = 1.0,
+        micro_batch: int | None = None,
+        copies: int = 1,
+        band: int | None = None,
+        groups: Any = None,
+        averaging: str | float | None = None,
+        ledger: Ledger | None = None,
+        checkpoint: str | Path | None = None,
+        save_every: int | None = None,
+        random_state: int | Randomness | None = None,
+        label: str = "PrivateTraining",
+        verbose: int = 0,
+    ) -> None:
+        self._run = run_of(plan)
+        self.plan, self.module, self.optimizer = plan, module, optimizer
+        self._adjacency = _relation(plan, ledger)
+        self._group = present_group()
+        self._gradients = ClippedGradients(module)
+        _check_optimizer(optimizer, self._gradients.parameters)
+        self._clipping = as_clipping(clipping, clip_norm)
+        self._copies = _validate.integer("copies", copies)
+        self._micro = None if micro_batch is None else _validate.integer("micro_batch", micro_batch)
+        self._banded = self._correlation(band)
+        randomness = as_randomness(random_state)
+        sizes = self._group.sizes(_validate.integer("size", size))
+        public = sum(sizes) if self._adjacency.size_is_public else population
+        if public is None:
+            raise InvalidParameter(
+                "under add-remove the number of records is private; pass population=..., a public "
+                "number to stand for it."
+            )
+        public = _validate.integer("population", public)
+        self._average = None
+        if averaging is not None:
+            self._average = Average(averaging, self._gradients.parameters, plan.draws)
+        self._file = None if checkpoint is None else Path(checkpoint)
+        if self._file is not None and self._banded is not None:
+            raise Unproven(
+                "correlated noise cannot be taken up from a checkpoint, which holds no noise; use "
+                "band=None or no checkpoint."
+            )
+        batches = Batches(self._run, sizes, groups, self._group)
+        self.normaliser = batches.normaliser(public)
+        """The public number by which the noisy sum is divided."""
+        delta = _validate.delta(delta)
+        self._group.align(module)
+        state = files.read(self._file) if self._file is not None and self._file.exists() else None
+        self._permit = self._paid(plan, ledger, delta, epsilon, label, state)
+        drawn = self._group.told(None if self._permit is None else self._permit.drawn())
+        self._randomness = _source(randomness, self._group.rank, self._group.ranks, drawn)
+        if state is not None:
+            self._take_up(state, seeded=randomness.seeded)
+        self._batches = batches.from_step(drawn, self._randomness)
+        self.steps_done = drawn
+        self._seeded = randomness.seeded
+        self._save_every = save_every or max(1, self._run.steps // _SAVES)
+        self._progress = Progress(verbose if self._group.first else 0, self._run.steps, drawn)
+        self._open: NDArray[np.intp] | None = None
+        if self._file is not None and state is None:
+            self.save()
+
+    # --- starting ----------------------------------------------------------------------------
+
+    def _correlation(self, band: int | None) -> Banded | None:
+        if band is None:
+            return None
+        # proof: BANDED-MF
+        if not isinstance(self._run.sampler, Cyclic) or not self._clipping.fixed:
+            raise Unproven(
+                "correlated noise is proven for cyclic batches and a fixed clip_norm; use "
+                "sampling='cyclic' with flat or automatic clipping, or band=None."
+            )
+        if _validate.integer("band", band) > self._run.sampler.steps:
+            raise Unproven(
+                f"band={band} is longer than the {self._run.sampler.steps} batches of an epoch, so "
+                "that one record's steps would overlap; use a shorter band."
+            )
+        return Banded(band)
+
+    def _paid(
+        self, plan: Plan, ledger: Ledger | None, delta: float, epsilon: float | None, label: str,
+        state: dict[str, Any] | None,
+    ) -> Permit | None:  # fmt: skip
+        """Return the permit of the first rank: newly charged, or that of the interrupted run."""
+        if not self._group.first:
+            return None
+        if self._file is not None and ledger is None:
+            raise InvalidParameter(
+                "a checkpoint needs a ledger in a file, which remembers what was drawn; pass "
+                "ledger=Ledger.open(path, ...)."
+            )
+        if state is not None:
+            assert ledger is not None
+            permit = ledger.resume(state["charge"])
+            if permit.plan != plan.under(ledger.adjacency):
+                raise InvalidParameter(
+                    f"{self._file} belongs to another plan; use another file for this run."
+                )
+            return permit
+        if ledger is None:
+            total = epsilon or accounting.epsilon(plan, delta=delta, adjacency=self._adjacency)
+            ledger = Ledger(max(total, 1e-12), delta, adjacency=self._adjacency)
+        return ledger.charge(
+            plan, label=label, delta=delta, epsilon=epsilon, resumable=self._file is not None
+        )
+
+    def _take_up(self, state: dict[str, Any], *, seeded: bool) -> None:
+        if state["seeded"] != seeded:
+            raise InvalidParameter(
+                "the run began with another kind of random_state; resume it with the same one."
+            )
+        try:
+            self.module.load_state_dict(state["module"])
+            self.optimizer.load_state_dict(state["optimizer"])
+        except (KeyError, RuntimeError, ValueError):
+            raise InvalidParameter(
+                f"{self._file} belongs to another module or optimizer."
+            ) from None
+        self._clipping.restore(state["clipping"])
+        if self._average is not None and state["average"] is not None:
+            self._average.restore(state["average"])
+
+    # --- the loop ------------------------------------------------------------------------------
+
+    @property
+    def steps(self) -> int:
+        """How many noisy steps the plan has."""
+        return self._run.steps
+
+    def batches(self) -> Iterator[NDArray[np.intp]]:
+        """Yield the record numbers of each batch; call `step` once for each, empty ones too."""
+        for rows in self._batches:
+            if self._open is not None:
+                raise PermitError("call step once for every batch before taking the next.")
+            self._open = rows
+            yield rows
+        self._progress.close()
+
+    def step(self, losses: Losses, batch: Any) -> None:
+        """Make one private step with the records that `batches` handed out last.
+
+        ``losses(module, batch)`` returns one loss for each record, without mean or sum; with
+        `copies` = K it returns K of them for each record, those of a record side by side. `batch`
+        is a tensor or a tuple, list or dict of tensors with a record in each row, or a function
+        that returns one for given record numbers, called for one micro-batch at a time.
+        """
+        if self._open is None:
+            raise PermitError("step follows a batch of batches(), once for each batch.")
+        rows, self._open = self._open, None
+        total = self._group.added(self._clipped_sum(losses, batch, rows))
+        noisy = torch.zeros(self._gradients.dimension, dtype=torch.float64)
+        if self._permit is not None:
+            noisy = torch.from_numpy(self._released(total.numpy()))
+        self._apply(self._group.copied(noisy))
+        self.steps_done += 1
+        if self._average is not None:
+            self._average.take(self.steps_done)
+        self._progress.advance()
+        if self._file is not None and self.steps_done % self._save_every == 0:
+            self.save()
+
+    def _clipped_sum(self, losses: Losses, batch: Any, rows: NDArray[np.intp]) -> Tensor:
+        """Return the sum of the batch's clipped gradients, with the rule's own counts behind it."""
+        dimension, extra = self._gradients.dimension, self._clipping.extra()
+        total = torch.zeros(dimension + extra, dtype=torch.float64)
+        most = self._micro or max(1, len(rows))
+        for start in range(0, len(rows), most):
+            chosen = slice(start, min(start + most, len(rows)))
+            part = part_of(batch, rows, chosen, self._copies)
+            self._gradients.add(
+                losses, part, chosen.stop - start, self._clipping.factors, total[:dimension],
+                copies=self._copies,
+            )  # fmt: skip
+        if extra:
+            total[dimension:] = torch.from_numpy(self._clipping.counts())
+        return total
+
+    def _released(self, total: Floats) -> Floats:
+        """Return the noisy sum of clipped gradients."""
+        permit, batch = self._permit, self.normaliser
+        assert permit is not None
+        z = self._run.mechanism.noise_multiplier
+
+        def door(bounded: Bounded) -> Floats:
+            return np.asarray(release(bounded, permit, self._randomness))
+
+        if self._banded is not None:
+            return self._banded(total, self._clipping.clip_norm, self._adjacency, door)
+        bounded = self._clipping.bounded(total, self._adjacency, batch, z)
+        return self._clipping.read(door(bounded), batch, z)
+
+    def _apply(self, noisy: Tensor) -> None:
+        start = 0
+        mean = noisy / self.normaliser
+        for parameter in self._gradients.parameters:
+            stop = start + parameter.numel()
+            parameter.grad = mean[start:stop].view(parameter.shape).to(parameter.dtype)
+            start = stop
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    # --- afterwards ----------------------------------------------------------------------------
+
+    def load_average(self) -> None:
+        """Put the average of the iterates into the module; free, since all were released."""
+        if self._average is None:
+            raise InvalidParameter("there is no average; pass averaging='tail' or a decay.")
+        self._average.load()
+
+    def save(self) -> None:
+        """Write the checkpoint now; it happens by itself every `save_every` steps."""
+        if self._file is None:
+            raise InvalidParameter("there is no file to save to; pass checkpoint=...")
+        if self._permit is None:
+            return  # the first rank writes
+        state = {
+            "module": self.module.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "average": None if self._average is None else self._average.state(),
+            "clipping": self._clipping.state(),
+            "charge": self._permit.number,
+            "seeded": self._seeded,
+        }
+        files.write(self._file, state)
+        self._permit.settle()
+
+    def guarantee(
+        self, released: str = "the weights of the network after every step",
+        *, public: tuple[str, ...] = (), notes: tuple[str, ...] = (),
+    ) -> Guarantee:  # fmt: skip
+        """Return the guarantee about all iterates, hence about the trained module."""
+        if self._permit is None:
+            raise PermitError("the first rank holds the guarantee.")
+        return self._permit.guarantee(
+            released, public=(*self._public(), *public), notes=(*self._notes(), *notes)
+        )
+
+    def _public(self) -> tuple[str, ...]:
+        return (
+            f"the number {self.normaliser:g} by which every noisy sum of gradients is divided",
+            "the architecture, its starting weights, the optimizer and all settings",
+        )
+
+    def _notes(self) -> tuple[str, ...]:
+        notes = [
+            "Gradients are computed in float32; the norms by which they are clipped are upper "
+            "bounds, rounding included."
+        ]
+        if self._banded is not None:
+            notes.append(f"Noise is correlated over {self._banded.band} steps.")
+        if len(self._run.samplers) > 1:
+            assert self._permit is not None
+            own = [
+                accounting.epsilon(part, delta=self._permit.delta, adjacency=self._adjacency)
+                for part in self._permit.plan.alternatives()
+            ]
+            each = ", ".join(f"{epsilon:.4g}" for epsilon in own)
+            notes.append(f"Epsilon of each group, in order: {each}.")
+        return tuple(notes)
+
+
+def _relation(plan: Plan, ledger: Ledger | None) -> Adjacency:
+    if ledger is not None:
+        return ledger.adjacency
+    return plan.adjacency or Adjacency.REPLACE_ONE
+
+
+def _check_optimizer(optimizer: torch.optim.Optimizer, trained: list[nn.Parameter]) -> None:
+    known = {id(parameter) for parameter in trained}
+    held = [p for part in optimizer.param_groups for p in part["params"] if p.requires_grad]
+    if any(id(parameter) not in known for parameter in held):
+        raise InvalidParameter(
+            "the optimizer holds parameters of another module; make it from module.parameters()."
+        )
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise InvalidParameter("LBFGS looks at the loss several times a step; use SGD or Adam.")
+
+
+def _source(randomness: Randomness, rank: int, ranks: int, drawn: int) -> Randomness:
+    """Return this rank's source: never one whose numbers an interrupted run may have used."""
+    if not randomness.seeded or (ranks == 1 and drawn == 0):
+        return randomness
+    return Randomness.in_worker((*randomness.to_worker(), drawn, rank))

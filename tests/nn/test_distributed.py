@@ -1,0 +1,120 @@
+"""Two processes train one model: the law of one process, one charge, one noise."""
+
+import itertools
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+torch = pytest.importorskip("torch", reason="the nn extra is not installed")
+
+if not torch.distributed.is_available():
+    pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
+
+CODE = """
+import pickle, sys
+import numpy as np, torch, torch.distributed as dist
+from torch import nn
+from noisette import mechanisms, sampling
+from noisette.nn import PrivateTraining
+from noisette.plans import Repeat, Sampled
+from noisette.privacy import Ledger
+rank, ranks, folder, name, seed, data = sys.argv[1:]
+rank, ranks, seed = int(rank), int(ranks), int(seed)
+torch.set_num_threads(1)
+if ranks > 1:
+    meet = f"file://{folder}/meet"
+    dist.init_process_group("gloo", init_method=meet, rank=rank, world_size=ranks)
+N, D = 60, 400
+samplers = {
+    "poisson": (sampling.Poisson(0.2), "replace-one"),
+    "random-allocation": (sampling.RandomAllocation(5), "zero-out"),
+    "without-replacement": (sampling.WithoutReplacement(12, N), "replace-one"),
+    "cyclic": (sampling.Cyclic(5), "replace-one"),
+}
+sampler, relation = samplers[name]
+plan = Repeat(Sampled(mechanisms.Gaussian(2.0), sampler), 20 // sampler.steps).under(relation)
+share = slice(0, 40) if ranks == 1 or rank == 0 else slice(40, N)
+if ranks == 1:
+    share = slice(0, N)
+torch.manual_seed(rank)                      # ranks start with different weights
+module = nn.Linear(D, 1, bias=False)
+X = torch.zeros(N, D)
+if data == "ones":
+    X[:, 0] = 1.0
+own = X[share]
+ledger = Ledger.open(f"{folder}/ledger.db", 1e6, 1e-5, adjacency=relation) if rank == 0 else None
+private = PrivateTraining(module, torch.optim.SGD(module.parameters(), lr=1.0), plan,
+                          size=len(own), delta=1e-5, ledger=ledger, clip_norm=0.5,
+                          random_state=seed if seed >= 0 else None)
+moves, batches, before = [], [], module.weight.detach().clone()
+for rows in private.batches():
+    batches.append((rows + share.start).tolist())
+    private.step(lambda m, x: m(x).sum(1), own[rows])
+    moves.append((module.weight.detach() - before).numpy().ravel() * private.normaliser)
+    before = module.weight.detach().clone()
+found = {"moves": np.array(moves), "batches": batches, "normaliser": private.normaliser,
+         "charges": len(ledger.charges) if ledger else None,
+         "epsilon": private.guarantee().epsilon if rank == 0 else None}
+with open(f"{folder}/out{rank}.pkl", "wb") as file:
+    pickle.dump(found, file)
+if ranks > 1:
+    dist.destroy_process_group()
+"""
+
+
+def train(folder: Path, name: str, ranks: int, data: str, seed: int = 0) -> list[dict[str, Any]]:
+    folder.mkdir()
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", CODE, str(r), str(ranks), str(folder), name, str(seed), data]
+        )
+        for r in range(ranks)
+    ]
+    assert [process.wait(timeout=240) for process in running] == [0] * ranks
+    return [pickle.loads((folder / f"out{r}.pkl").read_bytes()) for r in range(ranks)]
+
+
+@pytest.mark.parametrize("name", ["poisson", "random-allocation", "without-replacement", "cyclic"])
+def test_two_ranks_are_one_run(tmp_path: Path, name: str) -> None:
+    alone = train(tmp_path / "one", name, 1, "ones")[0]
+    both = train(tmp_path / "two", name, 2, "ones")
+    first, second = both
+    assert np.array_equal(first["moves"], second["moves"])  # one model
+    assert first["normaliser"] == second["normaliser"] == alone["normaliser"]
+    assert first["charges"] == alone["charges"] == 1
+    assert first["epsilon"] == alone["epsilon"]
+    # The union of the ranks' batches is a batch of the declared sampler.
+    union = [sorted(a + b) for a, b in zip(first["batches"], second["batches"], strict=True)]
+    assert len(union) == 20
+    if name in ("cyclic", "random-allocation"):
+        for start in range(0, 20, 5):
+            everyone = sorted(itertools.chain.from_iterable(union[start : start + 5]))
+            assert everyone == list(range(60))
+    if name == "cyclic":
+        assert union == [sorted(rows) for rows in alone["batches"]]
+    if name == "without-replacement":
+        assert {len(rows) for rows in union} == {12}
+    if name == "poisson":
+        assert abs(sum(map(len, union)) - 240) < 5 * np.sqrt(240 * 0.8)
+    # The sum: every record of the union moves coordinate 0 by the clip norm, and one noise of
+    # standard deviation z C = 1 lies on every coordinate (8,000 draws; size 1e-5).
+    moves = -first["moves"]
+    noise = moves.copy()
+    noise[:, 0] -= [0.5 * len(rows) for rows in union]
+    total = float(np.square(noise).sum())
+    assert stats.chi2.cdf(total, noise.size) > 1e-5
+    assert stats.chi2.sf(total, noise.size) > 1e-5
+    assert stats.chi2.sf(2.0 * total, noise.size) < 1e-5  # the mutant: each rank adds its own
+    assert abs(noise[:, 0].mean()) < 5.0 / np.sqrt(20)
+
+
+def test_secure_ranks_draw_differently(tmp_path: Path) -> None:
+    once = train(tmp_path / "one", "poisson", 2, "zeros", seed=-1)[0]["moves"]
+    again = train(tmp_path / "two", "poisson", 2, "zeros", seed=-1)[0]["moves"]
+    assert not np.allclose(once, again)
