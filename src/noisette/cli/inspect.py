@@ -1,0 +1,216 @@
+"""``noisette inspect`` and ``noisette ledger``: read a promise, read a budget."""
+
+import json as json_module
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from noisette.cli import options as opt
+from noisette.errors import InvalidData, InvalidParameter
+
+if TYPE_CHECKING:
+    from noisette.guarantee import Guarantee
+    from noisette.privacy import Ledger
+
+__all__ = ["inspect", "ledger"]
+
+DELTAS = (1e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+
+
+def inspect(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            help="A model folder, a model file or a guarantee.json.", show_default=False
+        ),
+    ],
+    json: opt.JsonOption = False,
+) -> None:
+    """Check a model's guarantee against the plan that ran, and show it.
+
+    [bold]Example[/bold]: noisette inspect noisette-model
+    """
+    from noisette.accounting import delta as delta_of
+    from noisette.report import curve_of, meaning
+
+    guarantee, facts = _read(model)
+    plan, relation = guarantee.plan, guarantee.adjacency
+    reached = delta_of(plan, epsilon=guarantee.epsilon, adjacency=relation)
+    pure = guarantee.epsilon_at(0.0)
+    curve = curve_of(guarantee, DELTAS)
+    if json:
+        answer: dict[str, Any] = {
+            "guarantee": guarantee.to_dict(),
+            "checked": {"epsilon": guarantee.epsilon, "delta_of_the_plan": reached},
+            "pure_epsilon": pure if math.isfinite(pure) else None,
+            "curve": [{"delta": d, "epsilon": e} for d, e in curve],
+            "proofs": {name: meaning(name) for name in guarantee.proofs},
+            "schema": [dict(zip(("column", "kind", "facts"), row, strict=True)) for row in facts],
+        }
+        print(json_module.dumps(answer))
+        return
+    _show(guarantee, facts, curve, reached, pure)
+
+
+def _read(path: Path) -> "tuple[Guarantee, list[tuple[str, str, str]]]":
+    from noisette.guarantee import Guarantee
+    from noisette.tables import read_model
+    from noisette.tables.describe import facts_of
+    from noisette.tables.folders import GUARANTEE, load_model
+
+    if path.is_dir():
+        fitted = read_model(path)
+        beside = path / GUARANTEE
+        if beside.exists() and _guarantee_in(beside) != fitted.guarantee:
+            raise InvalidData(f"{beside} is not the guarantee of the model; it was changed.")
+        return fitted.guarantee, facts_of(fitted.schema)
+    if not path.exists():
+        raise InvalidParameter(f"there is no model {path}; `noisette train` makes one.")
+    if path.suffix == ".json":
+        return _guarantee_in(path), []
+    loaded: Guarantee = load_model(path).privacy_
+    return loaded, []
+
+
+def _guarantee_in(path: Path) -> "Guarantee":
+    from noisette.guarantee import Guarantee
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        text = ""
+    except OSError as error:
+        raise InvalidParameter(f"{path} cannot be read ({error.strerror}).") from None
+    return Guarantee.from_json(text)
+
+
+def _show(
+    guarantee: "Guarantee",
+    facts: list[tuple[str, str, str]],
+    curve: list[tuple[float, float]],
+    reached: float,
+    pure: float,
+) -> None:
+    from rich.console import Console
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
+    from noisette.report import meaning
+
+    console = Console()
+    style = "red" if guarantee.seeded else "green"
+    console.print(Panel(Text(guarantee.statement()), title="the guarantee", border_style=style))
+    console.print(
+        f"checked: the plan has delta = {reached:.3g} at epsilon = {guarantee.epsilon:g}; "
+        f"{guarantee.delta:g} is promised",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
+    console.print(f"plan: {guarantee.plan}", highlight=False, soft_wrap=True, markup=False)
+    table = Table(title="The same release at other deltas", title_justify="left")
+    table.add_column("delta", justify="right")
+    table.add_column("epsilon", justify="right")
+    table.add_row("0", f"{pure:.5g}" if math.isfinite(pure) else "no bound")
+    for delta, epsilon in curve:
+        table.add_row(f"{delta:g}", f"{epsilon:.5g}")
+    console.print(table)
+    if guarantee.public:
+        console.print("treated as public:", highlight=False)
+        for fact in guarantee.public:
+            console.print(Text(f"  - {fact}"))
+    if facts:
+        table = Table(title="The schema", title_justify="left")
+        for name in ("column", "kind", "public facts"):
+            table.add_column(name)
+        for row in facts:
+            table.add_row(*(Text(cell) for cell in row))
+        console.print(table)
+    table = Table(title="Why it is true (docs/theory/theorems.md)", title_justify="left")
+    table.add_column("theorem")
+    table.add_column("what it says")
+    for name in guarantee.proofs:
+        table.add_row(Text(name), meaning(name))
+    console.print(table)
+
+
+def ledger(
+    file: Annotated[Path, typer.Argument(help="The ledger file.", show_default=False)],
+    epsilon: Annotated[
+        float | None, typer.Option(help="Start a ledger with this total if there is none.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="Total delta of a new ledger.")] = None,
+    adjacency: Annotated[
+        str | None, typer.Option(help="Relation of a new ledger; replace-one if not given.")
+    ] = None,
+    rule: Annotated[
+        str | None, typer.Option(help="How charges add up: sums (default), renyi or gdp.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML page to this file.")] = None,
+    json: opt.JsonOption = False,
+) -> None:
+    """Show what a ledger holds, or start one with --epsilon.
+
+    [bold]Example[/bold]: noisette ledger patients.ledger --epsilon 3 --delta 1e-6
+    """
+    from noisette.privacy import Ledger
+
+    if file.is_dir():
+        raise InvalidParameter(f"{file} is a folder; give the name of a ledger file.")
+    if epsilon is None and not file.exists():
+        raise InvalidParameter(
+            f"there is no ledger {file}; start one with: noisette ledger {file} --epsilon TOTAL."
+        )
+    opened = Ledger.open(file, epsilon, delta, adjacency=adjacency, rule=rule)
+    if report is not None:
+        from noisette.cli.train import _write_text
+        from noisette.report import ledger_page
+
+        _write_text(report, ledger_page(opened, file.name), force=True)
+    if json:
+        print(json_module.dumps(_as_json(opened)))
+        return
+    _show_ledger(opened, file)
+    if report is not None:
+        typer.echo(f"wrote {report}")
+
+
+def _as_json(ledger: "Ledger") -> dict[str, Any]:
+    return {
+        "epsilon": ledger.epsilon,
+        "delta": ledger.delta,
+        "adjacency": ledger.adjacency.value,
+        "rule": ledger.rule,
+        "spent": list(ledger.spent),
+        "remaining": list(ledger.remaining),
+        "charges": [
+            {"label": c.label, "cost": list(c.cost), "plan": json_module.loads(c.plan)}
+            for c in ledger.charges
+        ],
+    }
+
+
+def _show_ledger(ledger: "Ledger", file: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    units = {"sums": ("epsilon", "delta"), "renyi": ("Renyi cost", ""), "gdp": ("mu squared", "")}
+    first, second = units[ledger.rule]
+    console = Console()
+    console.print(
+        f"total: epsilon {ledger.epsilon:g}, delta {ledger.delta:g}, {ledger.adjacency} "
+        f"(rule {ledger.rule})",
+        highlight=False,
+    )
+    table = Table(title=Text(f"Charges in {file}"), title_justify="left", show_footer=True)
+    table.add_column("", Text(""))
+    table.add_column("charge", Text("left"))
+    left, charges = ledger.remaining, ledger.charges
+    table.add_column(first, Text(f"{left[0]:.6g}"), justify="right")
+    table.add_column(second, Text(f"{left[1]:g}" if second else ""), justify="right")
+    for k, charge in enumerate(charges, start=1):
+        cost = f"{charge.cost[0]:.6g}", f"{charge.cost[1]:g}" if second else ""
+        table.add_row(str(k), Text(charge.label), *cost)
+    console.print(table)

@@ -1,0 +1,78 @@
+"""A ledger that remembers whether it was charged, so that a failure can say so.
+
+A charge is never returned. If training stops after it, by a full disk or by Ctrl-C, the person must
+hear that the budget is gone although there is no model.
+"""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from noisette.adjacency import Adjacency
+from noisette.errors import BudgetExceeded, LedgerError, NoisetteError
+from noisette.privacy import Ledger, Permit
+
+__all__ = ["WatchedLedger", "spending"]
+
+
+class WatchedLedger(Ledger):
+    """A `Ledger` with `asked` (a charge was tried and not refused) and `charged`."""
+
+    asked = False
+    charged = False
+
+    def charge(self, plan: Any, **options: Any) -> Permit:
+        """Charge as usual and remember it."""
+        self.asked = True  # before, so that a Ctrl-C during the commit is not taken for no charge
+        try:
+            permit = super().charge(plan, **options)
+        except NoisetteError:
+            self.asked = self.charged
+            raise
+        self.charged = True
+        return permit
+
+
+@contextlib.contextmanager
+def spending(
+    path: Path | None, epsilon: float, delta: float, adjacency: Adjacency
+) -> Iterator[WatchedLedger]:
+    """Yield the ledger in `path`, or one for this model alone; say what a failure has cost."""
+    if path is None:
+        ledger = WatchedLedger(epsilon, delta, adjacency=adjacency)
+    elif not path.exists():
+        raise LedgerError(
+            f"there is no ledger {path}; start one with: noisette ledger {path} --epsilon TOTAL."
+        )
+    else:
+        opened = WatchedLedger.open(path, adjacency=adjacency)
+        assert isinstance(opened, WatchedLedger)
+        ledger = opened
+    try:
+        yield ledger
+    except BudgetExceeded:
+        raise
+    except KeyboardInterrupt:
+        _tell(path, ledger, "stopped")
+        raise
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        cost = _cost(path, ledger)
+        raise NoisetteError(f"the model could not be written ({reason}); {cost}.") from None
+    except NoisetteError as error:
+        if path is None or not ledger.asked:
+            raise
+        raise NoisetteError(f"{str(error).rstrip('.')}; {_cost(path, ledger)}.") from None
+
+
+def _cost(path: Path | None, ledger: WatchedLedger) -> str:
+    if path is None or not ledger.asked:
+        return "nothing was written and nothing was charged"
+    state = "was charged" if ledger.charged else "may have been charged"
+    return f"nothing was written, but {path} {state} and a charge is never returned"
+
+
+def _tell(path: Path | None, ledger: WatchedLedger, what: str) -> None:
+    print(f"noisette: {what}; {_cost(path, ledger)}.", file=sys.stderr)

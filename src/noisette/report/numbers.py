@@ -1,0 +1,104 @@
+"""The numbers of the page, all from public facts: the curve, an attacker's power, the noise."""
+
+import math
+from dataclasses import dataclass
+
+from noisette.errors import Unproven
+from noisette.guarantee import Guarantee
+from noisette.mechanisms import Gaussian, Laplace, Mechanism, ObjectiveNoise, SphericalLaplace
+from noisette.plans import LastIterate, Noisy
+
+__all__ = ["DELTAS", "Noise", "attack_power", "curve_of", "noise_of"]
+
+DELTAS = tuple(10.0**-k for k in range(12, 1, -1))
+
+Curve = list[tuple[float, float]]
+
+
+def curve_of(guarantee: Guarantee, deltas: tuple[float, ...] = DELTAS) -> Curve:
+    """Return (delta, epsilon) pairs of the guarantee's own curve, finite ones only.
+
+    The promised pair is among them, and a reading never exceeds the promise to its left.
+    """
+    points: Curve = []
+    for delta in sorted({*deltas, guarantee.delta} - {0.0}):
+        try:
+            epsilon = guarantee.epsilon_at(delta)
+        except Unproven:
+            continue
+        if delta >= guarantee.delta:  # the promise itself is a bound from its delta on
+            epsilon = min(epsilon, guarantee.epsilon)
+        if math.isfinite(epsilon):
+            points.append((delta, epsilon))
+    return points
+
+
+def attack_power(guarantee: Guarantee, alarm: float, curve: Curve) -> float:
+    """Return a bound on how often an attacker is right who may err with probability `alarm`.
+
+    The attacker sees the release and decides between two neighbouring data sets, knowing all other
+    records. At every (delta, epsilon) of the curve the power is at most e^epsilon alarm + delta and
+    at most 1 - e^-epsilon (1 - alarm - delta); the least of all is returned.
+    """
+    # proof: TEST-POWER
+    best = 1.0
+    for delta, epsilon in [(guarantee.delta, guarantee.epsilon), *curve]:
+        grown = math.exp(min(epsilon, 700.0)) * alarm + delta
+        kept = 1.0 - math.exp(-epsilon) * (1.0 - alarm - delta)
+        best = min(best, grown, kept)
+    return max(best, alarm)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """One kind of noise in a plan.
+
+    `strength` is its standard deviation along one direction, in units of the most that changing
+    one record can do to the value it was added to; k changed records do at most k times that.
+    `times` is how often it was drawn, `batches` into how many parts a pass is divided.
+    """
+
+    where: str
+    strength: float | None
+    times: int
+    batches: int
+
+
+def _spread(mechanism: Mechanism) -> float | None:
+    """Return the standard deviation along one direction in units of C, if the noise is added."""
+    if isinstance(mechanism, ObjectiveNoise):
+        mechanism = mechanism.additive
+    if isinstance(mechanism, Gaussian):
+        return mechanism.noise_multiplier
+    if isinstance(mechanism, Laplace):
+        return math.sqrt(2.0) * mechanism.noise_multiplier
+    if isinstance(mechanism, SphericalLaplace):  # radius Gamma(d): E r^2 / d = (d + 1) z^2
+        return mechanism.noise_multiplier * math.sqrt(mechanism.dimension + 1.0)
+    return None
+
+
+def noise_of(guarantee: Guarantee) -> list[Noise]:
+    """Return the noises of the plan in the order in which they were drawn."""
+    leaves = list(guarantee.plan.leaves())
+    objective = any(
+        isinstance(leaf, Noisy) and isinstance(leaf.mechanism, ObjectiveNoise) for leaf, _ in leaves
+    )
+    found = []
+    for leaf, count in leaves:
+        if not isinstance(leaf, Noisy):
+            found.append(Noise("declared", None, count, 1))
+            continue
+        where, times = "steps", count * leaf.draws_per_use
+        if isinstance(leaf.mechanism, ObjectiveNoise):
+            where = "objective"
+        elif objective and "APPROXIMATE-MINIMISER" in guarantee.proofs:
+            where = "cover"
+        elif "OUTPUT-SENSITIVITY" in guarantee.proofs:
+            where = "weights"
+        elif times == 1 and not isinstance(leaf, LastIterate):
+            where = "value"
+        batches = leaf.sampler.steps if leaf.draws_per_use > 1 else 1
+        spread = _spread(leaf.mechanism)
+        strength = None if spread is None else spread / guarantee.adjacency.contributions
+        found.append(Noise(where, strength, times, batches))
+    return found

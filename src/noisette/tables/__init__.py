@@ -1,0 +1,24 @@
+"""Tables: CSV and Parquet files, encoded row by row with public facts from a schema file.
+
+>>> from noisette.tables import Schema
+>>> facts = {"target": "ill", "classes": ["no", "yes"]}
+>>> facts["columns"] = {"age": {"kind": "numeric", "low": 0, "high": 100}}
+>>> Schema.from_dict(facts).features
+('age',)
+"""
+
+from noisette.tables.encoding import Encoded, encode
+from noisette.tables.folders import TableModel, read_model, write_model
+from noisette.tables.schema import Schema, read_schema
+from noisette.tables.template import template
+
+__all__ = [
+    "Encoded",
+    "Schema",
+    "TableModel",
+    "encode",
+    "read_model",
+    "read_schema",
+    "template",
+    "write_model",
+]

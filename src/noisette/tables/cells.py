@@ -1,0 +1,116 @@
+"""The cells of one column, as numbers or as texts, whatever file they came from.
+
+A cell is missing if it is empty, null, NaN or (where a number is wanted) cannot be read as one.
+Nothing here says how many such cells there are: that is a fact about the rows.
+"""
+
+import importlib
+import re
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette.errors import MissingExtra
+
+__all__ = ["ArrowCells", "Cells", "TextCells", "arrow", "canonical"]
+
+Floats = NDArray[np.float64]
+
+_WHOLE = re.compile(r"[+-]?\d+\.0*")
+_TRUTH = {"true": "true", "True": "true", "TRUE": "true"} | {
+    "false": "false", "False": "false", "FALSE": "false",
+}  # fmt: skip
+
+
+def canonical(value: object) -> str:
+    """Return the text by which cells and categories are compared.
+
+    Blanks around it do not count; "1.0" and "1" are the same, and so are "True" and "true".
+    """
+    text = str(value).strip()
+    if text in _TRUTH:
+        return _TRUTH[text]
+    return text.split(".")[0] if _WHOLE.fullmatch(text) else text
+
+
+def arrow(module: str = "pyarrow") -> Any:
+    """Return pyarrow, or one of its modules."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise MissingExtra(
+            "reading Parquet needs pyarrow: pip install 'noisette[parquet]', or save the table as CSV."
+        ) from None
+
+
+class Cells(Protocol):
+    """One column of a piece of a table."""
+
+    def __len__(self) -> int:
+        """Return the number of cells."""
+
+    def numbers(self) -> Floats:
+        """Return numbers; NaN where the cell is missing."""
+
+    def texts(self) -> Sequence[str]:
+        """Return texts; "" where the cell is missing."""
+
+
+class TextCells:
+    """Cells of a CSV file."""
+
+    def __init__(self, cells: Sequence[str], decimal: str = ".") -> None:
+        self._cells, self._decimal = cells, decimal
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def numbers(self) -> Floats:
+        """Read every cell as a number."""
+        cells = self._cells
+        if self._decimal != ".":
+            cells = [cell.replace(self._decimal, ".") for cell in cells]
+        try:
+            return np.array(list(map(float, cells)), dtype=np.float64)
+        except ValueError:
+            return np.array(list(map(_number, cells)), dtype=np.float64)
+
+    def texts(self) -> Sequence[str]:
+        """Return the cells as they stand."""
+        return self._cells
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return float("nan")
+
+
+class ArrowCells:
+    """Cells of a Parquet file: a pyarrow array of a plain type."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def numbers(self) -> Floats:
+        """Return numbers, truth values as 0 and 1, texts read as numbers."""
+        pa = arrow()
+
+        kind = self._array.type
+        if pa.types.is_null(kind):
+            return np.full(len(self._array), np.nan)
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            return TextCells(self.texts()).numbers()
+        cast = self._array.cast(pa.float64(), safe=False)
+        return np.array(cast.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+    def texts(self) -> Sequence[str]:
+        """Return texts: whole numbers without a point, truth values as true and false."""
+        values = self._array.to_pylist()
+        return ["" if value is None or value != value else str(value) for value in values]

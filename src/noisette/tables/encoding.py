@@ -1,0 +1,138 @@
+"""From a file and a schema to the matrix and the labels of an estimator, row by row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette.clipping import clip_rows
+from noisette.errors import InvalidData, InvalidParameter
+from noisette.tables.cells import Cells, Floats, arrow, canonical
+from noisette.tables.columns import Ignored
+from noisette.tables.reading import csv_header, is_parquet, open_parquet, pieces
+from noisette.tables.schema import Schema, spelling
+
+__all__ = ["Encoded", "encode", "names_of"]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Rows of norm at most 1, shape (n, d), and the label of each, or None if not asked for."""
+
+    X: Floats
+    y: NDArray[Any] | None
+
+    def __repr__(self) -> str:
+        return "<Encoded table>"  # how many rows there are may be private
+
+
+def names_of(
+    path: Path, schema: Schema, *, target: bool, header: bool
+) -> tuple[list[str], list[str] | None]:
+    """Return the columns of the table, and the names to use if a CSV file has no header line.
+
+    Where no labels are asked for, a file without a header may lack the target's column.
+    """
+    if is_parquet(path):
+        if not header:
+            raise InvalidParameter("a Parquet file names its columns; --no-header is for CSV.")
+        with open_parquet(path) as file:
+            return _checked_types(file.schema_arrow, schema), None
+    first = csv_header(path, schema.file)
+    if header:
+        return first, None
+    given = list(schema.names)
+    if not target and len(first) == len(given) - 1:
+        given.remove(schema.target)
+    if len(first) != len(given):
+        raise InvalidData(
+            f"{path} has {len(first)} cells in its first row, but the schema names {len(given)} "
+            "columns; give them in order as names under [file]."
+        )
+    return given, given
+
+
+def _checked_types(types: Any, schema: Schema) -> list[str]:
+    """Return the names of Parquet columns; refuse a used one whose type has no encoding."""
+    pa = arrow()
+    used = {column.name for column in schema.columns if not isinstance(column, Ignored)}
+    for field in types:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        plain = (
+            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+            or pa.types.is_decimal(kind) or pa.types.is_string(kind)
+            or pa.types.is_large_string(kind) or pa.types.is_null(kind)
+        )  # fmt: skip
+        if field.name in (*used, schema.target) and not plain:
+            raise InvalidData(
+                f"column {field.name!r} has the Parquet type {kind}, which has no encoding; turn "
+                'it into a number or a text, or set kind = "ignore".'
+            )
+    return list(types.names)
+
+
+def _check_columns(names: Sequence[str], schema: Schema, *, target: bool) -> None:
+    """Refuse columns that are missing, doubled or unknown, by name: names are public."""
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidData(f"the table has two columns named {name!r}; rename one.")
+    known = {column.name for column in schema.columns} | {schema.target}
+    for name in names:
+        if name not in known:
+            raise InvalidParameter(
+                f"column {name!r} of the table is not in the schema; add it there, or give it "
+                'kind = "ignore".'
+            )
+    needed = [column.name for column in schema.columns if not isinstance(column, Ignored)]
+    for name in (*needed, schema.target) if target else needed:
+        if name not in names:
+            raise InvalidData(f"the table has no column {name!r}, which the schema names.")
+
+
+def encode(path: Path, schema: Schema, *, target: bool, header: bool = True) -> Encoded:
+    """Read and encode a whole table; with `target` its labels too.
+
+    Each row is encoded by itself: divided by ``row_norm`` and cut to norm 1. So neighbouring tables
+    become neighbouring matrices, and encoding costs no privacy.
+    """
+    names, given = names_of(path, schema, target=target, header=header)
+    _check_columns(names, schema, target=target)
+    wanted = [column.name for column in schema.columns if column.features]
+    positions = spelling(schema.labels)
+    blocks, labels = [], []
+    for piece in pieces(path, schema.file, [*wanted, schema.target] if target else wanted, given):
+        blocks.append(_block(piece, schema))
+        if target:
+            labels.append(_label_numbers(piece[schema.target], positions, schema.target))
+    if not blocks:
+        raise InvalidData(f"{path} has no rows.")
+    y = np.array(schema.classes)[np.concatenate(labels)] if target else None
+    return Encoded(np.concatenate(blocks), y)
+
+
+def _block(piece: Any, schema: Schema) -> Floats:
+    # proof: ROW-LOCAL
+    used = [column for column in schema.columns if column.features]
+    count = len(piece[used[0].name])
+    X = np.zeros((count, len(schema.features)))
+    start = 0
+    for column in used:
+        stop = start + len(column.features)
+        column.fill(piece[column.name], X[:, start:stop])
+        start = stop
+    X /= schema.row_norm
+    clipped: Floats = clip_rows(X, 1.0)
+    return clipped
+
+
+def _label_numbers(cells: Cells, positions: dict[str, int], name: str) -> NDArray[np.intp]:
+    numbers = [positions.get(canonical(text), -1) for text in cells.texts()]
+    if -1 in numbers:
+        raise InvalidData(
+            f"column {name!r} holds a label that is not among the classes of the schema; list "
+            "every label there (which one it is, is not shown: it is somebody's)."
+        )
+    return np.array(numbers, dtype=np.intp)

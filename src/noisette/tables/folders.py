@@ -1,0 +1,141 @@
+"""A model folder: the model file, its schema, its guarantee and the page for a reviewer.
+
+The folder appears whole or not at all: it is made under another name beside its own and renamed.
+The schema's fingerprint stands among the guarantee's public facts, so a model with another schema
+than its own is refused.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from noisette import model_files
+from noisette.errors import InvalidData, InvalidParameter
+from noisette.guarantee import Guarantee
+from noisette.tables import toml
+from noisette.tables.schema import Schema, read_schema
+
+__all__ = ["TableModel", "check_folder", "draft_folder", "read_model", "stated", "write_model"]
+
+MODEL, SCHEMA, GUARANTEE, REPORT = "model.noisette", "schema.toml", "guarantee.json", "report.html"
+_FILES = {MODEL, SCHEMA, GUARANTEE, REPORT}
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """A fitted estimator and the schema by which tables are encoded for it."""
+
+    model: Any
+    schema: Schema
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee of the model."""
+        guarantee: Guarantee = self.model.privacy_
+        return guarantee
+
+
+def stated(guarantee: Guarantee, schema: Schema) -> Guarantee:
+    """Return the guarantee about the rows of the table: the schema is public, rows are encoded."""
+    note = f"Unit of protection: {schema.unit}; who has several rows is protected less."
+    return replace(
+        guarantee,
+        public=(*guarantee.public, *schema.public),
+        proofs=(*guarantee.proofs, "ROW-LOCAL"),
+        notes=(*guarantee.notes, note),
+    )
+
+
+def check_folder(folder: Path, *, force: bool) -> None:
+    """Refuse a place where a model folder cannot or must not be written; change nothing."""
+    if folder.exists() and not folder.is_dir():
+        raise InvalidParameter(f"{folder} is a file; give the name of a folder for the model.")
+    if folder.resolve() == Path.cwd():
+        raise InvalidParameter("the model needs a folder of its own; give --out the name of one.")
+    if not folder.resolve().parent.is_dir():
+        raise InvalidParameter(f"the folder {folder.parent} does not exist; nothing was written.")
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    if not force:
+        raise InvalidParameter(
+            f"{folder} exists and is not empty; give another --out, or --force to replace the "
+            "model in it."
+        )
+    strange = sorted(item.name for item in folder.iterdir() if item.name not in _FILES)
+    if strange or not (folder / MODEL).is_file():
+        raise InvalidParameter(
+            f"{folder} is not a model folder of noisette, so --force will not replace it."
+        )
+
+
+@contextlib.contextmanager
+def draft_folder(folder: Path) -> Iterator[Path]:
+    """Yield a new folder beside `folder`; it is removed at the end, whatever happens."""
+    try:
+        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.resolve().parent))
+    except OSError as error:
+        raise InvalidParameter(
+            f"{folder} cannot be written ({error.strerror}); nothing was charged."
+        ) from None
+    try:
+        yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def write_model(draft: Path, folder: Path, fitted: TableModel, page: str) -> None:
+    """Fill `draft` and give it the name `folder`, replacing what `check_folder` allowed."""
+    full = draft / "new"
+    full.mkdir()
+    model_files.save(fitted.model, full / MODEL)
+    (full / SCHEMA).write_text(toml.dumps(fitted.schema.source), encoding="utf-8")
+    (full / GUARANTEE).write_text(fitted.guarantee.to_json() + "\n", encoding="utf-8")
+    (full / REPORT).write_text(page, encoding="utf-8")
+    for path in full.iterdir():
+        path.chmod(0o666 & ~_umask())
+    target = folder.resolve()
+    if target.exists() and any(target.iterdir()):
+        os.rename(target, draft / "old")
+    try:
+        os.rename(full, target)
+    except BaseException:
+        if (draft / "old").exists():
+            os.rename(draft / "old", target)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def read_model(folder: Path) -> TableModel:
+    """Return the model and its schema; parts that contradict each other are refused."""
+    if not folder.exists():
+        raise InvalidParameter(f"there is no model folder {folder}; `noisette train` makes one.")
+    for name in (MODEL, SCHEMA):
+        if not (folder / name).is_file():
+            raise InvalidParameter(f"{folder} is not a model folder: it has no {name}.")
+    model = load_model(folder / MODEL)
+    schema = read_schema(folder / SCHEMA)
+    if schema.public[0] not in model.privacy_.public:
+        raise InvalidData(
+            f"{folder / SCHEMA} is not the schema that the model was trained with; restore it."
+        )
+    if len(schema.features) != model.n_features_in_:
+        raise InvalidData(f"the schema in {folder} does not fit the features of its model.")
+    return TableModel(model, schema)
+
+
+def load_model(path: Path) -> Any:
+    """Return the estimator in a model file, with one sentence if the file cannot be read."""
+    try:
+        return model_files.load(path)
+    except OSError as error:
+        raise InvalidParameter(f"{path} cannot be read ({error.strerror}).") from None

@@ -1,0 +1,171 @@
+"""Reading tables: CSV (plain or gzip) with the standard library, Parquet with pyarrow.
+
+The kind of a file is told by its first bytes, not by its name. A fault of the file as a whole (not
+a table, a row with too many cells) is one sentence without a line number or a cell: which row is at
+fault is a fact about a record. Such errors come before anything is charged.
+"""
+
+import contextlib
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from noisette.errors import InvalidData
+from noisette.tables.cells import ArrowCells, Cells, TextCells, arrow
+from noisette.tables.schema import FileFacts
+
+__all__ = ["csv_header", "is_parquet", "open_parquet", "pieces"]
+
+ROWS = 8192
+"""How many rows are held as cells at a time."""
+
+_LONGEST_LINE = 1 << 20
+_BROKEN = (csv.Error, EOFError, zlib.error, OSError)
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        raise InvalidData(f"there is no table {path}.") from None
+    except IsADirectoryError:
+        raise InvalidData(f"{path} is a folder, not a table.") from None
+    except OSError as error:
+        raise InvalidData(f"{path} cannot be read ({error.strerror}).") from None
+    return file
+
+
+def _start(path: Path) -> bytes:
+    with _open(path) as file:
+        return file.read(4)
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether the file begins as Parquet files do."""
+    return _start(path) == b"PAR1"
+
+
+def _decompressed(path: Path) -> Any:
+    if _start(path)[:2] != b"\x1f\x8b":
+        return _open(path)
+    return gzip.open(path, "rb")
+
+
+def csv_header(path: Path, facts: FileFacts) -> list[str]:
+    """Return the cells of the first record; not a byte after it is decoded or looked at."""
+    text, problem, rows = "", True, [[""]]
+    try:
+        with _decompressed(path) as file:
+            while line := file.readline(_LONGEST_LINE):
+                text += line.decode(facts.encoding if text else _with_mark(facts.encoding))
+                # A name in quotes may hold a line break: go on until the quotes are even.
+                if text.strip() and text.count('"') % 2 == 0:
+                    break
+                if len(text) > _LONGEST_LINE:
+                    break
+        problem = len(text) > _LONGEST_LINE or "\x00" in text
+        rows = list(csv.reader(io.StringIO(text.strip("\r\n")), **_dialect(facts))) or rows
+    except (UnicodeDecodeError, *_BROKEN):
+        problem = True
+    if problem:
+        raise _not_a_table(path, facts)
+    if not text.strip():
+        raise InvalidData(f"{path} is empty: it has no header line.")
+    return [cell.strip() for cell in rows[0]]
+
+
+def _with_mark(encoding: str) -> str:
+    """Return the encoding that drops a byte-order mark, which is no part of the first name."""
+    return "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
+
+
+def _dialect(facts: FileFacts) -> dict[str, Any]:
+    return {"delimiter": facts.delimiter, "skipinitialspace": True, "strict": True}
+
+
+def _not_a_table(path: Path, facts: FileFacts) -> InvalidData:
+    return InvalidData(
+        f"{path} cannot be read as a CSV table in {facts.encoding}; check that it is one, its "
+        "quotes, and delimiter and encoding under [file] in the schema."
+    )
+
+
+def open_parquet(path: Path) -> Any:
+    """Return an open `pyarrow.parquet.ParquetFile`."""
+    pa, parquet = arrow(), arrow("pyarrow.parquet")
+    with contextlib.suppress(pa.ArrowException, OSError, ValueError):
+        return parquet.ParquetFile(path)
+    raise InvalidData(f"{path} begins like a Parquet file but is damaged.")
+
+
+def pieces(
+    path: Path, facts: FileFacts, wanted: list[str], header: list[str] | None
+) -> Iterator[Mapping[str, Cells]]:
+    """Yield the table piece by piece: the `wanted` columns of a few thousand rows each.
+
+    `header` names the columns of a CSV file without a header line; None reads the first line.
+    """
+    if is_parquet(path):
+        yield from _parquet_pieces(path, wanted)
+        return
+    fault: InvalidData | None = None
+    try:
+        yield from _csv_pieces(path, facts, wanted, header)
+    except (UnicodeDecodeError, *_BROKEN):
+        fault = _not_a_table(path, facts)
+    if fault is not None:  # raised here, so that the original, which may quote cells, is left out
+        raise fault
+
+
+def _csv_pieces(
+    path: Path, facts: FileFacts, wanted: list[str], header: list[str] | None
+) -> Iterator[Mapping[str, Cells]]:
+    with (
+        _decompressed(path) as raw,
+        io.TextIOWrapper(raw, encoding=_with_mark(facts.encoding), newline="") as file,
+    ):
+        reader = csv.reader(file, **_dialect(facts))
+        names = header
+        if names is None:
+            names = [cell.strip() for cell in next((row for row in reader if _filled(row)), [])]
+        places = [(name, names.index(name)) for name in wanted]
+        while rows := list(islice(reader, ROWS)):
+            full = [row for row in rows if len(row) == len(names)]
+            if len(full) != len(rows):
+                full = [row for row in rows if _filled(row)]
+                if any(len(row) != len(names) for row in full):
+                    raise InvalidData(
+                        f"{path}: a row does not have the {len(names)} cells of the header."
+                    )
+            if full:
+                columns = list(zip(*full, strict=True))
+                yield {name: TextCells(columns[at], facts.decimal) for name, at in places}
+
+
+def _filled(row: list[str]) -> bool:
+    """Whether a line is more than blanks."""
+    return len(row) > 1 or bool(row and row[0].strip())
+
+
+def _parquet_pieces(path: Path, wanted: list[str]) -> Iterator[Mapping[str, Cells]]:
+    pa = arrow()
+    broken = False
+    try:
+        with open_parquet(path) as file:
+            for batch in file.iter_batches(batch_size=ROWS, columns=wanted):
+                if batch.num_rows:
+                    yield {name: ArrowCells(_plain(batch.column(name))) for name in wanted}
+    except (pa.ArrowException, OSError):
+        broken = True
+    if broken:
+        raise InvalidData(f"{path} is a Parquet file but is damaged.")
+
+
+def _plain(array: Any) -> Any:
+    """Return a dictionary-encoded array as the values it stands for."""
+    return array.dictionary_decode() if arrow().types.is_dictionary(array.type) else array

@@ -1,0 +1,112 @@
+"""The template of `noisette schema`: names and types of columns, and not one value.
+
+A CSV file has no types without looking at cells, so every kind is left open. Parquet stores types
+beside the data; its statistics and dictionaries are values of rows and are not read.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from noisette.errors import InvalidData, InvalidParameter
+from noisette.tables import toml
+from noisette.tables.cells import arrow
+from noisette.tables.reading import csv_header, is_parquet, open_parquet
+from noisette.tables.schema import UNKNOWN, FileFacts
+
+__all__ = ["template"]
+
+_DELIMITERS = (",", ";", "\t", "|")
+
+_INTRODUCTION = """\
+# Public facts about {name}, for `noisette train`.
+#
+# Fill in every "?" from what you know about the subject: a code book, a law, common sense.
+# Do not look at the rows to do it: a bound or a category read off the data gives somebody away.
+# The rows were not looked at to write this file; only {looked}.
+#
+#   kind = "numeric"       low = 0, high = 110            values outside are moved to the bound
+#   kind = "categorical"   categories = ["a", "b", "c"]   anything else falls into one slot
+#   kind = "ignore"        not used (names, identifiers, dates, free text)
+#
+# More options (center, width, curve, reference, groups, missing): docs/command_line.md.
+
+"""
+
+
+def _as_comment(text: str) -> str:
+    """Return text that stays on one line of comment; TOML forbids control characters there."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _first_line(path: Path, encoding: str) -> tuple[list[str], dict[str, Any]]:
+    """Return the names under the separator that divides the header line into most of them."""
+    encoding = FileFacts.from_dict({"encoding": encoding}).encoding
+    facts = [FileFacts(delimiter=each, encoding=encoding) for each in _DELIMITERS]
+    found = [csv_header(path, each) for each in facts]
+    best = max(range(len(found)), key=lambda j: len(found[j]))
+    usual = FileFacts().to_dict()
+    stated = {k: v for k, v in facts[best].to_dict().items() if v != usual[k]}
+    return found[best], stated
+
+
+def template(
+    path: Path, target: str | None = None, *, header: bool = True, encoding: str = "utf-8"
+) -> str:
+    """Return the text of a schema to be filled in."""
+    file_facts: dict[str, Any] = {}
+    if is_parquet(path):
+        if not header:
+            raise InvalidParameter("a Parquet file names its columns; --no-header is for CSV.")
+        with open_parquet(path) as file:
+            columns = {field.name: _of_type(field.type) for field in file.schema_arrow}
+            names = list(file.schema_arrow.names)
+        looked = "the column names and types of its footer were read"
+    else:
+        names, file_facts = _first_line(path, encoding)
+        looked = "its header line was read"
+        if not header:
+            names = [f"column_{j + 1}" for j in range(len(names))]
+            looked = "the cells of its first line were counted"
+        columns = {name: {"kind": UNKNOWN} for name in names}
+    if len(columns) != len(names):
+        doubled = next(name for name in names if names.count(name) > 1)
+        raise InvalidData(f"the table has two columns named {doubled!r}; rename one.")
+    if target is not None and target not in columns:
+        raise InvalidParameter(f"the table has no column {target!r} to be the target.")
+    if not header:
+        file_facts["names"] = names
+    return _text(path.name, looked, target, columns, file_facts)
+
+
+def _of_type(kind: Any) -> dict[str, Any]:
+    """Return what a Parquet type says; the two truth values are a fact of the type."""
+    pa = arrow()
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_boolean(kind):
+        return {"kind": "categorical", "categories": [False, True]}
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return {"kind": "numeric", "low": UNKNOWN, "high": UNKNOWN}
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return {"kind": "categorical", "categories": [UNKNOWN]}
+    return {"kind": "ignore"}
+
+
+def _text(
+    name: str, looked: str, target: str | None, columns: dict[str, Any], file: dict[str, Any]
+) -> str:
+    lines = [
+        _INTRODUCTION.format(name=_as_comment(name), looked=looked),
+        f"target = {toml.value(target or UNKNOWN)}  # the column to predict"
+        + ("" if target else "; take it out of the columns below"),
+        f"classes = [{toml.value(UNKNOWN)}]  # every label that can occur, whether it does or not",
+        'unit = "one row is one person"  # what one row stands for: the guarantee protects one row',
+    ]
+    if file:
+        lines += ["", "[file]", *(f"{key} = {toml.value(each)}" for key, each in file.items())]
+    for column, facts in columns.items():
+        if column == target:
+            continue
+        lines += ["", f"[columns.{toml.key(column)}]"]
+        lines += [f"{key} = {toml.value(each)}" for key, each in facts.items()]
+    return "\n".join(lines) + "\n"

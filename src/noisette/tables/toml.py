@@ -1,0 +1,42 @@
+"""A small TOML writer for schemas: texts, numbers, truth values, lists and tables."""
+
+import json
+import math
+import re
+from typing import Any
+
+__all__ = ["dumps", "key", "value"]
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def key(name: str) -> str:
+    """Return a key, in quotes where TOML wants them."""
+    return name if _BARE.fullmatch(name) else value(name)
+
+
+def value(item: Any) -> str:
+    """Return a value on one line."""
+    if isinstance(item, str):
+        return json.dumps(item, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(item, bool):
+        return "true" if item else "false"
+    if isinstance(item, float) and not math.isfinite(item):
+        return "nan" if item != item else ("inf" if item > 0.0 else "-inf")
+    if isinstance(item, list):
+        return "[" + ", ".join(map(value, item)) + "]"
+    if isinstance(item, dict):
+        return "{ " + ", ".join(f"{key(k)} = {value(v)}" for k, v in item.items()) + " }"
+    return repr(item)
+
+
+def dumps(node: dict[str, Any]) -> str:
+    """Return the text of a schema: plain entries first, then [file], then one table a column."""
+    columns = node.get("columns", {})
+    lines = [f"{key(k)} = {value(v)}" for k, v in node.items() if k not in ("columns", "file")]
+    if node.get("file"):
+        lines += ["", "[file]", *(f"{key(k)} = {value(v)}" for k, v in node["file"].items())]
+    for name, facts in columns.items():
+        lines += ["", f"[columns.{key(name)}]"]
+        lines += [f"{key(k)} = {value(v)}" for k, v in facts.items()]
+    return "\n".join(lines) + "\n"

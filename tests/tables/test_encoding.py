@@ -1,0 +1,331 @@
+"""Encoding: against hand-made numbers, row by row, and silent about odd cells."""
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers import assert_one_sentence
+from noisette.errors import InvalidData, InvalidParameter, NoisetteError
+from noisette.tables import Schema, encode
+from noisette.tables.cells import TextCells, canonical
+from noisette.tables.columns import Categorical, Numeric, View
+from noisette.tables.reading import ROWS
+
+FACTS = {
+    "target": "ill",
+    "classes": ["no", "yes"],
+    "row_norm": 10.0,
+    "columns": {
+        "age": {"kind": "numeric", "low": 0, "high": 100},
+        "ward": {"kind": "categorical", "categories": ["a", "b"], "reference": "a"},
+        "name": {"kind": "ignore"},
+    },
+}
+SECRET = "Smith-4711"
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(text, name="t.csv"):
+        path = tmp_path / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    return write
+
+
+def rows(path, facts=FACTS, **more):
+    return encode(path, Schema.from_dict(facts), target=True, **more)
+
+
+def test_by_hand(table):
+    path = table("age,ward,name,ill\n100,a,x,no\n25,b,y,yes\n50,c,z,no\n")
+    found = rows(path)
+    assert (
+        pytest.approx(np.array([[1.0, 0.0, 0.0], [-0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]))
+        == found.X * 10.0
+    )
+    assert found.y.tolist() == ["no", "yes", "no"]
+
+
+def test_odd_cells_are_mapped_in_silence(table, recwarn, capsys):
+    cells = ["", "abc", "nan", "NaN", "1e999", "-inf", "-5", "9" * 400, " 100 ", "1e2", "None"]
+    wanted = [0, 0, 0, 0, 1, -1, -1, 1, 1, 1, 0]
+    path = table("age,ward,name,ill\n" + "".join(f"{cell},a,x,no\n" for cell in cells))
+    assert (rows(path).X[:, 0] * 10.0).tolist() == pytest.approx(wanted)
+    assert not recwarn.list
+    assert capsys.readouterr() == ("", "")
+
+
+def test_long_rows_are_cut_to_length_one(table):
+    path = table("age,ward,name,ill\n100,b,x,no\n50,b,x,yes\n")
+    X = rows(path, FACTS | {"row_norm": 1.0}).X
+    assert np.linalg.norm(X, axis=1) == pytest.approx([1.0, 1.0])
+    assert (np.linalg.norm(X, axis=1) <= 1.0).all()
+    assert X[0] == pytest.approx(np.array([1.0, 1.0, 0.0]) / 2**0.5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "age,ward,name,ill\r\n25,b,x,yes\r\n\r\n",
+        "\ufeffage,ward,name,ill\n25,b,x,yes\n",
+        '"age","ward","name","ill"\n"25","b","x, ""y""\nz","yes"\n',
+        "ill, ward, age\nyes, b, 25\n\n   \n",
+        " age , ward,name,ill\n 25 , b ,x, yes \n",
+        'age, "ward", name, ill\n25, "b", x, "yes"\n',
+    ],
+)
+def test_ways_to_write_the_same_row(table, text):
+    found = rows(table(text))
+    assert (found.X * 10.0).tolist() == [pytest.approx([-0.5, 1.0, 0.0])]
+    assert found.y.tolist() == ["yes"]
+    zipped = rows(table(gzip.compress(text.encode()), "t.csv.gz"))
+    assert (zipped.X == found.X).all()
+
+
+def test_file_facts(table):
+    facts = FACTS | {"file": {"delimiter": ";", "decimal": ",", "encoding": "latin-1"}}
+    path = table("age;ward;name;ill\n12,5;b;é;yes\n".encode("latin-1"))
+    assert rows(path, facts).X[0, 0] * 10.0 == pytest.approx(-0.75)
+
+
+def test_without_a_header(table):
+    path = table("25,b,x,yes\n")
+    assert rows(path, header=False).X[0, 0] * 10.0 == pytest.approx(-0.5)
+    named = FACTS | {"file": {"names": ["ill", "name", "ward", "age"]}}
+    assert rows(table("yes,x,b,25\n"), named, header=False).y.tolist() == ["yes"]
+    bare = encode(table("25,b,x\n"), Schema.from_dict(FACTS), target=False, header=False)
+    assert bare.y is None
+    assert bare.X[0, 0] * 10.0 == pytest.approx(-0.5)
+    with pytest.raises(InvalidData, match="3 cells in its first row"):
+        rows(table("25,b,x\n"), header=False)
+    with pytest.raises(InvalidData, match="2 cells in its first row"):
+        rows(table("25,b\n"), header=False)
+
+
+FAULTS = [
+    (f"age,ward,name,ill\n1,a,{SECRET},no,{SECRET}\n", "does not have the 4 cells"),
+    (f"age,ward,name,ill\n1,a,x,{SECRET}\n", "column 'ill' holds a label"),
+    ("age,ward,name,ill\n1,a,x,\n", "column 'ill' holds a label"),
+    (f'age,ward,name,ill\n1,a,"{SECRET},no\n', "cannot be read as a CSV table"),
+    (b"age,ward,name,ill\n1,a,\xff\xfe,no\n", "cannot be read as a CSV table in utf-8"),
+    (b"\x1f\x8b\x08\x00broken", "cannot be read as a CSV table"),
+    (b"PAR1 and no more", "damaged"),
+    (b"\x00\x01\x02\x03", "cannot be read"),
+    ("", "is empty"),
+    ("\n\n", "is empty"),
+    ("age,ward,name,ill\n", "has no rows"),
+    ("age,age,ward,name,ill\n1,1,a,x,no\n", "two columns named 'age'"),
+    ("age,ward,name,ill,zip\n1,a,x,no,9\n", "column 'zip' of the table is not in the schema"),
+    ("ward,name,ill\na,x,no\n", "has no column 'age'"),
+    ("age,ward,name\n1,a,x\n", "has no column 'ill'"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), FAULTS)
+def test_faults_of_the_file_quote_nothing(table, text, words):
+    with pytest.raises(NoisetteError) as caught:
+        rows(table(text))
+    assert words in str(caught.value)
+    assert SECRET not in str(caught.value)
+    error: BaseException | None = caught.value
+    while error is not None:  # nothing travels along as the cause either
+        assert SECRET not in repr(error.args)
+        error = error.__context__ if not error.__suppress_context__ else error.__cause__
+    assert_one_sentence(caught.value)
+
+
+def test_faults_of_the_path(tmp_path, table):
+    with pytest.raises(InvalidData, match="there is no table"):
+        rows(tmp_path / "nowhere.csv")
+    with pytest.raises(InvalidData, match="is a folder"):
+        rows(tmp_path)
+    if os.geteuid():
+        path = table("age\n")
+        path.chmod(0)
+        with pytest.raises(InvalidData, match="cannot be read"):
+            rows(path)
+
+
+def test_each_row_is_encoded_by_itself(table, rng):
+    """Encoding a table equals encoding every row alone: odd neighbours change nothing."""
+    ages = [str(rng.integers(-20, 130)) for _ in range(40)] + ["", "x", "1e9", "nan"]
+    wards = [str(rng.choice(["a", "b", "c", "1.0", ""])) for _ in ages]
+    lines = [f"{age},{ward},n,no\n" for age, ward in zip(ages, wards, strict=True)]
+    head = "age,ward,name,ill\n"
+    whole = rows(table(head + "".join(lines))).X
+    alone = np.vstack([rows(table(head + line)).X for line in lines])
+    assert (whole == alone).all()
+
+
+def test_pieces_join_without_a_seam(table):
+    n = 2 * ROWS + 3
+    ages = np.arange(n) % 101
+    path = table("age,ward,name,ill\n" + "".join(f"{age},a,x,no\n" for age in ages))
+    assert rows(path).X[:, 0] * 10.0 == pytest.approx(ages / 50.0 - 1.0)
+
+
+def test_views_and_slots():
+    column = Numeric(
+        "t", (View(0, 100, 0, 1.0, "log1p"), View(0, 100, 50, 2.0, square=True)), (999.0,), True
+    )
+    out = np.empty((4, 3))
+    column.fill(TextCells(["0", "100", "999", ""]), out)
+    assert out == pytest.approx(np.array([[0, 1, 0], [1, 1, 0], [0, 0, 1], [0, 0, 1]], float))
+    assert column.features == ("log1p(t)", "t^2", "t is missing")
+    many = Categorical("w", (("g", ("a", "b")), ("h", ("1",))), "h", missing=("?",),
+                       missing_slot=True, weight=2.0)  # fmt: skip
+    out = np.empty((6, 3))
+    many.fill(TextCells(["a", " b", "1.0", "zzz", "?", ""]), out)
+    assert out.tolist() == [[2, 0, 0], [2, 0, 0], [0, 0, 0], [0, 2, 0], [0, 0, 2], [0, 0, 2]]
+    assert many.features == ("w=g", "w (other)", "w (missing)")
+    plain = Categorical("w", (("a", ("a",)), ("b", ("b",))), "a", other=False)
+    out = np.empty((3, 1))
+    plain.fill(TextCells(["a", "b", "c"]), out)
+    assert out.tolist() == [[0], [1], [0]]
+
+
+@given(
+    st.floats(-1e300, 1e300), st.floats(1e-9, 1e300), st.floats(0, 1), st.floats(),
+    st.sampled_from(["linear", "signed-log1p"]), st.booleans(),
+)  # fmt: skip
+def test_every_number_stays_in_its_span(low, width, place, t, curve, square):
+    high = low + width
+    if not low < high or not np.isfinite(high - low):
+        return
+    center = min(max(low + place * (high - low), low), high)
+    view = View(low, high, center, 2.0, curve, square)
+    with np.errstate(over="ignore"):
+        value = view(np.array([t]))[0]
+        first, last = view.span
+    assert np.isfinite(value)
+    slack = 1e-9 * (1.0 + max(abs(first), abs(last)))
+    assert min(first, 0.0) - slack <= value <= max(last, 0.0) + slack
+
+
+@pytest.mark.parametrize(
+    ("cell", "same"),
+    [("1.0", "1"), (" 1 ", "1"), ("1.", "1"), ("True", "true"), ("FALSE", "false"),
+     ("1.05", "1.05"), ("10.0", "10"), ("v1.0", "v1.0"), (True, "true"), (3, "3"), (2.0, "2")],
+)  # fmt: skip
+def test_canonical_text(cell, same):
+    assert canonical(cell) == same
+
+
+def test_no_count_of_rows_in_the_repr(table):
+    assert "1" not in repr(rows(table("age,ward,name,ill\n25,b,x,yes\n")))
+
+
+class TestParquet:
+    @pytest.fixture
+    def parquet(self, tmp_path):
+        pa = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        def write(columns, name="t.parquet"):
+            parquet.write_table(pa.table(columns), tmp_path / name)
+            return tmp_path / name
+
+        return write
+
+    def test_the_same_as_csv(self, parquet, table):
+        pa = pytest.importorskip("pyarrow")
+        found = rows(
+            parquet(
+                {
+                    "age": pa.array([25, None, 300, 50], pa.int64()),
+                    "ward": pa.array(["b", "a", None, "zzz"]).dictionary_encode(),
+                    "ill": ["yes", "no", "no", "yes"],
+                }
+            )
+        )
+        same = rows(table("age,ward,ill\n25,b,yes\n,a,no\n300,,no\n50,zzz,yes\n"))
+        assert (found.X == same.X).all()
+        assert (found.y == same.y).all()
+
+    def test_types(self, parquet):
+        pa = pytest.importorskip("pyarrow")
+        facts = FACTS | {
+            "classes": [False, True],
+            "columns": {
+                "age": FACTS["columns"]["age"],
+                "ward": {"kind": "categorical", "categories": [1, 2], "reference": 1},
+            },
+        }
+        for ages in (
+            pa.array([25.0, float("nan")]), pa.array(["25", "x"]), pa.array([25, None], pa.int8()),
+            pa.array([25, None], pa.decimal128(5, 1)),
+        ):  # fmt: skip
+            path = parquet({"age": ages, "ward": [2.0, 1.0], "ill": [True, False]})
+            found = rows(path, facts)
+            assert (found.X * 10.0).tolist() == pytest.approx(np.array([[-0.5, 1, 0], [0, 0, 0]]))
+            assert found.y.tolist() == ["true", "false"]
+        dates = parquet({"age": pa.array([0, 1], pa.date32()), "ward": [1, 2], "ill": [True] * 2})
+        with pytest.raises(InvalidData, match="'age' has the Parquet type date32"):
+            rows(dates, facts)
+        with pytest.raises(InvalidParameter, match="--no-header is for CSV"):
+            rows(dates, facts, header=False)
+
+    def test_names_with_dots_and_doubled_names(self, parquet, tmp_path):
+        pa = pytest.importorskip("pyarrow")
+        from pyarrow import parquet as files
+
+        facts = FACTS | {"columns": {"a.b": FACTS["columns"]["age"]}}
+        assert rows(parquet({"a.b": [25], "ill": ["no"]}), facts).X[0, 0] * 10.0 == pytest.approx(
+            -0.5
+        )
+        doubled = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["age", "age"])
+        files.write_table(doubled, tmp_path / "d.parquet")
+        with pytest.raises(InvalidData, match="two columns named 'age'"):
+            rows(tmp_path / "d.parquet")
+
+    def test_a_damaged_body(self, parquet):
+        path = parquet({"age": list(range(5000)), "ward": ["b"] * 5000, "ill": ["no"] * 5000})
+        body = bytearray(path.read_bytes())
+        body[20:4000] = b"\xff" * 3980
+        path.write_bytes(bytes(body))
+        with pytest.raises(InvalidData, match="damaged"):
+            rows(path)
+
+
+def test_parquet_without_pyarrow(table, monkeypatch):
+    import importlib
+
+    from noisette.errors import MissingExtra
+
+    real = importlib.import_module
+
+    def absent(name, *rest):
+        if name.startswith("pyarrow"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(importlib, "import_module", absent)
+    with pytest.raises(MissingExtra, match=r"pip install 'noisette\[parquet\]'"):
+        rows(table(b"PAR1...."))
+
+
+def test_adult_is_encoded_as_in_the_benchmark():
+    """The example schema gives the very features of `noisette.datasets`, in another order."""
+    if "NOISETTE_DATA" not in os.environ:
+        pytest.skip("NOISETTE_DATA is not set: Adult is not here")
+    from noisette import datasets
+    from noisette.tables import read_schema
+
+    home = Path(os.environ["NOISETTE_DATA"]) / "adult" / "adult.data.gz"
+    if not home.exists():
+        pytest.skip("NOISETTE_DATA has no adult/adult.data.gz")
+    schema = read_schema(Path(__file__).parents[2] / "examples" / "adult.toml")
+    found = encode(home, schema, target=True, header=False)
+    data = datasets.load("adult", split="published")
+    assert found.X.shape == data.X.shape
+    assert (found.y == np.array(data.class_names)[data.y]).all()
+    one, two = (np.sort(X, axis=1) for X in (found.X, data.X))
+    assert np.abs(one - two).max() < 1e-12
+    assert np.abs(np.sort(found.X.sum(axis=0)) - np.sort(data.X.sum(axis=0))).max() < 1e-6
