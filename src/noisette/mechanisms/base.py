@@ -90,8 +90,8 @@ class AdditiveNoise(Mechanism):
         """Return value + noise, rounded to the grid of `grid` so that no low bit speaks."""
         value = bounded.value
         noisy = self.noise(1, value.size, unit, generator).reshape(value.shape)
-        noisy += value  # in place: this is the hot path of networks
-        return on_grid(noisy, self.grid(unit))
+        noisy += value  # in place, as the rounding: this is the hot path of networks
+        return on_grid(noisy, self.grid(unit), out=noisy)
 
     def grid(self, unit: float) -> float:
         """Return the public grid, a power of two near 2**-24 noise scales."""
@@ -108,9 +108,9 @@ def require_dimension(name: str, charged: int, bounded: Bounded) -> None:
         )
 
 
-def on_grid(values: Floats, grid: float) -> Floats:
+def on_grid(values: Floats, grid: float, out: Floats | None = None) -> Floats:
     """Round to multiples of `grid`: post-processing that also hides floating-point residue."""
-    rounded = np.asarray(values / grid)
+    rounded = np.asarray(np.divide(values, grid, out=out))
     np.rint(rounded, out=rounded)
     rounded *= grid
     rounded += 0.0  # turns -0.0 into 0.0

@@ -14,6 +14,7 @@ except ImportError:
 
 from noisette.nn.classifier import PrivateClassifier
 from noisette.nn.clipping import Adaptive, Automatic, Flat
+from noisette.nn.gradients import check_module
 from noisette.nn.planning import make_level_plan, make_plan
 from noisette.nn.training import PrivateTraining
 
@@ -23,6 +24,7 @@ __all__ = [
     "Flat",
     "PrivateClassifier",
     "PrivateTraining",
+    "check_module",
     "make_level_plan",
     "make_plan",
 ]

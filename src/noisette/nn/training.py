@@ -224,9 +224,10 @@ class PrivateTraining:
             raise PermitError("step follows a batch of batches(), once for each batch.")
         rows, self._open = self._open, None
         total = self._group.added(self._clipped_sum(losses, batch, rows))
-        noisy = torch.zeros(self._gradients.dimension, dtype=torch.float64)
         if self._permit is not None:
             noisy = torch.from_numpy(self._released(total.numpy()))
+        else:
+            noisy = torch.empty(self._gradients.dimension, dtype=torch.float64)
         self._apply(self._group.copied(noisy))
         self.steps_done += 1
         if self._average is not None:
@@ -267,7 +268,7 @@ class PrivateTraining:
 
     def _apply(self, noisy: Tensor) -> None:
         start = 0
-        mean = noisy / self.normaliser
+        mean = noisy.div_(self.normaliser)
         for parameter in self._gradients.parameters:
             stop = start + parameter.numel()
             parameter.grad = mean[start:stop].view(parameter.shape).to(parameter.dtype)

@@ -1,0 +1,48 @@
+"""Clip factors: from an upper bound of each example's gradient norm to what multiplies it.
+
+Each function returns a map norms -> factors with factors * norms <= C, exactly, also after the
+factors were rounded to float32: they are rounded down by 2^-22 first, and those too small to be
+normal numbers become 0. A norm of infinity or NaN gives 0.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from noisette import _validate
+
+__all__ = ["automatic", "flat"]
+
+_SLACK = 1.0 - 2.0**-22
+_SMALLEST = 2.0**-120
+
+Factors = Callable[[Tensor], Tensor]
+
+
+def _safe(factors: Tensor) -> Tensor:
+    kept = torch.where(factors >= _SMALLEST, factors, 0.0)  # NaN compares false
+    return kept.to(torch.float32)
+
+
+def flat(C: float) -> Factors:
+    """Return norms -> min(1, C / norm): longer gradients are cut down to norm C."""
+    C = _validate.positive("the clip norm", C)
+
+    def factors(norms: Tensor) -> Tensor:
+        # proof: NN-CLIP
+        return _safe((C * _SLACK / norms.double()).clamp(max=1.0))
+
+    return factors
+
+
+def automatic(C: float, gamma: float = 0.01) -> Factors:
+    """Return norms -> C / (norm + gamma): every gradient is normalised to almost C (Bu et al.)."""
+    C = _validate.positive("the clip norm", C)
+    gamma = _validate.positive("gamma", gamma)
+
+    def factors(norms: Tensor) -> Tensor:
+        # proof: NN-CLIP
+        return _safe(C * _SLACK / (norms.double() + gamma))
+
+    return factors

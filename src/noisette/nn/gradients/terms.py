@@ -1,0 +1,168 @@
+"""Terms: how one call of a layer enters the per-example gradients of one parameter.
+
+A term knows upper bounds of the squared norms and the weighted sum; it never needs the model
+again. `Dense` holds per-example gradients, `Outer` the factors a and g of sum_t g_t a_t'.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from noisette.nn.gradients.rounding import gamma, squares, tiny, working
+
+__all__ = ["Dense", "Outer", "Term", "chunks", "joint_squares"]
+
+_CHUNK_ENTRIES = 1 << 22
+
+
+class Term:
+    """The part of d loss_i / d parameter that one call made, for all examples i."""
+
+    parameter: Tensor
+    size: int
+
+    def squares(self) -> Tensor:
+        """Return upper bounds of the squared norms, float64, shape (size,)."""
+        return joint_squares([self])
+
+    def weighted(self, factors: Tensor) -> Tensor:
+        """Return sum_i factors_i * gradient_i, in the shape of the parameter."""
+        raise NotImplementedError
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """Return the gradients of examples start .. stop - 1, shape (n, *parameter.shape)."""
+        raise NotImplementedError
+
+    def error(self) -> Tensor:
+        """Return bounds of the norm of what rounding changed in `rows`, float64, shape (size,)."""
+        raise NotImplementedError
+
+    def without(self, bad: Tensor) -> "Term":
+        """Return the term with the examples in the mask `bad` removed exactly."""
+        raise NotImplementedError
+
+
+def chunks(size: int, entries: int, most: int = _CHUNK_ENTRIES) -> Sequence[tuple[int, int]]:
+    """Cut `size` examples of `entries` numbers each into runs that fit in a little memory."""
+    step = max(1, most // max(1, entries))
+    return [(start, min(start + step, size)) for start in range(0, size, step)]
+
+
+def _matrix(rows: Tensor) -> Tensor:
+    """View per-example gradients as (n, p, rest): short rows keep the rounding bound small."""
+    return rows.flatten(2) if rows.dim() > 2 else rows.reshape(len(rows), 1, -1)
+
+
+def joint_squares(terms: Sequence[Term]) -> Tensor:
+    """Return upper bounds of the squared norms of the sum of several terms of one parameter.
+
+    The gradients are formed for a few examples at a time, so cross terms are right whatever the
+    layers were.
+    """
+    size, entries = terms[0].size, terms[0].parameter.numel()
+    parts, absolute = [], []
+    for start, stop in chunks(size, entries):
+        rows = [term.rows(start, stop) for term in terms]
+        parts.append(squares(_matrix(sum(rows[1:], rows[0]))).sum(1))
+        norms = [squares(_matrix(part)).sum(1).sqrt() for part in rows]
+        absolute.append(torch.stack(norms).sum(0))
+    # k terms are added with an error of at most gamma_k times the sum of their norms.
+    lost = gamma(len(terms), rows[0].dtype) * torch.cat(absolute)
+    error = torch.stack([term.error() for term in terms]).sum(0) + lost
+    return (torch.cat(parts).sqrt() + error).square()
+
+
+class Dense(Term):
+    """Gradients held as they are: (size, *shape). What is summed is what was measured."""
+
+    def __init__(self, parameter: Tensor, gradients: Tensor) -> None:
+        self.parameter, self.gradients = parameter, working(gradients)
+        self.size = gradients.shape[0]
+
+    def squares(self) -> Tensor:
+        """Return the squared norms of the very rows that are summed."""
+        return squares(_matrix(self.gradients)).sum(1)
+
+    def weighted(self, factors: Tensor) -> Tensor:
+        """Return sum_i f_i G_i."""
+        flat = self.gradients.reshape(self.size, -1)
+        return (factors.to(flat.dtype) @ flat).view(self.parameter.shape)
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """Return a slice."""
+        return self.gradients[start:stop]
+
+    def error(self) -> Tensor:
+        """Nothing is lost: the rows are the contribution."""
+        return torch.zeros(self.size, dtype=torch.float64, device=self.gradients.device)
+
+    def without(self, bad: Tensor) -> "Dense":
+        """Return the term with zero rows for `bad`."""
+        return Dense(self.parameter, _zeroed(self.gradients, bad))
+
+
+class Outer(Term):
+    """Gradients sum_t g_t a_t', kept as a (size, T, d) and g (size, T, p); parameter is p x d."""
+
+    def __init__(self, parameter: Tensor, a: Tensor, g: Tensor) -> None:
+        self.parameter, self.a, self.g = parameter, working(a), working(g)
+        self.size = a.shape[0]
+
+    def squares(self) -> Tensor:
+        """Return ||a||^2 ||g||^2 for T = 1, else sum_st (a_s . a_t)(g_s . g_t) and its allowance.
+
+        The Gram form cancels: its rounding error is at most gamma (sum_t ||a_t|| ||g_t||)^2 with
+        gamma = gamma_{d + p + T + 8}, which is added. proof: NN-CLIP
+        """
+        T, d, p = self.a.shape[1], self.a.shape[2], self.g.shape[2]
+        if T == 1:
+            return squares(self.a[:, 0]) * squares(self.g[:, 0])
+        a, g = self.a, self.g
+        if gamma(d + p + T + 8, a.dtype) > 1e-2:
+            a, g = a.double(), g.double()
+        total = [self._gram(a[i:j], g[i:j]) for i, j in chunks(self.size, max(T * T, 1))]
+        return torch.cat(total)
+
+    @staticmethod
+    def _gram(a: Tensor, g: Tensor) -> Tensor:
+        T, d, p = a.shape[1], a.shape[2], g.shape[2]
+        A, G = torch.bmm(a, a.transpose(1, 2)), torch.bmm(g, g.transpose(1, 2))
+        lost = 1.0 + 2.0 * gamma(d + p + 8, a.dtype)
+        a_squares = A.diagonal(dim1=1, dim2=2).double() * lost + 2.0 * tiny(d, a.dtype)
+        g_squares = G.diagonal(dim1=1, dim2=2).double() * lost + 2.0 * tiny(p, a.dtype)
+        absolute = (a_squares * g_squares).sqrt().sum(1).square()
+        cross = A.mul_(G).sum(2).double().sum(1)
+        allowance = 2.0 * gamma(d + p + T + 8, a.dtype) * absolute
+        # Underflow takes up to tiny(d) from every entry of A, which G multiplies, and so on.
+        allowance += 2.0 * tiny(d, a.dtype) * g_squares.sqrt().sum(1).square()
+        allowance += 2.0 * tiny(p, a.dtype) * a_squares.sqrt().sum(1).square()
+        allowance += 2.0 * tiny(T * T, a.dtype)
+        return cross.clamp_(min=0.0).add_(allowance)
+
+    def weighted(self, factors: Tensor) -> Tensor:
+        """Return sum_i f_i sum_t g_t a_t' as one matrix product."""
+        g = self.g * factors.to(self.g.dtype)[:, None, None]
+        return g.flatten(0, 1).t() @ self.a.flatten(0, 1)
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """Return g'a for a slice."""
+        return torch.bmm(self.g[start:stop].transpose(1, 2), self.a[start:stop])
+
+    def error(self) -> Tensor:
+        """Return 2 gamma_{T + 2} sum_t ||a_t|| ||g_t||."""
+        norms = (squares(self.a) * squares(self.g)).sqrt().sum(1)
+        return 2.0 * gamma(self.a.shape[1] + 2, self.a.dtype) * norms
+
+    def without(self, bad: Tensor) -> "Outer":
+        """Return the term with zero rows for `bad`."""
+        return Outer(self.parameter, _zeroed(self.a, bad), _zeroed(self.g, bad))
+
+    def joined(self, other: "Outer") -> "Outer":
+        """Return both calls of one weight as one: their positions are put side by side."""
+        a, g = torch.cat([self.a, other.a], 1), torch.cat([self.g, other.g], 1)
+        return Outer(self.parameter, a, g)
+
+
+def _zeroed(x: Tensor, bad: Tensor) -> Tensor:
+    return x.masked_fill(bad.view(-1, *[1] * (x.dim() - 1)), 0.0)
