@@ -108,6 +108,17 @@ class Randomness:
         first, self._children = self._children, self._children + count
         return [Randomness._from_path((*self._seed, first + i)) for i in range(count)]
 
+    def seed_for_others(self) -> int:
+        """Return a number that follows from the seed, for another library's generator.
+
+        For what needs no secrecy and is repeated with the experiment (starting weights, dropout);
+        no number of this source is used up, and noise never comes from there.
+        """
+        if self._seed is None:
+            raise RandomnessError("a secure source has no seed to derive another from.")
+        sequence = np.random.SeedSequence(self._seed[0], spawn_key=(*self._seed[1:], 2**32 - 1))
+        return int(sequence.generate_state(1, np.uint64)[0] >> 1)
+
     def _after_fork(self) -> None:
         if self._seed is None:
             # In place, so that a Generator that somebody kept is re-keyed as well.

@@ -1,4 +1,4 @@
-"""The command line: ``noisette account``, ``noisette calibrate``."""
+"""The command line: one command for each thing a person wants to do; `app` declares them."""
 
 import sys
 

@@ -6,8 +6,12 @@ import typer
 
 from noisette._version import __version__
 from noisette.cli import accounting as work
+from noisette.cli import audit as auditing
+from noisette.cli import inspect as reading
 from noisette.cli import options as opt
+from noisette.cli import train as tables
 from noisette.cli.options import Description
+from noisette.cli.reproduce import reproduce
 
 __all__ = ["app"]
 
@@ -34,6 +38,9 @@ def root(
     ] = False,
 ) -> None:
     """Machine learning on sensitive data, with a privacy guarantee that can be checked."""
+
+
+app.command()(reproduce)
 
 
 @app.command()
@@ -113,3 +120,8 @@ def calibrate(
     work.calibrate(
         described, find=find, epsilon=epsilon, delta=delta, adjacency=adjacency, as_json=json
     )
+
+
+for _command in (tables.schema, tables.train, tables.predict, reading.inspect, reading.ledger):
+    app.command()(_command)
+app.command()(auditing.audit)

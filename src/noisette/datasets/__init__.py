@@ -1,19 +1,31 @@
 """Public datasets with public encodings: `load("adult")`, and two synthetic ones.
 
 One dataset, one file, one entry in `DATASETS`. The files are read in their published formats from
-`data_home` or from the folder named by the environment variable NOISETTE_DATA; nothing is
-downloaded and nothing is cached. Every encoding is row-local (see `noisette.datasets.base`), so
-it costs no privacy; what each takes as public stands in its file and in `Dataset.public`.
+`data_home` or, without it, from the folder named by the environment variable NOISETTE_DATA; nothing
+is downloaded unless asked (`download`, or ``load(..., download=True)``) and nothing is cached.
+Every encoding is row-local (see `noisette.datasets.base`), so
+it costs no privacy; what each takes as public stands in its file and in `Dataset.public`. The 2013
+paper's own preprocessing, which is not private, is in `noisette.datasets.paper`.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 from noisette import _validate
 from noisette.datasets.adult import ADULT
 from noisette.datasets.bank import BANK
-from noisette.datasets.base import VARIABLE, Dataset, MissingData, Raw, Source, locate
+from noisette.datasets.base import (
+    VARIABLE,
+    Dataset,
+    MissingData,
+    Raw,
+    Source,
+    check_split,
+    locate,
+)
 from noisette.datasets.covertype import COVERTYPE, COVERTYPE7
 from noisette.datasets.credit import CREDIT
+from noisette.datasets.fetch import TIMEOUT, data_home_for_writing, download_files
 from noisette.datasets.kddcup99 import KDDCUP99
 from noisette.datasets.mixed import MixedTable, mixed_table
 from noisette.datasets.mnist import FASHION, MNIST, MNIST14
@@ -27,6 +39,7 @@ __all__ = [
     "MixedTable",
     "Raw",
     "Source",
+    "download",
     "load",
     "locate",
     "mixed_table",
@@ -47,13 +60,36 @@ def load(
     *,
     split: str = "80/20",
     seed: int = 0,
+    download: bool = False,
 ) -> Dataset:
     """Return dataset `name`, encoded and split.
 
     ``split="80/20"`` permutes all rows with `seed` and holds out a fifth, as the published
     benchmarks do; ``split="published"`` is the publisher's own division where there is one
     (`InvalidParameter` says so where there is none). Raises `MissingData` if the folder or a file
-    is absent.
+    is absent; with ``download=True`` absent files are fetched from their public homes first.
     """
-    name = _validate.choice("name", name, DATASETS)
-    return DATASETS[name].load(data_home, split, seed)
+    source = DATASETS[_validate.choice("name", name, DATASETS)]
+    check_split(split, seed)
+    if _validate.boolean("download", download):
+        download_files(source.folder, data_home_for_writing(data_home))
+    return source.load(data_home, split, seed)
+
+
+def download(
+    name: str,
+    data_home: str | Path | None = None,
+    *,
+    mirror: str | None = None,
+    timeout: float = TIMEOUT,
+    say: Callable[[str], None] | None = None,
+) -> list[Path]:
+    """Fetch the published files of dataset `name` into `data_home`; return their paths.
+
+    Each file is checked against the SHA-256 of its published content and put in place by one
+    rename; files that are there and right are kept. `mirror` is the address of a copy of the data
+    folder that is tried first, `timeout` is in seconds, `say` receives one line for each step.
+    """
+    source = DATASETS[_validate.choice("name", name, DATASETS)]
+    home = data_home_for_writing(data_home)
+    return download_files(source.folder, home, mirror=mirror, timeout=timeout, say=say)

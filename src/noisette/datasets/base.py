@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _validate
+from noisette.datasets.homes import FILES
 from noisette.errors import InvalidParameter, NoisetteError
 from noisette.randomness import Randomness
 
@@ -93,8 +94,7 @@ class Source:
 
     def load(self, data_home: str | Path | None, split: str, seed: int) -> Dataset:
         """Read the files, split the rows, encode both parts."""
-        split = _validate.choice("split", split, SPLITS)
-        seed = _validate.integer("seed", seed, least=0)
+        check_split(split, seed)
         reader = (self.read_published or self.read) if split == "published" else self.read
         raw = reader(locate(self.folder, data_home))
         n = len(raw.y)
@@ -126,22 +126,45 @@ class Source:
         )
 
 
+def check_split(split: str, seed: int) -> None:
+    """Refuse a wrong `split` or `seed` before any file is touched."""
+    _validate.choice("split", split, SPLITS)
+    _validate.integer("seed", seed, least=0)
+
+
 def _rows(table: Table, chosen: Integers) -> dict[str, NDArray[np.generic]]:
     return {name: column[chosen] for name, column in table.items()}
 
 
 def locate(folder: str, data_home: str | Path | None = None) -> Path:
-    """Return the folder of one dataset under `data_home` or under $NOISETTE_DATA."""
+    """Return the folder of one dataset under `data_home`, or else under $NOISETTE_DATA."""
     home = data_home if data_home is not None else os.environ.get(VARIABLE)
+    names = " and ".join(repr(file.name) for file in FILES.get(folder, ()))
     if not home:
         raise MissingData(
-            f"dataset folder {folder!r} is looked for under data_home or the environment variable "
-            f"{VARIABLE}, and neither is set; set {VARIABLE} to the folder that holds {folder!r}."
+            f"dataset folder {folder!r} (files {names}) is looked for under data_home or the "
+            f"environment variable {VARIABLE}, and neither is set; set {VARIABLE} to the folder "
+            f"that holds {folder!r}{fetch_hint(folder)}."
         )
     path = Path(home) / folder
     if not path.is_dir():
         raise MissingData(
-            f"there is no folder {folder!r} in {str(home)!r}; put the published files there, or "
-            f"set {VARIABLE} (or data_home) to the folder that holds them."
+            f"there is no folder {folder!r} in {str(home)!r}; put the published files {names} "
+            f"there, or set {VARIABLE} (or data_home) to the folder that holds "
+            f"them{fetch_hint(folder)}."
         )
     return path
+
+
+def fetch_hint(folder: str, name: str | None = None) -> str:
+    """Return the end of a sentence: where the file is published and how to fetch it."""
+    files = [file for file in FILES.get(folder, ()) if name in (None, file.name)]
+    if not files:
+        return ""
+    return (
+        f", or fetch them from {files[0].homes[0].url} and its neighbours with "
+        "noisette.datasets.download(name, data_home)"
+        if name is None
+        else f"; it is published at {files[0].homes[0].url}, and "
+        "noisette.datasets.download(name, data_home) fetches it"
+    )

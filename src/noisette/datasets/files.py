@@ -1,12 +1,13 @@
 """Readers of the published file formats: separated text and IDX, plain or gzip-compressed."""
 
 import gzip
+import zlib
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette.datasets.base import Integers, MissingData
+from noisette.datasets.base import Integers, MissingData, fetch_hint
 from noisette.errors import InvalidData
 
 __all__ = ["read_bytes", "read_idx", "read_text_columns", "two_classes", "words"]
@@ -16,9 +17,23 @@ def read_bytes(folder: Path, name: str) -> bytes:
     """Return the content of ``name`` or ``name.gz`` in `folder`."""
     for path in (folder / name, folder / f"{name}.gz"):
         if path.is_file():
-            data = path.read_bytes()
-            return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-    raise MissingData(f"file {name!r} (or {name + '.gz'!r}) is missing in folder {folder.name!r}.")
+            return _content(path)
+    raise MissingData(
+        f"file {name!r} (or {name + '.gz'!r}) is missing in folder {str(folder)!r}"
+        f"{fetch_hint(folder.name, name)}."
+    )
+
+
+def _content(path: Path) -> bytes:
+    """Return the bytes of a file, uncompressed; a damaged or unreadable one is named."""
+    try:
+        data = path.read_bytes()
+        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InvalidData(f"file {str(path)!r} is a damaged gzip file.") from error
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise MissingData(f"file {str(path)!r} cannot be read: {reason}.") from error
 
 
 def read_text_columns(

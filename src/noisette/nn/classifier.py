@@ -145,7 +145,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         plan, groups = self._plan(size, batch_size, adjacency, sample_epsilon, len(array))
         with torch.random.fork_rng(devices=[]):
             if randomness.seeded:  # starting weights, dropout and augmentation; noise is ours
-                torch.manual_seed(int(randomness.generator.integers(2**62)))
+                torch.manual_seed(randomness.seed_for_others())
             module, dtype = self._module(array, len(classes))
             rows = as_tensor(array, dtype)
             training = PrivateTraining(

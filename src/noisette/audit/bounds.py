@@ -1,0 +1,133 @@
+"""The exact binomial bounds of an audit: no normal approximation anywhere.
+
+Notation: an event E happened k times in n runs on D and k' times in n' runs on D'. A claim
+(ε, δ) says P(E) <= e^ε P'(E) + δ for every E and both orders of the worlds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import bdtr, betaincinv, expit
+from scipy.special import ndtri as normal_quantile
+
+from noisette import _validate
+from noisette.errors import InvalidParameter
+
+__all__ = [
+    "at_least",
+    "at_most",
+    "epsilon_lower",
+    "mu_lower",
+    "normal_quantile",
+    "one_run_epsilon",
+    "one_run_p_value",
+]
+
+Floats = NDArray[np.float64]
+
+LARGEST_EPSILON = 50.0
+"""Bisections stop here; no number of runs that anybody can afford shows more."""
+
+
+def at_least(k: ArrayLike, n: ArrayLike, level: float) -> Floats:
+    """Lower Clopper-Pearson bound: Pr[bound > p] <= level, for every p."""
+    # proof: AUDIT-CLOPPER-PEARSON
+    k, n = np.asarray(k, dtype=float), np.asarray(n, dtype=float)
+    bound = betaincinv(np.maximum(k, 1.0), n - k + 1.0, level)
+    return np.where(k > 0, bound, 0.0)
+
+
+def at_most(k: ArrayLike, n: ArrayLike, level: float) -> Floats:
+    """Upper Clopper-Pearson bound: Pr[bound < p] <= level, for every p."""
+    # proof: AUDIT-CLOPPER-PEARSON
+    k, n = np.asarray(k, dtype=float), np.asarray(n, dtype=float)
+    bound = betaincinv(k + 1.0, np.maximum(n - k, 1.0), 1.0 - level)
+    return np.where(k < n, bound, 1.0)
+
+
+def epsilon_lower(
+    k: ArrayLike, n: ArrayLike, k_prime: ArrayLike, n_prime: ArrayLike, delta: float, level: float
+) -> Floats:
+    """log((p_lo - δ) / q_hi), each probability bounded at level / 2; one order of the worlds.
+
+    Works on arrays, so that a pilot can score many candidate events at once. Negative values and
+    minus infinity say nothing about ε >= 0; they only rank events.
+    """
+    p, q = at_least(k, n, level / 2.0), at_most(k_prime, n_prime, level / 2.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.maximum(p - delta, 0.0)) - np.log(q))
+
+
+def mu_lower(
+    k: ArrayLike, n: ArrayLike, k_prime: ArrayLike, n_prime: ArrayLike, level: float
+) -> Floats:
+    """Φ⁻¹(1 - FPR_hi) - Φ⁻¹(FNR_hi) for the test "say D when E happens".
+
+    FPR = P'(E) and FNR = 1 - P(E), each bounded at level / 2. Never the absolute value: a negative
+    number says nothing about μ >= 0, and |·| would turn a useless test into a false alarm.
+    """
+    # proof: AUDIT-GDP
+    false_positive = at_most(k_prime, n_prime, level / 2.0)
+    false_negative = 1.0 - at_least(k, n, level / 2.0)
+    # both bounds are above 0, so each quantile is finite or minus infinity: never inf - inf
+    return np.asarray(normal_quantile(1.0 - false_positive) - normal_quantile(false_negative))
+
+
+def one_run_p_value(
+    canaries: int, guesses: int, correct: int, epsilon: float, delta: float = 0.0
+) -> float:
+    """The p-value of `correct` right guesses out of `guesses` under the claim (ε, δ).
+
+    q = e^ε/(1 + e^ε), β = Pr[Bin(r, q) >= v], α* = max_{1<=i<=v} Pr[v > Bin(r, q) >= v-i] / i and
+    p = min(1, β + 2 m δ α*), with m canaries, r guesses and v right ones.
+    """
+    # proof: AUDIT-ONE-RUN
+    m, r, v = _counts(canaries, guesses, correct)
+    epsilon, delta = _validate.non_negative("epsilon", epsilon), _validate.delta(delta)
+    q = float(expit(epsilon))
+    # below[j] = Pr[Bin(r, q) <= j - 1], j = 0..r+1
+    below = np.concatenate([[0.0], bdtr(np.arange(r), r, q), [1.0]])
+    beta = float(bdtr(r - v, r, 1.0 - q))  # Pr[Bin >= v] by symmetry: no cancellation
+    if delta == 0.0 or v == 0:
+        return min(1.0, beta)
+    i = np.arange(1, v + 1)
+    alpha = float(np.max((below[v] - below[v - i]) / i))
+    return min(1.0, beta + 2.0 * m * delta * alpha)
+
+
+def one_run_epsilon(
+    canaries: int, guesses: int, correct: int, delta: float = 0.0, confidence: float = 0.95
+) -> float:
+    """The largest ε whose p-value is at most 1 - confidence (0 if none is)."""
+    level = 1.0 - probability("confidence", confidence)
+
+    def rejected(epsilon: float) -> bool:
+        return one_run_p_value(canaries, guesses, correct, epsilon, delta) <= level
+
+    if not rejected(0.0):
+        return 0.0
+    low, high = 0.0, LARGEST_EPSILON
+    while high - low > 1e-9:  # the p-value does not decrease in ε
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if rejected(middle) else (low, middle)
+    return low
+
+
+def probability(name: str, value: object) -> float:
+    """Return `value` as a float in (0, 1)."""
+    number = _validate.real(name, value)
+    if not 0.0 < number < 1.0:
+        raise InvalidParameter(f"{name} must be a number in (0, 1); got {value!r}.")
+    return number
+
+
+def _counts(canaries: int, guesses: int, correct: int) -> tuple[int, int, int]:
+    m = _validate.integer("canaries", canaries)
+    r = _validate.integer("guesses", guesses)
+    v = _validate.integer("correct", correct, least=0)
+    if not v <= r <= m:
+        raise InvalidParameter(
+            f"needs correct <= guesses <= canaries; got {v} <= {r} <= {m}, which is not true."
+        )
+    return m, r, v

@@ -1,0 +1,109 @@
+"""What an audit says: one finding for each attack, one report for each audited thing.
+
+A finding either refutes a claim (``violated``) or does not (``consistent``). It never proves one:
+a claim is proved by a theorem, and refuted by a run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from noisette.errors import InvalidParameter
+
+__all__ = ["AuditReport", "Finding", "Verdict"]
+
+Verdict = Literal["violated", "consistent", "not applicable"]
+_VERDICTS = ("violated", "consistent", "not applicable")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one attack on one claim.
+
+    ``epsilon_lower`` is a lower bound on the true epsilon at the claimed delta, right with
+    probability at least ``confidence`` (1.0 for a deterministic check); None when the attack gives
+    no number. ``runs`` counts the fits that were made. ``detail`` is one plain sentence for a
+    reviewer.
+    """
+
+    attack: str
+    claim: tuple[float, float]
+    epsilon_lower: float | None
+    confidence: float
+    verdict: Verdict
+    runs: int
+    detail: str
+
+    def __post_init__(self) -> None:
+        if self.verdict not in _VERDICTS:
+            raise InvalidParameter(f"verdict must be one of {_VERDICTS}, got {self.verdict!r}.")
+        if not 0 < self.confidence <= 1:
+            raise InvalidParameter(f"confidence must be in (0, 1], got {self.confidence!r}.")
+        if self.epsilon_lower is not None and math.isnan(self.epsilon_lower):
+            raise InvalidParameter("epsilon_lower must be a number or None, got nan.")
+
+    def to_dict(self) -> dict[str, object]:
+        """The finding as plain JSON values; an infinite bound is the string "inf"."""
+        out = asdict(self)
+        out["claim"] = list(self.claim)
+        if self.epsilon_lower is not None and math.isinf(self.epsilon_lower):
+            out["epsilon_lower"] = "inf"
+        return out
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """All findings about one subject (an estimator, a model file, a mechanism)."""
+
+    subject: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """``violated`` if any attack succeeded, ``consistent`` if some ran and none did."""
+        verdicts = {finding.verdict for finding in self.findings}
+        if "violated" in verdicts:
+            return "violated"
+        return "consistent" if "consistent" in verdicts else "not applicable"
+
+    @property
+    def violations(self) -> tuple[Finding, ...]:
+        """The findings that refute a claim."""
+        return tuple(found for found in self.findings if found.verdict == "violated")
+
+    def joined(self, more: Iterable[Finding]) -> AuditReport:
+        """Return this report with more findings at its end."""
+        return AuditReport(self.subject, (*self.findings, *more))
+
+    def to_dict(self) -> dict[str, object]:
+        """The report as plain JSON values."""
+        findings = [finding.to_dict() for finding in self.findings]
+        return {"subject": self.subject, "verdict": self.verdict, "findings": findings}
+
+    def to_json(self) -> str:
+        """The report as JSON text."""
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
+
+    def __str__(self) -> str:
+        head = ("attack", "claim", "epsilon at least", "confidence", "runs", "verdict")
+        rows = [head] + [_row(finding) for finding in self.findings]
+        widths = [max(len(row[j]) for row in rows) for j in range(len(head))]
+        lines = [f"audit of {self.subject}: {self.verdict}"]
+        for i, row in enumerate(rows):
+            line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            lines.append("  " + line.rstrip())
+            if i:
+                lines.append(f"      {self.findings[i - 1].detail}")
+        return "\n".join(lines)
+
+
+def _row(finding: Finding) -> tuple[str, ...]:
+    epsilon, delta = finding.claim
+    claim = f"{epsilon:.4g}" if delta == 0 else f"({epsilon:.4g}, {delta:.2g})"
+    lower = "-" if finding.epsilon_lower is None else f"{finding.epsilon_lower:.3f}"
+    confidence = "certain" if finding.confidence == 1 else f"{100 * finding.confidence:.6g} %"
+    return finding.attack, claim, lower, confidence, str(finding.runs), finding.verdict

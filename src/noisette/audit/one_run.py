@@ -1,0 +1,177 @@
+"""The one-run audit of Steinke, Nasr and Jagielski (2023): many canaries, a single training run.
+
+Each of m canaries is put into the data by its own fair coin. After training, a score says how much
+the model seems to know each canary; the highest r/2 are guessed to be in, the lowest r/2 to be out.
+If the model is (ε, δ)-private, the number of right guesses is hardly larger than
+Bin(r, e^ε/(1+e^ε)), and the p-value of `bounds.one_run_p_value` is exact. It sees gross errors only
+(a forgotten clip, missing noise): at ε = 1 no linear model gives enough independent guesses to see
+a factor of 2.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette import _validate
+from noisette.adjacency import Adjacency
+from noisette.audit import bounds
+from noisette.audit.claims import ClaimLike, as_claim
+from noisette.audit.findings import Finding, Verdict
+from noisette.errors import InvalidData, InvalidParameter
+from noisette.guarantee import Guarantee
+from noisette.randomness import Randomness
+
+__all__ = ["OneRun", "log_likelihood", "one_run"]
+
+Score = Callable[[Any, Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class OneRun:
+    """The result of a one-run audit."""
+
+    epsilon_lower: float
+    claim: tuple[float, float]
+    p_value: float
+    canaries: int
+    guesses: int
+    correct: int
+    confidence: float
+    verdict: Verdict
+    finding: Finding
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The one finding, for an `AuditReport`."""
+        return (self.finding,)
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: {self.finding.detail}"
+
+
+def log_likelihood(model: Any, X: Any, y: Any) -> NDArray[np.float64]:
+    """The default score: the log probability that the model gives to each canary's own label."""
+    classes = list(model.classes_)
+    column = np.array([classes.index(label) for label in np.asarray(y).tolist()])
+    chances = np.asarray(model.predict_proba(X), dtype=float)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(chances[np.arange(len(column)), column]))
+
+
+def one_run(
+    train: Any,
+    canaries: tuple[Any, Any],
+    score: Score = log_likelihood,
+    *,
+    guesses: int,
+    claim: ClaimLike,
+    base: tuple[Any, Any] | None = None,
+    substitutes: tuple[Any, Any] | None = None,
+    confidence: float = 0.95,
+    randomness: Randomness | None = None,
+    name: str = "one-run",
+) -> OneRun:
+    """Audit one training run.
+
+    Parameters
+    ----------
+    train : an unfitted estimator, or a function ``train(X, y)`` that returns a trained model.
+    canaries : m rows and their labels, each put in by an independent fair coin.
+    score : ``score(model, X, y)`` gives a number for each canary, larger if it seems to be in.
+    guesses : r, even and at most m: how many guesses are made. Fixed before anything is seen.
+    claim : epsilon, (epsilon, delta) or a `Guarantee`.
+    base : rows and labels that are always in.
+    substitutes : m rows and labels that take the place of canaries that are out. Needed for a claim
+        under replace-one or zero-out, where the number of rows never changes; without them the
+        coin adds or removes, and the claim must be about that.
+    confidence : a false alarm has probability at most 1 - confidence.
+    randomness : where the coins come from; cryptographic by default.
+
+    """
+    X, y = _pair("canaries", canaries)
+    stated, m = as_claim(claim), len(X)
+    level = 1.0 - bounds.probability("confidence", confidence)
+    r = _validate.integer("guesses", guesses, least=2)
+    if r % 2 or r > m:
+        raise InvalidParameter(f"guesses must be even and at most the {m} canaries; got {r}.")
+    _check_relation(claim, substitutes)
+    coins = (randomness or Randomness.secure()).generator.integers(0, 2, size=m).astype(bool)
+    if substitutes is None:
+        rows, labels = X[coins], y[coins]
+    else:
+        other, others = _pair("substitutes", substitutes)
+        if len(other) != m:
+            raise InvalidData(f"substitutes must have one row for each of the {m} canaries.")
+        rows = np.where(coins.reshape(-1, *[1] * (X.ndim - 1)), X, other)
+        labels = np.where(coins, y, others)
+    if base is not None:
+        first, firsts = _pair("base", base)
+        rows, labels = np.concatenate([first, rows]), np.concatenate([firsts, labels])
+    model = _trained(train, rows, labels)
+    scores = np.asarray(score(model, X, y), dtype=float)
+    if scores.shape != (m,) or np.isnan(scores).any():
+        raise InvalidData(f"score must give one number, not NaN, for each of the {m} canaries.")
+    correct = _right_guesses(scores, coins, r)
+    return _result(stated.pair, m, r, correct, level, name)
+
+
+def _right_guesses(scores: NDArray[np.float64], coins: NDArray[np.bool_], r: int) -> int:
+    """Guess in for the r/2 highest scores and out for the r/2 lowest, and count."""
+    order = np.argsort(scores, kind="stable")  # looks at scores only: the coins are still unknown
+    return int(coins[order[-(r // 2) :]].sum() + (~coins[order[: r // 2]]).sum())
+
+
+def _result(
+    claim: tuple[float, float], m: int, r: int, correct: int, level: float, name: str
+) -> OneRun:
+    epsilon, delta = claim
+    p_value = bounds.one_run_p_value(m, r, correct, epsilon, delta)
+    lower = bounds.one_run_epsilon(m, r, correct, delta, 1.0 - level)
+    verdict: Verdict = "violated" if p_value <= level else "consistent"
+    detail = (
+        f"{correct} of {r} guesses about {m} canaries were right, so epsilon is at least "
+        f"{lower:.3f}; under the claimed {epsilon:.4g} so many have probability {p_value:.3g}."
+    )
+    confidence = 1.0 - level
+    finding = Finding(name, claim, lower, confidence, verdict, 1, detail)
+    return OneRun(lower, claim, p_value, m, r, correct, confidence, verdict, finding)
+
+
+def _pair(name: str, data: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    if not isinstance(data, tuple | list) or len(data) != 2:
+        raise InvalidData(f"{name} must be a pair (X, y).")
+    X, y = np.asarray(data[0]), np.asarray(data[1])
+    if X.ndim < 2 or y.shape != X.shape[:1] or not len(X):
+        raise InvalidData(f"{name} must have rows X of two dimensions or more, and a label each.")
+    return X, y
+
+
+def _check_relation(claim: ClaimLike, substitutes: Any) -> None:
+    if not isinstance(claim, Guarantee):
+        return
+    fixed_size = claim.adjacency is not Adjacency.ADD_REMOVE
+    if fixed_size and substitutes is None:
+        raise InvalidParameter(
+            f"the claim speaks of {claim.adjacency}, so pass substitutes=(X, y), the rows that "
+            "stand in for canaries that are out (rows of zeros for zero-out)."
+        )
+    if not fixed_size and substitutes is not None:
+        raise InvalidParameter("the claim speaks of add-remove, so leave substitutes away.")
+
+
+def _trained(train: Any, X: NDArray[Any], y: NDArray[Any]) -> Any:
+    if hasattr(train, "fit"):
+        from sklearn.base import clone
+
+        model = clone(train) if hasattr(train, "get_params") else copy.deepcopy(train)
+        fitted = model.fit(X, y)
+        return model if fitted is None else fitted
+    if not callable(train):
+        raise InvalidParameter("train must be an estimator with fit, or a function train(X, y).")
+    return train(X, y)

@@ -1,0 +1,169 @@
+"""The black-box test: fit many times on two neighbouring data sets and try to tell them apart.
+
+A claim (ε, δ) says P(E) <= e^ε P'(E) + δ for every event E, and with the worlds swapped. Half of
+the runs (the pilot) choose an event for each order; the other half test it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from noisette import _validate
+from noisette.audit import bounds
+from noisette.audit.boxes import best_box
+from noisette.audit.claims import ClaimLike, as_claim, gaussian_mu
+from noisette.audit.engine import Data, Engine, Outcomes, Test, TwoWorlds, fixed_epsilon
+from noisette.audit.events import Event, Score, best_threshold
+from noisette.audit.worlds import Output, released
+from noisette.errors import InvalidParameter, Unproven
+from noisette.guarantee import Guarantee
+from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
+
+__all__ = ["TwoWorlds", "gdp_two_worlds", "two_worlds"]
+
+LARGEST_MU = 30.0
+
+
+def two_worlds(
+    make_model: Callable[[], Any],
+    D: Data,
+    D_prime: Data,
+    *,
+    claim: ClaimLike,
+    statistic: Callable[[Any], float] | None = None,
+    runs: int = 2000,
+    confidence: float = 0.99,
+    pilot: int | None = None,
+    early_stop: bool = True,
+    output: Output | None = released,
+    n_jobs: int = 1,
+    progress: bool = False,
+    name: str = "two-worlds",
+) -> TwoWorlds:
+    """Test a claimed epsilon by fitting on two neighbouring data sets.
+
+    Parameters
+    ----------
+    make_model : returns a fresh, unfitted estimator with ``fit(X, y)`` at each call.
+    D, D_prime : pairs (X, y) that are neighbours under the relation that the claim speaks of.
+    claim : epsilon, (epsilon, delta), or a `Guarantee` (then its whole curve may be tested).
+    statistic : a number computed from a fitted model that should differ between the worlds; NaN
+        counts as minus infinity. With None the pilot searches boxes in the `output` for the event.
+    runs : fits in each world, the pilot included.
+    confidence : the audit raises a false alarm with probability at most 1 - confidence.
+    pilot : fits in each world that choose the event; half of `runs` by default.
+    early_stop : stop as soon as the claim is refuted. A claim is called consistent only after all
+        runs. Without it all of the error is left to the Clopper-Pearson bounds.
+    output : array of everything released, to find repeated noise; None leaves that test out.
+    n_jobs : processes, each a fresh interpreter; -1 is one for each core.
+    progress : show a progress bar on a terminal.
+    name : the name of the attack in the findings.
+
+    """
+    stated = as_claim(claim)
+    engine = Engine(make_model, D, D_prime, statistic, runs, confidence, pilot, output, n_jobs)
+    level = engine.level / 2.0
+
+    def choose(first: Outcomes, second: Outcomes, swapped: bool) -> Test:
+        candidates = []
+        for epsilon, delta in stated.pairs:
+            score = partial(bounds.epsilon_lower, delta=delta, level=level)
+            event = _best_event(first, second, score)
+            _, p, q = event
+            candidates.append((_growth(p, q, epsilon, delta), epsilon, delta, event))
+        _, epsilon, delta, event = max(candidates, key=lambda row: row[0])
+        fixed = partial(fixed_epsilon, delta)
+        return Test(
+            event, swapped, lambda e: (e, delta), epsilon, bounds.LARGEST_EPSILON, fixed, level,
+            early_stop,
+        )  # fmt: skip
+
+    def chosen(on_d: Outcomes, on_d_prime: Outcomes) -> list[Test]:
+        return [choose(on_d, on_d_prime, False), choose(on_d_prime, on_d, True)]
+
+    tests, repeated, finished = engine.run(chosen, stated.pair, early_stop, progress, name)
+    best = max(tests, key=lambda test: (test.rejected, test.lower - test.claimed))
+    pair = best.path(best.claimed)
+    at = f" at delta = {pair[1]:.3g}" if pair[1] else ""
+    text = f"epsilon is at least {best.lower:.3f}{at}, claimed is {pair[0]:.4g}"
+    return engine.result(name, best, pair, best.lower, text, repeated, finished)
+
+
+def gdp_two_worlds(
+    make_model: Callable[[], Any],
+    D: Data,
+    D_prime: Data,
+    *,
+    claim: Guarantee | None = None,
+    mu: float | None = None,
+    delta: float = 1e-6,
+    statistic: Callable[[Any], float] | None = None,
+    runs: int = 2000,
+    confidence: float = 0.99,
+    pilot: int | None = None,
+    early_stop: bool = True,
+    output: Output | None = released,
+    n_jobs: int = 1,
+    progress: bool = False,
+    name: str = "gdp-two-worlds",
+) -> TwoWorlds:
+    """Test the claim that a model is mu-GDP; sees far more than `two_worlds` if it is one.
+
+    Pass `claim`, a `Guarantee` whose plan is a composition of unsampled Gaussians (anything else is
+    refused), or `mu` itself; `delta` is where epsilon is then read off. The other parameters are
+    those of `two_worlds`. ``mu_lower`` refutes the Gaussian curve; ``epsilon_lower`` is its reading
+    at delta and would be no bound for a mechanism that never claimed to be Gaussian.
+    """
+    if isinstance(claim, Guarantee) == (mu is not None):
+        raise Unproven(
+            "pass claim, the Guarantee of a Gaussian plan, or mu; a bare (epsilon, delta) pair is "
+            "no Gaussian curve, use two_worlds for it."
+        )
+    if isinstance(claim, Guarantee):
+        claimed, delta = max(gaussian_mu(claim), 1e-12), claim.delta
+    else:
+        claimed = _validate.positive("mu", mu)
+    delta = _validate.delta(delta)
+    if delta == 0.0:
+        raise InvalidParameter("delta must be above 0: a Gaussian curve has no epsilon at 0.")
+    engine = Engine(make_model, D, D_prime, statistic, runs, confidence, pilot, output, n_jobs)
+
+    def chosen(on_d: Outcomes, on_d_prime: Outcomes) -> list[Test]:
+        score = partial(bounds.mu_lower, level=engine.level)
+        event = _best_event(on_d, on_d_prime, score)
+        # The promise is the hypograph of a concave curve; the tangent at q is one of its pairs.
+        _, _, q = event
+        slope = -claimed * float(bounds.normal_quantile(q)) - claimed * claimed / 2.0
+
+        def path(m: float) -> tuple[float, float]:
+            return slope, float(gdp_delta(m, slope))
+
+        return [
+            Test(event, False, path, claimed, LARGEST_MU, bounds.mu_lower, engine.level, early_stop)
+        ]
+
+    pair = (gdp_epsilon(claimed, delta), delta)
+    tests, repeated, finished = engine.run(chosen, pair, early_stop, progress, name)
+    best = tests[0]
+    lower = gdp_epsilon(best.lower, delta)
+    text = f"mu is at least {best.lower:.3f}, claimed is {claimed:.4g}"
+    return engine.result(name, best, pair, lower, text, repeated, finished, mu=best.lower)
+
+
+def _growth(p: float, q: float, epsilon: float, delta: float) -> float:
+    """How far the pilot is from the claim, in standard errors of p - e^ε q: compares pairs."""
+    factor = math.exp(epsilon)
+    spread = math.sqrt(p * (1.0 - p) + factor * factor * q * (1.0 - q))
+    return (p - factor * q - delta) / spread
+
+
+def _best_event(first: Outcomes, second: Outcomes, score: Score) -> tuple[Event, float, float]:
+    if first[0].vector is not None:
+        return best_box(first, second, score)
+    x, y = (np.array([outcome.value for outcome in world]) for world in (first, second))
+    return best_threshold(x, y, score)

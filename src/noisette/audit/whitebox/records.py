@@ -1,0 +1,102 @@
+"""What a trace writes down: charges, draws, releases, solver calls and SGD steps."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette.audit.whitebox.problem import Problem
+from noisette.bounded import Bounded, InKernel
+from noisette.losses import Loss
+from noisette.mechanisms import AdditiveNoise, Mechanism
+from noisette.plans import Plan
+from noisette.sampling import Sampler
+
+__all__ = ["Charge", "Draw", "FlowDiffers", "Release", "Solve", "Step"]
+
+Floats = NDArray[np.float64]
+
+
+class FlowDiffers(Exception):
+    """The second run left the path of the first one: its control flow depends on the data."""
+
+
+@dataclass
+class Charge:
+    """A plan that was booked, and how often randomness had been read by then."""
+
+    plan: Plan
+    epsilon: float
+    delta: float
+    reads: int
+
+
+@dataclass
+class Draw:
+    """Noise vectors; `inside` tells whether they were drawn at the door."""
+
+    mechanism: AdditiveNoise
+    unit: float
+    noise: Floats
+    inside: bool
+    charged: bool
+
+
+@dataclass
+class Release:
+    """One crossing of the door: an array with its result, or a stream with its draws."""
+
+    bounded: Bounded
+    part: int
+    mechanism: Mechanism
+    sampler: Sampler
+    plan: Plan
+    result: Any = None
+    draws: list[Draw] = field(default_factory=list)
+
+    @property
+    def stream(self) -> bool:
+        """Whether it is noise for a kernel."""
+        return isinstance(self.bounded.value, InKernel)
+
+    @property
+    def drawn(self) -> int:
+        """How many noise vectors were drawn."""
+        return sum(len(draw.noise) for draw in self.draws)
+
+
+@dataclass
+class Solve:
+    """One call of the solver; `linear` is the noise of objective perturbation."""
+
+    loss: Loss
+    rows: Floats
+    target: NDArray[Any]
+    regularization: float
+    norm_bound: float
+    tolerance: float
+    weight: Floats | None
+    linear: Floats | None
+    weights: Floats
+
+    def problem(self) -> Problem:
+        """Return the same problem in the auditor's own words."""
+        return Problem(self.loss, self.rows, self.target, self.regularization, self.weight)
+
+
+@dataclass
+class Step:
+    """One noisy SGD step; `total` is the clean sum of the batch's gradients at `w`."""
+
+    update: Any
+    number: int
+    w: Floats
+    total: Floats
+    noise: Floats
+    after: Floats
+    normaliser: float
+    grid: float
+    batch: NDArray[np.int64]
+    alone: Floats | None = None
+    """What the watched record adds to the sum, if it is in the batch."""

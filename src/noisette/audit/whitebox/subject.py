@@ -1,0 +1,111 @@
+"""`Subject`: an estimator under audit, its public facts, and how to fit it on chosen data."""
+
+import inspect
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from noisette.adjacency import Adjacency
+from noisette.audit.canaries import Data, Room
+from noisette.audit.whitebox.tape import Tape
+from noisette.audit.whitebox.trace import Trace, tracing
+from noisette.errors import InvalidParameter
+from noisette.sampling import PassSampler, Sampler
+
+__all__ = ["Subject"]
+
+_NORMS = ("norm_bound", "data_norm", "clip_norm")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An unfitted estimator that the audit may clone and fit; the original is never touched."""
+
+    estimator: Any
+    claim: tuple[float, float]
+    seed: int = 0
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """The constructor's parameters."""
+        return dict(self.estimator.get_params(deep=False))
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is an estimator of this library, which can be watched from inside."""
+        names = {kind.__module__.split(".")[0] for kind in type(self.estimator).__mro__}
+        return "noisette" in names and "random_state" in self.parameters
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The relation of the claim; replace-one, the founding papers' one, where none is said."""
+        return Adjacency.of(self.parameters.get("adjacency") or Adjacency.REPLACE_ONE)
+
+    @cached_property
+    def classes(self) -> tuple[Any, ...]:
+        """The label set: as given, else two labels (three where a scheme for several is asked)."""
+        given = self.parameters.get("classes")
+        if given is not None:
+            return tuple(given)
+        several = self.parameters.get("multi_class") in ("ovr", "softmax")
+        return (0, 1, 2) if several or self.parameters.get("loss") == "softmax" else (0, 1)
+
+    @property
+    def norm(self) -> float:
+        """R, the bound on feature rows that the estimator states; 1 where it states none."""
+        for name in _NORMS:
+            value = self.parameters.get(name)
+            if isinstance(value, int | float) and math.isfinite(value):
+                return float(value)
+        return 1.0
+
+    def room(self, features: int = 3) -> Room:
+        """Return what canaries must fit into."""
+        sampler, rows = self.parameters.get("sampling"), None
+        if isinstance(sampler, Sampler):
+            rows = getattr(sampler, "size", None)
+            if isinstance(sampler, PassSampler) and sampler.batch_size is not None:
+                rows = sampler.batches * sampler.batch_size
+        elif sampler not in (None, "auto"):
+            rows = 600  # several batches, and one calibration for all canaries
+        most = None
+        if self.adjacency is Adjacency.ADD_REMOVE and self.parameters.get("population"):
+            most = int(self.parameters["population"])
+            rows = None if rows is None else min(rows, most)
+        return Room(
+            self.norm, self.classes, self.adjacency, features, rows, most, self._null(),
+            self.claim[0],
+        )  # fmt: skip
+
+    def _null(self) -> str:
+        """Return how ``fit`` can be told that a record is blank."""
+        if not self.parameters.get("fit_intercept", True):
+            return "zero-row"
+        known = inspect.signature(self.estimator.fit).parameters
+        return "sample_weight" if "sample_weight" in known else "sample_epsilon"
+
+    def make(self, **changes: Any) -> Any:
+        """Return a clone without ledger and output, with the label set named."""
+        from sklearn.base import clone
+
+        bare = clone(self.estimator)
+        wanted = {"ledger": None, "verbose": 0, "classes": list(self.classes), **changes}
+        if self.ours:
+            bare.set_params(**{k: v for k, v in wanted.items() if k in self.parameters})
+        elif changes:
+            bare.set_params(**changes)
+        return bare
+
+    def fit(
+        self, data: Data, *, seed: int = 0, reference: Trace | None = None,
+        watch: int | None = None,
+    ) -> tuple[Any, Trace]:  # fmt: skip
+        """Fit one of ours under a tape and return (model, trace)."""
+        if not self.ours:
+            raise InvalidParameter("only estimators of noisette can be traced.")
+        tape = Tape.from_seed(1_000_003 * self.seed + seed)
+        model = self.make(random_state=tape)
+        with tracing(tape, reference, watch) as trace:
+            model.fit(data.X, data.y, **data.options)
+        return model, trace

@@ -1,0 +1,132 @@
+"""The tape keeps runs in step, the trace writes down what ran, and both leave no trace."""
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+
+from noisette.adjacency import Adjacency
+from noisette.audit.canaries import CANARIES, Data, plain_table
+from noisette.audit.whitebox.replay import replay
+from noisette.audit.whitebox.subject import Subject
+from noisette.audit.whitebox.tape import Tape
+from noisette.audit.whitebox.trace import tracing
+from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
+from noisette.mechanisms import SphericalLaplace
+from noisette.privacy import Ledger, NoiseStream
+
+output = import_module("noisette.training.output_perturbation")
+single_pass = import_module("noisette.training.single_pass")
+
+
+def test_each_read_of_a_tape_starts_afresh() -> None:
+    one, two = Tape.from_seed(3), Tape.from_seed(3)
+    first = one.generator.random(5), one.generator.random(5)
+    second = two.generator.random(7), two.generator.random(5)
+    assert np.array_equal(first[0], second[0][:5])
+    assert np.array_equal(first[1], second[1])
+    assert not np.array_equal(first[0], first[1])
+    assert one.reads == two.reads == 2
+    assert one.consumed() != two.consumed()
+    assert one.consumed()[1] == two.consumed()[1] == 40
+    assert one.seeded
+
+
+def test_tracing_puts_everything_back_even_after_an_error() -> None:
+    def wrapped() -> list[Any]:
+        return [
+            output.release, output.minimise, single_pass.advance, Ledger.charge, NoiseStream.take,
+            SphericalLaplace.noise,
+        ]  # fmt: skip
+
+    def broken() -> None:
+        with tracing(Tape.from_seed(0)):
+            assert all(a is not b for a, b in zip(before, wrapped(), strict=True))
+            raise RuntimeError
+
+    before = wrapped()
+    with pytest.raises(RuntimeError):
+        broken()
+    assert all(a is b for a, b in zip(before, wrapped(), strict=True))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [LogisticRegression(), LogisticRegression(mechanism="output"), SGDClassifier(),
+     SGDClassifier(delta=1e-5), SGDClassifier(delta=1e-5, sampling="poisson", batch_size=50)],
+    ids=lambda e: " ".join(repr(e).split()),
+)  # fmt: skip
+def test_a_traced_fit_is_the_same_fit(estimator: Any) -> None:
+    """Watching must not change the numbers: with and without a trace, bit by bit."""
+    subject = Subject(estimator, (1.0, estimator.delta))
+    data = plain_table(subject.room(), rows=600)
+    model, trace = subject.fit(Data(data.X, data.y), seed=5)
+    twin = subject.make(random_state=Tape.from_seed(5)).fit(data.X, data.y)
+    assert model.coef_ == pytest.approx(twin.coef_, rel=1e-12, abs=1e-12)
+    assert len(trace.charges) == 1
+    assert sum(seen.drawn for seen in trace.releases) == trace.charges[0].plan.draws
+
+
+def test_a_forced_run_has_the_outputs_of_the_first() -> None:
+    subject = Subject(SGDClassifier(delta=1e-5), (1.0, 1e-5))
+    pair = CANARIES["label flip"](subject.room())
+    first, trace = subject.fit(pair.first)
+    second, _ = subject.fit(pair.second, reference=trace)
+    assert np.array_equal(first.coef_, second.coef_)
+
+
+@pytest.mark.parametrize("relation", list(Adjacency), ids=str)
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_canaries_are_neighbours(relation: Adjacency, classes: int, intercept: bool) -> None:
+    estimator = LogisticRegression(
+        adjacency=relation.value, classes=list(range(classes)), population=500,
+        fit_intercept=intercept, norm_bound=2.0,
+    )  # fmt: skip
+    subject = Subject(estimator, (1.0, 0.0))
+    for features in (1, 3):
+        for make in CANARIES.values():
+            pair = make(subject.room(features))
+            (X, y), (X2, y2) = ((d.X, d.y) for d in (pair.first, pair.second))
+            assert set(y) | set(y2) <= set(range(classes))
+            if relation is Adjacency.ADD_REMOVE:
+                assert len(X) == len(X2) + 1
+                X, y = np.delete(X, pair.index, 0), np.delete(y, pair.index)
+            assert X.shape == X2.shape
+            changed = np.flatnonzero(np.any(X != X2, axis=1) | (y != y2))
+            assert set(changed) <= {pair.index}
+            blank = pair.second.options.get("sample_weight")
+            if relation is Adjacency.ZERO_OUT:
+                assert np.all(X2[-1] == 0.0)
+                assert (blank is None) == (not intercept)
+                assert blank is None or (blank[-1] == 0.0 and np.all(blank[:-1] == 1.0))
+            inside = np.delete(X2, pair.index, 0) if len(X2) > pair.index else X2
+            assert np.all(np.linalg.norm(inside, axis=1) <= 2.0 * (1.0 + 1e-12))
+
+
+@pytest.mark.parametrize("relation", list(Adjacency), ids=str)
+def test_replay_reaches_the_bounds(relation: Adjacency) -> None:
+    """A bound that is too small by 10 % or more would be seen: the canaries come that close."""
+    for estimator, least in (
+        (LinearSVC(loss="hinge", adjacency=relation.value, population=3000), 0.9),
+        (SGDClassifier(delta=1e-5, adjacency=relation.value, population=3000), 0.99),
+    ):
+        out = replay(Subject(estimator, (1.0, 0.0)))
+        assert not out.faults
+        assert out.worst > least
+
+
+def test_the_kernel_s_sums_are_the_plain_ones() -> None:
+    """The probe that recovers a batch sum agrees with ten lines of numpy."""
+    subject = Subject(SGDClassifier(fit_intercept=False), (1.0, 0.0))
+    data = plain_table(subject.room(), rows=300)
+    _, trace = subject.fit(data, watch=7)
+    for step in trace.steps:
+        X, sign = data.X[step.batch], np.where(data.y[step.batch] == 1, 1.0, -1.0)
+        slope = -sign / (1.0 + np.exp(sign * (X @ step.w)))
+        assert step.total == pytest.approx(slope @ X, abs=1e-10)
+        if step.alone is not None:
+            at = int(np.flatnonzero(step.batch == 7)[0])
+            assert step.alone == pytest.approx(slope[at] * X[at], abs=1e-10)
+    assert sum(step.alone is not None for step in trace.steps) == 1

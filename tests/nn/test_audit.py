@@ -1,0 +1,78 @@
+"""The project's own auditor against private networks, and mutants that it must find."""
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the nn extra is not installed")
+
+from torch import nn  # noqa: E402
+
+from noisette.audit import check_estimator  # noqa: E402
+from noisette.nn import PrivateClassifier, training  # noqa: E402
+from noisette.nn.gradients import factors  # noqa: E402
+from noisette.nn.group import Group  # noqa: E402
+
+torch.set_num_threads(1)
+
+ATTACKS = ("exposed", "replay", "noise-law")
+CASES: dict[str, dict[str, Any]] = {
+    "poisson": {},
+    "adaptive": {"clipping": "adaptive"},
+    "automatic": {"clipping": "automatic", "adjacency": "zero-out"},
+    "banded": {"sampling": "cyclic", "band": 2},
+}
+
+
+class Padded(nn.Module):
+    """Takes rows of any width up to 12, since the attacks use several."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(12, 2)
+
+    def forward(self, rows: Any) -> Any:
+        return self.layer(nn.functional.pad(rows, (0, 12 - rows.shape[1])))
+
+
+def verdicts(**options: Any) -> dict[str, str]:
+    model = PrivateClassifier(Padded, 1.0, 1e-5, epochs=2, batch_size=30, **options)
+    report = check_estimator(model, attacks=ATTACKS)
+    return {finding.attack: finding.verdict for finding in report.findings}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_private_networks_pass(name: str) -> None:
+    found = verdicts(**CASES[name])
+    assert set(found.values()) == {"consistent"}, found
+
+
+def unclipped(clip_norm: float) -> Any:
+    return lambda norms: torch.ones_like(norms)
+
+
+original_release = training.release
+
+
+def quiet(bounded: Any, permit: Any, randomness: Any, **options: Any) -> Any:
+    noisy = original_release(bounded, permit, randomness, **options)
+    return bounded.value + 0.9 * (noisy - bounded.value)
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "mutant", "caught"),
+    [
+        (factors, "flat", unclipped, "replay"),
+        (training, "release", quiet, "law of the noise"),
+        (Group, "added", lambda self, vector: 1.5 * vector, "replay"),
+    ],
+    ids=["gradients are not clipped", "noise 10 % too small", "the sum is scaled after the bound"],
+)
+def test_mutants_are_caught(
+    monkeypatch: pytest.MonkeyPatch, where: Any, name: str, mutant: Any, caught: str
+) -> None:
+    monkeypatch.setattr(where, name, mutant)
+    found = verdicts()
+    assert any(caught in attack and verdict == "violated" for attack, verdict in found.items()), (
+        found
+    )
