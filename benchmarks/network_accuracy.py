@@ -36,7 +36,7 @@ CASES = {
     "linear on scattering, Fashion-MNIST": ("fashion-mnist", "scattering", "linear", 3.0, 89.7),
 }
 SETTINGS = {
-    "cnn": {"epochs": 40, "batch_size": 2048, "learning_rate": 1.5, "clip_norm": 0.5},
+    "cnn": {"epochs": 40, "batch_size": 2048, "learning_rate": 4.0, "clip_norm": 0.1},
     "linear": {"epochs": 40, "batch_size": 4096, "learning_rate": 8.0, "clip_norm": 0.1},
 }
 

@@ -9,7 +9,7 @@ The battery knows nothing about the library. It starts from a plain setting (two
 1, no intercept, one process), changes one thing at a time and tries four pairs of neighbouring data
 sets on each. No statistic is given: the pilot runs search for the event. Settings whose claim is
 refuted are measured again with fresh runs, to say how large epsilon really is at least. All of it
-is some 400,000 fits: about half an hour on one core. ``--only``, ``--runs`` and ``--scale`` do less.
+is some 400,000 fits, about half an hour on one core; ``--only``, ``--runs``, ``--scale`` do less.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Setting:
     intercept: bool = False
     classes: int = 2
     n_jobs: int | None = None
-    runs: int = 5000
+    runs: int = 10_000
 
     @property
     def parameters(self) -> dict[str, Any]:

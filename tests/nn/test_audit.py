@@ -19,7 +19,7 @@ ATTACKS = ("exposed", "replay", "noise-law")
 CASES: dict[str, dict[str, Any]] = {
     "poisson": {},
     "adaptive": {"clipping": "adaptive"},
-    "automatic": {"clipping": "automatic", "adjacency": "zero-out"},
+    "automatic": {"clipping": "automatic", "adjacency": "add-remove", "population": 300},
     "banded": {"sampling": "cyclic", "band": 2},
 }
 
