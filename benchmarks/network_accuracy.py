@@ -37,7 +37,7 @@ CASES = {
 }
 SETTINGS = {
     "cnn": {"epochs": 40, "batch_size": 2048, "learning_rate": 4.0, "clip_norm": 0.1},
-    "linear": {"epochs": 40, "batch_size": 4096, "learning_rate": 8.0, "clip_norm": 0.1},
+    "linear": {"epochs": 40, "batch_size": 4096, "learning_rate": 4.0, "clip_norm": 0.1},
 }
 
 
