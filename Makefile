@@ -44,6 +44,8 @@ bench: $(VENV)/.dev ## measure speed against named peers
 	$(ONE) $(BIN)/python benchmarks/accounting.py
 	$(ONE) $(BIN)/python benchmarks/solvers.py
 	$(ONE) $(BIN)/python benchmarks/linear.py --quick
+	$(ONE) $(BIN)/python benchmarks/networks.py
+	$(ONE) $(BIN)/python benchmarks/audit_mutants.py
 
 format: $(VENV)/.dev ## apply the formatter
 	$(BIN)/ruff check --fix .

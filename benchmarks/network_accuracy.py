@@ -19,12 +19,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from scattering import Scattering
 from torch import nn
 
 from noisette.datasets.base import locate
 from noisette.datasets.mnist import FASHION, MNIST
 from noisette.nn import PrivateClassifier
+from scattering import Scattering
 
 DELTA = 1e-5
 
@@ -120,7 +120,7 @@ def main() -> None:
         found.extend(runs)
         scores = [each["accuracy"] for each in runs]
         spread = statistics.stdev(scores) if len(scores) > 1 else math.nan
-        _, _, module, epsilon, published = CASES[case]
+        *_, epsilon, published = CASES[case]
         told = ", ".join(f"{key} {value:g}" for key, value in runs[0]["settings"].items())
         rows.append(
             f"| {case} | {epsilon:g} | {statistics.mean(scores):.2f} ± {spread:.2f} | {published} "

@@ -41,7 +41,8 @@ def arrow(module: str = "pyarrow") -> Any:
         return importlib.import_module(module)
     except ImportError:
         raise MissingExtra(
-            "reading Parquet needs pyarrow: pip install 'noisette[parquet]', or save the table as CSV."
+            "reading Parquet needs pyarrow: pip install 'noisette[parquet]', or save the table as "
+            "CSV."
         ) from None
 
 

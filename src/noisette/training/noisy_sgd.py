@@ -70,7 +70,7 @@ def make_sampler(name: str, size: int, batch_size: int, epochs: int) -> tuple[Sa
         return Cyclic.of_size(size, batch_size), epochs
     if name == "partial-shuffle":
         used = min(max(batch_size, int(PART_OF_SHUFFLE * size)), size - 1)
-        return PartialShuffle(used, size, batch_size), math.ceil(epochs * size / used)
+        return PartialShuffle(used, size, min(batch_size, used)), math.ceil(epochs * size / used)
     if name == "disjoint":
         if epochs != 1:
             raise InvalidParameter(
