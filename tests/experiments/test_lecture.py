@@ -168,7 +168,7 @@ def test_network_claim_and_figure(table: Table) -> None:
     pytest.importorskip("matplotlib")
     reached = {"linear": {1.0: 88, 8.0: 89, None: 90}, "mlp": {1.0: 85, 8.0: 90, None: 95}}
     rows = [
-        {"part": "network", "module": m, "epsilon": e, "seed": k, "accuracy": a + k}
+        {"part": "network", "module": m, "epsilon": e, "epochs": 7, "seed": k, "accuracy": a + k}
         for m, levels in reached.items()
         for e, a in levels.items()
         for k in (0, 1)
@@ -179,6 +179,8 @@ def test_network_claim_and_figure(table: Table) -> None:
     assert "loses 10.0 points" in claim.measured
     figure = Lecture().figures(both)[-1]
     assert figure.name == "network"
+    assert "7 epochs" in figure.caption
+    assert "over 2 seeds" in figure.caption
     assert figure.draw(figure.points) is not None
 
 

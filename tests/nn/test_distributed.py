@@ -24,7 +24,7 @@ from noisette import mechanisms, sampling
 from noisette.nn import PrivateTraining
 from noisette.plans import Repeat, Sampled
 from noisette.privacy import Ledger
-rank, ranks, folder, name, seed, data = sys.argv[1:]
+rank, ranks, folder, names, seed, data = sys.argv[1:]
 rank, ranks, seed = int(rank), int(ranks), int(seed)
 torch.set_num_threads(1)
 if ranks > 1:
@@ -37,53 +37,70 @@ samplers = {
     "without-replacement": (sampling.WithoutReplacement(12, N), "replace-one"),
     "cyclic": (sampling.Cyclic(5), "replace-one"),
 }
-sampler, relation = samplers[name]
-plan = Repeat(Sampled(mechanisms.Gaussian(2.0), sampler), 20 // sampler.steps).under(relation)
-share = slice(0, 40) if ranks == 1 or rank == 0 else slice(40, N)
-if ranks == 1:
-    share = slice(0, N)
-torch.manual_seed(rank)                      # ranks start with different weights
-module = nn.Linear(D, 1, bias=False)
-X = torch.zeros(N, D)
-if data == "ones":
-    X[:, 0] = 1.0
-own = X[share]
-ledger = Ledger.open(f"{folder}/ledger.db", 1e6, 1e-5, adjacency=relation) if rank == 0 else None
-private = PrivateTraining(module, torch.optim.SGD(module.parameters(), lr=1.0), plan,
-                          size=len(own), delta=1e-5, ledger=ledger, clip_norm=0.5,
-                          random_state=seed if seed >= 0 else None)
-moves, batches, before = [], [], module.weight.detach().clone()
-for rows in private.batches():
-    batches.append((rows + share.start).tolist())
-    private.step(lambda m, x: m(x).sum(1), own[rows])
-    moves.append((module.weight.detach() - before).numpy().ravel() * private.normaliser)
-    before = module.weight.detach().clone()
-found = {"moves": np.array(moves), "batches": batches, "normaliser": private.normaliser,
-         "charges": len(ledger.charges) if ledger else None,
-         "epsilon": private.guarantee().epsilon if rank == 0 else None}
-with open(f"{folder}/out{rank}.pkl", "wb") as file:
-    pickle.dump(found, file)
+for name in names.split(','):
+    sampler, relation = samplers[name]
+    plan = Repeat(Sampled(mechanisms.Gaussian(2.0), sampler), 20 // sampler.steps).under(relation)
+    share = slice(0, 40) if ranks == 1 or rank == 0 else slice(40, N)
+    if ranks == 1:
+        share = slice(0, N)
+    torch.manual_seed(rank)                      # ranks start with different weights
+    module = nn.Linear(D, 1, bias=False)
+    X = torch.zeros(N, D)
+    if data == "ones":
+        X[:, 0] = 1.0
+    own = X[share]
+    ledger = None
+    if rank == 0:
+        ledger = Ledger.open(f"{folder}/{name}.db", 1e6, 1e-5, adjacency=relation)
+    private = PrivateTraining(module, torch.optim.SGD(module.parameters(), lr=1.0), plan,
+                              size=len(own), delta=1e-5, ledger=ledger, clip_norm=0.5,
+                              random_state=seed if seed >= 0 else None)
+    moves, batches, before = [], [], module.weight.detach().clone()
+    for rows in private.batches():
+        batches.append((rows + share.start).tolist())
+        private.step(lambda m, x: m(x).sum(1), own[rows])
+        moves.append((module.weight.detach() - before).numpy().ravel() * private.normaliser)
+        before = module.weight.detach().clone()
+    found = {"moves": np.array(moves), "batches": batches, "normaliser": private.normaliser,
+             "charges": len(ledger.charges) if ledger else None,
+             "epsilon": private.guarantee().epsilon if rank == 0 else None}
+    with open(f"{folder}/{name}{rank}.pkl", "wb") as file:
+        pickle.dump(found, file)
 if ranks > 1:
     dist.destroy_process_group()
 """
 
 
-def train(folder: Path, name: str, ranks: int, data: str, seed: int = 0) -> list[dict[str, Any]]:
+NAMES = ("poisson", "random-allocation", "without-replacement", "cyclic")
+Found = dict[str, list[dict[str, Any]]]
+
+
+def train(folder: Path, names: tuple[str, ...], ranks: int, data: str, seed: int = 0) -> Found:
+    """Train in `ranks` processes, one sampler after the other, and return what each rank saw."""
     folder.mkdir()
+    chosen = ",".join(names)
     running = [
         subprocess.Popen(
-            [sys.executable, "-c", CODE, str(r), str(ranks), str(folder), name, str(seed), data]
+            [sys.executable, "-c", CODE, str(r), str(ranks), str(folder), chosen, str(seed), data]
         )
         for r in range(ranks)
     ]
-    assert [process.wait(timeout=240) for process in running] == [0] * ranks
-    return [pickle.loads((folder / f"out{r}.pkl").read_bytes()) for r in range(ranks)]
+    assert [process.wait(timeout=400) for process in running] == [0] * ranks
+    return {
+        name: [pickle.loads((folder / f"{name}{r}.pkl").read_bytes()) for r in range(ranks)]
+        for name in names
+    }
 
 
-@pytest.mark.parametrize("name", ["poisson", "random-allocation", "without-replacement", "cyclic"])
-def test_two_ranks_are_one_run(tmp_path: Path, name: str) -> None:
-    alone = train(tmp_path / "one", name, 1, "ones")[0]
-    both = train(tmp_path / "two", name, 2, "ones")
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Found, Found]:
+    folder = tmp_path_factory.mktemp("ranks")
+    return train(folder / "one", NAMES, 1, "ones"), train(folder / "two", NAMES, 2, "ones")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_ranks_are_one_run(runs: tuple[Found, Found], name: str) -> None:
+    alone, both = runs[0][name][0], runs[1][name]
     first, second = both
     assert np.array_equal(first["moves"], second["moves"])  # one model
     assert first["normaliser"] == second["normaliser"] == alone["normaliser"]
@@ -115,6 +132,6 @@ def test_two_ranks_are_one_run(tmp_path: Path, name: str) -> None:
 
 
 def test_secure_ranks_draw_differently(tmp_path: Path) -> None:
-    once = train(tmp_path / "one", "poisson", 2, "zeros", seed=-1)[0]["moves"]
-    again = train(tmp_path / "two", "poisson", 2, "zeros", seed=-1)[0]["moves"]
+    once = train(tmp_path / "one", ("poisson",), 2, "zeros", seed=-1)["poisson"][0]["moves"]
+    again = train(tmp_path / "two", ("poisson",), 2, "zeros", seed=-1)["poisson"][0]["moves"]
     assert not np.allclose(once, again)

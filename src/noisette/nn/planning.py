@@ -17,8 +17,6 @@ __all__ = ["make_level_plan", "make_plan"]
 
 SAMPLERS = ("poisson", "random-allocation", "without-replacement", "cyclic", "shuffle", "full")
 
-_WIDEST = (1e-2, 1e4)  # noise multipliers in which personal levels are searched
-
 
 def make_plan(
     *,
@@ -110,12 +108,20 @@ def make_level_plan(
         found = sum(q * n for q, (_, n) in zip(rates(math.exp(log_z)), groups, strict=True))
         return math.log(max(found, 1e-12) / batch_size)
 
-    low, high = (math.log(z) for z in _WIDEST)
-    if excess(low) >= 0.0 or excess(high) <= 0.0:
-        raise InvalidParameter(
-            f"no noise gives batches of {batch_size} at these levels; change batch_size or steps."
-        )
-    z = math.exp(brentq(excess, low, high, xtol=1e-4))
+    # With everybody at the largest (smallest) level the answer is the noise for that one rate, and
+    # a mixture lies between the two.
+    rate = batch_size / sum(n for _, n in groups)
+
+    def alone(epsilon: float) -> float:
+        return accounting.calibrate(
+            lambda z: Repeat(Sampled(Gaussian(z), Poisson(rate)), steps),
+            epsilon=epsilon, delta=delta, adjacency=relation,
+        )  # fmt: skip
+
+    low, high = (alone(pick(epsilon for epsilon, _ in groups)) for pick in (max, min))
+    z = high
+    if low < high:
+        z = math.exp(brentq(excess, math.log(low * 0.999), math.log(high * 1.001), xtol=1e-4))
     parts = [Repeat(Sampled(Gaussian(z), Poisson(q)), steps) for q in rates(z)]
     return Parallel(*parts, adjacency=relation)
 

@@ -127,7 +127,8 @@ class Lecture(Experiment):
             "every theorem and constant in the notes is held against an exact computation. Privacy "
             "is under replace-one (one record changes its value, the relation of the notes) unless "
             "stated otherwise. Features are encoded row by row with public facts only "
-            "(docs/datasets.md), nothing is tuned, and the test set is the same for all."
+            "([docs/datasets.md](../datasets.md)), nothing is tuned, and the test set is the same "
+            "for all."
         )
 
     def remarks(self, table: Table) -> str:

@@ -231,8 +231,9 @@ def _iterative(table: Table) -> list[Claim]:
         Claim(
             "2.3, example",
             "T Gaussian queries: alpha(s) = T s (s + 1) / 2, and the best delta has a closed form.",
-            f"moment function exact to {conversion['moment_error']:.0e}; T = 16, delta = 1e-5: "
-            f"closed form {conversion['closed']:.4f}, accountant {conversion['lecture']:.4f}.",
+            f"largest error of the moment function {conversion['moment_error']:.1g}; T = 16, "
+            f"delta = 1e-5: closed form {conversion['closed']:.4f}, accountant "
+            f"{conversion['lecture']:.4f}.",
             conversion["moment_error"] < 1e-9
             and abs(conversion["lecture"] / conversion["closed"] - 1.0) < 1e-4,
             "moments equal, closed form and accountant within 0.01 %",
