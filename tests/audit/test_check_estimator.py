@@ -154,8 +154,8 @@ def test_a_right_stranger_passes() -> None:
 @pytest.mark.parametrize(
     ("options", "attack"),
     [
-        ({"scale": 0.2}, "two worlds: opposite row"),
-        ({"scale": 0.2, "hide": True}, "two worlds: opposite row"),
+        ({"scale": 0.05}, "two worlds: opposite row"),
+        ({"scale": 0.05, "hide": True}, "two worlds: opposite row"),
         ({"trust": True}, "two worlds: long row"),
         ({"share": True}, "repeated noise"),
     ],
