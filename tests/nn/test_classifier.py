@@ -202,7 +202,7 @@ def test_every_level_gets_its_epsilon(adjacency: str) -> None:
 def test_people_join_at_the_rate_of_their_level() -> None:
     levels = np.where(np.arange(N) < 300, 0.5, 3.0)
     seen = np.zeros(N)
-    fitted = estimator(epochs=30, random_state=0)
+    fitted = estimator(epochs=90, random_state=0)
     import noisette.nn.training as room
 
     class Counting(room.PrivateTraining):
@@ -217,7 +217,7 @@ def test_people_join_at_the_rate_of_their_level() -> None:
     finally:
         sys.modules["noisette.nn.classifier"].PrivateTraining = original  # type: ignore[attr-defined]
     plan = fitted.privacy_.plan
-    steps = 180
+    steps = 540
     rates = [leaf.sampler.rate for leaf, _ in plan.leaves()]  # type: ignore[attr-defined]
     for rate, group in zip(rates, (seen[:300], seen[300:]), strict=True):
         expected = rate * steps * 300

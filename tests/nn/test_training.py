@@ -397,6 +397,57 @@ def test_one_step_for_one_batch() -> None:
         private.step(losses, torch.ones(N, D))
 
 
+def test_a_failed_sum_leaves_no_trace() -> None:
+    """A record that was counted in a failed attempt must not count twice in the next release."""
+    joint: list[np.ndarray] = []
+
+    class Seen(Adaptive):
+        def bounded(self, total: Any, *args: Any) -> Any:
+            joint.append(total.copy())
+            return super().bounded(total, *args)
+
+    private = training(model(), plan_of("full"), clipping=Seen(0.1), micro_batch=20)
+    calls = []
+
+    def failing(module: nn.Module, batch: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 4:  # in the second micro-batch; the first call is the check of the module
+            raise RuntimeError("lost connection")
+        return losses(module, batch)
+
+    next(private.batches())
+    with pytest.raises(RuntimeError, match="lost connection"):
+        private.step(failing, torch.ones(N, D))
+    assert joint == []
+    private.step(failing, torch.ones(N, D))  # the same batch again
+    assert abs(joint[0][-1]) <= 0.5 * N  # every record counts +-1/2, once
+
+
+def test_a_step_that_failed_after_its_noise_ends_the_run() -> None:
+    module = model()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    private = PrivateTraining(module, optimizer, plan_of("full"), size=N, delta=1e-5)
+
+    def broken() -> None:
+        raise RuntimeError("out of memory")
+
+    optimizer.step = broken  # type: ignore[method-assign]
+    batches = private.batches()
+    next(batches)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        private.step(losses, torch.ones(N, D))
+    with pytest.raises(PermitError, match="noise may have been drawn"):
+        private.step(losses, torch.ones(N, D))
+    with pytest.raises(PermitError, match="noise may have been drawn"):
+        next(batches)
+
+
+def test_levels_under_add_remove_are_refused_however_the_plan_was_made() -> None:
+    parts = (Sampled(mechanisms.Gaussian(2.0), sampling.Poisson(rate)) for rate in (0.1, 0.2))
+    with pytest.raises(Unproven, match="public group sizes"):
+        training(model(), plans.Parallel(*parts, adjacency="add-remove"), groups=np.arange(N) % 2)
+
+
 def test_the_batch_must_be_the_one_that_was_handed_out() -> None:
     private = training(model(), plan_of("full"))
     next(private.batches())

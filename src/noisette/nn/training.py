@@ -90,6 +90,12 @@ class PrivateTraining:
         self._run = run_of(plan)
         self.plan, self.module, self.optimizer = plan, module, optimizer
         self._adjacency = _relation(plan, ledger)
+        if len(self._run.samplers) > 1 and not self._adjacency.size_is_public:
+            # proof: SAMPLE-LEVELS
+            raise Unproven(
+                "personal levels need public group sizes, which add-remove hides; use another "
+                "adjacency."
+            )
         self._group = present_group()
         self._gradients = ClippedGradients(module)
         _check_optimizer(optimizer, self._gradients.parameters)
@@ -132,6 +138,7 @@ class PrivateTraining:
         self._save_every = save_every or max(1, self._run.steps // _SAVES)
         self._progress = Progress(verbose if self._group.first else 0, self._run.steps, drawn)
         self._open: NDArray[np.intp] | None = None
+        self._broken = False
         if self._file is not None and state is None:
             self.save()
 
@@ -205,11 +212,16 @@ class PrivateTraining:
 
     def batches(self) -> Iterator[NDArray[np.intp]]:
         """Yield the record numbers of each batch; call `step` once for each, empty ones too."""
-        for rows in self._batches:
+        while True:
+            # Before the next batch is taken: none may be left out, since correlated noise counts
+            # on the distance between two uses of a record.
+            self._refuse_broken()
             if self._open is not None:
                 raise PermitError("call step once for every batch before taking the next.")
-            self._open = rows
-            yield rows
+            self._open = next(self._batches, None)
+            if self._open is None:
+                break
+            yield self._open
         self._progress.close()
 
     def step(self, losses: Losses, batch: Any) -> None:
@@ -220,15 +232,18 @@ class PrivateTraining:
         is a tensor or a tuple, list or dict of tensors with a record in each row, or a function
         that returns one for given record numbers, called for one micro-batch at a time.
         """
+        self._refuse_broken()
         if self._open is None:
             raise PermitError("step follows a batch of batches(), once for each batch.")
-        rows, self._open = self._open, None
-        total = self._group.added(self._clipped_sum(losses, batch, rows))
+        # Up to here a failure has drawn nothing, and the same batch may be tried again.
+        total = self._group.added(self._clipped_sum(losses, batch, self._open))
+        self._open, self._broken = None, True
         if self._permit is not None:
             noisy = torch.from_numpy(self._released(total.numpy()))
         else:
             noisy = torch.empty(self._gradients.dimension, dtype=torch.float64)
         self._apply(self._group.copied(noisy))
+        self._broken = False
         self.steps_done += 1
         if self._average is not None:
             self._average.take(self.steps_done)
@@ -236,9 +251,17 @@ class PrivateTraining:
         if self._file is not None and self.steps_done % self._save_every == 0:
             self.save()
 
+    def _refuse_broken(self) -> None:
+        if self._broken:
+            raise PermitError(
+                "an earlier step failed after its noise may have been drawn; begin again, or go on "
+                "from a checkpoint."
+            )
+
     def _clipped_sum(self, losses: Losses, batch: Any, rows: NDArray[np.intp]) -> Tensor:
         """Return the sum of the batch's clipped gradients, with the rule's own counts behind it."""
         dimension, extra = self._gradients.dimension, self._clipping.extra()
+        self._clipping.counts()  # forgets what a failed attempt has counted
         total = torch.zeros(dimension + extra, dtype=torch.float64)
         most = self._micro or max(1, len(rows))
         for start in range(0, len(rows), most):

@@ -153,7 +153,8 @@ class ClippedGradients:
         with self._tapped(record), torch.enable_grad():
             value = losses(self.module, batch)
             if not isinstance(value, Tensor) or value.shape != (record.rows,):
-                raise InvalidData(f"losses must return one loss per row, shape ({record.rows},).")
+                # not how many: the size of a random batch is nobody's business
+                raise InvalidData("losses must return a vector with one loss for each row.")
             weights = torch.full_like(value, 1.0 / copies)
             if half:
                 weights[size // 2 * copies :] = 0.0
