@@ -292,7 +292,7 @@ def test_bad_arguments_are_told() -> None:
     x, out = torch.randn(6, 4), torch.zeros(15)
     with pytest.raises(InvalidData, match="15 entries"):
         engine.add(squared, x, 6, factors.flat(1.0), torch.zeros(3))
-    with pytest.raises(InvalidData, match="one loss per row"):
+    with pytest.raises(InvalidData, match="one loss for each row"):
         engine.add(lambda m, b: squared(m, b).mean(), x, 6, factors.flat(1.0), out)
     with pytest.raises(InvalidParameter, match="one factor per example"):
         engine.add(squared, x, 6, lambda norms: norms.mean(), out)
