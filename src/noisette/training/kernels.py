@@ -13,7 +13,7 @@ clips l' and stays the derivative of a convex loss. All sums are float64, also f
 The noise Z_t comes from `privacy.release`; nothing is drawn here, and ``round`` goes to its grid
 (grid 0: not at all).
 
-Imported lazily: this is the only module that loads numba.
+Imported lazily, as everything that loads numba.
 """
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call"
@@ -77,6 +77,21 @@ def _clipped(slope, norm, clip):
     return slope * (clip * (1.0 - 4.0 * _UNIT) / size) if size > clip else slope
 
 
+@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _record(dot, square, constant, label, bound, slack, bias, clip, loss, parameter):
+    """Return (y l'(m), factor): the gradient is their product times the row, and y l'(m) bias.
+
+    `dot` and `square` belong to the row as given, `constant` is what the bias adds to x . w.
+    """
+    factor = _factor(square, bound, slack)
+    if factor == 0.0:
+        dot, square = 0.0, 0.0
+    slope = _slope(loss, parameter, label * (factor * dot + constant))
+    if clip < np.inf:
+        slope = _clipped(slope, math.sqrt(factor * factor * square + bias * bias), clip)
+    return label * slope, factor
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
 def _update(w, mean, g, grid, eta, ridge, normaliser, radius, gamma):
     """One projected step along the noisy sum g, and the running mean."""
@@ -130,14 +145,11 @@ def dense_steps(
         for k in range(edges[t], edges[t + 1]):
             i = order[k] if ordered else k
             dot, square = _dot_and_square(X, i, w, 0, d)
-            factor = _factor(square, bound, slack)
-            if factor == 0.0:
-                dot, square = 0.0, 0.0
-            margin = factor * dot + (bias * w[d] if has_bias else 0.0)
-            slope = _slope(loss, parameter, y[i] * margin)
-            if clip < np.inf:
-                slope = _clipped(slope, math.sqrt(factor * factor * square + bias * bias), clip)
-            scale = y[i] * slope * (share[i] if shared else 1.0)
+            constant = bias * w[d] if has_bias else 0.0
+            slope, factor = _record(
+                dot, square, constant, y[i], bound, slack, bias, clip, loss, parameter
+            )
+            scale = slope * (share[i] if shared else 1.0)
             _add(g, 0, X, i, scale * factor, d)
             if has_bias:
                 g[d] += scale * bias
@@ -165,14 +177,11 @@ def sparse_steps(
                 v = np.float64(data[q])
                 dot += v * w[indices[q]]
                 square += v * v
-            factor = _factor(square, bound, slack)
-            if factor == 0.0:
-                dot, square = 0.0, 0.0
-            margin = factor * dot + (bias * w[d] if has_bias else 0.0)
-            slope = _slope(loss, parameter, y[i] * margin)
-            if clip < np.inf:
-                slope = _clipped(slope, math.sqrt(factor * factor * square + bias * bias), clip)
-            scale = y[i] * slope * (share[i] if shared else 1.0)
+            constant = bias * w[d] if has_bias else 0.0
+            slope, factor = _record(
+                dot, square, constant, y[i], bound, slack, bias, clip, loss, parameter
+            )
+            scale = slope * (share[i] if shared else 1.0)
             for q in range(indptr[i], indptr[i + 1]):
                 g[indices[q]] += scale * factor * np.float64(data[q])
             if has_bias:
@@ -258,14 +267,11 @@ def full_gradient(X, y, share, w, bound, bias, clip, loss, parameter, g):
     g[:] = 0.0
     for i in range(X.shape[0]):
         dot, square = _dot_and_square(X, i, w, 0, d)
-        factor = _factor(square, bound, slack)
-        if factor == 0.0:
-            dot, square = 0.0, 0.0
-        margin = factor * dot + (bias * w[d] if has_bias else 0.0)
-        slope = _slope(loss, parameter, y[i] * margin)
-        if clip < np.inf:
-            slope = _clipped(slope, math.sqrt(factor * factor * square + bias * bias), clip)
-        scale = y[i] * slope * (share[i] if shared else 1.0)
+        constant = bias * w[d] if has_bias else 0.0
+        slope, factor = _record(
+            dot, square, constant, y[i], bound, slack, bias, clip, loss, parameter
+        )
+        scale = slope * (share[i] if shared else 1.0)
         _add(g, 0, X, i, scale * factor, d)
         if has_bias:
             g[d] += scale * bias

@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from noisette.accounting.numerical.compose import Composition, LatticePart
-from noisette.accounting.numerical.lattice import dominated, dominating
 from noisette.accounting.numerical.pairs.base import Pair
 from noisette.accounting.numerical.pairs.gaussian import Gaussian
-from noisette.accounting.numerical.plan import (
-    MAX_WINDOW,
-    Cumulant,
-    Part,
-    Plan,
-    indices,
-    make_plan,
-    saddle_for_delta,
-    saddle_for_epsilon,
-)
-from noisette.accounting.numerical.profile import offsets
-from noisette.accounting.numerical.root import crossing
+from noisette.accounting.numerical.plan import MAX_WINDOW
+from noisette.accounting.numerical.problems import DeltaProblem, EpsilonProblem, Problem, Step
 from noisette.errors import InvalidParameter
 
-Step = tuple[Pair, Pair | None, int]
+__all__ = ["Bracket", "Step", "delta_bracket", "epsilon_bracket", "two_orders"]
 
 ATTEMPTS = 6
-TAIL_SHARE = 0.02  # part of the allowed width spent on truncating heavy tails
-SMALLEST_DELTA = 1e-280
 
 
 @dataclass(frozen=True)
@@ -82,7 +66,7 @@ def epsilon_bracket(
     delta = float(delta)
     if not 0 < delta < 1:
         raise InvalidParameter(f"delta must lie in (0, 1). Got {delta!r}.")
-    problems = [_EpsilonProblem(steps, delta) for steps in _distinct(orders)]
+    problems = [EpsilonProblem(steps, delta) for steps in _distinct(orders)]
     return _tighten(problems, _checked_rtol(rtol), atol)
 
 
@@ -96,7 +80,7 @@ def delta_bracket(
     epsilon = float(epsilon)
     if not (epsilon >= 0 and math.isfinite(epsilon)):
         raise InvalidParameter(f"epsilon must be finite and at least 0. Got {epsilon!r}.")
-    problems = [_DeltaProblem(steps, epsilon) for steps in _distinct(orders)]
+    problems = [DeltaProblem(steps, epsilon) for steps in _distinct(orders)]
     return _tighten(problems, _checked_rtol(rtol), atol)
 
 
@@ -130,219 +114,7 @@ def _merged(steps: Sequence[Step]) -> tuple[Step, ...]:
     return tuple((upper, lower, count) for (upper, lower), count in counts.items())
 
 
-class _Problem:
-    """One neighbour order: the best bounds so far and how to improve them."""
-
-    def __init__(self, steps: tuple[Step, ...]) -> None:
-        self.steps = list(steps)
-        self.low, self.high = 0.0, math.inf
-        self.done_upper = self.done_lower = False
-        self.plan: Plan | None = None
-        self.error = 0.0
-
-    def prepare(self, width: float, attempt: int) -> None:
-        """Make the plan for an aimed width."""
-        raise NotImplementedError
-
-    def improve_upper(self) -> None:
-        raise NotImplementedError
-
-    def improve_lower(self) -> None:
-        raise NotImplementedError
-
-    def upper_parts(self) -> list[Part]:
-        return [(upper, count) for upper, _, count in self.steps]
-
-    def refine_pairs(self) -> bool:
-        """Exchange approximate pairs for finer ones; True if any changed."""
-        finer: list[Step] = []
-        for upper, lower, count in self.steps:
-            lower_finer = None if lower is None else (lower.refined() or lower)
-            finer.append((upper.refined() or upper, lower_finer, count))
-        changed = finer != self.steps
-        self.steps = finer
-        return changed
-
-    @property
-    def single(self) -> bool:
-        return sum(count for _, _, count in self.steps) == 1
-
-    def upper_composition(self, plan: Plan) -> Composition:
-        parts = []
-        for pair, _, count in self.steps:
-            index = indices(pair, count, plan)
-            masses, infinite = dominating(pair, np.asarray(plan.step * index, dtype=np.float64))
-            parts.append(LatticePart(index, masses, count, infinite))
-        return Composition(parts, plan.step, plan.tilt, plan.window)
-
-    def lower_composition(self, plan: Plan) -> Composition | None:
-        parts = []
-        for _, pair, count in self.steps:
-            if pair is None:
-                continue
-            part = _lower_part(pair, count, plan)
-            if part is not None:
-                parts.append(part)
-            elif pair.infinite_p:
-                # the trivial finite part: no information besides the infinite losses
-                rest = np.array([1 - pair.infinite_p])
-                parts.append(LatticePart(np.zeros(1, dtype=np.int64), rest, count, pair.infinite_p))
-            # else: leaving a step out only lowers the bound
-        return Composition(parts, plan.step, plan.tilt, plan.window) if parts else None
-
-
-def _lower_part(pair: Pair, count: int, plan: Plan) -> LatticePart | None:
-    """The dominated lattice with the offset that keeps most of the tilted moment."""
-    index = indices(pair, count, plan)
-    best: LatticePart | None = None
-    score = -1.0
-    for offset in offsets(pair, plan.step):
-        x = np.asarray(plan.step * index + offset, dtype=np.float64)
-        masses = dominated(pair, x)
-        if masses is None:
-            continue
-        moment = float(masses @ np.exp(plan.tilt * (x - x[-1])))
-        if moment > score:
-            best, score = LatticePart(index, masses, count, pair.infinite_p, offset), moment
-    return best
-
-
-def _infinite(parts: Sequence[Part]) -> float:
-    """P-mass of the event that any step has infinite loss."""
-    return -math.expm1(math.fsum(n * math.log1p(-min(p.infinite_p, 1 - 1e-16)) for p, n in parts))
-
-
-class _EpsilonProblem(_Problem):
-    """ε at fixed δ."""
-
-    def __init__(self, steps: tuple[Step, ...], delta: float) -> None:
-        super().__init__(steps)
-        self.delta = delta
-        infinite = _infinite([(p, n) for p, _, n in self.steps])
-        self.finite_delta = delta - infinite
-        if _infinite([(p, n) for _, p, n in self.steps if p is not None]) > delta * (1 + 1e-9):
-            self.low, self.done_lower = math.inf, True
-        pure = math.fsum(count * pair.max_loss for pair, _, count in self.steps)
-        if not self.steps:
-            self.high, self.done_upper, self.done_lower = 0.0, True, True
-        elif self.finite_delta <= delta * 1e-12:
-            self.done_upper = True
-        elif math.isfinite(pure):
-            self.high = max(pure, 0.0) * (1 + 1e-15)  # proof: PURE-SUM
-
-    def prepare(self, width: float, attempt: int) -> None:
-        if self.single or not self.steps:
-            return
-        target = max(self.finite_delta, self.delta * 1e-9)
-        cut = TAIL_SHARE * width * target
-        cumulant = Cumulant(self.upper_parts(), cut)
-        tilt, epsilon = saddle_for_delta(cumulant, target)
-        known = min(self.high, max(epsilon, 0.0))
-        if attempt and math.isfinite(self.high):
-            known = self.high if self.low < 0.7 * self.high else (self.high + self.low) / 2
-            tilt = saddle_for_epsilon(cumulant, known)[0] if known > 0 else tilt
-        error = max(width * known, 1e-3 * width * _scale(cumulant), 1e-12)
-        self.plan = make_plan(self.upper_parts(), cumulant, tilt, known, target, error, cut)
-
-    def improve_upper(self) -> None:
-        if self.done_upper:
-            return
-        bound: Callable[[float], float]
-        if self.single:
-            pair = self.steps[0][0]
-
-            def bound(epsilon: float) -> float:
-                return pair.delta(epsilon) + pair.delta_error(epsilon)
-        else:
-            assert self.plan is not None
-            bound = self.upper_composition(self.plan).upper
-        guess = self.plan.epsilon if self.plan else 1.0
-        self.high = min(self.high, crossing(bound, self.delta, guess)[1])
-
-    def improve_lower(self) -> None:
-        if self.done_lower:
-            return
-        bound: Callable[[float], float]
-        if self.single:
-            pair = self.steps[0][1]
-            if pair is None:
-                return
-            known = pair
-
-            def bound(epsilon: float) -> float:
-                return known.delta(epsilon) - known.delta_error(epsilon)
-        else:
-            assert self.plan is not None
-            composition = self.lower_composition(self.plan)
-            if composition is None:
-                return
-            bound = composition.lower
-        guess = self.high if math.isfinite(self.high) else 1.0
-        self.low = max(self.low, crossing(bound, self.delta, guess)[0])
-
-
-class _DeltaProblem(_Problem):
-    """δ at fixed ε."""
-
-    def __init__(self, steps: tuple[Step, ...], epsilon: float) -> None:
-        super().__init__(steps)
-        self.epsilon = epsilon
-        self.high = 1.0
-        pure = math.fsum(count * pair.max_loss for pair, _, count in self.steps)
-        if not self.steps or (epsilon >= max(pure, 0.0) and self._infinite() == 0):
-            self.high, self.done_upper, self.done_lower = 0.0, True, True  # proof: PURE-SUM
-
-    def _infinite(self) -> float:
-        return math.fsum(pair.infinite_p for pair, _, _ in self.steps)
-
-    def prepare(self, width: float, attempt: int) -> None:
-        if self.single or self.done_upper:
-            return
-        cut = TAIL_SHARE * width * self.low
-        cumulant = Cumulant(self.upper_parts(), cut)
-        tilt, delta = saddle_for_epsilon(cumulant, self.epsilon)
-        if attempt:
-            delta = max(min(delta, self.high), SMALLEST_DELTA)
-        cut = max(cut, TAIL_SHARE * width * min(delta, 1e-6) * 1e-3)
-        error = width / (1 + tilt)
-        self.plan = make_plan(self.upper_parts(), cumulant, tilt, self.epsilon, delta, error, cut)
-
-    def improve_upper(self) -> None:
-        if self.done_upper:
-            return
-        if self.single:
-            pair = self.steps[0][0]
-            value = pair.delta(self.epsilon) + pair.delta_error(self.epsilon)
-        else:
-            assert self.plan is not None
-            value = self.upper_composition(self.plan).upper(self.epsilon)
-        self.high = min(self.high, max(value, 0.0))
-
-    def improve_lower(self) -> None:
-        if self.done_lower:
-            return
-        if self.single:
-            pair = self.steps[0][1]
-            if pair is not None:
-                value = pair.delta(self.epsilon) - pair.delta_error(self.epsilon)
-                self.low = max(self.low, value)
-            return
-        assert self.plan is not None
-        composition = self.lower_composition(self.plan)
-        if composition is not None:
-            self.low = max(self.low, composition.lower(self.epsilon))
-
-
-def _scale(cumulant: Cumulant) -> float:
-    """Rough standard deviation of the composed loss."""
-    total = 0.0
-    for losses, p, count in cumulant.parts:
-        mean = float(p @ losses)
-        total += count * float(p @ (losses - mean) ** 2)
-    return math.sqrt(max(total, 0.0))
-
-
-def _tighten(problems: Sequence[_Problem], rtol: float, atol: float) -> Bracket:
+def _tighten(problems: Sequence[Problem], rtol: float, atol: float) -> Bracket:
     """Improve the orders that decide the maximum until the width is met or attempts run out."""
     low, high, previous = 0.0, math.inf, math.inf
     width = rtol

@@ -115,8 +115,24 @@ class Pair(ABC):
         return None
 
 
+class OnBase(Pair):
+    """A pair whose cells are made of cells of a `base` pair, with their accuracy."""
+
+    base: Pair
+
+    @property
+    def tail_error(self) -> float:
+        """As for the base."""
+        return self.base.tail_error
+
+    @property
+    def cell_error(self) -> float:
+        """As for the base."""
+        return self.base.cell_error
+
+
 @dataclass(frozen=True)
-class Swapped(Pair):
+class Swapped(OnBase):
     """(Q, P) for a base pair (P, Q): the loss changes its sign."""
 
     base: Pair
@@ -155,16 +171,6 @@ class Swapped(Pair):
     def min_loss(self) -> float:
         """Infimum of the loss."""
         return -self.base.max_loss
-
-    @property
-    def tail_error(self) -> float:
-        """As for the base."""
-        return self.base.tail_error
-
-    @property
-    def cell_error(self) -> float:
-        """As for the base."""
-        return self.base.cell_error
 
     def log_moment(self, s: Any) -> ComplexArray:
         """E_Q e^{-sL} = E_P e^{-(s+1)L}."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from noisette.accounting.numerical.pairs.base import (
     ComplexArray,
     FloatArray,
+    OnBase,
     Pair,
     check_rate,
 )
@@ -19,7 +20,7 @@ from noisette.accounting.numerical.pairs.gaussian import Gaussian
 
 
 @dataclass(frozen=True)
-class PoissonSampled(Pair):
+class PoissonSampled(OnBase):
     """((1-q)Q + qP, Q) for a base pair (P, Q) and inclusion probability q.  # proof: POISSON-A
 
     H_γ = q·H_{1+(γ-1)/q}(P||Q) for γ >= 1-q and 1-γ below, so a dominating (dominated) base gives
@@ -79,16 +80,6 @@ class PoissonSampled(Pair):
         if self.rate == 1:
             return self.base.min_loss
         return math.log1p(self.rate * (math.expm1(low) if low > -700 else -1.0))
-
-    @property
-    def tail_error(self) -> float:
-        """As for the base."""
-        return self.base.tail_error
-
-    @property
-    def cell_error(self) -> float:
-        """As for the base."""
-        return self.base.cell_error
 
     @property
     def has_log_moment(self) -> bool:  # type: ignore[override]

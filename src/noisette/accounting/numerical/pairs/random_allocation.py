@@ -23,7 +23,6 @@ from noisette.errors import InvalidParameter
 
 TAIL = 1e-22  # P- or Q-mass that a grid may leave outside; it is charged, not lost
 GROWTH = 0.005  # relative spacing of the grid in log W far from W = 1
-BLOCK = 64
 PER_DEVIATION = 60.0  # grid points per standard deviation of log W
 
 
@@ -110,8 +109,8 @@ class RandomAllocation(TablePair):
 
     @property
     def cell_error(self) -> float:
-        """Rounding of about 2 log2(l) sums."""
-        return 1e-13
+        """Each mean adds the relative errors of its halves and a few roundings: l of them in all."""
+        return 1e-13 + 1e-15 * self.batches
 
     def log_moment(self, s: Any) -> ComplexArray:
         """Of the table (l = 1: of the Gaussian pair)."""
@@ -155,6 +154,8 @@ def _single(s: float, upper: bool, resolution: float) -> _Mean:
 
 def _average(a: _Mean, b: _Mean, s: float, upper: bool, resolution: float) -> _Mean:
     """Law of the mean of a.terms + b.terms lognormals, on a fresh grid."""
+    from noisette.accounting.numerical.pairs.kernels import spread_means  # loads numba
+
     terms = a.terms + b.terms
     share = a.terms / terms
     low, high = _range(a, b)
@@ -163,47 +164,13 @@ def _average(a: _Mean, b: _Mean, s: float, upper: bool, resolution: float) -> _M
     grid = np.concatenate(([0.0], np.exp(x)))
     first, second = np.zeros(len(grid) + 1), np.zeros(len(grid) + 1)
     lost = share * a.lost + (1 - share) * b.lost
-    for rows in range(0, len(a.values), BLOCK):
-        block = slice(rows, rows + BLOCK)
-        start = rows if a is b else 0  # equal halves: sums above the diagonal, counted twice
-        value = share * a.values[block, None] + (1 - share) * b.values[None, start:]
-        mass = a.mass[block, None] * b.mass[None, start:]
-        if a is b:
-            mass[:, BLOCK:] *= 2.0
-        lost += _deposit(value.ravel(), mass.ravel(), grid, upper, first, second)
+    lost += spread_means(
+        a.values, a.mass, b.values, b.mass, share, a is b, grid, upper, first, second
+    )
     if upper:
         return _Mean(terms, grid, first[:-1], lost)
     alive = first > 1e-300
     return _Mean(terms, second[alive] / first[alive], first[alive], 0.0)
-
-
-def _deposit(
-    value: FloatArray,
-    mass: FloatArray,
-    grid: FloatArray,
-    upper: bool,
-    first: FloatArray,
-    second: FloatArray,
-) -> float:
-    """Add atoms to the grid in place; returns the P-mass cut at the top.
-
-    upper: ``first`` gets the mean-preserving split between the two neighbours of each value.
-    lower: ``first`` gets the mass and ``second`` the mean of each cell (merging).
-    """
-    cell = np.searchsorted(grid, value, side="right") - 1
-    size = len(first)
-    if not upper:
-        first += np.bincount(cell, weights=mass, minlength=size)
-        second += np.bincount(cell, weights=mass * value, minlength=size)
-        return 0.0
-    np.minimum(cell, len(grid) - 2, out=cell)
-    fraction = (value - grid[cell]) / (grid[cell + 1] - grid[cell])
-    np.minimum(fraction, 1.0, out=fraction)
-    raised = mass * fraction
-    first += np.bincount(cell + 1, weights=raised, minlength=size)
-    first += np.bincount(cell, weights=mass - raised, minlength=size)
-    over = value > grid[-1]
-    return float(mass[over] @ (value[over] - grid[-1])) if over.any() else 0.0
 
 
 def _range(a: _Mean, b: _Mean) -> tuple[float, float]:

@@ -8,13 +8,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from noisette.accounting.numerical.pairs.base import FloatArray, Pair, check_rate
+from noisette.accounting.numerical.pairs.base import FloatArray, OnBase, Pair, check_rate
 from noisette.accounting.numerical.pairs.poisson import PoissonSampled
 from noisette.errors import InvalidParameter
 
 
 @dataclass(frozen=True)
-class SymmetrisedSample(Pair):
+class SymmetrisedSample(OnBase):
     """The curve h(γ) = q H_{1+(γ-1)/q}(base), γ >= 1, and its mirror below 1.  # proof: WOR-R
 
     ``base`` must be symmetric under swapping (the full-batch replace-one pair: Gaussian(2/z) for
@@ -77,16 +77,6 @@ class SymmetrisedSample(Pair):
     def pinned(self) -> bool:
         """The atom at 0 must sit on the lattice."""
         return True
-
-    @property
-    def tail_error(self) -> float:
-        """As for the base."""
-        return self.base.tail_error
-
-    @property
-    def cell_error(self) -> float:
-        """As for the base."""
-        return self.base.cell_error
 
     def swapped(self) -> Pair:
         """The curve is symmetric by construction."""
