@@ -82,9 +82,12 @@ class Bounded:
             self._check_array()
 
     def _check_array(self) -> None:
-        kind = np.int64 if self.categories is not None else np.float64
         try:
-            array = np.asarray(self.value).astype(kind, casting="same_kind", copy=False)
+            array = np.asarray(self.value)
+            # Single precision stays: a copy of a network's gradient is worth avoiding.
+            real = np.float32 if array.dtype == np.float32 else np.float64
+            kind = np.int64 if self.categories is not None else real
+            array = array.astype(kind, casting="same_kind", copy=False)
         except (TypeError, ValueError):
             raise InvalidData("the value of a Bounded must be a numeric array.") from None
         if array.size == 0:

@@ -82,6 +82,30 @@ def test_pure_epsilon_is_sensitivity_over_scale():
         assert permit.delta == 0.0
 
 
+def test_long_vectors_in_pieces_have_the_noise_of_one_draw():
+    n = 2 * Gaussian.piece + 5
+    plan, value = Gaussian(1.5), np.linspace(-1e3, 1e3, n)
+    bounded = Bounded(value, REPLACE_ONE, "TEST", contribution=0.4)
+    noisy = release(bounded, permit_for(plan, delta=1e-5), source())
+    noise = 1.5 * 0.4 * source().generator.standard_normal(n)
+    assert np.array_equal(noisy, on_grid(value + noise, plan.grid(0.4)))
+
+
+def test_single_precision_comes_back_as_the_rounded_double():
+    n = Gaussian.piece + 5
+    plan, value = Gaussian(1.5), np.linspace(-1e4, 1e4, n, dtype=np.float32)
+    kept = value.copy()
+    results = []
+    for given in (value, value.astype(np.float64)):
+        bounded = Bounded(given, REPLACE_ONE, "TEST", contribution=0.4)
+        results.append(release(bounded, permit_for(plan, delta=1e-5), source()))
+    single, double = results
+    assert single.dtype == np.float32 and np.array_equal(single, double.astype(np.float32))
+    grid = plan.grid(0.4)
+    assert np.array_equal(on_grid(single.astype(np.float64), grid), single)
+    assert np.array_equal(value, kept)
+
+
 def test_shape_survives():
     value = Bounded(np.ones((2, 3)), REPLACE_ONE, "TEST", l2=1.0)
     assert release(value, permit_for(SphericalLaplace(1.0, 6)), source()).shape == (2, 3)

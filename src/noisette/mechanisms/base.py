@@ -75,6 +75,8 @@ class AdditiveNoise(Mechanism):
     """A mechanism that adds independent noise to a vector."""
 
     noise_multiplier: float
+    piece: ClassVar[int] = 0
+    """How many coordinates are drawn at a time; 0 draws all, where they depend on each other."""
 
     @abstractmethod
     def noise(
@@ -87,11 +89,20 @@ class AdditiveNoise(Mechanism):
         return adjacency.contributions / self.noise_multiplier
 
     def apply(self, bounded: Bounded, unit: float, generator: np.random.Generator) -> Floats:
-        """Return value + noise, rounded to the grid of `grid` so that no low bit speaks."""
-        value = bounded.value
-        noisy = self.noise(1, value.size, unit, generator).reshape(value.shape)
-        noisy += value  # in place, as the rounding: this is the hot path of networks
-        return on_grid(noisy, self.grid(unit), out=noisy)
+        """Return value + noise, rounded to the grid of `grid` so that no low bit speaks.
+
+        Sum and rounding are in float64; the result then has the precision of the value. Independent
+        coordinates are drawn piece by piece, near the processor: the hot path of networks.
+        """
+        value, grid = bounded.value, self.grid(unit)
+        flat, noisy = value.reshape(-1), np.empty(value.size, dtype=value.dtype)
+        step = self.piece or value.size
+        for start in range(0, value.size, step):
+            entries = flat[start : start + step]
+            drawn = self.noise(1, entries.size, unit, generator)[0]
+            drawn += entries
+            noisy[start : start + step] = on_grid(drawn, grid, out=drawn)
+        return noisy.reshape(value.shape)
 
     def grid(self, unit: float) -> float:
         """Return the public grid, a power of two near 2**-24 noise scales."""

@@ -26,6 +26,7 @@ class Gaussian(AdditiveNoise):
     name: ClassVar[str] = "gaussian"
     norm: ClassVar[str] = "l2"
     proof: ClassVar[str] = "GAUSS-EXACT"
+    piece: ClassVar[int] = 1 << 14
 
     def __post_init__(self) -> None:
         z = _validate.positive("noise_multiplier", self.noise_multiplier)

@@ -103,6 +103,10 @@ class PrivateTraining:
         self._copies = _validate.integer("copies", copies)
         self._micro = None if micro_batch is None else _validate.integer("micro_batch", micro_batch)
         self._banded = self._correlation(band)
+        self._precision = torch.float64
+        if self._banded is None and self._clipping.fixed and self._gradients.single:
+            # What is summed is in single precision anyway; the door adds its noise in double.
+            self._precision = torch.float32
         randomness = as_randomness(random_state)
         sizes = self._group.sizes(_validate.integer("size", size))
         public = sum(sizes) if self._adjacency.size_is_public else population
@@ -241,7 +245,7 @@ class PrivateTraining:
         if self._permit is not None:
             noisy = torch.from_numpy(self._released(total.numpy()))
         else:
-            noisy = torch.empty(self._gradients.dimension, dtype=torch.float64)
+            noisy = torch.empty(self._gradients.dimension, dtype=self._precision)
         self._apply(self._group.copied(noisy))
         self._broken = False
         self.steps_done += 1
@@ -262,7 +266,7 @@ class PrivateTraining:
         """Return the sum of the batch's clipped gradients, with the rule's own counts behind it."""
         dimension, extra = self._gradients.dimension, self._clipping.extra()
         self._clipping.counts()  # forgets what a failed attempt has counted
-        total = torch.zeros(dimension + extra, dtype=torch.float64)
+        total = torch.zeros(dimension + extra, dtype=self._precision)
         most = self._micro or max(1, len(rows))
         for start in range(0, len(rows), most):
             chosen = slice(start, min(start + most, len(rows)))

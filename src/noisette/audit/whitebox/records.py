@@ -61,9 +61,9 @@ class Release:
         return isinstance(self.bounded.value, InKernel)
 
     @property
-    def drawn(self) -> int:
-        """How many noise vectors were drawn."""
-        return sum(len(draw.noise) for draw in self.draws)
+    def drawn(self) -> float:
+        """How many noise vectors were drawn; long ones come in pieces."""
+        return sum(draw.noise.size for draw in self.draws) / self.bounded.dimension
 
 
 @dataclass

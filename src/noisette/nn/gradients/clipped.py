@@ -17,6 +17,7 @@ from noisette.nn.gradients.independence import (
     nothing_remembered,
     outside_stays_zero,
 )
+from noisette.nn.gradients.rounding import working
 from noisette.nn.gradients.terms import Outer, Term, joint_squares
 
 __all__ = ["ClippedGradients", "check_module"]
@@ -45,6 +46,8 @@ class ClippedGradients:
             raise InvalidParameter("the module has no trainable parameter.")
         self.dimension = sum(p.numel() for p in self.parameters)
         """The number of entries of all trainable parameters."""
+        self.single = all(working(p).dtype == torch.float32 for p in self.parameters)
+        """Whether every gradient is computed in single precision, or less."""
         self._names = {p: name for name, p in module.named_parameters()}
         self._units: list[tuple[str, nn.Module, Kind]] = []
         self._assign("", module, set())
@@ -116,7 +119,7 @@ class ClippedGradients:
         for parameter in self.parameters:
             piece = out[start : start + parameter.numel()]
             for term in grouped.pop(parameter, []):
-                piece += term.weighted(weights).reshape(-1)
+                term.add_weighted(weights, piece.view(parameter.shape))
             start += parameter.numel()
         return norms
 

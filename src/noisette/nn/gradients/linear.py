@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from noisette.nn.gradients.base import Kind, Pass, register
-from noisette.nn.gradients.terms import Dense, Outer, Term
+from noisette.nn.gradients.terms import Cotangent, Dense, Outer, Shift, Term
 
 __all__ = ["Linear", "matrix_terms", "tapped_linear"]
 
@@ -20,14 +20,15 @@ def matrix_terms(weight: Tensor, bias: Tensor | None, a: Tensor, g: Tensor) -> I
     p d > 2 T (p + d), and there the Gram form needs fewer operations than forming them.
     """
     T, d, p = a.shape[1], a.shape[2], g.shape[2]
+    cotangent = Cotangent(g)
     if weight.requires_grad:
         if T > 1 and p * d <= 2 * T * (p + d):
             gradients = torch.bmm(g.transpose(1, 2), a)
             yield Dense(weight, gradients.view(-1, *weight.shape))
         else:
-            yield Outer(weight, a, g)
+            yield Outer(weight, a, cotangent)
     if bias is not None and bias.requires_grad:
-        yield Dense(bias, g[:, 0] if T == 1 else g.sum(1))
+        yield Shift(bias, cotangent) if T == 1 else Dense(bias, g.sum(1))
 
 
 def tapped_linear(record: Pass, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

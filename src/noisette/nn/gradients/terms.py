@@ -11,7 +11,7 @@ from torch import Tensor
 
 from noisette.nn.gradients.rounding import gamma, squares, tiny, working
 
-__all__ = ["Dense", "Outer", "Term", "chunks", "joint_squares"]
+__all__ = ["Cotangent", "Dense", "Outer", "Shift", "Term", "chunks", "joint_squares"]
 
 _CHUNK_ENTRIES = 1 << 22
 
@@ -29,6 +29,10 @@ class Term:
     def weighted(self, factors: Tensor) -> Tensor:
         """Return sum_i factors_i * gradient_i, in the shape of the parameter."""
         raise NotImplementedError
+
+    def add_weighted(self, factors: Tensor, out: Tensor) -> None:
+        """Add `weighted` to `out`, which has the shape of the parameter."""
+        out += self.weighted(factors)
 
     def rows(self, start: int, stop: int) -> Tensor:
         """Return the gradients of examples start .. stop - 1, shape (n, *parameter.shape)."""
@@ -102,11 +106,60 @@ class Dense(Term):
         return Dense(self.parameter, _zeroed(self.gradients, bad))
 
 
+class Cotangent:
+    """The g (size, T, p) of one call; what the weight and the bias both need is made once."""
+
+    def __init__(self, g: Tensor) -> None:
+        self.g = working(g)
+        self._squares: Tensor | None = None
+        self._weighted: tuple[Tensor, Tensor] | None = None
+
+    def squares(self) -> Tensor:
+        """Return upper bounds of the squared norms of g_t, float64, shape (size, T)."""
+        if self._squares is None:
+            self._squares = squares(self.g)
+        return self._squares
+
+    def weighted(self, factors: Tensor) -> Tensor:
+        """Return factors_i g_it; a copy, since g may be the cotangent of another layer too."""
+        if self._weighted is None or self._weighted[0] is not factors:
+            self._weighted = factors, self.g * factors.to(self.g.dtype)[:, None, None]
+        return self._weighted[1]
+
+
+class Shift(Term):
+    """Gradients g_i of a bias that is added once, T = 1; g is shared with the weight's term."""
+
+    def __init__(self, parameter: Tensor, cotangent: Cotangent) -> None:
+        self.parameter, self.cotangent, self.size = parameter, cotangent, len(cotangent.g)
+
+    def squares(self) -> Tensor:
+        """Return the squared norms of g."""
+        return self.cotangent.squares()[:, 0]
+
+    def weighted(self, factors: Tensor) -> Tensor:
+        """Return sum_i f_i g_i."""
+        return self.cotangent.weighted(factors).sum((0, 1))
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """Return a slice."""
+        return self.cotangent.g[start:stop, 0]
+
+    def error(self) -> Tensor:
+        """Nothing is lost: the rows are the contribution."""
+        return torch.zeros(self.size, dtype=torch.float64, device=self.cotangent.g.device)
+
+    def without(self, bad: Tensor) -> "Shift":
+        """Return the term with zero rows for `bad`."""
+        return Shift(self.parameter, Cotangent(_zeroed(self.cotangent.g, bad)))
+
+
 class Outer(Term):
     """Gradients sum_t g_t a_t', kept as a (size, T, d) and g (size, T, p); parameter is p x d."""
 
-    def __init__(self, parameter: Tensor, a: Tensor, g: Tensor) -> None:
-        self.parameter, self.a, self.g = parameter, working(a), working(g)
+    def __init__(self, parameter: Tensor, a: Tensor, g: Tensor | Cotangent) -> None:
+        self.cotangent = g if isinstance(g, Cotangent) else Cotangent(g)
+        self.parameter, self.a, self.g = parameter, working(a), self.cotangent.g
         self.size = a.shape[0]
 
     def squares(self) -> Tensor:
@@ -117,7 +170,7 @@ class Outer(Term):
         """
         T, d, p = self.a.shape[1], self.a.shape[2], self.g.shape[2]
         if T == 1:
-            return squares(self.a[:, 0]) * squares(self.g[:, 0])
+            return squares(self.a[:, 0]) * self.cotangent.squares()[:, 0]
         a, g = self.a, self.g
         if gamma(d + p + T + 8, a.dtype) > 1e-2:
             a, g = a.double(), g.double()
@@ -142,8 +195,16 @@ class Outer(Term):
 
     def weighted(self, factors: Tensor) -> Tensor:
         """Return sum_i f_i sum_t g_t a_t' as one matrix product."""
-        g = self.g * factors.to(self.g.dtype)[:, None, None]
+        g = self.cotangent.weighted(factors)
         return g.flatten(0, 1).t() @ self.a.flatten(0, 1)
+
+    def add_weighted(self, factors: Tensor, out: Tensor) -> None:
+        """Add it without a copy of the parameter's size, where the precisions agree."""
+        g = self.cotangent.weighted(factors)
+        if out.dtype == g.dtype == self.a.dtype:
+            out.addmm_(g.flatten(0, 1).t(), self.a.flatten(0, 1))
+        else:
+            out += self.weighted(factors)
 
     def rows(self, start: int, stop: int) -> Tensor:
         """Return g'a for a slice."""
@@ -151,7 +212,7 @@ class Outer(Term):
 
     def error(self) -> Tensor:
         """Return 2 gamma_{T + 2} sum_t ||a_t|| ||g_t||."""
-        norms = (squares(self.a) * squares(self.g)).sqrt().sum(1)
+        norms = (squares(self.a) * self.cotangent.squares()).sqrt().sum(1)
         return 2.0 * gamma(self.a.shape[1] + 2, self.a.dtype) * norms
 
     def without(self, bad: Tensor) -> "Outer":
