@@ -1,12 +1,17 @@
 """Examples for the registries, processes for the fork tests, and small oracles."""
 
+import contextlib
+import io
 import math
 import os
 import pickle
 import re
+import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -179,3 +184,25 @@ def hockey_stick_of_gaussians(mu: float, epsilon: float) -> float:
     first = 0.5 * math.erfc(-(mu / 2 - epsilon / mu) / math.sqrt(2))
     second = 0.5 * math.erfc((mu / 2 + epsilon / mu) / math.sqrt(2))
     return first - math.exp(epsilon) * second
+
+
+@dataclass
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run_command(*arguments: Any) -> Done:
+    """Call the entry point in this process: the same code as the command, without the start."""
+    from noisette.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    argv = mock.patch.object(sys, "argv", ["noisette", *map(str, arguments)])
+    with argv, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+    return Done(code, out.getvalue(), err.getvalue())

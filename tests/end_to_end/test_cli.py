@@ -1,40 +1,21 @@
 """The command line, run as a new user would."""
 
-import contextlib
-import io
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
-from noisette.cli import main
+from helpers import run_command
 from noisette.sampling import SAMPLERS
 
 
-@dataclass
-class Done:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
 def run(*arguments, check=True):
-    """Call the entry point in this process: the same code as the command, without the start."""
-    out, err = io.StringIO(), io.StringIO()
-    argv = mock.patch.object(sys, "argv", ["noisette", *arguments])
-    with argv, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
+    done = run_command(*arguments)
     if check:
-        assert code == 0, err.getvalue()
-    return Done(code, out.getvalue(), err.getvalue())
+        assert done.returncode == 0, done.stderr
+    return done
 
 
 def test_the_installed_command_and_the_module_run():

@@ -4,9 +4,8 @@ For SGD with step eta, noise std sigma on the gradient sum and public normaliser
 is c-Lipschitz with c = max(|1 - eta m|, |1 - eta M|), adds noise nu = eta sigma/b, and moves by
 s = eta Delta/b in the record's own steps and by 0 elsewhere. Lengths are measured in units of
 sigma/b, so nu = eta and s = eta r with r = Delta/sigma, the GDP parameter of one participation.
-The privacy of X_T follows from `noisette.accounting.minorant`.
-
-The functions trust their arguments; `LastIterate` checks the conditions and refuses by name.
+The privacy of X_T follows from `noisette.accounting.last_curves`, whose functions trust their
+arguments; `LastIterate` checks the conditions and refuses by name.
 """
 
 import itertools
@@ -17,13 +16,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from noisette import _validate, plans
-from noisette.accounting.minorant import best_position_mus, full_batch_last_mu, minorant_mu
+from noisette.accounting.last_curves import (
+    cyclic_last_mu,
+    reshuffled_last_delta,
+    reshuffled_last_epsilon,
+    reshuffled_last_mus,
+)
+from noisette.accounting.minorant import full_batch_last_mu, minorant_mu
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter, Unproven
-from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
 from noisette.sampling import Shuffle
 
 __all__ = [
@@ -81,109 +84,6 @@ def _frozen(values: Any) -> Any:
     """Return nested sequences and arrays as nested tuples, other values unchanged."""
     values = values.tolist() if isinstance(values, np.ndarray) else values
     return tuple(_frozen(v) for v in values) if isinstance(values, Sequence) else values
-
-
-def _grids(contraction: ArrayLike, step_size: ArrayLike, shape: tuple[int, int]) -> list[Array]:
-    """Broadcast to (epochs, batches) float arrays and check 0 <= c <= 1, step > 0."""
-    grids = [np.broadcast_to(np.asarray(a, dtype=float), shape) for a in (contraction, step_size)]
-    c, eta = grids
-    if not ((c >= 0).all() and (c <= 1).all()):
-        raise InvalidParameter(
-            "contraction must lie in [0, 1]: smaller steps make the map contract."
-        )
-    if not ((eta > 0).all() and np.isfinite(eta).all()):
-        raise InvalidParameter("step_size must be positive and finite.")
-    return grids
-
-
-def cyclic_last_mu(
-    contraction: ArrayLike,
-    batches: int,
-    epochs: int,
-    noise_ratio: float,
-    *,
-    step_size: ArrayLike = 1.0,
-    diameter: float = math.inf,
-) -> float:
-    """Return mu of the last iterate for the worst place of a record used once per epoch.
-
-    contraction (in [0, 1]) and step_size broadcast to (epochs, batches): scalar, (epochs, 1) or
-    full. noise_ratio is r = Delta/sigma. diameter is that of the projection set, in units of
-    sigma/b. Valid for every fixed or random order, and for steps that vary inside an epoch (there
-    it is loose). With constant steps it is, for l >= 2 (for l = 1 see `full_batch_last_mu`),
-    r sqrt(1 + c^{2l-2} (1-c^2)/(1-c^l)^2 (1-c^{l(E-1)})/(1+c^{l(E-1)})), and r sqrt(1 + (E-1)/l)
-    at c = 1.
-    """
-    shape = (_validate.integer("epochs", epochs), _validate.integer("batches", batches))
-    c, eta = _grids(contraction, step_size, shape)
-    return float(
-        best_position_mus(
-            c, eta, _validate.positive("noise_ratio", noise_ratio), diameter, worst=True
-        )[0]
-    )
-
-
-def reshuffled_last_mus(
-    contraction: ArrayLike,
-    batches: int,
-    epochs: int,
-    noise_ratio: float,
-    *,
-    step_size: ArrayLike = 1.0,
-    diameter: float = math.inf,
-) -> Array:
-    """Return (mu_1, ..., mu_l): mu given that the record is in batch j of the last epoch.
-
-    Arguments as in `cyclic_last_mu`. At c = 1, E >= 2: mu_j^2 = r^2 [(E-2)/l + 1/j + 1/(l-j+1)]
-    for j > (l+1)/2, with 4/(l+1) in place of the last two terms otherwise.
-    """
-    shape = (_validate.integer("epochs", epochs), _validate.integer("batches", batches))
-    c, eta = _grids(contraction, step_size, shape)
-    return best_position_mus(
-        c, eta, _validate.positive("noise_ratio", noise_ratio), diameter, worst=False
-    )
-
-
-def _weights(count: int, weights: ArrayLike | None) -> Array:
-    w = np.ones(count) if weights is None else np.asarray(weights, dtype=float)
-    if w.shape != (count,) or not (np.isfinite(w).all() and (w > 0).all()):
-        raise InvalidParameter(f"weights must be {count} positive numbers, one per batch position.")
-    return np.asarray(w / w.sum())
-
-
-def reshuffled_last_delta(
-    epsilon: ArrayLike, mus: ArrayLike, weights: ArrayLike | None = None
-) -> Array | float:
-    """Return sum_j w_j delta_{mu_j}(epsilon), the last-iterate curve of a random order.
-
-    mus from `reshuffled_last_mus`; weights are the probabilities of the record's position in the
-    last epoch, batch sizes / n for a uniform permutation (default: equal). Any shape of epsilon.
-    """
-    # proof: LAST-ITERATE-RESHUFFLED
-    m = np.asarray(mus, dtype=float)
-    w = _weights(m.size, weights)
-    e = np.asarray(epsilon, dtype=float)
-    values = np.asarray(gdp_delta(m, e[..., None])) @ w
-    delta = np.minimum(values * (1.0 + (m.size + 8) * 2.0**-52), 1.0)
-    return float(delta) if delta.ndim == 0 else delta
-
-
-def reshuffled_last_epsilon(
-    delta: float, mus: ArrayLike, weights: ArrayLike | None = None
-) -> float:
-    """Return the smallest epsilon >= 0 with `reshuffled_last_delta` <= delta, rounded up."""
-    m = np.asarray(mus, dtype=float)
-    high = gdp_epsilon(float(m.max()), delta)  # also refuses a delta outside [0, 1]
-
-    def excess(epsilon: float) -> float:
-        return float(reshuffled_last_delta(epsilon, m, weights)) * (1.0 + 1e-12) - delta
-
-    if high in (0.0, math.inf) or excess(0.0) <= 0.0:
-        return 0.0 if high < math.inf else high
-    root = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-13)) if excess(high) < 0 else high
-    while excess(root) > 0.0:
-        root *= 1.0 + 1e-13
-    return root
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,32 +258,26 @@ class LastIterate:
         # Rounding 1 - eta m down would claim a contraction that is not there.
         return np.minimum(c + 2.0**-51, 1.0)
 
-    def _diameter(self) -> float:
-        return self.diameter / self.noise_std if self.noise_std else math.inf
+    def _iteration(self) -> dict[str, Any]:
+        """Return the arguments of `last_curves`, lengths in units of sigma/b."""
+        return {
+            "contraction": self.contractions(),
+            "batches": self.batches,
+            "epochs": self.epochs,
+            "noise_ratio": self.noise_ratio,
+            "step_size": self._steps(),
+            "diameter": self.diameter / self.noise_std if self.noise_std else math.inf,
+        }
 
     def mu(self) -> float:
         """Return mu of the worst position of a record; valid for all three orders."""
-        return cyclic_last_mu(
-            self.contractions(),
-            self.batches,
-            self.epochs,
-            self.noise_ratio,
-            step_size=self._steps(),
-            diameter=self._diameter(),
-        )
+        return cyclic_last_mu(**self._iteration())
 
     def position_mus(self) -> Array:
         """Return mu given each position in the last epoch; one value for the cyclic order."""
         if self.order == "cyclic":
             return np.array([self.mu()])
-        return reshuffled_last_mus(
-            self.contractions(),
-            self.batches,
-            self.epochs,
-            self.noise_ratio,
-            step_size=self._steps(),
-            diameter=self._diameter(),
-        )
+        return reshuffled_last_mus(**self._iteration())
 
     def _position_weights(self) -> Array | None:
         # A uniform permutation puts a record in batch j with probability size_j / n.

@@ -25,6 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 _POINTS = 16_384
 _CHAIN_POINTS = 1_200
+_LARGEST = 700.0  # its exponential is still a number
 _TAIL = 9.5  # standard deviations; the mass beyond is charged as infinite loss
 
 
@@ -122,6 +123,8 @@ class ObjectiveReplaced(TablePair):
         first = ObjectiveTable(self.mechanism, True).table
         second = ObjectiveTable(self.mechanism, False).table
         reach = float(first.losses[-1] + second.losses[-1])
+        if reach > _LARGEST:
+            raise Unproven(f"the curve of objective noise is computed up to epsilon {_LARGEST:g}.")
         grid = np.linspace(-reach, reach, 2 * _CHAIN_POINTS + 1)
         curve = np.minimum(_chained(first, second, grid), _exact_replace(self.mechanism, grid))
         # Both orders of replace-one neighbours are replace-one neighbours: use the better bound.

@@ -4,7 +4,6 @@ Nothing that depends on the data becomes an attribute except what was released: 
 no training loss, no norm. ``fit`` either succeeds or leaves the estimator as it was.
 """
 
-import copy
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +11,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
-from noisette.adjacency import Adjacency, require_same
+from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.linear import inputs
 from noisette.linear.choices import (
@@ -28,7 +27,9 @@ from noisette.linear.choices import (
     choose_whitening,
     pure_is_as_good,
 )
-from noisette.linear.levels import blanked, level_notes, weights_of_levels
+from noisette.linear.estimator import PrivateEstimator
+from noisette.linear.levels import blanked, checked_levels, level_notes, weights_of_levels
+from noisette.linear.outputs import labels_fact, rows_fact
 from noisette.losses import Loss, Softmax
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
@@ -48,8 +49,6 @@ Floats = NDArray[np.float64]
 INTERCEPT = 0.35
 """The constant column, in units of ``norm_bound`` (see docs/linear.md for the measurement)."""
 
-_LEFT_BEHIND = "left behind when the estimator was pickled"
-
 
 @dataclass
 class _Fit:
@@ -64,7 +63,7 @@ class _Fit:
     notes: list[str]
 
 
-class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateLinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """Common part of `LogisticRegression` and `LinearSVC`; see there for the parameters."""
 
     epsilon: float
@@ -80,7 +79,6 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     weight_bound: float
     population: int | None
     random_state: int | Randomness | None
-    ledger: Ledger | None
 
     _schemes: tuple[str, ...] = ("auto", "ovr")
     _released: str
@@ -106,13 +104,8 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             perturbation only. The levels are public by declaration.
 
         """
-        before = dict(self.__dict__)
-        try:
+        with self._all_or_nothing():
             self._fit(X, y, sample_weight, sample_epsilon)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, sample_epsilon: Any) -> None:
@@ -139,24 +132,14 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         _validate.boolean("fit_intercept", self.fit_intercept)
         if self.population is not None:
             _validate.integer("population", self.population)
-        if self.whiten is True or not isinstance(self.whiten, bool | str | float | int):
+        whiten = self.whiten
+        known = whiten == "auto" if isinstance(whiten, str) else isinstance(whiten, float | int)
+        if whiten is True or not known:
             raise InvalidParameter(
-                f"whiten must be False, 'auto' or a share in (0, 1); got {self.whiten!r}."
-            )
-        if isinstance(self.whiten, str) and self.whiten != "auto":
-            raise InvalidParameter(
-                f"whiten must be False, 'auto' or a share in (0, 1); got {self.whiten!r}."
+                f"whiten must be False, 'auto' or a share in (0, 1); got {whiten!r}."
             )
         randomness = as_randomness(self.random_state)
-        if self.ledger is None:
-            return Ledger(epsilon, delta, adjacency=adjacency), randomness
-        if not isinstance(self.ledger, Ledger):
-            raise InvalidParameter(
-                "ledger must be a Ledger or None; a pickled estimator leaves its ledger in memory "
-                "behind, so set_params(ledger=...) first."
-            )
-        require_same(self.ledger.adjacency, "the ledger", adjacency, "the estimator")
-        return self.ledger, randomness
+        return self._ledger_to_charge(epsilon, delta, adjacency), randomness
 
     def _prepare(self, X: Any, numbers: NDArray[np.intp], classes: int, ledger: Ledger) -> _Fit:
         """Clip the rows, add the intercept column, collect the public facts."""
@@ -223,10 +206,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         fit.setting = fit.setting.with_facts(regularization=chosen)
 
     def _apply_levels(self, fit: _Fit, sample_epsilon: Any) -> None:
-        epsilon, n = float(self.epsilon), fit.rows.shape[0]
-        levels = inputs.vector("sample_epsilon", sample_epsilon, n, 0.0, epsilon, "epsilon")
-        if not bool(np.all(levels > 0.0)):
-            raise InvalidData("sample_epsilon must be above 0 for every person.")
+        levels = checked_levels(sample_epsilon, fit.rows.shape[0], float(self.epsilon))
         fit.weights = weights_of_levels(levels, fit.setting)
         fit.rows, fit.numbers = blanked(fit.rows, fit.numbers, fit.weights)
         fit.notes.extend(level_notes(levels))
@@ -256,12 +236,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         loss = fit.setting.loss
         released = trained.weights
         parts = loss.expand(released[0]) if isinstance(loss, Softmax) else np.stack(released)
-        intercept = self._intercept()
-        if intercept is None:
-            self.coef_, self.intercept_ = np.array(parts), np.zeros(len(parts))
-        else:
-            self.coef_, self.intercept_ = parts[:, :-1].copy(), intercept * parts[:, -1]
-        self.classes_ = classes
+        self._set_model(parts, self._intercept(), classes)
         facts, size = fit.setting.facts, fit.setting.size
         known = size is not None and fit.share is None
         self.regularization_ = facts.regularization / size if known and size else None
@@ -270,6 +245,14 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             public=self._public(fit, classes),
             notes=(*fit.notes, *trained.notes),
         )
+
+    def _set_model(self, parts: Floats, bias: float | None, classes: NDArray[Any]) -> None:
+        """Split the released weights, one row per model, into coefficients and intercepts."""
+        if bias is None:
+            self.coef_, self.intercept_ = np.array(parts), np.zeros(len(parts))
+        else:
+            self.coef_, self.intercept_ = parts[:, :-1].copy(), bias * parts[:, -1]
+        self.classes_ = classes
 
     def _public(self, fit: _Fit, classes: NDArray[Any]) -> tuple[str, ...]:
         """Return what the guarantee treats as known to everybody."""
@@ -281,15 +264,8 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             listed.insert(0, f"the guess {self.population} of the number of records (population)")
         if not setting.adjacency.size_is_public:
             listed.insert(0, f"that there are at most {setting.facts.size} records")
-        bound = f"the norm bound {float(self.norm_bound):g} of the feature rows"
-        intercept = self._intercept()
-        if intercept is not None:
-            bound += f" and the constant column {intercept:g}"
-        listed.append(bound + "; longer rows were scaled down to the bound")
-        labels = ", ".join(str(label) for label in classes[:20])
-        labels += f", ... ({len(classes)} in all)" if len(classes) > 20 else ""
-        source = "as given" if self.classes is not None else "read off y and treated as public"
-        listed.append(f"the set of labels ({labels}), {source}")
+        listed.append(rows_fact(self.norm_bound, self._intercept()))
+        listed.append(labels_fact(classes, given=self.classes is not None))
         if fit.weights is not None and setting.facts.weight_bound != 1.0:
             listed.append(f"the cap {setting.facts.weight_bound:g} on sample weights")
         listed.append("all parameters of the estimator and the program")
@@ -317,18 +293,3 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-    def __sklearn_clone__(self) -> Any:
-        """Return an unfitted copy that charges the *same* ledger: a copied budget is no budget."""
-        bare = copy.copy(self)
-        bare.ledger = None
-        twin = BaseEstimator.__sklearn_clone__(bare)
-        twin.ledger = self.ledger
-        return twin
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the ledger behind; ``fit`` refuses until a ledger is set again."""
-        state = dict(super().__getstate__())
-        if state.get("ledger") is not None:
-            state["ledger"] = _LEFT_BEHIND
-        return state

@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from noisette.errors import InvalidParameter
+from noisette.errors import InvalidData, InvalidParameter
+from noisette.linear import inputs
 from noisette.linear.choices import Setting
-from noisette.solvers import PublicFacts, default_tolerance
+from noisette.solvers import default_tolerance
 from noisette.training.output_perturbation import noise_for
 
-__all__ = ["blanked", "level_notes", "weights_of_levels"]
+__all__ = ["blanked", "checked_levels", "level_notes", "weights_of_levels"]
 
 Floats = NDArray[np.float64]
 
@@ -32,20 +33,21 @@ _MOST_LEVELS = 1_000
 _ROUND_DOWN = 1.0 - 1e-12
 
 
+def checked_levels(values: Any, n: int, epsilon: float) -> Floats:
+    """Return ``sample_epsilon`` as n numbers in (0, epsilon]."""
+    levels = inputs.vector("sample_epsilon", values, n, 0.0, epsilon, "epsilon")
+    if not bool(np.all(levels > 0.0)):
+        raise InvalidData("sample_epsilon must be above 0 for every person.")
+    return levels
+
+
 def weights_of_levels(levels: Floats, setting: Setting) -> Floats:
     """Return omega_i for every person's epsilon in (0, epsilon]."""
     # proof: OUTPUT-SENSITIVITY
     facts, loss = setting.facts, setting.loss
-    public = PublicFacts(
-        rows=facts.size,
-        features=setting.features,
-        norm_bound=facts.norm_bound,
-        weight_bound=facts.weight_bound,
-        regularization=facts.regularization,
-        linear_norm=0.0,
-    )
     moved = setting.adjacency.contributions * facts.gradient_bound(loss)
-    slack = 2.0 * default_tolerance(loss, public) * (1.0 + 1e-12) / moved
+    tolerance = default_tolerance(loss, facts.for_solver(setting.features))
+    slack = 2.0 * tolerance * (1.0 + 1e-12) / moved
     weights = _fractions(levels, setting) * _ROUND_DOWN * (1.0 + slack) - slack
     return np.asarray(np.clip(weights, 0.0, 1.0))
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette.linear.base import PrivateLinearClassifier
+from noisette.linear.outputs import probabilities
 from noisette.losses import Logistic, Loss, Softmax
 from noisette.losses.logistic import softplus_parts
 from noisette.privacy import Ledger
@@ -104,12 +105,9 @@ class LogisticRegression(PrivateLinearClassifier):
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return class probabilities, shape (n, K); one-vs-rest scores are normalised."""
         scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([softplus_parts(-scores)[1], softplus_parts(scores)[1]])
-        if self.multi_class == "ovr":
-            each = np.maximum(softplus_parts(scores)[1], np.finfo(float).tiny)
-        else:
-            each = np.exp(scores - scores.max(axis=1, keepdims=True))
+        if scores.ndim == 1 or self.multi_class != "ovr":
+            return probabilities(scores)
+        each = np.maximum(softplus_parts(scores)[1], np.finfo(float).tiny)
         return np.asarray(each / each.sum(axis=1, keepdims=True))
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:

@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
 from noisette import _validate
-from noisette.adjacency import Adjacency, require_same
-from noisette.errors import InvalidData, InvalidParameter
+from noisette.adjacency import Adjacency
+from noisette.errors import InvalidParameter
 from noisette.linear import inputs
 from noisette.linear.base import INTERCEPT
-from noisette.linear.levels import level_notes
+from noisette.linear.levels import checked_levels, level_notes
+from noisette.linear.outputs import labels_fact, probabilities, rows_fact
 from noisette.linear.sgd_choices import (
     GROUPINGS,
     LOSSES,
@@ -24,9 +25,8 @@ from noisette.linear.sgd_choices import (
     label_numbers,
     make_loss,
 )  # fmt: skip
-from noisette.linear.sgd_stream import StreamReader, is_stream, rows_and_labels, targets_of
+from noisette.linear.sgd_stream import StreamReader, is_stream, targets_of
 from noisette.losses import Loss, Softmax
-from noisette.losses.logistic import softplus_parts
 from noisette.privacy import Ledger, Permit
 from noisette.randomness import Randomness, as_randomness
 from noisette.sampling import Sampler
@@ -172,22 +172,18 @@ class SGDClassifier(StreamReader):
             declaration.
 
         """
-        before = dict(self.__dict__)
-        try:
+        with self._all_or_nothing():
             self._stream = None
             if is_stream(X):
                 self._fit_stream(X, y, sample_epsilon)
             else:
                 self._fit_rows(X, y, sample_epsilon)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
         return self
 
     def _fit_rows(self, X: Any, y: Any, sample_epsilon: Any) -> None:
         ledger, randomness = self._check_public()
-        X, y = rows_and_labels(self, X, y, 2 if ledger.adjacency.size_is_public else 1)
+        least = 2 if ledger.adjacency.size_is_public else 1
+        X, y = inputs.rows_and_labels(self, X, y, least, tame=False)  # the kernels blank huge rows
         classes = inputs.sorted_classes(self.classes, y)
         loss = make_loss(self.loss, len(classes))
         targets = targets_of(loss, label_numbers(classes, y))
@@ -200,11 +196,7 @@ class SGDClassifier(StreamReader):
             )
         values = None
         if sample_epsilon is not None:
-            values = inputs.vector(
-                "sample_epsilon", sample_epsilon, n, 0.0, float(self.epsilon), "epsilon"
-            )
-            if not bool(np.all(values > 0.0)):
-                raise InvalidData("sample_epsilon must be above 0 for every person.")
+            values = checked_levels(sample_epsilon, n, float(self.epsilon))
         chosen = choose(self, loss, X.shape[1], size, ledger.adjacency, levels=values is not None)
         trained = self._run(canonical_rows(X), targets, chosen, values, ledger, randomness)
         notes = (*chosen.notes, *(level_notes(values) if values is not None else ()))
@@ -262,15 +254,7 @@ class SGDClassifier(StreamReader):
         if self.averaging != "auto":
             _validate.boolean("averaging", self.averaging)
         randomness = as_randomness(self.random_state)
-        if self.ledger is None:
-            return Ledger(epsilon, delta, adjacency=adjacency), randomness
-        if not isinstance(self.ledger, Ledger):
-            raise InvalidParameter(
-                "ledger must be a Ledger or None; a pickled estimator leaves its ledger in memory "
-                "behind, so set_params(ledger=...) first."
-            )
-        require_same(self.ledger.adjacency, "the ledger", adjacency, "the estimator")
-        return self.ledger, randomness
+        return self._ledger_to_charge(epsilon, delta, adjacency), randomness
 
     def _intercept(self) -> float | None:
         if not self.fit_intercept:
@@ -290,12 +274,7 @@ class SGDClassifier(StreamReader):
             parts = parts[1:] - parts[:1] if len(classes) == 2 else parts
         else:
             parts = weights[None, :]
-        bias = chosen.update.bias
-        if bias is None:
-            self.coef_, self.intercept_ = np.array(parts), np.zeros(len(parts))
-        else:
-            self.coef_, self.intercept_ = parts[:, :-1].copy(), bias * parts[:, -1]
-        self.classes_ = classes
+        self._set_model(parts, chosen.update.bias, classes)
         self.privacy_ = permit.guarantee(
             self._released, public=self._public_facts(chosen, classes, size), notes=notes
         )
@@ -311,14 +290,8 @@ class SGDClassifier(StreamReader):
         if size is None:
             listed.insert(0, "the number of records in each chunk")
         if self.norm_bound is not None:
-            bound = f"the norm bound {float(self.norm_bound):g} of the feature rows"
-            if chosen.update.bias is not None:
-                bound += f" and the constant column {chosen.update.bias:g}"
-            listed.append(bound + "; longer rows were scaled down to the bound")
-        labels = ", ".join(str(label) for label in classes[:20])
-        labels += f", ... ({len(classes)} in all)" if len(classes) > 20 else ""
-        source = "as given" if self.classes is not None else "read off y and treated as public"
-        listed.append(f"the set of labels ({labels}), {source}")
+            listed.append(rows_fact(self.norm_bound, chosen.update.bias))
+        listed.append(labels_fact(classes, given=self.classes is not None))
         listed.append("all parameters of the estimator and the program")
         return tuple(listed)
 
@@ -327,11 +300,7 @@ class SGDClassifier(StreamReader):
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
         """Return class probabilities, shape (n, K)."""
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([softplus_parts(-scores)[1], softplus_parts(scores)[1]])
-        each = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return np.asarray(each / each.sum(axis=1, keepdims=True))
+        return probabilities(self.decision_function(X))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Floats:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import validate_data
 
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.linear import inputs
@@ -19,7 +18,7 @@ from noisette.randomness import Randomness
 from noisette.training.steps import Progress, canonical_rows
 from noisette.training.streaming import NEW_PEOPLE, Stream, chunks_of, rebatched
 
-__all__ = ["StreamReader", "is_stream", "rows_and_labels", "targets_of"]
+__all__ = ["StreamReader", "is_stream", "targets_of"]
 
 Floats = NDArray[np.float64]
 
@@ -80,7 +79,7 @@ class StreamReader(PrivateLinearClassifier):
                     "constructor: the labels of chunks to come cannot be read off the first one."
                 )
             ledger, randomness = self._check_public()
-            rows, labels = rows_and_labels(self, X, y, 1)
+            rows, labels = inputs.rows_and_labels(self, X, y, 1, tame=False)
             found = inputs.sorted_classes(given, labels)
             numbers = label_numbers(found, labels)
             self.classes_ = found
@@ -139,7 +138,7 @@ class StreamReader(PrivateLinearClassifier):
     def _checked(self, chunks: Iterable[Any]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
         for count, (X, y) in enumerate(chunks):
             if count == 0:
-                rows, labels = rows_and_labels(self, X, y, 1)
+                rows, labels = inputs.rows_and_labels(self, X, y, 1, tame=False)
             else:
                 rows, labels = _chunk(self, X, y)
             yield rows, label_numbers(self.classes_, labels)
@@ -149,24 +148,6 @@ class StreamReader(PrivateLinearClassifier):
         size: int | None, notes: tuple[str, ...],
     ) -> None:  # fmt: skip
         raise NotImplementedError
-
-
-def rows_and_labels(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, NDArray[Any]]:
-    """Return X as float64, float32 or CSR and y as a vector; sets ``n_features_in_``.
-
-    As `inputs.rows_and_labels`, without its sweep for huge entries: the kernels blank such rows.
-    """
-    if y is None:
-        raise InvalidData(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
-        )
-    types = ["float64", "float32"]
-    checked = inputs.without_data(
-        lambda: validate_data(
-            estimator, X, y, accept_sparse="csr", dtype=types, ensure_min_samples=least
-        )
-    )
-    return checked[0], checked[1]
 
 
 def is_stream(X: Any) -> bool:

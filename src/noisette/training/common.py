@@ -14,6 +14,7 @@ from noisette.clipping import clip_factors, clip_rows
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.losses import Augmented, Loss, Rows
 from noisette.privacy import Ledger, Permit
+from noisette.solvers import PublicFacts
 
 __all__ = ["Facts", "Trained", "with_intercept"]
 
@@ -68,6 +69,17 @@ class Facts:
     def squared_bound(self) -> float:
         """(weight cap) R^2, which bounds the Hessian of one record."""
         return self.weight_bound * (self.norm_bound * _PAID) ** 2
+
+    def for_solver(self, features: int, linear_norm: float = 0.0) -> PublicFacts:
+        """Return what a solver may know; `linear_norm` bounds the random linear term."""
+        return PublicFacts(
+            rows=self.size,
+            features=features,
+            norm_bound=self.norm_bound,
+            weight_bound=self.weight_bound,
+            regularization=self.regularization,
+            linear_norm=linear_norm,
+        )
 
     def check(
         self,

@@ -23,7 +23,7 @@ from noisette.mechanisms import Gaussian, Mechanism, ObjectiveNoise, SphericalLa
 from noisette.plans import Plan, Repeat, Run, Together
 from noisette.privacy import Permit, release
 from noisette.randomness import Randomness
-from noisette.solvers import PublicFacts, attainable_tolerance, minimise
+from noisette.solvers import attainable_tolerance, minimise
 from noisette.training.common import Facts, Trained
 
 __all__ = ["curvature", "least_regularization", "objective_perturbation", "shape_of", "solve_with"]
@@ -248,13 +248,5 @@ def _public_tolerance(loss: Loss, facts: Facts, noise: ObjectiveNoise, features:
     largest = scale * (d + 20.0 * math.sqrt(d) + 100.0)
     if noise.law == "gaussian":
         largest = scale * (math.sqrt(d) + 15.0)
-    public = PublicFacts(
-        rows=facts.size,
-        features=features,
-        norm_bound=facts.norm_bound,
-        weight_bound=facts.weight_bound,
-        regularization=facts.regularization,
-        linear_norm=largest,
-    )
     wanted = _TOLERANCE * facts.gradient_bound(loss)
-    return max(wanted, 1.01 * attainable_tolerance(loss, public))
+    return max(wanted, 1.01 * attainable_tolerance(loss, facts.for_solver(features, largest)))

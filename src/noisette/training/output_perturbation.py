@@ -17,7 +17,7 @@ from noisette.mechanisms import Gaussian, SphericalLaplace
 from noisette.plans import Run
 from noisette.privacy import release
 from noisette.randomness import Randomness
-from noisette.solvers import PublicFacts, default_tolerance, minimise
+from noisette.solvers import default_tolerance, minimise
 from noisette.training.common import Facts, Trained
 
 __all__ = ["noise_for", "output_perturbation", "sensitivity"]
@@ -58,15 +58,7 @@ def output_perturbation(
     facts.check(rows, targets, loss, sample_weight)
     shape = loss.parameter_shape(rows.shape[1])
     models, size = len(targets), int(np.prod(shape))
-    public = PublicFacts(
-        rows=facts.size,
-        features=rows.shape[1],
-        norm_bound=facts.norm_bound,
-        weight_bound=facts.weight_bound,
-        regularization=facts.regularization,
-        linear_norm=0.0,
-    )
-    tolerance = default_tolerance(loss, public)
+    tolerance = default_tolerance(loss, facts.for_solver(rows.shape[1]))
     bound = sensitivity(loss, facts, models, tolerance / facts.regularization * (1.0 + 1e-12))
     mechanism = noise_for(facts, models * size)
     permit = facts.ledger.charge(

@@ -109,7 +109,7 @@ class RandomAllocation(TablePair):
 
     @property
     def cell_error(self) -> float:
-        """Each mean adds the relative errors of its halves and a few roundings: l of them in all."""
+        """A mean has the relative errors of its two halves and a few roundings: l in all."""
         return 1e-13 + 1e-15 * self.batches
 
     def log_moment(self, s: Any) -> ComplexArray:

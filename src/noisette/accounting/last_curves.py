@@ -1,0 +1,127 @@
+"""The privacy curve of the last iterate of contracting noisy steps, every record once per epoch.
+
+Lengths are in units of sigma/b, as in `noisette.accounting.last_iterate`, which knows what makes a
+step contract. The functions here trust that it does; the curve follows from
+`noisette.accounting.minorant`.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from noisette import _validate
+from noisette.accounting.minorant import best_position_mus
+from noisette.errors import InvalidParameter
+from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
+
+__all__ = [
+    "cyclic_last_mu",
+    "reshuffled_last_delta",
+    "reshuffled_last_epsilon",
+    "reshuffled_last_mus",
+]
+
+Array = NDArray[np.float64]
+
+
+def _position_mus(
+    contraction: ArrayLike, batches: int, epochs: int, noise_ratio: float, step_size: ArrayLike,
+    diameter: float, *, worst: bool,
+) -> Array:  # fmt: skip
+    """Check the arguments of `cyclic_last_mu` and return mu of the worst or of each position."""
+    shape = (_validate.integer("epochs", epochs), _validate.integer("batches", batches))
+    c = np.broadcast_to(np.asarray(contraction, dtype=float), shape)
+    eta = np.broadcast_to(np.asarray(step_size, dtype=float), shape)
+    if not ((c >= 0).all() and (c <= 1).all()):
+        raise InvalidParameter(
+            "contraction must lie in [0, 1]: smaller steps make the map contract."
+        )
+    if not ((eta > 0).all() and np.isfinite(eta).all()):
+        raise InvalidParameter("step_size must be positive and finite.")
+    ratio = _validate.positive("noise_ratio", noise_ratio)
+    return best_position_mus(c, eta, ratio, diameter, worst=worst)
+
+
+def cyclic_last_mu(
+    contraction: ArrayLike,
+    batches: int,
+    epochs: int,
+    noise_ratio: float,
+    *,
+    step_size: ArrayLike = 1.0,
+    diameter: float = math.inf,
+) -> float:
+    """Return mu of the last iterate for the worst place of a record used once per epoch.
+
+    contraction (in [0, 1]) and step_size broadcast to (epochs, batches): scalar, (epochs, 1) or
+    full. noise_ratio is r = Delta/sigma. diameter is that of the projection set, in units of
+    sigma/b. Valid for every fixed or random order, and for steps that vary inside an epoch (there
+    it is loose). With constant steps it is, for l >= 2 (for l = 1 see `full_batch_last_mu`),
+    r sqrt(1 + c^{2l-2} (1-c^2)/(1-c^l)^2 (1-c^{l(E-1)})/(1+c^{l(E-1)})), and r sqrt(1 + (E-1)/l)
+    at c = 1.
+    """
+    mus = _position_mus(contraction, batches, epochs, noise_ratio, step_size, diameter, worst=True)
+    return float(mus[0])
+
+
+def reshuffled_last_mus(
+    contraction: ArrayLike,
+    batches: int,
+    epochs: int,
+    noise_ratio: float,
+    *,
+    step_size: ArrayLike = 1.0,
+    diameter: float = math.inf,
+) -> Array:
+    """Return (mu_1, ..., mu_l): mu given that the record is in batch j of the last epoch.
+
+    Arguments as in `cyclic_last_mu`. At c = 1, E >= 2: mu_j^2 = r^2 [(E-2)/l + 1/j + 1/(l-j+1)]
+    for j > (l+1)/2, with 4/(l+1) in place of the last two terms otherwise.
+    """
+    return _position_mus(
+        contraction, batches, epochs, noise_ratio, step_size, diameter, worst=False
+    )
+
+
+def _weights(count: int, weights: ArrayLike | None) -> Array:
+    w = np.ones(count) if weights is None else np.asarray(weights, dtype=float)
+    if w.shape != (count,) or not (np.isfinite(w).all() and (w > 0).all()):
+        raise InvalidParameter(f"weights must be {count} positive numbers, one per batch position.")
+    return np.asarray(w / w.sum())
+
+
+def reshuffled_last_delta(
+    epsilon: ArrayLike, mus: ArrayLike, weights: ArrayLike | None = None
+) -> Array | float:
+    """Return sum_j w_j delta_{mu_j}(epsilon), the last-iterate curve of a random order.
+
+    mus from `reshuffled_last_mus`; weights are the probabilities of the record's position in the
+    last epoch, batch sizes / n for a uniform permutation (default: equal). Any shape of epsilon.
+    """
+    # proof: LAST-ITERATE-RESHUFFLED
+    m = np.asarray(mus, dtype=float)
+    w = _weights(m.size, weights)
+    e = np.asarray(epsilon, dtype=float)
+    values = np.asarray(gdp_delta(m, e[..., None])) @ w
+    delta = np.minimum(values * (1.0 + (m.size + 8) * 2.0**-52), 1.0)
+    return float(delta) if delta.ndim == 0 else delta
+
+
+def reshuffled_last_epsilon(
+    delta: float, mus: ArrayLike, weights: ArrayLike | None = None
+) -> float:
+    """Return the smallest epsilon >= 0 with `reshuffled_last_delta` <= delta, rounded up."""
+    m = np.asarray(mus, dtype=float)
+    high = gdp_epsilon(float(m.max()), delta)  # also refuses a delta outside [0, 1]
+
+    def excess(epsilon: float) -> float:
+        return float(reshuffled_last_delta(epsilon, m, weights)) * (1.0 + 1e-12) - delta
+
+    if high in (0.0, math.inf) or excess(0.0) <= 0.0:
+        return 0.0 if high < math.inf else high
+    root = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-13)) if excess(high) < 0 else high
+    while excess(root) > 0.0:
+        root *= 1.0 + 1e-13
+    return root

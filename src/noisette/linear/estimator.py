@@ -1,0 +1,60 @@
+"""What every private estimator owes its caller: one ledger, never copied, and all or nothing."""
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from noisette.adjacency import Adjacency, require_same
+from noisette.errors import InvalidParameter
+from noisette.privacy import Ledger
+
+__all__ = ["PrivateEstimator"]
+
+_LEFT_BEHIND = "left behind when the estimator was pickled"
+
+
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+    """A scikit-learn estimator with the parameter ``ledger``."""
+
+    ledger: Ledger | None
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Leave the estimator as it was if what runs inside fails."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _ledger_to_charge(self, epsilon: float, delta: float, adjacency: Adjacency) -> Ledger:
+        """Return the caller's ledger, or a new one of (epsilon, delta) where none was given."""
+        if self.ledger is None:
+            return Ledger(epsilon, delta, adjacency=adjacency)
+        if not isinstance(self.ledger, Ledger):
+            raise InvalidParameter(
+                "ledger must be a Ledger or None; a pickled estimator leaves its ledger behind, so "
+                "set_params(ledger=...) first."
+            )
+        require_same(self.ledger.adjacency, "the ledger", adjacency, "the estimator")
+        return self.ledger
+
+    def __sklearn_clone__(self) -> Any:
+        """Return an unfitted copy that charges the *same* ledger: a copied budget is no budget."""
+        bare = copy.copy(self)
+        bare.ledger = None
+        twin = BaseEstimator.__sklearn_clone__(bare)
+        twin.ledger = self.ledger
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the ledger behind; ``fit`` refuses until a ledger is set again."""
+        state = dict(super().__getstate__())
+        if state.get("ledger") is not None:
+            state["ledger"] = _LEFT_BEHIND
+        return state

@@ -1,0 +1,35 @@
+"""Plans: an immutable description of what will run, readable by people, accountants and JSON.
+
+>>> from noisette import mechanisms, plans, sampling
+>>> step = plans.Sampled(mechanisms.Gaussian(noise_multiplier=1.0), sampling.Poisson(rate=0.01))
+>>> plans.Repeat(step, 1000)
+Repeat(Sampled(Gaussian(noise_multiplier=1.0), Poisson(rate=0.01)), times=1000)
+
+A plan says nothing about the data. It may be bound to one adjacency (`Plan.under`); until then it
+can be counted under any relation that its parts have a proof for.
+"""
+
+from noisette.plans.base import PLANS, Leaf, Plan
+from noisette.plans.composed import Parallel, Repeat, Together
+from noisette.plans.last_iterate import LastIterate
+from noisette.plans.leaves import Declared, Noisy, PlanLike, Run, Sampled, as_plan
+
+__all__ = [
+    "PLANS",
+    "Declared",
+    "LastIterate",
+    "Leaf",
+    "Noisy",
+    "Parallel",
+    "Plan",
+    "PlanLike",
+    "Repeat",
+    "Run",
+    "Sampled",
+    "Together",
+    "as_plan",
+]
+
+PLANS.update(
+    (kind.name, kind) for kind in (Declared, LastIterate, Parallel, Repeat, Run, Sampled, Together)
+)

@@ -1,0 +1,128 @@
+"""The plans without parts: one use of a mechanism, or somebody else's guarantee."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
+
+from noisette import _validate
+from noisette.errors import InvalidParameter
+from noisette.mechanisms import MECHANISMS, Mechanism
+from noisette.plans.base import Leaf, Plan
+from noisette.sampling import SAMPLERS, FullBatch, Sampler
+
+__all__ = ["Declared", "Noisy", "PlanLike", "Run", "Sampled", "as_plan"]
+
+Part = TypeVar("Part", Mechanism, Sampler)
+
+
+@dataclass(frozen=True, repr=False)
+class Noisy(Leaf):
+    """A leaf that draws noise: it has a mechanism, and a sampler that says who takes part."""
+
+    mechanism: Mechanism
+    sampler: Sampler
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, Mechanism):
+            raise InvalidParameter(
+                f"mechanism must be a noisette mechanism; got {type(self.mechanism).__name__}."
+            )
+        if not isinstance(self.sampler, Sampler):
+            raise InvalidParameter(
+                f"sampler must be a noisette sampler; got {type(self.sampler).__name__}."
+            )
+        super().__post_init__()
+
+    def _parts(self) -> dict[str, Any]:
+        return {"mechanism": _node(self.mechanism), "sampler": _node(self.sampler)}
+
+    @classmethod
+    def _from_body(cls, body: dict[str, Any]) -> Self:
+        mechanism = _from_node("mechanism", MECHANISMS, body.pop("mechanism"))
+        return cls(mechanism, _from_node("sampler", SAMPLERS, body.pop("sampler")), **body)
+
+
+def _node(part: Mechanism | Sampler) -> dict[str, Any]:
+    return {"name": part.name, **part.parameters()}
+
+
+def _from_node(what: str, kinds: Mapping[str, type[Part]], node: dict[str, Any]) -> Part:
+    fields_of = dict(node)
+    kind = kinds[_validate.choice(what, fields_of.pop("name"), kinds)]
+    return kind(**fields_of)
+
+
+@dataclass(frozen=True, repr=False)
+class Sampled(Noisy):
+    """One use of a sampler, with one mechanism for each of its steps.
+
+    For samplers that sweep the data (disjoint, shuffle, cyclic, random allocation) one use is one
+    pass of `sampler.steps` noisy steps; for the others it is one step.
+    """
+
+    name: ClassVar[str] = "sampled"
+
+    @property
+    def draws_per_use(self) -> int:
+        """One noise vector for each batch."""
+        return self.sampler.steps
+
+    def _body(self) -> dict[str, Any]:
+        return self._parts()
+
+
+@dataclass(frozen=True, repr=False)
+class Run(Noisy):
+    """One use of a mechanism on all the data."""
+
+    # A plain run is a run on the full batch.
+    sampler: Sampler = field(default_factory=FullBatch, init=False)
+
+    name: ClassVar[str] = "run"
+
+    def _body(self) -> dict[str, Any]:
+        return {"mechanism": _node(self.mechanism)}
+
+    @classmethod
+    def _from_body(cls, body: dict[str, Any]) -> Self:
+        return cls(_from_node("mechanism", MECHANISMS, body.pop("mechanism")), **body)
+
+
+@dataclass(frozen=True, repr=False)
+class Declared(Leaf):
+    """Somebody else's (epsilon, delta) guarantee, taken on trust; it draws no noise here."""
+
+    epsilon: float
+    delta: float = 0.0
+    by: str = "declared by the user"
+
+    name: ClassVar[str] = "declared"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _validate.non_negative("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", _validate.delta(self.delta))
+        super().__post_init__()
+
+    @property
+    def draws_per_use(self) -> int:
+        """None: the noise is the other party's."""
+        return 0
+
+    def _body(self) -> dict[str, Any]:
+        return {"epsilon": self.epsilon, "delta": self.delta, "by": self.by}
+
+    @classmethod
+    def _from_body(cls, body: dict[str, Any]) -> Self:
+        return cls(**body)
+
+
+PlanLike: TypeAlias = Plan | Mechanism
+
+
+def as_plan(value: PlanLike) -> Plan:
+    """Return `value` as a plan; a mechanism becomes one run of it."""
+    if isinstance(value, Plan):
+        return value
+    if isinstance(value, Mechanism):
+        return Run(mechanism=value)
+    raise InvalidParameter(f"expected a plan or a mechanism; got {type(value).__name__}.")
