@@ -1,5 +1,6 @@
 """What a caller hands in: records of any shape and labels, checked once and never quoted."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from noisette.errors import InvalidData
 
-__all__ = ["as_rows", "as_tensor"]
+__all__ = ["as_rows", "as_tensor", "made_up"]
 
 _LARGEST = 1e18  # a larger entry is cut: a change to one record alone, so it is free
 
@@ -18,9 +19,24 @@ _LARGEST = 1e18  # a larger entry is cut: a change to one record alone, so it is
 def as_tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
     """Return records as float32, or as int64 (tokens for an embedding)."""
     if dtype is torch.int64:
+        if array.dtype.kind == "f" and not bool((array == np.floor(array)).all()):
+            raise InvalidData("X must hold whole numbers: the module was trained on tokens.")
         return torch.from_numpy(np.ascontiguousarray(array, dtype=np.int64))
     tamed = np.clip(array, -_LARGEST, _LARGEST) if array.dtype.kind == "f" else array
     return torch.from_numpy(np.ascontiguousarray(tamed, dtype=np.float32))
+
+
+def made_up(rows: Tensor) -> Tensor:
+    """Return four rows that are nobody's, to try a module with before anything is charged.
+
+    Tokens cannot be made up, since only the module knows which it takes: there each position has
+    0, the smallest and the largest token, so that one out of range shows here, whoever has it.
+    """
+    if rows.dtype is torch.int64:
+        blank = torch.zeros_like(rows[0])
+        return torch.stack([blank, rows.amin(0), rows.amax(0), blank])
+    shape = (4, *rows.shape[1:])
+    return torch.sin(torch.arange(math.prod(shape), dtype=torch.float32)).view(shape)
 
 
 def as_rows(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -90,11 +90,14 @@ class Batches:
         """Yield the batches after `drawn` steps.
 
         A started pass in a secret order cannot be taken up, since the order is not kept: drawing it
-        again could use a record twice in one pass. The rest of that pass is given up.
+        again could use a record twice in one pass. The rest of that pass is run on nobody, so that
+        the count of draws keeps telling how many passes have begun, however often a run is killed.
         """
         # proof: RESUME
         first, skip = divmod(drawn, self._run.sampler.steps)
         if skip and not isinstance(self._run.sampler, Cyclic):
+            for _ in range(skip, self._run.sampler.steps):
+                yield np.empty(0, dtype=np.intp)
             first, skip = first + 1, 0
         for use in range(first, self._run.uses):
             for number, rows in enumerate(self._one_use(randomness)):

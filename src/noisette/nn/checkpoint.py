@@ -14,9 +14,31 @@ import torch
 
 from noisette.errors import InvalidParameter
 
-__all__ = ["read", "write"]
+__all__ = ["prepare", "read", "write"]
 
 FORMAT = 1
+
+_PARTS: dict[str, tuple[type, ...]] = {
+    "module": (dict,),
+    "optimizer": (dict,),
+    "average": (dict, type(None)),
+    "clipping": (dict,),
+    "charge": (int,),
+    "seeded": (bool,),
+}
+
+
+def prepare(path: Path) -> None:
+    """Raise if no checkpoint can be written there: to be known before anything is charged."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        os.close(handle)
+        Path(name).unlink()
+    except OSError as error:
+        raise InvalidParameter(
+            f"the checkpoint {path} cannot be written: {error.strerror or error}."
+        ) from None
 
 
 def write(path: Path, state: dict[str, Any]) -> None:
@@ -42,4 +64,6 @@ def read(path: Path) -> dict[str, Any]:
         raise InvalidParameter(f"{path} cannot be read as a checkpoint of noisette.") from None
     if not isinstance(state, dict) or state.pop("noisette_checkpoint", None) != FORMAT:
         raise InvalidParameter(f"{path} is not a checkpoint of noisette, format {FORMAT}.")
+    if not all(isinstance(state.get(name, ...), kinds) for name, kinds in _PARTS.items()):
+        raise InvalidParameter(f"{path} is damaged; begin again with another file.")
     return state

@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from noisette import _validate
-from noisette.adjacency import Adjacency, require_same
-from noisette.errors import InvalidData, InvalidParameter
+from noisette.adjacency import Adjacency
+from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.linear import inputs
-from noisette.nn.arrays import as_rows, as_tensor
+from noisette.linear.estimator import PrivateEstimator
+from noisette.nn.arrays import as_rows, as_tensor, made_up
 from noisette.nn.clipping import Clipping, as_clipping
+from noisette.nn.gradients import check_module
 from noisette.nn.planning import SAMPLERS, make_level_plan, make_plan
 from noisette.nn.training import PrivateTraining
 from noisette.plans import Plan
@@ -30,10 +32,9 @@ Optimizer = Callable[[Any], torch.optim.Optimizer]
 
 _AT_ONCE = 4096  # rows in a forward pass of prediction
 _MOST_LEVELS = 32
-_LEFT_BEHIND = "left behind when the estimator was pickled"
 
 
-class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """Train a network privately.
 
     Parameters
@@ -126,13 +127,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Poisson sampling only.
 
         """
-        before = dict(self.__dict__)
-        try:
+        with self._all_or_nothing():
             self._fit(X, y, sample_epsilon)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
         return self
 
     def _fit(self, X: Any, y: Any, sample_epsilon: Any) -> None:
@@ -148,6 +144,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 torch.manual_seed(randomness.seed_for_others())
             module, dtype = self._module(array, len(classes))
             rows = as_tensor(array, dtype)
+            self._try(module, rows, len(classes))
             training = PrivateTraining(
                 module, self._optimizer(module), plan, size=len(rows), delta=float(self.delta),
                 epsilon=float(self.epsilon), population=size,
@@ -159,22 +156,39 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._run(training, rows, targets)
         module.eval()
         self.module_, self.classes_, self._dtype = module, classes, dtype
-        self.n_features_in_ = int(np.prod(array.shape[1:]))
+        self._shape, self.n_features_in_ = array.shape[1:], int(np.prod(array.shape[1:]))
         self.privacy_ = training.guarantee(public=self._public(size, classes, adjacency))
 
     def _run(self, training: PrivateTraining, rows: Tensor, targets: Tensor) -> None:
-        def losses(module: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
-            inputs_, labels = batch
-            if self.augment is not None:
-                variants = [self.augment(inputs_) for _ in range(self.copies)]
-                inputs_ = torch.stack(variants, dim=1).flatten(0, 1)
-                labels = labels.repeat_interleave(self.copies)
-            return nn.functional.cross_entropy(module(inputs_), labels, reduction="none")
-
         for _ in training.batches():
-            training.step(losses, lambda part: (rows[part], targets[part]))
+            training.step(self._losses, lambda part: (rows[part], targets[part]))
         if self.averaging is not None:
             training.load_average()
+
+    def _losses(self, module: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        rows, labels = batch
+        if self.augment is not None:
+            variants = [self.augment(rows) for _ in range(self.copies)]
+            rows = torch.stack(variants, dim=1).flatten(0, 1)
+            labels = labels.repeat_interleave(self.copies)
+        return nn.functional.cross_entropy(module(rows), labels, reduction="none")
+
+    def _try(self, module: nn.Module, rows: Tensor, classes: int) -> None:
+        """Let the module and `augment` fail on made-up rows, before anything is charged."""
+        batch = made_up(rows), torch.arange(4) % classes
+        try:
+            check_module(module, self._losses, batch, 4, copies=self.copies)
+        except NoisetteError:
+            raise
+        except Exception as error:  # whatever the code of the user raises
+            if rows.dtype is torch.int64:  # real tokens were tried, and the error may quote them
+                raise InvalidData(
+                    "the module (or augment) does not take these tokens; is one out of its range?"
+                ) from None
+            raise InvalidParameter(
+                "the module (or augment) does not take rows like these, tried with made-up ones: "
+                f"{error}"
+            ) from None
 
     def _check_public(self) -> tuple[Ledger, Adjacency, Randomness]:
         """Check every constructor parameter before the data are looked at."""
@@ -192,15 +206,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             _validate.integer("batch_size", self.batch_size)
         as_clipping(self.clipping, self.clip_norm)
         randomness = as_randomness(self.random_state)
-        if self.ledger is None:
-            return Ledger(epsilon, delta, adjacency=adjacency), adjacency, randomness
-        if not isinstance(self.ledger, Ledger):
-            raise InvalidParameter(
-                "ledger must be a Ledger or None; a pickled estimator leaves its ledger behind, "
-                "so set_params(ledger=...) first."
-            )
-        require_same(self.ledger.adjacency, "the ledger", adjacency, "the estimator")
-        return self.ledger, adjacency, randomness
+        return self._ledger_to_charge(epsilon, delta, adjacency), adjacency, randomness
 
     def _public_size(self) -> int:
         if self.population is None:
@@ -243,7 +249,11 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _module(self, rows: NDArray[Any], classes: int) -> tuple[nn.Module, torch.dtype]:
         """Return a fresh module and its type of input, tried on blank rows before any charge."""
-        made = copy.deepcopy(self.module) if isinstance(self.module, nn.Module) else self.module()
+        made: Any = self.module
+        if isinstance(made, nn.Module):
+            made = copy.deepcopy(made)
+        elif callable(made):
+            made = made()
         if not isinstance(made, nn.Module):
             raise InvalidParameter("module must be an nn.Module or a function that returns one.")
         made.eval()
@@ -271,7 +281,13 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not parameters:
             raise InvalidParameter("the module has no parameter to train.")
         if self.optimizer is not None:
-            return self.optimizer(parameters)
+            made = self.optimizer(parameters) if callable(self.optimizer) else None
+            if not isinstance(made, torch.optim.Optimizer):
+                raise InvalidParameter(
+                    "optimizer must be a function of the parameters that returns a torch "
+                    "optimizer, e.g. lambda p: torch.optim.Adam(p, 1e-3)."
+                )
+            return made
         return torch.optim.SGD(parameters, lr=self.learning_rate, momentum=self.momentum)
 
     def _public(self, size: int, classes: NDArray[Any], adjacency: Adjacency) -> tuple[str, ...]:
@@ -286,10 +302,10 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the scores, shape (n, number of classes)."""
         check_is_fitted(self)
         array, _ = as_rows(X, None)
-        if int(np.prod(array.shape[1:])) != self.n_features_in_:
+        if array.shape[1:] != self._shape:
             raise InvalidData(
-                f"X has {int(np.prod(array.shape[1:]))} numbers per record, but fit saw "
-                f"{self.n_features_in_}."
+                f"X has records of shape {array.shape[1:]}, but fit saw {self._shape}: "
+                f"{self.n_features_in_} numbers each."
             )
         with torch.no_grad():
             parts = [
@@ -304,21 +320,14 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label with the highest score for every record."""
-        return np.asarray(self.classes_[self.decision_function(X).argmax(axis=1)])
-
-    # --- scikit-learn --------------------------------------------------------------------------
+        scores = self.decision_function(X)  # first, since it tells that fit is missing
+        return np.asarray(self.classes_[scores.argmax(axis=1)])
 
     def __sklearn_clone__(self) -> Any:
-        """Return an unfitted copy that charges the *same* ledger: a copied budget is no budget."""
-        bare = copy.copy(self)
-        bare.ledger = None
-        twin = BaseEstimator.__sklearn_clone__(bare)
-        twin.ledger = self.ledger
-        return twin
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the ledger behind; ``fit`` refuses until a ledger is set again."""
-        state = dict(super().__getstate__())
-        if state.get("ledger") is not None:
-            state["ledger"] = _LEFT_BEHIND
-        return state
+        """Refuse where the copy would go on with the run of the original."""
+        if self.checkpoint is not None:
+            raise InvalidParameter(
+                "an estimator with a checkpoint cannot be cloned, since all clones would go on "
+                "with one run; set checkpoint=None for cross validation and searches."
+            )
+        return super().__sklearn_clone__()

@@ -34,6 +34,7 @@ class Banded:
     def __init__(self, band: int) -> None:
         self.weights = square_root_band(band)
         self.band = len(self.weights)
+        self._largest = 0.0
         self._sums: deque[Floats] = deque(maxlen=max(self.band - 1, 1))
         self._noisy: deque[Floats] = deque(maxlen=max(self.band - 1, 1))
 
@@ -49,13 +50,15 @@ class Banded:
         mixed = total * self.weights[0]
         for weight, earlier in zip(self.weights[1:], self._sums, strict=False):
             mixed += weight * earlier
-        bound = clip_norm * float(np.linalg.norm(self.weights)) * (1.0 + 2.0**-40)
+        # Earlier sums are still in here, so a clip norm that falls may not shrink the bound.
+        self._largest = max(self._largest, clip_norm)
+        bound = self._largest * float(np.linalg.norm(self.weights)) * (1.0 + 2.0**-40)
         noisy = release(Bounded(mixed, contribution=bound, adjacency=adjacency, proof="BANDED-MF"))
         for weight, earlier in zip(self.weights[1:], self._noisy, strict=False):
             noisy -= weight * earlier
         if self.band > 1:
             self._sums.appendleft(total)
-            self._noisy.appendleft(noisy)
+            self._noisy.appendleft(noisy.copy())  # and divides this one
         return noisy
 
     def __repr__(self) -> str:

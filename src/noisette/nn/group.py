@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from noisette.errors import InvalidParameter
 from noisette.randomness import Randomness
 from noisette.sampling import Sampler
 
@@ -45,6 +46,15 @@ class Group:
         values: list[Any] = [None] * self.ranks
         torch.distributed.all_gather_object(values, value)
         return values
+
+    def agree(self, facts: dict[str, Any]) -> None:
+        """Raise on every rank unless all ranks were given the same facts."""
+        for name, values in ((name, self.gathered(value)) for name, value in facts.items()):
+            if any(value != values[0] for value in values):
+                raise InvalidParameter(
+                    f"the ranks do not agree on the {name}, so that what the first rank charges is "
+                    "not what all of them run; give every rank the same."
+                )
 
     def told(self, value: Any) -> Any:
         """Return the first rank's value on every rank."""

@@ -90,6 +90,9 @@ class PrivateTraining:
         self._run = run_of(plan)
         self.plan, self.module, self.optimizer = plan, module, optimizer
         self._adjacency = _relation(plan, ledger)
+        for sampler in self._run.samplers:
+            # Refuses what has no proof, before any check that names the number of records.
+            sampler.participation(self._adjacency)
         if len(self._run.samplers) > 1 and not self._adjacency.size_is_public:
             # proof: SAMPLE-LEVELS
             raise Unproven(
@@ -118,7 +121,7 @@ class PrivateTraining:
         public = _validate.integer("population", public)
         self._average = None
         if averaging is not None:
-            self._average = Average(averaging, self._gradients.parameters, plan.draws)
+            self._average = Average(averaging, self._gradients.parameters, self._run.steps)
         self._file = None if checkpoint is None else Path(checkpoint)
         if self._file is not None and self._banded is not None:
             raise Unproven(
@@ -129,13 +132,28 @@ class PrivateTraining:
         self.normaliser = batches.normaliser(public)
         """The public number by which the noisy sum is divided."""
         delta = _validate.delta(delta)
+        rule = self._clipping
+        self._group.agree(
+            {
+                "plan": plan.to_json(),
+                "clipping": (type(rule).__name__, vars(rule)),
+                "divisor": self.normaliser,
+            }
+        )
         self._group.align(module)
-        state = files.read(self._file) if self._file is not None and self._file.exists() else None
+        state = None
+        if self._file is not None and self._group.first:
+            state = files.read(self._file) if self._file.exists() else None
+            files.prepare(self._file)
+        state = self._group.told(state)
+        if state is not None:
+            self._check_state(state, seeded=randomness.seeded)
         self._permit = self._paid(plan, ledger, delta, epsilon, label, state)
         drawn = self._group.told(None if self._permit is None else self._permit.drawn())
         self._randomness = _source(randomness, self._group.rank, self._group.ranks, drawn)
         if state is not None:
-            self._take_up(state, seeded=randomness.seeded)
+            self._take_up(state)
+        optimizer.zero_grad(set_to_none=True)  # frozen weights may hold an old gradient
         self._batches = batches.from_step(drawn, self._randomness)
         self.steps_done = drawn
         self._seeded = randomness.seeded
@@ -178,12 +196,14 @@ class PrivateTraining:
             )
         if state is not None:
             assert ledger is not None
-            permit = ledger.resume(state["charge"])
-            if permit.plan != plan.under(ledger.adjacency):
+            # Before it is claimed: a mistake must not take the permit from a run that goes on.
+            charges, number = ledger.charges, state["charge"]
+            booked = charges[number - 1].plan if 1 <= number <= len(charges) else None
+            if booked != plan.under(ledger.adjacency).to_json():
                 raise InvalidParameter(
                     f"{self._file} belongs to another plan; use another file for this run."
                 )
-            return permit
+            return ledger.resume(number)
         if ledger is None:
             total = epsilon or accounting.epsilon(plan, delta=delta, adjacency=self._adjacency)
             ledger = Ledger(max(total, 1e-12), delta, adjacency=self._adjacency)
@@ -191,11 +211,19 @@ class PrivateTraining:
             plan, label=label, delta=delta, epsilon=epsilon, resumable=self._file is not None
         )
 
-    def _take_up(self, state: dict[str, Any], *, seeded: bool) -> None:
+    def _check_state(self, state: dict[str, Any], *, seeded: bool) -> None:
         if state["seeded"] != seeded:
             raise InvalidParameter(
                 "the run began with another kind of random_state; resume it with the same one."
             )
+        shapes = [
+            {name: getattr(value, "shape", None) for name, value in held.items()}
+            for held in (state["module"], self.module.state_dict())
+        ]
+        if shapes[0] != shapes[1]:
+            raise InvalidParameter(f"{self._file} belongs to another module or optimizer.")
+
+    def _take_up(self, state: dict[str, Any]) -> None:
         try:
             self.module.load_state_dict(state["module"])
             self.optimizer.load_state_dict(state["optimizer"])
@@ -227,6 +255,8 @@ class PrivateTraining:
                 break
             yield self._open
         self._progress.close()
+        if self._file is not None and self.steps_done % self._save_every:
+            self.save()
 
     def step(self, losses: Losses, batch: Any) -> None:
         """Make one private step with the records that `batches` handed out last.
@@ -246,6 +276,8 @@ class PrivateTraining:
             noisy = torch.from_numpy(self._released(total.numpy()))
         else:
             noisy = torch.empty(self._gradients.dimension, dtype=self._precision)
+        if not self._clipping.fixed:
+            self._clipping.restore(self._group.told(self._clipping.state()))
         self._apply(self._group.copied(noisy))
         self._broken = False
         self.steps_done += 1

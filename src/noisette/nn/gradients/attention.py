@@ -76,7 +76,7 @@ def _general(
         query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None
     ) -> Any:
         flat = None if mask is None else mask.flatten(0, 1)
-        return module(
+        return module.forward(  # its hooks run on the whole batch
             query, key, value, key_padding_mask=padding, need_weights=need_weights, attn_mask=flat,
             average_attn_weights=average_attn_weights,
         )  # fmt: skip

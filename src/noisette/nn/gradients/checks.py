@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from noisette.errors import InvalidParameter
+from noisette.nn.gradients.base import KINDS
 
 __all__ = ["refuse"]
 
@@ -52,6 +53,12 @@ def _reason(layer: Any) -> str | None:
                 f"has an old-style {type(hook).__name__} hook, which hides its parameters; "
                 "use torch.nn.utils.parametrizations.weight_norm, or remove it"
             )
+    plain = [vars(layer).get(name) for name in ("weight", "bias")]
+    if type(layer) in KINDS and any(isinstance(held, torch.Tensor) for held in plain):
+        return (
+            "has a weight that a hook computes from other parameters (pruning, for instance), "
+            "which cannot be followed; make it permanent, or use torch.nn.utils.parametrize"
+        )
     if isinstance(layer, nn.Transformer | nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
         attention = getattr(layer, "self_attn", None) or getattr(layer, "encoder", None)
         first = getattr(layer, "batch_first", getattr(attention, "batch_first", True))

@@ -14,6 +14,7 @@ from noisette.nn.gradients.checks import refuse
 from noisette.nn.gradients.fallback import General
 from noisette.nn.gradients.independence import (
     compare_alone,
+    compare_losses,
     nothing_remembered,
     outside_stays_zero,
 )
@@ -52,7 +53,7 @@ class ClippedGradients:
         self._units: list[tuple[str, nn.Module, Kind]] = []
         self._assign("", module, set())
         self._loops: set[nn.Module] = set()
-        self._verified = False
+        self._verified, self._remembers_nothing = False, False
 
     @property
     def layers(self) -> dict[str, str]:
@@ -86,7 +87,7 @@ class ClippedGradients:
             )
         if size == 0:
             return torch.zeros(0, dtype=torch.float64, device=out.device)
-        if not self._verified and size > 1:
+        if not self._verified and (size > 1 or not self._remembers_nothing):
             self.verify(losses, batch, size, copies=copies)
         record, value = self._attempted(losses, batch, size, copies)
         with torch.no_grad(), torch.autocast(out.device.type, enabled=False):
@@ -126,11 +127,14 @@ class ClippedGradients:
     def verify(self, losses: Losses, batch: Any, size: int, *, copies: int = 1) -> None:
         """Check on a batch that examples are kept apart, forward and backward.
 
-        `add` does it by itself with the first batch of more than one example.
+        `add` does it by itself with the first batch of more than one example; a single one shows
+        only whether something is kept of it.
         """
         with compare_alone(self.module, size * copies), nothing_remembered(self.module):
             self._attempted(losses, batch, size, copies, half=True)
-        self._verified = True
+        if size > 1:
+            compare_losses(losses, self.module, batch, size, copies)
+        self._verified, self._remembers_nothing = size > 1, True
 
     def _attempted(
         self, losses: Losses, batch: Any, size: int, copies: int, half: bool = False

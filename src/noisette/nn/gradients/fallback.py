@@ -51,7 +51,8 @@ def per_example(
         n: p.detach().unsqueeze(0).expand(record.rows, *p.shape).requires_grad_()
         for n, p in trainable.items()
     }
-    wrapper = _Call(module, call or module)
+    # Not the module itself: its hooks have run, or will, on the whole batch.
+    wrapper = _Call(module, call or module.forward)
     structure: list[tuple[Any, list[bool]]] = []
 
     def one(parameters: dict[str, Tensor], *tensors: Any) -> tuple[Tensor, ...]:

@@ -1,25 +1,29 @@
-"""Are the examples kept apart? Tests on a batch, forward and backward.
+"""Are the examples kept apart, and is nothing kept of them? Tests on a batch, forward and backward.
 
 Backward: with the losses of the second half of the examples left out, no layer may receive a
-cotangent in a row of the second half. Forward: an example run alone must give the same output as
-inside its batch (in evaluation mode, so that dropout does not matter). The answers depend on the
-code of the module and not on what the examples contain.
+cotangent in a row of the second half. Forward: an example run alone must give the same output, and
+in a smaller batch the same loss, as inside its batch (with dropout switched off; where chance
+remains there is nothing to compare). The answers depend on the code of the module and of the losses
+and not on what the examples contain.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_flatten, tree_map
+from torch.nn.modules.dropout import _DropoutNd
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients.base import Pass
 
-__all__ = ["compare_alone", "nothing_remembered", "outside_stays_zero"]
+__all__ = ["compare_alone", "compare_losses", "nothing_remembered", "outside_stays_zero"]
 
 _TOGETHER = 8
-"""How many rows are run together for the comparison."""
+"""How many examples are run together for the comparisons."""
 
 
 def outside_stays_zero(record: Pass, error: type[Exception]) -> Callable[[Tensor], None]:
@@ -27,26 +31,61 @@ def outside_stays_zero(record: Pass, error: type[Exception]) -> Callable[[Tensor
     first = record.size // 2 * record.copies
 
     def look(g: Tensor) -> None:
-        outside = g[first:]
-        if bool(((outside != 0) & outside.isfinite()).any()):
+        if _speaks(g[first:]):
             raise error
 
     return look
 
 
+def _speaks(cotangent: Tensor) -> bool:
+    return bool(((cotangent != 0) & cotangent.isfinite()).any())
+
+
+# --- what stays behind -----------------------------------------------------------------------
+
+
 @contextmanager
 def nothing_remembered(module: nn.Module) -> Iterator[None]:
-    """Raise if a buffer was changed inside the block: no noise would protect what it keeps."""
-    before = {name: (id(b), b._version) for name, b in module.named_buffers()}
-    held = list(module.buffers())  # so that no address is used again
+    """Raise if a buffer or parameter was changed inside the block: no noise protects what it keeps.
+
+    Values are compared, since a change through ``.data`` leaves no other trace.
+    """
+    before = {name: (held, held.detach().clone()) for name, held in _state(module)}
     yield
-    for name, b in module.named_buffers():
-        if before.get(name) != (id(b), b._version):
-            raise InvalidParameter(
-                f"the forward pass changes the buffer {name!r}, which would keep facts about the "
-                "data that no noise protects; make it a constant."
-            )
-    del held
+    for name, now in _state(module):
+        held, value = before.get(name, (None, now))
+        if now is held and _equal(now.detach(), value):
+            continue
+        kind = "parameter" if isinstance(now, nn.Parameter) else "buffer"
+        raise InvalidParameter(
+            f"the forward pass changes the {kind} {name!r}, which would keep facts about the "
+            "data that no noise protects; make it a constant."
+        )
+
+
+def _state(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    yield from module.named_parameters()
+    yield from module.named_buffers()
+
+
+def _notes(module: nn.Module) -> dict[tuple[str, int], Tensor]:
+    """Return copies of the tensors that are plain attributes of the layers: caches, mostly."""
+    found = {}
+    for name, layer in module.named_modules():
+        for attribute, value in vars(layer).items():
+            if attribute not in ("_parameters", "_buffers", "_modules"):
+                for place, x in enumerate(tree_flatten(value)[0]):
+                    if isinstance(x, Tensor) and not isinstance(x, nn.Parameter):
+                        found[f"{name}.{attribute}".strip("."), place] = x.detach().clone()
+    return found
+
+
+def _equal(a: Tensor, b: Tensor) -> bool:
+    same = a.shape == b.shape and a.dtype == b.dtype
+    return same and bool(((a == b) | ((a != a) & (b != b))).all())  # NaN equals NaN
+
+
+# --- alone and together ----------------------------------------------------------------------
 
 
 @contextmanager
@@ -63,27 +102,127 @@ def compare_alone(module: nn.Module, rows: int) -> Iterator[None]:
         yield
     finally:
         handle.remove()
-    if calls:
-        _compare(module, *calls[0], rows)
+    for args, kwargs in calls:
+
+        def run(start: int, stop: int, given: Any = (args, kwargs)) -> list[Tensor]:
+            own, named = tree_map(_rows(start, stop, rows), given)
+            return _tensors(module(*own, **named))
+
+        for mode in (_quiet, _evaluating):
+            with mode(module):
+                _compare(module, run, min(rows, _TOGETHER))
 
 
-def _compare(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], rows: int) -> None:
+def _compare(module: nn.Module, run: Callable[[int, int], list[Tensor]], few: int) -> None:
+    together, first = run(0, few), run(0, 1)
+    notes = _notes(module)
+    again = run(0, 1)
+    repeated = {
+        name for name, x in _notes(module).items() if name in notes and _equal(x, notes[name])
+    }
+    last = run(few - 1, few)
+    for name, x in _notes(module).items():
+        if name in repeated and not _equal(x, notes[name]):
+            raise InvalidParameter(
+                f"the module keeps {name[0]!r} from its forward pass, which would leave with the "
+                "module though no noise protects it; return it, or do not keep it."
+            )
+    if not all(_equal(a, b) for a, b in zip(first, again, strict=True)):
+        return  # chance: the evaluation mode may have none
+    for i, alone in ((0, first), (few - 1, last)):
+        for whole, single in zip(together, alone, strict=True):
+            if whole.dim() == 0 or whole.shape[0] != few or single.shape[0] != 1:
+                continue  # no batch in front: states of recurrent layers, shared tables
+            if not _close(whole[i], single[0]):
+                raise InvalidParameter(
+                    "the module gives an example another output alone than in a batch: it mixes "
+                    "examples, and then no clipping protects one of them; let every operation "
+                    "treat examples apart."
+                )
+
+
+def compare_losses(
+    losses: Callable[[Any, Any], Tensor], module: nn.Module, batch: Any, size: int, copies: int
+) -> None:
+    """Raise if an example's loss depends on who else is in the batch.
+
+    The module may be right and the losses wrong: inputs that are standardised or mixed over the
+    batch, weights from the labels of the batch, a division by its size.
+    """
+    few, half = min(size, _TOGETHER), min(size, _TOGETHER) // 2
+    flat = tree_flatten(batch)[0]
+    # The losses may make the copies of an example themselves.
+    unit = copies if any(_length(x) == size * copies for x in flat) else 1
+    if not all(_known(x) for x in flat) or not any(_length(x) == size * unit for x in flat):
+        return  # what the batch is made of is known to the losses alone
+
+    def part(start: int, stop: int) -> Any:
+        return tree_map(_rows(start * unit, stop * unit, size * unit), batch)
+
+    def run(given: Any) -> Tensor:
+        return losses(module, given)
+
+    for mode in (_quiet, _evaluating):
+        with mode(module):
+            together = run(part(0, few)).detach()
+            apart = not _reads_on(run, part(0, few), half * copies, half * unit, few * unit)
+            if apart and _equal(together, run(part(0, few))):  # else chance: augmentation mostly
+                for start, stop in ((0, half), (half, few), (0, 1), (few - 1, few)):
+                    own = together[start * copies : stop * copies]
+                    apart &= _close(own, run(part(start, stop)).detach())
+            if not apart:
+                raise InvalidParameter(
+                    "the losses give an example another loss in another batch: they mix examples, "
+                    "and then no clipping protects one of them; use no mean, weight, partner or "
+                    "size from the batch."
+                )
+
+
+def _reads_on(run: Callable[[Any], Tensor], batch: Any, count: int, first: int, rows: int) -> bool:
+    """Say whether the first `count` losses depend on a real number in row `first` or later."""
+    flat, shape = tree_flatten(batch)
+    leaves: dict[int, Tensor] = {
+        place: x.detach().clone().requires_grad_()
+        for place, x in enumerate(flat)
+        if isinstance(x, Tensor) and x.is_floating_point() and _length(x) == rows
+    }
+    given = [leaves[place].clone() if place in leaves else x for place, x in enumerate(flat)]
+    with torch.enable_grad():
+        try:
+            value = run(tree_unflatten(given, shape))[:count].sum()
+        except RuntimeError:  # inputs that leave torch, for instance, cannot have a gradient
+            return False
+    if not leaves or not value.requires_grad:
+        return False
+    found = torch.autograd.grad(value, list(leaves.values()), allow_unused=True)
+    return any(g is not None and _speaks(g[first:]) for g in found)
+
+
+@contextmanager
+def _modes(module: nn.Module) -> Iterator[None]:
     modes = [(layer, layer.training) for layer in module.modules()]
-    few = min(rows, _TOGETHER)
-
-    def run(start: int, stop: int) -> list[Tensor]:
-        own = _rows(start, stop, rows)
-        return _tensors(module(*tree_map(own, args), **tree_map(own, kwargs)))
-
     try:
-        module.eval()  # with gradients enabled, so that torch takes no shortcut
-        together = run(0, few)
-        for i in (0, few - 1):
-            for whole, single in zip(together, run(i, i + 1), strict=True):
-                _same(whole, single, i, few)
+        yield
     finally:
         for layer, mode in modes:
             layer.training = mode
+
+
+@contextmanager
+def _quiet(module: nn.Module) -> Iterator[None]:
+    """Switch off torch's own dropout and leave all else as it is trained."""
+    with _modes(module):
+        for layer in module.modules():
+            if isinstance(layer, _DropoutNd | nn.MultiheadAttention | nn.RNNBase):
+                layer.training = False
+        yield
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    with _modes(module):
+        module.eval()  # with gradients enabled, so that torch takes no shortcut
+        yield
 
 
 def _tensors(found: Any) -> list[Tensor]:
@@ -94,22 +233,26 @@ def _tensors(found: Any) -> list[Tensor]:
     ]
 
 
+def _known(x: Any) -> bool:
+    return x is None or isinstance(x, Tensor | np.ndarray | bool | int | float)
+
+
+def _length(x: Any) -> int:
+    return int(x.shape[0]) if isinstance(x, Tensor | np.ndarray) and x.ndim > 0 else 0
+
+
 def _rows(start: int, stop: int, rows: int) -> Callable[[Any], Any]:
     def pick(x: Any) -> Any:
-        own = isinstance(x, Tensor) and x.dim() > 0 and x.shape[0] == rows
-        return x[start:stop] if own else x
+        return x[start:stop] if _length(x) == rows else x
 
     return pick
 
 
-def _same(whole: Tensor, single: Tensor, i: int, rows: int) -> None:
-    if whole.dim() == 0 or whole.shape[0] != rows or single.shape[0] != 1:
-        return  # no batch in front: states of recurrent layers, shared tables
-    ours, alone = whole[i].double(), single[0].double()
-    scale = max(float(ours.abs().max()), float(alone.abs().max())) if ours.numel() else 0.0
-    close = (ours - alone).abs() <= 1e-3 * scale + 1e-6
-    if not bool((close | ~ours.isfinite() | ~alone.isfinite()).all()):
-        raise InvalidParameter(
-            "the module gives an example another output alone than in a batch: it mixes examples, "
-            "and then no clipping protects one of them; let every operation treat examples apart."
-        )
+def _close(ours: Tensor, alone: Tensor) -> bool:
+    ours, alone = ours.double(), alone.double()
+    finite = ours.isfinite() & alone.isfinite()
+    scale = torch.where(finite, torch.maximum(ours.abs(), alone.abs()), 0.0)
+    largest = float(scale.max()) if scale.numel() else 0.0
+    close = (ours - alone).abs() <= 1e-3 * largest + 1e-6
+    # Not finite in one of the two only: that is another output as well.
+    return bool((close & finite | ~ours.isfinite() & ~alone.isfinite()).all())
