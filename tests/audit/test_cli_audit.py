@@ -1,41 +1,23 @@
 """``noisette audit``: subjects, exit codes, the HTML page."""
 
-import contextlib
-import io
 import json
 import re
 import sys
 import zipfile
-from dataclasses import dataclass
 from html.parser import HTMLParser
 from unittest import mock
 
 import numpy as np
 import pytest
 
+from helpers import run_command
 from noisette import LogisticRegression, save
 from noisette.audit import AuditReport, Finding, page
 from noisette.audit.figure import draw
-from noisette.cli import main
-
-
-@dataclass
-class Done:
-    returncode: int
-    stdout: str
-    stderr: str
 
 
 def run(*arguments):
-    out, err = io.StringIO(), io.StringIO()
-    argv = mock.patch.object(sys, "argv", ["noisette", "audit", *map(str, arguments)])
-    with argv, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-    return Done(code, out.getvalue(), err.getvalue())
+    return run_command("audit", *arguments)
 
 
 MODULE = '''
@@ -61,6 +43,15 @@ class TooLittleNoise(ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         return self.classes_[(np.asarray(X) @ self.coef_[0] > 0).astype(int)]
+
+class NothingToSee(BaseEstimator):
+    """Keeps what it learned to itself."""
+
+    def __init__(self, epsilon=1.0):
+        self.epsilon = epsilon
+
+    def fit(self, X, y):
+        return self
 
 def make_model():
     return TooLittleNoise(epsilon=1.0)
@@ -122,6 +113,22 @@ def test_a_false_claim_gives_exit_code_1(own_module, name):
     assert answer["verdict"] == "violated"
     assert answer["subject"] == name
     assert any(each["verdict"] == "violated" for each in answer["findings"])
+
+
+def test_nothing_tested_is_not_a_pass(own_module):
+    done = run("audited_module.NothingToSee", "--epsilon", 1, "--runs", 40, "--json")
+    assert done.returncode == 3, done.stderr
+    assert json.loads(done.stdout)["verdict"] == "not applicable"
+
+
+def test_relation_and_bound_of_another_library(own_module):
+    told = ["--adjacency", "add-remove", "--norm-bound", 1]
+    done = run("audited_module.TooLittleNoise", "--epsilon", 1, "--runs", 200, "--json", *told)
+    assert done.returncode == 1, done.stderr
+    assert "add-remove" in done.stdout
+    ours = run("noisette.LogisticRegression", "--epsilon", 1, *told)
+    assert ours.returncode == 2
+    assert "parameters of noisette's estimators" in ours.stderr
 
 
 def test_a_model_file_is_checked_against_its_plan(model_file):

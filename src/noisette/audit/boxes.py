@@ -34,7 +34,7 @@ class Box:
 
     def happened(self, outcomes: Sequence[Outcome]) -> Bools:
         """Return where the released numbers lie in the box."""
-        rows = vectors(outcomes)
+        rows = vectors(outcomes, 1 + max((i for i, *_ in self.conditions), default=0))
         inside = np.ones(len(rows), dtype=bool)
         for i, absolute, above, threshold in self.conditions:
             column = np.abs(rows[:, i]) if absolute else rows[:, i]
@@ -49,17 +49,24 @@ class Box:
         return " and ".join(parts) or "always"
 
 
-def vectors(outcomes: Sequence[Outcome]) -> Floats:
-    """The released numbers, one row for each run; NaN counts as minus infinity."""
-    rows = np.array([outcome.vector for outcome in outcomes], dtype=float)
-    return np.where(np.isnan(rows), -np.inf, rows)
+def vectors(outcomes: Sequence[Outcome], least: int = 1) -> Floats:
+    """The released numbers, one row for each run and at least `least` columns.
+
+    NaN counts as minus infinity, and so does a number that a shorter release does not have.
+    """
+    found = [np.zeros(0) if each.vector is None else each.vector for each in outcomes]
+    rows = np.full((len(found), max(least, *map(len, found), 0)), -np.inf)
+    for row, vector in zip(rows, found, strict=True):
+        row[: len(vector)] = np.where(np.isnan(vector), -np.inf, vector)
+    return rows
 
 
 def best_box(
     first: Sequence[Outcome], second: Sequence[Outcome], score: Score
 ) -> tuple[Box, float, float]:
     """Return the box with the best score, and P and P' as the pilot estimates them."""
-    x, y = vectors(first), vectors(second)
+    width = max(vectors(first).shape[1], vectors(second).shape[1])
+    x, y = vectors(first, width), vectors(second, width)
     kept = _telling(x, y)
     columns = [(i, absolute) for i in kept for absolute in (False, True)]
     binned = [_bins(*(_column(rows, *key) for rows in (x, y))) for key in columns]

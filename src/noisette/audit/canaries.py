@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from noisette.adjacency import Adjacency
 from noisette.randomness import Randomness
 
-__all__ = ["CANARIES", "Data", "Pair", "Room", "plain_table"]
+__all__ = ["CANARIES", "Data", "Pair", "Room", "among_zeros", "plain_table"]
 
 Floats = NDArray[np.float64]
 
@@ -182,9 +182,13 @@ def orthogonal(room: Room) -> Pair:
 
 
 def intercept_only(room: Room) -> Pair:
-    """All rows are zero and of one class: only the intercept can move."""
+    """All rows are zero and all but one of one class: only the intercept can move.
+
+    The one is there because many libraries refuse a table of a single class.
+    """
     n = room.count(60)
     X, y = np.zeros((n, room.features)), _labels(room, np.full(n, 1))
+    y[0] = room.label(0)
     zero = np.zeros(room.features)
     return _pair("intercept only", room, X, y, (zero, room.label(0)), (zero, room.label(1)))
 
@@ -210,6 +214,14 @@ def one_class(room: Room) -> Pair:
     y = _labels(room, np.full(len(data.y), 1))
     row = _axis(room, 0.0, 1.0)
     return _pair("one class", room, data.X, y, (row, room.label(0)), (row, room.label(1)))
+
+
+def among_zeros(room: Room) -> Pair:
+    """One row among zero rows of all classes: what is the same in both worlds is pure noise."""
+    n = room.count(12)
+    X, y = np.zeros((n, room.features)), _labels(room, np.arange(n) % len(room.classes))
+    row, label = _axis(room, 1.0), room.label(1)
+    return _pair("among zeros", room, X, y, (row, label), (np.zeros(room.features), label))
 
 
 CANARIES: dict[str, Callable[[Room], Pair]] = {

@@ -4,7 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from noisette import _validate
+from noisette.adjacency import Adjacency
+from noisette.audit.engine import LEAST_RUNS
 from noisette.audit.findings import AuditReport, Finding
+from noisette.audit.parallel import jobs
 from noisette.audit.whitebox.clipping import clipping
 from noisette.audit.whitebox.density import density
 from noisette.audit.whitebox.exposed import exposed
@@ -26,7 +29,7 @@ ATTACKS = (
 """The battery, in the order in which it runs. Strangers get "repeated" and "two-worlds"."""
 
 _STATISTICAL = ("noise-law", "sampling-law", "two-worlds")
-_FROM_OUTSIDE = ("repeated", "two-worlds")
+_FROM_OUTSIDE = ("repeated", "two-worlds")  # both statistical there
 
 
 def check_estimator(
@@ -41,6 +44,8 @@ def check_estimator(
     progress: bool = False,
     attacks: Sequence[str] | None = None,
     seed: int = 0,
+    adjacency: str | Adjacency | None = None,
+    norm_bound: float | None = None,
 ) -> AuditReport:
     """Audit an estimator and return one finding for each attack.
 
@@ -59,8 +64,17 @@ def check_estimator(
     attacks : names out of `ATTACKS`, all of them by default.
     seed : of the audit's own randomness. Black-box tests of other libraries' classes use whatever
         randomness the class gives its users.
+    adjacency, norm_bound : for other libraries' classes, the relation of their claim and the bound
+        on the rows that it presumes. By default their parameters of these names (or ``data_norm``,
+        ``clip_norm``), else replace-one and 1: a claim about add-remove must say so, or it is
+        tested against twice the change that it speaks of.
 
     """
+    if isinstance(estimator, type):
+        raise InvalidParameter(
+            f"estimator must be an object, not the class {estimator.__name__}: write "
+            f"{estimator.__name__}(...)."
+        )
     for name in ("fit", "get_params"):
         if not hasattr(estimator, name):
             raise InvalidParameter(
@@ -70,15 +84,28 @@ def check_estimator(
     if not 0.0 < confidence < 1.0:
         raise InvalidParameter(f"confidence must be in (0, 1); got {confidence!r}.")
     seed = _validate.integer("seed", seed, least=0)
-    subject = Subject(estimator, _claim(estimator, epsilon, delta), seed)
+    jobs(n_jobs)
+    if runs is not None:
+        runs = _validate.integer("runs", runs, least=LEAST_RUNS)
+    subject = Subject(
+        estimator, _claim(estimator, epsilon, delta), seed,
+        None if adjacency is None else Adjacency.of(adjacency),
+        None if norm_bound is None else _validate.positive("norm_bound", norm_bound),
+    )  # fmt: skip
+    _check_facts(subject)
     chosen = tuple(_validate.choice("attacks", a, ATTACKS) for a in attacks or ATTACKS)
+    findings: list[Finding] = []
     if not subject.ours:
+        if attacks is not None:
+            findings += [_inside(a, subject) for a in chosen if a not in _FROM_OUTSIDE]
         chosen = tuple(attack for attack in chosen if attack in _FROM_OUTSIDE)
     alpha = 1.0 - confidence
-    shared = sum(attack in _STATISTICAL for attack in chosen)
+    statistical = _STATISTICAL if subject.ours else _FROM_OUTSIDE
+    shared = sum(attack in statistical for attack in chosen)
     share = alpha / max(1, shared)
     if runs is None:
         runs = (100 if subject.ours else 600) * (10 if long else 1)
+    fits = runs
     seeds, factor, points = (5, 8.0, 181) if long else (1, 1.0, 61)
     white: dict[str, Callable[[], Any]] = {
         "exposed": lambda: exposed(subject),
@@ -86,20 +113,38 @@ def check_estimator(
         "solver": lambda: solver(subject),
         "density": lambda: density(subject, points=points),
         "clipping": lambda: clipping(subject),
-        "repeated": lambda: repeated(subject),
+        "repeated": lambda: repeated(subject, alpha=share, runs=fits),
         "noise-law": lambda: noise_law(subject, alpha=share, factor=factor),
         "sampling-law": lambda: sampling_law(subject, alpha=share),
     }
     names = STRANGERS if long or not subject.ours else FIRST_LOOK
-    findings: list[Finding] = []
     for attack in chosen:
         if attack == "two-worlds":
             findings += from_outside(
-                subject, alpha=share, runs=runs, n_jobs=n_jobs, progress=progress, names=names
+                subject, alpha=share, runs=fits, n_jobs=n_jobs, progress=progress, names=names
             )
         else:
             findings.append(white[attack]().finding())
     return AuditReport(_name(estimator), tuple(findings))
+
+
+def _inside(attack: str, subject: Subject) -> Finding:
+    detail = "This attack looks inside estimators of noisette, which this one is not."
+    return Finding(attack, subject.claim, None, 1.0, "not applicable", 0, detail)
+
+
+def _check_facts(subject: Subject) -> None:
+    """Refuse facts that contradict the estimator, or that no data set can express."""
+    if subject.ours and (subject.relation is not None or subject.bound is not None):
+        raise InvalidParameter(
+            "adjacency and norm_bound are parameters of noisette's estimators; set them there."
+        )
+    blank = subject.room().null
+    if not subject.ours and subject.adjacency is Adjacency.ZERO_OUT and blank == "sample_epsilon":
+        raise InvalidParameter(
+            f"zero-out needs a way to say that a record is blank, and the fit of "
+            f"{type(subject.estimator).__name__} takes no sample_weight."
+        )
 
 
 def _claim(estimator: Any, epsilon: float | None, delta: float | None) -> tuple[float, float]:

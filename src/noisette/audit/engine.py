@@ -16,7 +16,7 @@ from noisette import _validate
 from noisette.audit import bounds
 from noisette.audit.events import Event, Outcome, repeats
 from noisette.audit.findings import Finding, Verdict
-from noisette.audit.parallel import Runner, bar, jobs
+from noisette.audit.parallel import Runner, bar, jobs, refuse_generators
 from noisette.audit.sequential import Betting, best_stake
 from noisette.audit.worlds import Output, World
 from noisette.errors import InvalidParameter
@@ -143,6 +143,8 @@ class Engine:
         self._repeat_level = REPEAT_SHARE * alpha if self._watched else 0.0
         self.level = alpha - self._repeat_level
         self._worlds = [World(make_model, data, statistic, output) for data in (D, D_prime)]
+        if self._n_jobs > 1:
+            refuse_generators((make_model, statistic, output))
 
     def run(
         self,
@@ -159,6 +161,7 @@ class Engine:
             Runner(list(self._worlds), self._n_jobs, tick) as runner,
         ):
             on_d, on_d_prime = runner.rounds(self.pilot)
+            self._shown = any(each.digest is not None for each in (*on_d, *on_d_prime))
             tests = chosen(on_d, on_d_prime)
             repeated = self._repeat_tests(on_d, on_d_prime, pair, early_stop)
             done, stopped, size = 0, False, max(32, self._n_jobs * 8)
@@ -217,6 +220,9 @@ class Engine:
 
     def _repeated_finding(self, name: str, pair: tuple[float, float], tests: list[Test]) -> Finding:
         attack = f"{name}/repeated noise"
+        if not self._shown:
+            detail = "No output was shown in which noise could be seen to repeat."
+            return Finding(attack, pair, None, 1.0, "not applicable", self.runs, detail)
         if not tests:
             detail = "No two runs released the same numbers and no part of a release repeated."
             return Finding(attack, pair, 0.0, self.confidence, "consistent", self.runs, detail)
@@ -225,7 +231,7 @@ class Engine:
         verdict: Verdict = "violated" if best.rejected else "consistent"
         where = ("D'", "D") if best.swapped else ("D", "D'")
         detail = f"{best.event}: in {k} of {n} runs on {where[0]}, {j} of {m} on {where[1]}" + (
-            "; the same noise was used more than once." if best.rejected else "."
+            "; fresh noise in every run and every part would not do this." if best.rejected else "."
         )
         detail = detail[0].upper() + detail[1:]
         return Finding(attack, pair, best.lower, self.confidence, verdict, self.runs, detail)

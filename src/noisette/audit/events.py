@@ -68,7 +68,7 @@ class Repeat:
     def __str__(self) -> str:
         if self.attribute == "digest":
             return "the release is bit by bit one that an earlier run had already given"
-        return "parts of the release are equal bit by bit, in a pattern that one world has"
+        return "parts of the release are equal bit by bit as one world has it more often"
 
 
 def best_threshold(first: Floats, second: Floats, score: Score) -> tuple[Threshold, float, float]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from noisette.audit.findings import AuditReport, Finding
+from noisette.audit.findings import AuditReport, Finding, sureness
 from noisette.errors import MissingExtra
 from noisette.guarantee import Guarantee
 
@@ -105,7 +105,7 @@ def _curve(axes: Any, findings: Sequence[Finding], guarantee: Guarantee) -> None
     axes.set_ylim(bottom=0.0)
     axes.set_xlabel("δ")
     axes.set_ylabel("ε")
-    axes.set_title("promised curve (line); a bound above it refutes it", fontsize=10)
+    axes.set_title("line: promised; a bound above it refutes it", fontsize=9)
     axes.grid(alpha=0.3, lw=0.5)
 
 
@@ -115,5 +115,4 @@ def _finite(finding: Finding) -> float:
 
 
 def _confidence(finding: Finding) -> str:
-    sure = "certain" if finding.confidence == 1.0 else f"{100 * finding.confidence:.6g} %"
-    return f"{finding.runs} runs, {sure}"
+    return f"{finding.runs} runs, {sureness(finding)}"

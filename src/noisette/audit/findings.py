@@ -105,5 +105,11 @@ def _row(finding: Finding) -> tuple[str, ...]:
     epsilon, delta = finding.claim
     claim = f"{epsilon:.4g}" if delta == 0 else f"({epsilon:.4g}, {delta:.2g})"
     lower = "-" if finding.epsilon_lower is None else f"{finding.epsilon_lower:.3f}"
-    confidence = "certain" if finding.confidence == 1 else f"{100 * finding.confidence:.6g} %"
-    return finding.attack, claim, lower, confidence, str(finding.runs), finding.verdict
+    return finding.attack, claim, lower, sureness(finding), str(finding.runs), finding.verdict
+
+
+def sureness(finding: Finding) -> str:
+    """The confidence in words; none for an attack that could not be run."""
+    if finding.verdict == "not applicable":
+        return "-"
+    return "certain" if finding.confidence == 1 else f"{100 * finding.confidence:.6g} %"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from noisette._version import __version__
 from noisette.audit.figure import pyplot, svg
-from noisette.audit.findings import AuditReport, Finding
+from noisette.audit.findings import AuditReport, Finding, sureness
 from noisette.errors import InvalidParameter
 from noisette.guarantee import Guarantee
 
@@ -21,7 +21,7 @@ body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding
 background:#fff}
 h1{font-size:1.5rem}table{border-collapse:collapse;width:100%;font-size:.9rem}
 th,td{text-align:left;padding:.35rem .6rem;border-bottom:1px solid #ccc;vertical-align:top}
-td.n{text-align:right;white-space:nowrap}.detail{color:#444;font-size:.85rem}
+td.c,td.n{white-space:nowrap}td.n{text-align:right}.detail{color:#444;font-size:.85rem}
 .violated{color:#b34000;font-weight:700}.consistent{color:#005a92;font-weight:700}
 .box{border-left:5px solid #005a92;padding:.4rem 1rem;background:#f4f7fa}
 .box.bad{border-color:#b34000;background:#fdf3ee}svg{max-width:100%;height:auto}
@@ -100,13 +100,13 @@ def html(report: AuditReport, guarantee: Guarantee | None = None) -> str:
 
 def _row(finding: Finding) -> str:
     epsilon, delta = finding.claim
-    claim = f"ε = {epsilon:.4g}" + (f", δ = {delta:.2g}" if delta else "")
+    claim = f"ε = {epsilon:.4g}" + (f"<br>δ = {delta:.2g}" if delta else "")
     lower = finding.epsilon_lower
+    sure = sureness(finding).replace("-", "–")
     bound = "–" if lower is None else "∞" if math.isinf(lower) else f"{lower:.3f}"
-    sure = "certain" if finding.confidence == 1.0 else f"{100 * finding.confidence:.6g} %"
     return (
         f"<tr><td>{escape(finding.attack)}<div class='detail'>{escape(finding.detail)}</div></td>"
-        f"<td>{claim}</td><td class='n'>{bound}</td><td class='n'>{sure}</td>"
+        f"<td class='c'>{claim}</td><td class='n'>{bound}</td><td class='n'>{sure}</td>"
         f"<td class='n'>{finding.runs}</td>"
         f"<td class='{escape(finding.verdict)}'>{escape(finding.verdict)}</td></tr>"
     )

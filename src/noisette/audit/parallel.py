@@ -9,15 +9,18 @@ fits give different models than fast ones, stopping early would then depend on w
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+import numpy as np
+
 from noisette import _validate
 from noisette.errors import InvalidParameter
 
-__all__ = ["Runner", "bar", "jobs"]
+__all__ = ["Runner", "bar", "jobs", "refuse_generators"]
 
 Result = TypeVar("Result")
 
@@ -29,6 +32,37 @@ def jobs(n_jobs: object) -> int:
     if isinstance(n_jobs, int) and n_jobs < 1:
         raise InvalidParameter(f"n_jobs must be a whole number >= 1, or -1; got {n_jobs!r}.")
     return _validate.integer("n_jobs", n_jobs)
+
+
+def refuse_generators(things: object) -> None:
+    """Raise if `things`, sent to workers, would take a random generator with them.
+
+    Every batch of runs would start from the same copy and draw the same noise: the audit would
+    find a fault that it has made itself. Sources of this library refuse or renew themselves.
+    """
+    try:  # joblib 1.6 depends on it, earlier ones carry a copy
+        from cloudpickle import Pickler  # type: ignore[import-untyped]
+    except ImportError:
+        from joblib.externals.cloudpickle import Pickler  # type: ignore[import-untyped]
+
+    class Search(Pickler):  # type: ignore[misc]
+        def persistent_id(self, obj: object) -> None:
+            if _copied(obj):
+                raise InvalidParameter(
+                    f"make_model (or the statistic) holds a random generator, a "
+                    f"{type(obj).__name__}, of which each process would get the same copy; create "
+                    "it inside make_model, or use n_jobs=1."
+                )
+
+    Search(io.BytesIO()).dump(things)
+
+
+def _copied(obj: object) -> bool:
+    if isinstance(obj, np.random.Generator):
+        return not type(obj).__module__.startswith("noisette.")
+    if hasattr(type(obj), "random_raw"):  # the bits below a generator
+        return True
+    return type(obj).__module__ in ("numpy.random.mtrand", "random") and hasattr(obj, "seed")
 
 
 def _batch(tasks: list[Callable[[], Result]], count: int) -> list[list[Result]]:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-__all__ = ["Betting", "best_stake"]
+__all__ = ["Betting", "best_stake", "odds"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -36,16 +36,21 @@ _WEIGHTS = np.append(np.full(len(STAKES), 0.5 / len(STAKES)), 0.5)
 _LOOKS = 64  # times that a lower bound looks back at; fewer looks can only weaken it
 
 
+def odds(epsilon: float) -> float:
+    """Return e^ε without overflow; a stake of e^-300 wins nothing, so no larger one is needed."""
+    return math.exp(min(epsilon, 300.0))
+
+
 def _log_factors(stakes: Floats, epsilon: float, delta: float) -> Floats:
     """log(1 + λ(a - e^ε b - δ)), one row for each stake, columns (a, b) = 10, 11, 01, 00."""
-    gain = np.array([1.0, 1.0 - math.exp(epsilon), -math.exp(epsilon), 0.0]) - delta
+    gain = np.array([1.0, 1.0 - odds(epsilon), -odds(epsilon), 0.0]) - delta
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(np.maximum(1.0 + stakes[:, None] * gain, 0.0)))
 
 
 def best_stake(p: float, q: float, epsilon: float, delta: float) -> float:
     """The stake of a fixed fine grid with the fastest growth if P(E) = p and P'(E) = q."""
-    stakes = np.linspace(0.02, 0.98, 49) / (math.exp(epsilon) + delta)
+    stakes = np.linspace(0.02, 0.98, 49) / (odds(epsilon) + delta)
     chances = np.array([p * (1 - q), p * q, (1 - p) * q, (1 - p) * (1 - q)])
     return float(stakes[np.argmax(_log_factors(stakes, epsilon, delta) @ chances)])
 
@@ -96,7 +101,7 @@ class Betting:
         return low
 
     def _log_wealth(self, counts: Floats, epsilon: float, delta: float) -> Floats:
-        allowed = self._stakes * (math.exp(epsilon) + delta) <= 1.0
+        allowed = self._stakes * (odds(epsilon) + delta) <= 1.0
         if not allowed.any():
             return np.full(len(counts), -np.inf)
         factors = _log_factors(self._stakes[allowed], epsilon, delta)

@@ -19,6 +19,7 @@ from noisette.audit.boxes import best_box
 from noisette.audit.claims import ClaimLike, as_claim, gaussian_mu
 from noisette.audit.engine import Data, Engine, Outcomes, Test, TwoWorlds, fixed_epsilon
 from noisette.audit.events import Event, Score, best_threshold
+from noisette.audit.sequential import odds
 from noisette.audit.worlds import Output, released
 from noisette.errors import InvalidParameter, Unproven
 from noisette.guarantee import Guarantee
@@ -50,7 +51,8 @@ def two_worlds(
     Parameters
     ----------
     make_model : returns a fresh, unfitted estimator with ``fit(X, y)`` at each call.
-    D, D_prime : pairs (X, y) that are neighbours under the relation that the claim speaks of.
+    D, D_prime : pairs (X, y) that are neighbours under the relation that the claim speaks of. Make
+        them up: each fit on real records is one more release of them, and so is the result.
     claim : epsilon, (epsilon, delta), or a `Guarantee` (then its whole curve may be tested).
     statistic : a number computed from a fitted model that should differ between the worlds; NaN
         counts as minus infinity. With None the pilot searches boxes in the `output` for the event.
@@ -59,8 +61,10 @@ def two_worlds(
     pilot : fits in each world that choose the event; half of `runs` by default.
     early_stop : stop as soon as the claim is refuted. A claim is called consistent only after all
         runs. Without it all of the error is left to the Clopper-Pearson bounds.
-    output : array of everything released, to find repeated noise; None leaves that test out.
-    n_jobs : processes, each a fresh interpreter; -1 is one for each core.
+    output : array of everything released, to find repeated noise; None leaves that test out. It
+        may have another size in each run.
+    n_jobs : processes, each a fresh interpreter; -1 is one for each core. A make_model that holds
+        a random generator is then refused, because each process would get a copy of it.
     progress : show a progress bar on a terminal.
     name : the name of the attack in the findings.
 
@@ -157,7 +161,7 @@ def gdp_two_worlds(
 
 def _growth(p: float, q: float, epsilon: float, delta: float) -> float:
     """How far the pilot is from the claim, in standard errors of p - e^ε q: compares pairs."""
-    factor = math.exp(epsilon)
+    factor = odds(epsilon)
     spread = math.sqrt(p * (1.0 - p) + factor * factor * q * (1.0 - q))
     return (p - factor * q - delta) / spread
 

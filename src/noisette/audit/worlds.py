@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import secrets
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from noisette.audit.events import Outcome, trace
 from noisette.errors import InvalidData, InvalidParameter
 
-__all__ = ["Output", "World", "released", "with_fresh_seed"]
+__all__ = ["Output", "World", "random_states", "released", "with_fresh_seed"]
 
 Output = Callable[[Any], Any]
 
@@ -31,14 +32,31 @@ def released(model: Any) -> NDArray[np.float64] | None:
 
 
 def with_fresh_seed(model: Any) -> Any:
-    """Replace a fixed ``random_state`` by a new seed from the operating system.
+    """Replace each fixed ``random_state``, also of nested parts, by a new seed from the system.
 
     None is left alone: it is what the users of a class get, and each worker process is new.
     """
-    state = getattr(model, "random_state", None)
-    if isinstance(state, int | np.integer) and not isinstance(state, bool):
+    if hasattr(model, "get_params") and hasattr(model, "set_params"):
+        fixed = [name for name, value in random_states(model).items() if _is_seed(value)]
+        if fixed:
+            model.set_params(**{name: secrets.randbits(32) for name in fixed})
+    elif _is_seed(getattr(model, "random_state", None)):
         model.random_state = secrets.randbits(32)
     return model
+
+
+def random_states(model: Any) -> dict[str, Any]:
+    """Return the parameters ``random_state`` of an estimator and of the estimators inside it."""
+    parameters = model.get_params(deep=True)
+    return {
+        name: value
+        for name, value in parameters.items()
+        if name == "random_state" or name.endswith("__random_state")
+    }
+
+
+def _is_seed(state: Any) -> bool:
+    return isinstance(state, int | np.integer) and not isinstance(state, bool)
 
 
 class World:
@@ -69,7 +87,8 @@ class World:
             raise InvalidParameter(
                 f"make_model must return an estimator with fit; got a {type(model).__name__}."
             )
-        X, y = self._data
+        # A copy: a fit that changes its input would turn the worlds into other data sets.
+        X, y = copy.deepcopy(self._data)
         fitted = model.fit(X, y)
         model = model if fitted is None else fitted
         output = None if self._output is None else self._output(model)

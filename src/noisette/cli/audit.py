@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noisette.cli.stopping import Stopped
 from noisette.errors import InvalidParameter, NoisetteError
 
 if TYPE_CHECKING:
@@ -36,6 +37,22 @@ Confidence = Annotated[float, typer.Option(help="A false alarm is at most as lik
 Long = Annotated[bool, typer.Option("--long", help="Run the long battery: more attacks and runs.")]
 Report = Annotated[str | None, typer.Option(help="Write an HTML page with a figure here.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Relation = Annotated[
+    str | None,
+    typer.Option(
+        "--adjacency",
+        help="The neighbours that another library's claim speaks of (default: its parameter of "
+        "this name, else replace-one).",
+    ),
+]
+Bound = Annotated[
+    float | None,
+    typer.Option(
+        "--norm-bound",
+        help="The bound on the rows that another library's claim presumes (default: its "
+        "parameter of this name, else 1).",
+    ),
+]
 Jobs = Annotated[int, typer.Option(help="Processes; -1 is one for each core.")]
 
 
@@ -49,18 +66,24 @@ def audit(
     report: Report = None,
     json: Json = False,
     jobs: Jobs = 1,
+    adjacency: Relation = None,
+    norm_bound: Bound = None,
 ) -> None:
-    """Attack a claimed epsilon, ours or anybody's; exit code 1 if it is refuted.
+    """Attack a claimed epsilon, ours or anybody's.
+
+    Exit code 1 if it is refuted, 3 if no attack fitted the model.
 
     [bold]Example[/bold]: noisette audit noisette.LogisticRegression --epsilon 1
     --report audit.html
     """
     try:
-        found = _audit(target, epsilon, delta, runs, confidence, long, report, json, jobs)
+        found = _audit(
+            target, epsilon, delta, runs, confidence, long, report, json, jobs, adjacency,
+            norm_bound,
+        )  # fmt: skip
     except KeyboardInterrupt:
-        print("noisette: stopped; nothing was written.", file=sys.stderr)
-        raise typer.Exit(130) from None
-    raise typer.Exit(1 if found.verdict == "violated" else 0)
+        raise Stopped("stopped; nothing was written.") from None
+    raise typer.Exit({"violated": 1, "not applicable": 3}.get(found.verdict, 0))
 
 
 def _audit(
@@ -73,6 +96,8 @@ def _audit(
     report: str | None,
     as_json: bool,
     jobs: int,
+    adjacency: str | None,
+    norm_bound: float | None,
 ) -> "AuditReport":
     from noisette import _validate
     from noisette.audit import AuditReport, check_estimator
@@ -104,7 +129,7 @@ def _audit(
     if estimator is not None:
         attacks = check_estimator(
             estimator, epsilon=epsilon, delta=delta, runs=runs, confidence=confidence, long=long,
-            n_jobs=jobs, progress=not as_json,
+            n_jobs=jobs, progress=not as_json, adjacency=adjacency, norm_bound=norm_bound,
         ).findings  # fmt: skip
     found = AuditReport(target, (*first, *attacks))
     if page is not None:

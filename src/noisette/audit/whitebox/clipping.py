@@ -16,6 +16,7 @@ __all__ = ["clipping"]
 def clipping(subject: Subject) -> Outcome:
     """Fit with the canary at both lengths and compare the released numbers."""
     out = Outcome("norm clipping", subject.claim)
+    out.missing = "rows have no norm bound, or the model shows no coef_"
     if subject.parameters.get("norm_bound") is None:
         return out
     data = opposite(subject.room()).first

@@ -86,8 +86,11 @@ def _claims(promise: Guarantee, trace: Trace, subject: Subject, out: Outcome) ->
     epsilon, delta = subject.claim
     if promise.adjacency is not subject.adjacency:
         out.fault(f"the guarantee speaks of {promise.adjacency}, the claim of {subject.adjacency}")
+    # read at the claimed delta: another point of the promised curve is promised as well
     if promise.epsilon > epsilon * (1.0 + _TIGHT) or promise.delta > delta * (1.0 + _TIGHT):
-        out.fault("the guarantee is weaker than the claim")
+        reached = promise.epsilon_at(delta)
+        if reached > epsilon * (1.0 + _TIGHT):
+            out.fault(f"the guarantee is weaker than the claim: epsilon = {reached:.4g} there")
     if [charge.plan for charge in trace.charges] != [promise.plan]:
         out.fault("the guarantee cites another plan than was charged")
     least = least_epsilon(promise.plan, delta, subject.adjacency)

@@ -6,6 +6,8 @@ direction in which the worlds differ most; they are not used again. The error ra
 canaries.
 """
 
+import copy
+import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +18,7 @@ from noisette.audit.canaries import CANARIES, Pair
 from noisette.audit.findings import Finding
 from noisette.audit.two_worlds import two_worlds
 from noisette.audit.whitebox.subject import Subject
+from noisette.audit.worlds import released
 from noisette.errors import Unproven
 
 __all__ = ["FIRST_LOOK", "STRANGERS", "from_outside"]
@@ -65,18 +68,35 @@ class _Projection:
         self._probes, self._direction = probes, direction
 
     def __call__(self, model: Any) -> float:
-        return float(_numbers(model, self._probes) @ self._direction)
+        numbers = _numbers(model, self._probes)
+        if numbers is None or numbers.shape != self._direction.shape:
+            return -np.inf  # another shape than in the pilot is an outcome of its own
+        return float(numbers @ self._direction)
 
 
-def _numbers(model: Any, probes: Floats) -> Floats:
-    """Return what the model shows, as one vector."""
+class _Shown:
+    """The released numbers: those of a linear model, else what it says of the probe rows."""
+
+    def __init__(self, probes: Floats) -> None:
+        self._probes = probes
+
+    def __call__(self, model: Any) -> Any:
+        found = released(model)
+        return _numbers(model, self._probes) if found is None else found
+
+
+def _numbers(model: Any, probes: Floats) -> Floats | None:
+    """Return what the model shows, as one vector; None if it shows nothing."""
     if hasattr(model, "coef_"):
         parts = [np.ravel(model.coef_), np.ravel(getattr(model, "intercept_", 0.0))]
         return np.concatenate([np.asarray(part, dtype=float) for part in parts])
     for name in ("decision_function", "predict_proba", "predict"):
         if hasattr(model, name):
-            return np.asarray(getattr(model, name)(probes), dtype=float).ravel()
-    return np.zeros(1)
+            found = np.asarray(getattr(model, name)(probes))
+            if found.dtype.kind not in "biuf":  # labels that are words: any fixed code will do
+                found = np.array([zlib.crc32(str(label).encode()) for label in found.ravel()])
+            return np.asarray(found, dtype=float).ravel()
+    return None
 
 
 def from_outside(
@@ -93,13 +113,13 @@ def from_outside(
         try:
             found += _one(subject, pair, alpha / len(names), runs, n_jobs, progress)
         except Unproven:  # ``fit`` cannot be told of a blank record, so there is no neighbour
-            found.append(
-                Finding(
-                    f"two worlds: {name}", subject.claim, None, 1.0, "not applicable", 0,
-                    "No data set says that a record is blank.",
-                )
-            )  # fmt: skip
+            found.append(_nothing(subject, pair, "No data set says that a record is blank."))
     return found
+
+
+def _nothing(subject: Subject, pair: Pair, why: str) -> Finding:
+    name = f"two worlds: {pair.name}"
+    return Finding(name, subject.claim, None, 1.0, "not applicable", 0, why)
 
 
 def _one(
@@ -107,24 +127,58 @@ def _one(
 ) -> list[Finding]:
     reproducible = subject.ours and n_jobs == 1
     seed = 10_007 * (subject.seed + 1) if reproducible else None
-    changes = {"random_state": None} if "random_state" in subject.parameters else {}
-    make = _Maker(subject.make(**changes), seed)
+    make = _Maker(subject.make(**subject.unseeded()), seed)
     probes = np.stack([pair.first.X[pair.index], np.zeros(pair.first.X.shape[1])])
     sides = [(side.X, (side.y, side.options)) for side in (pair.first, pair.second)]
-    statistic = _Projection(probes, _direction(make, sides, probes))
+    if not subject.ours:
+        refused = _refused(make, sides)
+        if refused is not None:
+            return [_nothing(subject, pair, refused)]
+    direction = _direction(make, sides, probes)
+    if direction is None:
+        why = "The fitted model shows no coef_ and predicts nothing that could be compared."
+        return [_nothing(subject, pair, why)]
     result = two_worlds(
-        make, sides[0], sides[1], claim=subject.claim, statistic=statistic, runs=runs,
-        confidence=1.0 - alpha, n_jobs=n_jobs, progress=progress, name=f"two worlds: {pair.name}",
+        make, sides[0], sides[1], claim=subject.claim, statistic=_Projection(probes, direction),
+        runs=runs, confidence=1.0 - alpha, output=_Shown(probes), n_jobs=n_jobs, progress=progress,
+        name=f"two worlds: {pair.name}",
     )  # fmt: skip
-    return list(result.findings)
+    if subject.ours:
+        return list(result.findings)
+    said = f" The worlds are neighbours under {subject.adjacency}."
+    return [replace(found, detail=found.detail + said) for found in result.findings]
 
 
-def _direction(make: _Maker, sides: list[Any], probes: Floats) -> Floats:
-    """Return the difference of the worlds' means over their variances, coordinate by coordinate."""
-    worlds = []
-    for X, packed in sides:
-        worlds.append(np.array([_numbers(make().fit(X, packed), probes) for _ in range(_PILOT)]))
-    gap = worlds[0].mean(axis=0) - worlds[1].mean(axis=0)
-    spread = worlds[0].var(axis=0) + worlds[1].var(axis=0)
+def _refused(make: _Maker, sides: list[Any]) -> str | None:
+    """Return why a stranger cannot be fitted on these worlds, or None if it can."""
+    for side, where in zip(sides, ("D", "D'"), strict=True):
+        X, packed = copy.deepcopy(side)
+        try:
+            make().fit(X, packed)
+        except Exception as error:
+            return (
+                f"fit refuses {where} with {type(error).__name__}, so nothing was compared; a "
+                "refusal that depends on one record shows it."
+            )
+    return None
+
+
+def _direction(make: _Maker, sides: list[Any], probes: Floats) -> Floats | None:
+    """Return the difference of the worlds' means over their variances, coordinate by coordinate.
+
+    Fits that show another shape than the first are left out; None if there is nothing to see.
+    """
+    shown = [
+        [_numbers(make().fit(*copy.deepcopy(side)), probes) for _ in range(_PILOT)]
+        for side in sides
+    ]
+    first = shown[0][0]
+    if first is None or not first.size:
+        return None
+    worlds = [[e for e in each if e is not None and e.shape == first.shape] for each in shown]
+    if not all(worlds):
+        return np.ones(first.shape)  # the shape alone tells them apart
+    gap = np.mean(worlds[0], axis=0) - np.mean(worlds[1], axis=0)
+    spread = np.var(worlds[0], axis=0) + np.var(worlds[1], axis=0)
     floor = 1e-12 * (1.0 + float(np.max(spread)))
     return np.asarray(gap / (spread + floor))

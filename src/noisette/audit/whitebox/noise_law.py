@@ -11,7 +11,6 @@ successive ones (cosines). All p-values share one error rate by Bonferroni's ine
 dimension shows a wrong shape of the radius, a larger one a wrong scale.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,6 +56,7 @@ class Group:
 def noise_law(subject: Subject, *, alpha: float, factor: float = 1.0) -> Outcome:
     """Fit until enough noise is recovered in a small and a larger dimension, then test its law."""
     out = Outcome("law of the noise", subject.claim, confidence=1.0 - alpha)
+    out.missing = "no noise could be recovered"
     tests: list[tuple[float, str]] = []
     for features in (FEW, MANY):
         groups: dict[tuple[str, int, str], Group] = {}
@@ -83,14 +83,17 @@ def noise_law(subject: Subject, *, alpha: float, factor: float = 1.0) -> Outcome
 
 
 def _collect(group: Group, noise: Floats) -> None:
-    unit = noise / np.linalg.norm(noise, axis=1, keepdims=True)
-    earlier = group.vectors[-1:] if group.vectors else []
-    if earlier:
-        last = earlier[0] / np.linalg.norm(earlier[0])
-        group.cosines.append(float(last @ unit[0]))
+    unit = _directions(noise)
+    if group.vectors:
+        group.cosines.append(float(_directions(group.vectors[-1][None])[0] @ unit[0]))
     cos = unit @ unit.T
     group.cosines.extend(cos[np.triu_indices(len(unit), 1)][:200].tolist())
     group.vectors.extend(noise)
+
+
+def _directions(noise: Floats) -> Floats:
+    """Return unit vectors; noise that is exactly 0 has none and stays 0."""
+    return np.asarray(noise / np.maximum(np.linalg.norm(noise, axis=1, keepdims=True), 1e-300))
 
 
 def _enough(group: Group, features: int, factor: float) -> bool:
@@ -141,7 +144,11 @@ def _inverted(trace: Trace) -> Floats:
 
 
 def _from_steps(trace: Trace) -> Floats:
-    """Each update that was not projected, solved for its noise."""
+    """Each update solved for its noise; where it was projected, the noise as the kernel got it.
+
+    To leave those out would keep the small noise only. `exposed` compares every update, projected
+    or not, with the noise that the kernel got.
+    """
     found = []
     for step in trace.steps:
         public = step.update
@@ -149,7 +156,9 @@ def _from_steps(trace: Trace) -> Floats:
         kept = (1.0 - rate * public.regularization) * step.w
         if float(np.linalg.norm(step.after)) < public.radius * (1.0 - 1e-9):
             found.append((kept - step.after) * step.normaliser / rate - step.total)
-    return np.array(found).reshape(len(found), -1)
+        else:
+            found.append(step.noise)
+    return np.array(found).reshape(len(found), -1) if found else np.empty((0, 1))
 
 
 def _two_sided(law: Any, value: float) -> float:
@@ -161,6 +170,9 @@ def _tests(group: Group) -> Iterator[tuple[float, str]]:
     vectors = np.array(group.vectors)
     count, d = vectors.shape
     radii = np.linalg.norm(vectors, axis=1)
+    if not np.isfinite(radii).all():
+        yield 0.0, "finiteness"
+        return
     if group.law == "gaussian":
         yield _two_sided(square_law(count * d), float(np.sum(radii**2))), "scale"
         shape = kstest(radii**2, square_law(d).cdf)
@@ -171,11 +183,9 @@ def _tests(group: Group) -> Iterator[tuple[float, str]]:
     if d < 2:
         return
     half = (d - 1) / 2.0
-    picked = vectors[np.arange(count), np.arange(count) % d] / radii
+    picked = _directions(vectors)[np.arange(count), np.arange(count) % d]
     yield float(kstest((picked + 1.0) / 2.0, beta_law(half, half).cdf).pvalue), "direction"
     cosines = np.clip(np.abs(np.array(group.cosines)), 0.0, 1.0)
     if len(cosines):
         tail = 2.0 * betainc(half, half, (1.0 - float(cosines.max())) / 2.0)
         yield float(min(1.0, tail * len(cosines))), "independence"
-    if math.isnan(radii.sum()):
-        yield 0.0, "finiteness"

@@ -20,6 +20,8 @@ class Outcome:
     confidence: float = 1.0
     applies: bool = False
     note: str = ""
+    missing: str = ""
+    """Why the check does not apply, if it does not."""
 
     def fault(self, text: str) -> None:
         """Write down one violation (each text once)."""
@@ -47,7 +49,7 @@ class Outcome:
         if len(self.faults) > 3:
             detail += f"; and {len(self.faults) - 3} more"
         if not detail:
-            detail = self.note or "nothing to look at"
+            detail = (self.note if self.applies else self.missing) or "nothing to look at"
         return Finding(
             attack=self.attack, claim=self.claim, epsilon_lower=self.epsilon_lower,
             confidence=self.confidence, verdict=verdict,  # type: ignore[arg-type]

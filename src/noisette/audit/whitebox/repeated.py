@@ -3,70 +3,156 @@
 Fits on the same data in this process and in forked children, with the randomness that users get
 (``random_state=None``). On blank rows the models of different classes are pure noise, so equal rows
 of ``coef_`` are shared noise; where the estimator has ``n_jobs``, both 1 and 2 are tried.
+
+Our estimators release fine-grained numbers, so two equal ones are a fault by themselves. A
+stranger's may repeat honestly (a vote, a choice from a list), so equal numbers are only a suspicion
+there, and a test decides:
+
+* fits or classes of one process: `two_worlds` on the event "these numbers again";
+* processes: if the fits of all processes were independent and of one law, two of them would agree
+  with some probability c. That n pairs of children agree and n pairs of fits here do not has
+  probability c^n (1 - c)^n <= 4^-n.
 """
 
+import math
 import multiprocessing
+import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from noisette.audit.canaries import plain_table
+from noisette.audit.canaries import among_zeros, plain_table
+from noisette.audit.findings import Finding
+from noisette.audit.two_worlds import two_worlds
 from noisette.audit.whitebox.outcome import Outcome
 from noisette.audit.whitebox.subject import Subject
+from noisette.audit.worlds import released
 
 __all__ = ["repeated"]
 
 Output = np.ndarray[Any, Any]
+Fit = Callable[..., Output | None]
+
+HERE, CHILDREN, BOTH = (
+    "two fits in one process", "fits in two processes", "a fit and one in a child process",
+)  # fmt: skip
+LEAST_PATIENCE = 60.0
+"""Seconds that a child may take: a fork of a process with threads can hang for ever."""
 
 
-def repeated(subject: Subject, *, forks: int = 2) -> Outcome:
+def repeated(subject: Subject, *, alpha: float, runs: int, forks: int = 2) -> Outcome:
     """Compare the released numbers of several fits bit by bit."""
     out = Outcome("repeated noise", subject.claim)
     data = plain_table(subject.room())
-    changes: dict[str, Any] = {}
-    if "random_state" in subject.parameters:
-        changes["random_state"] = None
 
     def fit(rows: Any = data.X, **more: Any) -> Output | None:
-        model = subject.make(**changes, **more)
-        fitted = model.fit(rows, data.y)
-        return _released(model if fitted is None else fitted)
+        model = subject.make(**subject.unseeded(), **more)
+        fitted = model.fit(rows.copy(), data.y.copy())
+        return _coefficients(model if fitted is None else fitted)
 
+    start = time.monotonic()
     here = [fit() for _ in range(2)]
-    there = _in_children(fit, forks)
+    patience = max(LEAST_PATIENCE, 20.0 * (time.monotonic() - start))
+    there = _in_children(fit, forks, patience)
     out.runs = len(here) + len(there)
-    outputs = [o for o in (*here, *there) if o is not None and np.any(o)]
-    out.applies = len(outputs) > 1
-    _equal(here, "two fits in one process", out)
-    _equal(there, "fits in two processes", out)
-    _equal([*here[:1], *there[:1]], "a fit and one in a child process", out)
+    known = [each for each in (*here, *there) if each is not None and np.any(each)]
+    out.applies = len(known) > 1
+    out.missing = "the fitted model shows no coef_, or only zeros"
+    suspects = [HERE] if _equal(here) else []
+    suspects += [CHILDREN] if _equal(there) else []
+    suspects += [BOTH] if _equal([*here[:1], *there[:1]]) else []
+    options: dict[str, dict[str, int]] = {HERE: {}}
     for jobs in (1, 2) if "n_jobs" in subject.parameters else (None,):
-        more = {} if jobs is None else {"n_jobs": jobs}
+        more: dict[str, int] = {} if jobs is None else {"n_jobs": jobs}
         one = fit(np.zeros_like(data.X), **more)
         out.runs += 1
-        if one is not None and one.ndim == 2 and len(one) > 1 and np.any(one):
-            _equal(list(one), f"two classes{'' if jobs is None else f' with n_jobs={jobs}'}", out)
-    out.note = "no two fits, classes or processes released the same numbers"
+        if one is not None and one.ndim == 2 and len(one) > 1 and _equal(list(one)):
+            name = f"two classes{'' if jobs is None else f' with n_jobs={jobs}'}"
+            suspects, options[name] = [*suspects, name], more
+    if subject.ours:
+        for name in suspects:
+            out.fault(f"{name} released identical numbers")
+    else:
+        _decide(subject, suspects, options, fit, patience, alpha, runs, out)
+    compared = "fits, classes or processes" if any(e is not None for e in there) else (
+        "fits or classes"
+    )  # fmt: skip
+    if not suspects:
+        out.note = f"no two {compared} released the same numbers"
+    if compared == "fits or classes":
+        out.note += "; no child process gave a fit to compare"
     return out
 
 
-def _released(model: Any) -> Output | None:
+def _decide(
+    subject: Subject, suspects: list[str], options: dict[str, dict[str, int]], fit: Fit,
+    patience: float, alpha: float, runs: int, out: Outcome,
+) -> None:  # fmt: skip
+    """Turn suspicions about a stranger into faults where a test says so."""
+    out.confidence = 1.0 - alpha
+    share, kept = alpha / max(1, len(suspects)), []
+    for name in suspects:
+        if name in (CHILDREN, BOTH):
+            fault = HERE not in suspects and _processes_agree(fit, share, patience, out)
+        else:
+            found = _again(subject, options[name], share, runs, out)
+            fault = found is not None and found.verdict == "violated"
+            if found is not None and found.epsilon_lower is not None:
+                out.at_least(found.epsilon_lower)
+        if fault:
+            out.fault(f"{name} released identical numbers")
+        else:
+            kept.append(name)
+    out.note = (
+        f"{', '.join(kept)} released identical numbers, as a choice from a few may; so many "
+        "runs do not refute the claim by that"
+    )
+
+
+def _again(
+    subject: Subject, more: dict[str, int], alpha: float, runs: int, out: Outcome
+) -> Finding | None:
+    """Test the event that a release, or a part of it, comes again."""
+    pair = among_zeros(subject.room())
+    if pair.first.options or pair.second.options:
+        return None  # a blank record, which only some can be told of
+    result = two_worlds(
+        lambda: subject.make(**subject.unseeded(), **more), (pair.first.X, pair.first.y),
+        (pair.second.X, pair.second.y), claim=subject.claim, statistic=lambda model: 0.0,
+        runs=runs, confidence=1.0 - alpha, output=released,
+    )  # fmt: skip
+    out.runs += result.runs
+    return result.repeated
+
+
+def _processes_agree(fit: Fit, alpha: float, patience: float, out: Outcome) -> bool:
+    """Whether pairs of children always agree and pairs of fits here never do."""
+    pairs = math.ceil(math.log(1.0 / alpha) / math.log(4.0))
+    for _ in range(pairs):
+        out.runs += 4
+        if not _equal(_in_children(fit, 2, patience)) or _equal([fit(), fit()]):
+            return False
+    return True
+
+
+def _coefficients(model: Any) -> Output | None:
     """The coefficients, one row for each class, or None where there are none."""
     found = getattr(model, "coef_", None)
     return None if found is None else np.atleast_2d(np.array(found, dtype=float))
 
 
-def _equal(outputs: list[Any], what: str, out: Outcome) -> None:
-    for i, first in enumerate(outputs):
-        for second in outputs[:i]:
-            known = first is not None and second is not None
-            if known and np.any(first) and np.array_equal(first, second):
-                out.fault(f"{what} released identical numbers")
+def _equal(outputs: list[Any]) -> bool:
+    """Whether two of them are equal bit by bit, and not 0."""
+    known = [each for each in outputs if each is not None and np.any(each)]
+    return any(
+        np.array_equal(first, second) for i, first in enumerate(known) for second in known[:i]
+    )
 
 
-def _in_children(fit: Any, forks: int) -> list[Any]:
-    """Run `fit` in forked children; [] where the system cannot fork."""
+def _in_children(fit: Fit, forks: int, patience: float) -> list[Any]:
+    """Run `fit` in forked children; None for one that fails, [] where the system cannot fork."""
     if "fork" not in multiprocessing.get_all_start_methods():
         return []
     context = multiprocessing.get_context("fork")
@@ -79,13 +165,20 @@ def _in_children(fit: Any, forks: int) -> list[Any]:
             child.start()
         sender.close()
         try:
-            found.append(receiver.recv())
+            found.append(receiver.recv() if receiver.poll(patience) else None)
         except EOFError:
             found.append(None)
+        if child.exitcode is None and found[-1] is None:
+            child.kill()
         child.join()
+        receiver.close()
     return found
 
 
-def _send(fit: Any, sender: Any) -> None:
-    sender.send(fit())
+def _send(fit: Fit, sender: Any) -> None:
+    try:
+        result = fit()
+    except Exception:  # it is said in the note that no child gave a fit
+        result = None
+    sender.send(result)
     sender.close()

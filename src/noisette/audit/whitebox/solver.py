@@ -17,6 +17,7 @@ __all__ = ["solver"]
 def solver(subject: Subject) -> Outcome:
     """Fit on every canary and compare each solution with the auditor's own."""
     out = Outcome("solver against its certificate", subject.claim)
+    out.missing = "no solver was called"
     for make in CANARIES.values():
         pair = make(subject.room())
         data = pair.first

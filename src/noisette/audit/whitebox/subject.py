@@ -10,6 +10,7 @@ from noisette.adjacency import Adjacency
 from noisette.audit.canaries import Data, Room
 from noisette.audit.whitebox.tape import Tape
 from noisette.audit.whitebox.trace import Trace, tracing
+from noisette.audit.worlds import random_states
 from noisette.errors import InvalidParameter
 from noisette.sampling import PassSampler, Sampler
 
@@ -25,6 +26,9 @@ class Subject:
     estimator: Any
     claim: tuple[float, float]
     seed: int = 0
+    relation: Adjacency | None = None
+    bound: float | None = None
+    """The relation and the norm bound of a stranger that has no parameter for them."""
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
@@ -40,6 +44,8 @@ class Subject:
     @property
     def adjacency(self) -> Adjacency:
         """The relation of the claim; replace-one, the founding papers' one, where none is said."""
+        if self.relation is not None:
+            return self.relation
         return Adjacency.of(self.parameters.get("adjacency") or Adjacency.REPLACE_ONE)
 
     @cached_property
@@ -54,6 +60,8 @@ class Subject:
     @property
     def norm(self) -> float:
         """R, the bound on feature rows that the estimator states; 1 where it states none."""
+        if self.bound is not None:
+            return self.bound
         for name in _NORMS:
             value = self.parameters.get(name)
             if isinstance(value, int | float) and math.isfinite(value):
@@ -84,6 +92,10 @@ class Subject:
             return "zero-row"
         known = inspect.signature(self.estimator.fit).parameters
         return "sample_weight" if "sample_weight" in known else "sample_epsilon"
+
+    def unseeded(self) -> dict[str, None]:
+        """Return the changes that give every part of the estimator the randomness of its users."""
+        return dict.fromkeys(random_states(self.estimator))
 
     def make(self, **changes: Any) -> Any:
         """Return a clone without ledger and output, with the label set named."""
