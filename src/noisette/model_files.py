@@ -6,12 +6,16 @@ guarantee) and ``coef.npy``, ``intercept.npy`` (plain float64 arrays). Nothing i
 parameters, so an edited epsilon is refused. The ledger and the random state are not stored.
 """
 
+import contextlib
 import importlib
 import io
 import json
+import math
 import os
+import struct
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +34,12 @@ MODELS = dict.fromkeys(("LinearSVC", "LogisticRegression", "SGDClassifier"), "no
 
 _TEXT, _ARRAYS = "model.json", ("coef", "intercept")
 _NOT_STORED = {"ledger", "random_state"}
-_LARGEST_TEXT = 1 << 24
+_LARGEST_TEXT, _LARGEST_ARRAY = 1 << 24, 1 << 30  # bytes; a small archive may claim any size
+# Not a zip, not JSON, not plain arrays, or damaged (OSError: a place outside of the file).
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, struct.error, ValueError, EOFError, RuntimeError, OSError,
+)  # fmt: skip
+_PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _KINDS = {"bool": np.bool_, "int": np.int64, "float": np.float64, "str": np.str_, "object": object}
 
 
@@ -162,25 +171,33 @@ def _rebuilt(name: str, node: dict[str, Any]) -> tuple[Any, Guarantee]:
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
     """Return the JSON text and the arrays; every other content is refused."""
     content: tuple[Any, dict[str, NDArray[np.float64]]] | None = None
-    try:
-        with zipfile.ZipFile(path) as archive:
-            wanted = {_TEXT, *(f"{name}.npy" for name in _ARRAYS)}
-            listed = archive.namelist()
-            if set(listed) == wanted and len(listed) == len(wanted):
-                small = archive.getinfo(_TEXT).file_size <= _LARGEST_TEXT
-                text = json.loads(archive.read(_TEXT)) if small else None
-                arrays = {
-                    name: np.lib.format.read_array(
-                        io.BytesIO(archive.read(f"{name}.npy")), allow_pickle=False
-                    )
-                    for name in _ARRAYS
-                }
-                content = text, arrays
-    except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError):
-        content = None  # not a zip, not JSON, not plain arrays, or damaged
+    with path.open("rb") as file, contextlib.suppress(*_DAMAGE), zipfile.ZipFile(file) as archive:
+        wanted = {_TEXT, *(f"{name}.npy" for name in _ARRAYS)}
+        listed = archive.namelist()
+        usual = all(info.compress_type in _PACKED for info in archive.infolist())
+        if set(listed) == wanted and len(listed) == len(wanted) and usual:
+            small = archive.getinfo(_TEXT).file_size <= _LARGEST_TEXT
+            text = json.loads(archive.read(_TEXT)) if small else None
+            content = text, {name: _array(archive, f"{name}.npy") for name in _ARRAYS}
     if content is None or not isinstance(content[0], dict):
         raise InvalidData(f"{path} is not a model file of noisette, or it is damaged.")
     return content
+
+
+def _array(archive: zipfile.ZipFile, member: str) -> NDArray[np.float64]:
+    """Return an array of numbers whose stated shape is that of its bytes; else ValueError."""
+    if archive.getinfo(member).file_size > _LARGEST_ARRAY:
+        raise ValueError
+    data = archive.read(member)
+    buffer = io.BytesIO(data)
+    if np.lib.format.read_magic(buffer) != (1, 0):
+        raise ValueError
+    # Compared before anything is allocated: a header of a few bytes may claim terabytes.
+    shape, _, kind = np.lib.format.read_array_header_1_0(buffer)
+    if kind != np.float64 or 8 * math.prod(shape) != len(data) - buffer.tell():
+        raise ValueError
+    found: NDArray[np.float64] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    return found
 
 
 def _check(model: Any, guarantee: Guarantee, arrays: dict[str, NDArray[np.float64]]) -> None:

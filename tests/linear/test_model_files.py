@@ -156,6 +156,50 @@ def test_other_files_are_refused(saved: Path, tmp_path: Path) -> None:
         load(tmp_path / "absent")
 
 
+def exchanged(path: Path, name: str, content: bytes) -> Path:
+    """Write a copy of the file with another member `name`."""
+    out = path.with_suffix(".exchanged")
+    with (
+        zipfile.ZipFile(path) as old,
+        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for each in old.namelist():
+            new.writestr(each, content if each == name else old.read(each))
+    return out
+
+
+def test_claims_of_terabytes_are_not_believed(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = io.BytesIO()
+    header = {"descr": "<f8", "fortran_order": False, "shape": (10**13,)}
+    np.lib.format.write_array_header_1_0(buffer, header)
+    with pytest.raises(InvalidData, match="not a model file"):
+        load(exchanged(saved, "coef.npy", buffer.getvalue()))
+    monkeypatch.setattr(model_files, "_LARGEST_ARRAY", 1 << 20)
+    bomb = exchanged(saved, "coef.npy", bytes(1 << 22))
+    assert bomb.stat().st_size < 1 << 15
+
+    def read(self: zipfile.ZipFile, name: str, pwd: bytes | None = None) -> bytes:
+        assert name != "coef.npy", "it was unpacked"
+        return real(self, name, pwd)
+
+    real = zipfile.ZipFile.read
+    monkeypatch.setattr(zipfile.ZipFile, "read", read)
+    with pytest.raises(InvalidData, match="not a model file"):
+        load(bomb)
+
+
+def test_a_damaged_file_is_one_sentence_wherever_the_damage_is(saved: Path, tmp_path: Path) -> None:
+    content, other = saved.read_bytes(), tmp_path / "other"
+    refused = 0
+    for place in range(0, len(content), 7):
+        other.write_bytes(content[:place] + bytes([content[place] ^ 0x5A]) + content[place + 1 :])
+        try:
+            load(other)  # a byte that nobody reads, such as a date, may change
+        except NoisetteError:
+            refused += 1
+    assert refused > len(content) // 7 // 2
+
+
 def test_a_failed_save_leaves_the_old_file(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = saved.read_bytes()
 

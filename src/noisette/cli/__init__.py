@@ -1,21 +1,100 @@
 """The command line: one command for each thing a person wants to do; `app` declares them."""
 
+import contextlib
+import json
+import os
 import sys
 
 __all__ = ["main"]
 
+STOPPED, UNPRINTED, FAULT = 130, 74, 70
+"""Exit codes beside 0 (done) and 2 (a mistake); 70 and 74 are those of sysexits.h."""
+
+_WHOLE = "files that the command writes are complete"
+
 
 def main() -> None:
-    """Run the command line; a user's mistake is one sentence and exit code 2, never a traceback."""
-    # Imported here, so that `import noisette.cli` stays light.
+    """Run the command line; whatever goes wrong is one sentence, never a traceback.
+
+    A traceback may quote a cell of the table, and so may the text of a foreign exception. With
+    ``--json`` the sentence is also printed as {"error": ...}, so that a machine can read it.
+    """
+    try:
+        code, sentence = _outcome()
+    except KeyboardInterrupt:  # during the imports, or a second one while the first was handled
+        code, sentence = STOPPED, "stopped."
+    if sentence and "--json" in sys.argv and code != UNPRINTED:
+        with contextlib.suppress(OSError):  # the flush below finds it out again
+            print(json.dumps({"error": sentence}))
+    if not _flushed() and code != UNPRINTED:
+        code, sentence = UNPRINTED, f"the answer could not be printed; {_WHOLE}."
+    if sentence:
+        print(f"noisette: {sentence}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _outcome() -> tuple[int, str]:
+    """Run the command; return its exit code and what there is to say."""
+    # Imported here, so that `import noisette.cli` stays light and Ctrl-C finds a handler.
     from noisette.cli.app import app
+    from noisette.cli.stopping import Stopped
     from noisette.errors import NoisetteError
 
     try:
         app()
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 0
+        if code == STOPPED:  # typer's own answer to Ctrl-C, without a word
+            return code, "stopped."
+        usage = code == 2 and "--json" in sys.argv  # typer has explained it on stderr
+        return code, "the command was not understood; see --help." if usage else ""
+    except Stopped as stop:
+        return stop.code, str(stop)
     except NoisetteError as error:
-        print(f"noisette: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("noisette: stopped.", file=sys.stderr)
-        sys.exit(130)
+        return 2, str(error)
+    except UnicodeEncodeError:
+        return UNPRINTED, (
+            "the answer has a character that this terminal cannot show (set "
+            f"PYTHONIOENCODING=utf-8); {_WHOLE}."
+        )
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        if error.filename is not None:
+            return 2, f"{_printable(error.filename)} cannot be used ({reason})."
+        return UNPRINTED, f"the answer could not be printed ({reason}); {_WHOLE}."
+    except Exception as error:
+        if os.environ.get("NOISETTE_DEBUG"):
+            raise
+        return FAULT, _fault(error)
+    return 0, ""
+
+
+def _fault(error: Exception) -> str:
+    """Say where an unforeseen exception came from, without its text, which may quote data."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" at {trace.tb_frame.f_globals.get('__name__')}"
+    place += "" if trace is None else f", line {trace.tb_lineno}"
+    notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
+    return (
+        f"a fault in the program ({type(error).__name__}{place}){notes}. Please report it; its "
+        "text is not shown, for it may quote data (NOISETTE_DEBUG=1 shows it)."
+    )
+
+
+def _printable(name: object) -> str:
+    return "".join(c if c.isprintable() else "?" for c in os.fsdecode(name))  # type: ignore[arg-type]
+
+
+def _flushed() -> bool:
+    """Whether everything printed has left; a reader who went away (| head) is no fault."""
+    try:
+        sys.stdout.flush()
+    except (OSError, UnicodeEncodeError) as error:
+        with contextlib.suppress(OSError, ValueError):  # spare Python a second try at its exit
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+        return isinstance(error, BrokenPipeError)
+    return True

@@ -11,6 +11,7 @@ from noisette.cli import inspect as reading
 from noisette.cli import options as opt
 from noisette.cli import train as tables
 from noisette.cli.options import Description
+from noisette.cli.predict import predict
 from noisette.cli.reproduce import reproduce
 
 __all__ = ["app"]
@@ -21,6 +22,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     add_completion=False,
     help="Machine learning on sensitive data, with a privacy guarantee that can be checked.",
+    epilog="[bold]Example[/bold]: noisette schema patients.csv --target ill --out patients.toml, "
+    "then, with every ? filled in, noisette train patients.csv --schema patients.toml --epsilon 1",
 )
 
 
@@ -40,7 +43,8 @@ def root(
     """Machine learning on sensitive data, with a privacy guarantee that can be checked."""
 
 
-app.command()(reproduce)
+for _command in (tables.schema, tables.train, predict, reading.inspect, reading.ledger):
+    app.command()(_command)
 
 
 @app.command()
@@ -122,6 +126,5 @@ def calibrate(
     )
 
 
-for _command in (tables.schema, tables.train, tables.predict, reading.inspect, reading.ledger):
-    app.command()(_command)
 app.command()(auditing.audit)
+app.command()(reproduce)

@@ -11,6 +11,8 @@ from noisette.cli import options as opt
 from noisette.errors import InvalidData, InvalidParameter
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from noisette.guarantee import Guarantee
     from noisette.privacy import Ledger
 
@@ -23,7 +25,9 @@ def inspect(
     model: Annotated[
         Path,
         typer.Argument(
-            help="A model folder, a model file or a guarantee.json.", show_default=False
+            metavar="MODEL",
+            help="A model folder, a model file or a guarantee.json.",
+            show_default=False,
         ),
     ],
     json: opt.JsonOption = False,
@@ -83,7 +87,27 @@ def _guarantee_in(path: Path) -> "Guarantee":
         text = ""
     except OSError as error:
         raise InvalidParameter(f"{path} cannot be read ({error.strerror}).") from None
-    return Guarantee.from_json(text)
+    found = Guarantee.from_json(text)
+    # A person reads the file's sentences, not our objects: all of it must follow from the plan.
+    if json_module.loads(text, object_pairs_hook=_without_doubles) != found.to_dict():
+        raise InvalidData(
+            f"the words in {path} do not follow from its numbers; it was changed, or written by "
+            "another version of noisette."
+        )
+    return found
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; of a key that stands twice, a person may have read the other one."""
+    node = dict(pairs)
+    return node if len(node) == len(pairs) else {}
+
+
+def _visible(words: str) -> "Text":
+    """Return text for a terminal: a file from elsewhere must not steer it."""
+    from rich.text import Text
+
+    return Text("".join(c if c.isprintable() or c == "\n" else "?" for c in words))
 
 
 def _show(
@@ -96,19 +120,19 @@ def _show(
     from rich.console import Console
     from rich.panel import Panel
     from rich.table import Table
-    from rich.text import Text
 
     from noisette.report import meaning
 
     console = Console()
     style = "red" if guarantee.seeded else "green"
-    console.print(Panel(Text(guarantee.statement()), title="the guarantee", border_style=style))
+    shown = _visible(guarantee.statement())
+    console.print(Panel(shown, title="the guarantee", border_style=style))
     console.print(
         f"checked: the plan has delta = {reached:.3g} at epsilon = {guarantee.epsilon:g}; "
         f"{guarantee.delta:g} is promised",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
-    console.print(f"plan: {guarantee.plan}", highlight=False, soft_wrap=True, markup=False)
+    console.print(_visible(f"plan: {guarantee.plan}"), soft_wrap=True)
     table = Table(title="The same release at other deltas", title_justify="left")
     table.add_column("delta", justify="right")
     table.add_column("epsilon", justify="right")
@@ -119,24 +143,26 @@ def _show(
     if guarantee.public:
         console.print("treated as public:", highlight=False)
         for fact in guarantee.public:
-            console.print(Text(f"  - {fact}"))
+            console.print(_visible(f"  - {fact}"))
     if facts:
         table = Table(title="The schema", title_justify="left")
         for name in ("column", "kind", "public facts"):
             table.add_column(name)
         for row in facts:
-            table.add_row(*(Text(cell) for cell in row))
+            table.add_row(*map(_visible, row))
         console.print(table)
     table = Table(title="Why it is true (docs/theory/theorems.md)", title_justify="left")
     table.add_column("theorem")
     table.add_column("what it says")
     for name in guarantee.proofs:
-        table.add_row(Text(name), meaning(name))
+        table.add_row(_visible(name), meaning(name))
     console.print(table)
 
 
 def ledger(
-    file: Annotated[Path, typer.Argument(help="The ledger file.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The ledger file.", show_default=False)
+    ],
     epsilon: Annotated[
         float | None, typer.Option(help="Start a ledger with this total if there is none.")
     ] = None,
@@ -148,6 +174,7 @@ def ledger(
         str | None, typer.Option(help="How charges add up: sums (default), renyi or gdp.")
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page to this file.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an older page.")] = False,
     json: opt.JsonOption = False,
 ) -> None:
     """Show what a ledger holds, or start one with --epsilon.
@@ -158,16 +185,20 @@ def ledger(
 
     if file.is_dir():
         raise InvalidParameter(f"{file} is a folder; give the name of a ledger file.")
+    if file.exists() and not file.is_file():  # starting a ledger there would replace the device
+        raise InvalidParameter(f"{file} is not an ordinary file; give the name of a ledger file.")
+    if report is not None and report.resolve() == file.resolve():
+        raise InvalidParameter("the page must not replace the ledger; give --report another name.")
     if epsilon is None and not file.exists():
         raise InvalidParameter(
             f"there is no ledger {file}; start one with: noisette ledger {file} --epsilon TOTAL."
         )
     opened = Ledger.open(file, epsilon, delta, adjacency=adjacency, rule=rule)
     if report is not None:
-        from noisette.cli.train import _write_text
+        from noisette.cli.console import write_text
         from noisette.report import ledger_page
 
-        _write_text(report, ledger_page(opened, file.name), force=True)
+        write_text(report, ledger_page(opened, file.name), force=force)
     if json:
         print(json_module.dumps(_as_json(opened)))
         return
@@ -212,5 +243,5 @@ def _show_ledger(ledger: "Ledger", file: Path) -> None:
     table.add_column(second, Text(f"{left[1]:g}" if second else ""), justify="right")
     for k, charge in enumerate(charges, start=1):
         cost = f"{charge.cost[0]:.6g}", f"{charge.cost[1]:g}" if second else ""
-        table.add_row(str(k), Text(charge.label), *cost)
+        table.add_row(str(k), _visible(charge.label), *cost)
     console.print(table)

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from noisette import _validate
+from noisette.cli.stopping import Stopped
 from noisette.errors import InvalidParameter
 from noisette.experiments import EXPERIMENTS, experiment
 
@@ -92,11 +93,10 @@ def _reproduce(
                 progress=lambda done, total: bar.update(row, completed=done, total=total),
             )
     except KeyboardInterrupt:
-        console.print(
-            f"{chosen.name}: stopped; finished tasks are kept in {folder}. "
-            "Run the same command again to go on."
-        )
-        raise typer.Exit(130) from None
+        raise Stopped(
+            f"{chosen.name} was stopped; finished tasks are kept in {folder}. Run the same command "
+            "again to go on."
+        ) from None
     written = page.publish(
         chosen, table, out, quick=quick, tasks=len(chosen.tasks(quick)), seconds=seconds
     )

@@ -1,4 +1,4 @@
-"""``noisette schema``, ``noisette train`` and ``noisette predict``: from a table to a model."""
+"""``noisette schema`` and ``noisette train``: from a table to a model."""
 
 import json as json_module
 import sys
@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisette.cli import options as opt
-from noisette.errors import InvalidParameter
+from noisette.cli.console import busy, readable, write_text
+from noisette.errors import InvalidData, InvalidParameter
 
 if TYPE_CHECKING:
     from noisette.cli.watched import WatchedLedger
     from noisette.tables import Schema, TableModel
 
-__all__ = ["predict", "schema", "train"]
+__all__ = ["ForceOption", "NoHeaderOption", "TableArgument", "schema", "train"]
 
 TableArgument = Annotated[
-    Path, typer.Argument(help="A CSV file (.gz too) or a Parquet file.", show_default=False)
-]
-ModelArgument = Annotated[
-    Path, typer.Argument(help="The folder that `noisette train` wrote.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="TABLE", help="A CSV file (.gz too) or a Parquet file.", show_default=False
+    ),
 ]
 NoHeaderOption = Annotated[
     bool,
@@ -35,9 +36,10 @@ def schema(
     table: TableArgument,
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write to this file, not to the screen.")] = None,
-    no_header: Annotated[
-        bool, typer.Option("--no-header", help="The CSV file has no header line.")
-    ] = False,
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether the CSV file has a header line."),
+    ] = None,
     encoding: Annotated[str, typer.Option(help="Encoding of the CSV file.")] = "utf-8",
     force: ForceOption = False,
 ) -> None:
@@ -47,39 +49,13 @@ def schema(
     """
     from noisette.tables import template
 
-    text = template(table, target, header=not no_header, encoding=encoding)
+    text = template(table, target, header=header, encoding=encoding)
     if out is None:
         sys.stdout.write(text)
         return
-    _write_text(out, text, force=force)
+    write_text(out, text, force=force)
     typer.echo(f"Wrote {out}. Fill in every \"?\" from what you know, then: noisette train {table} "
                f"--schema {out} --epsilon 1")  # fmt: skip
-
-
-def _write_text(path: Path, text: str, *, force: bool) -> None:
-    """Write a whole file or nothing."""
-    import os
-    import tempfile
-
-    if path.is_dir():
-        raise InvalidParameter(f"{path} is a folder; give the name of a file.")
-    if path.exists() and not force:
-        raise InvalidParameter(f"{path} exists; give another --out, or --force to replace it.")
-    try:
-        handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.resolve().parent)
-    except OSError as error:
-        raise InvalidParameter(f"{path} cannot be written ({error.strerror}).") from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(draft).chmod(0o666 & ~mask)
-        os.replace(draft, path)
-    except OSError as error:
-        raise InvalidParameter(f"{path} cannot be written ({error.strerror}).") from None
-    finally:
-        Path(draft).unlink(missing_ok=True)
 
 
 def train(
@@ -126,6 +102,11 @@ def train(
     _validate.delta(delta)
     _validate.choice("--model", model, MODELS)
     relation = Adjacency.of(adjacency)
+    if seed is not None and ledger is not None:
+        raise InvalidParameter(
+            "a model with --seed hides nobody, so no ledger may book it as if it did; leave out "
+            "--seed or --ledger."
+        )
     if schema is None:
         hint = f" --target {target}" if target else ""
         raise InvalidParameter(
@@ -138,28 +119,40 @@ def train(
         estimator = _estimator(
             model, mechanism, facts, epsilon, delta, adjacency, population, seed, budget
         )
-        with _busy("reading the table"):  # and how far it is would tell the number of rows
+        with busy("reading the table"):  # and how far it is would tell the number of rows
             rows = encode(table, facts, target=True, header=not no_header)
-        with _busy("training"):
-            estimator.fit(rows.X, rows.y)
         records = len(rows.X) if relation.size_is_public else None
+        _check_size(table, records, records or population, delta)
+        with busy("training"):
+            estimator.fit(rows.X, rows.y)
         fitted = _finish(estimator, facts, draft, out, records, None if ledger is None else budget)
+        budget.written = True
     _report_training(fitted, out, ledger, budget, as_json=json)
 
 
-def _busy(what: str) -> Any:
-    """Show on a terminal that something is going on; nothing in a file or a pipe."""
-    from rich.console import Console
-
-    return Console(stderr=True).status(what)
+def _check_size(table: Path, records: int | None, guess: int | None, delta: float) -> None:
+    """Refuse a table of one row, and a delta that allows what nobody wants."""
+    if records == 1:
+        raise InvalidData(f"{table} has a single row; a model needs more.")
+    if guess is not None and delta * guess >= 1.0:
+        raise InvalidParameter(
+            f"--delta {delta:g} is not below 1/n for {guess} rows: it would allow a model that "
+            "gives away somebody's whole record; 1e-6 is a common choice."
+        )
 
 
 def _estimator(
     model: str, mechanism: str, facts: "Schema", epsilon: float, delta: float, adjacency: str,
     population: int | None, seed: int | None, ledger: "WatchedLedger",
 ) -> Any:  # fmt: skip
+    from noisette.adjacency import Adjacency
     from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
 
+    if model == "sgd" and Adjacency.of(adjacency) is Adjacency.ADD_REMOVE:
+        raise InvalidParameter(
+            "--model sgd cuts the table into batches, which has no proof under add-remove; use "
+            "--model logistic or svm, or --adjacency zero-out."
+        )
     kinds = {"logistic": LogisticRegression, "svm": LinearSVC, "sgd": SGDClassifier}
     shared: dict[str, Any] = {
         "epsilon": epsilon,
@@ -192,7 +185,7 @@ def _finish(
         unit=facts.unit,
         facts=facts_of(facts),
         records=records,
-        check=f"noisette inspect {out.name}",
+        check=f"noisette inspect {readable(out.resolve().name)}",
     )
     fitted = TableModel(estimator, facts)
     write_model(draft, out, fitted, model_page(estimator.privacy_, subject, ledger))
@@ -229,72 +222,10 @@ def _report_training(
         if budget.rule != "sums":
             words = f"ledger {ledger}: see noisette ledger {ledger} for what is left"
         console.print(words, highlight=False, soft_wrap=True, markup=False)
+    folder = readable(str(out))
     for line in (
-        f"wrote {out / 'model.noisette'}, schema.toml, guarantee.json and report.html",
-        f"next: open {out / 'report.html'} in a browser, or",
-        f"      noisette predict {out} TABLE --out predictions.csv",
+        f"wrote {folder}/model.noisette, schema.toml, guarantee.json and report.html",
+        f"next: open {folder}/report.html in a browser, or",
+        f"      noisette predict {folder} TABLE --out predictions.csv",
     ):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
-
-
-def predict(
-    model: ModelArgument,
-    table: TableArgument,
-    out: Annotated[Path | None, typer.Option(help="Write to this file, not to the screen.")] = None,
-    proba: Annotated[
-        bool, typer.Option("--proba", help="Also the probability of each class.")
-    ] = False,
-    score: Annotated[
-        bool, typer.Option("--score", help="Print the accuracy only; TABLE needs the labels.")
-    ] = False,
-    no_header: NoHeaderOption = False,
-    force: ForceOption = False,
-    json: opt.JsonOption = False,
-) -> None:
-    """Predict the labels of a table as CSV, one line for each row.
-
-    Using a private model costs nothing more for the people it was trained on. The accuracy of
-    --score is a fact about the rows of TABLE, which no guarantee covers.
-
-    [bold]Example[/bold]: noisette predict model patients.csv --out predictions.csv --proba
-    """
-    from noisette.tables import encode, read_model
-
-    fitted = read_model(model)
-    if proba and not hasattr(fitted.model, "predict_proba"):
-        raise InvalidParameter(
-            f"{type(fitted.model).__name__} gives labels, not probabilities; leave out --proba."
-        )
-    with _busy("reading the table"):
-        rows = encode(table, fitted.schema, target=score, header=not no_header)
-    if score:
-        accuracy = float((fitted.model.predict(rows.X) == rows.y).mean())
-        answer = {"accuracy": accuracy, "rows": len(rows.X)}
-        words = f"accuracy {accuracy:.4f} on {len(rows.X)} rows (a fact about them: not private)"
-        print(json_module.dumps(answer) if json else words)
-        return
-    names, columns = [f"predicted {fitted.schema.target}"], [fitted.model.predict(rows.X).tolist()]
-    if proba:
-        names += [f"probability of {label}" for label in fitted.model.classes_]
-        columns += [[f"{p:.6f}" for p in column] for column in fitted.model.predict_proba(rows.X).T]
-    if json:
-        shown = dict(zip(names, columns, strict=True))
-        text = json_module.dumps(shown) + "\n"
-    else:
-        text = _csv_text(names, columns)
-    if out is None:
-        sys.stdout.write(text)
-        return
-    _write_text(out, text, force=force)
-    typer.echo(f"wrote {len(rows.X)} predictions to {out}", err=True)
-
-
-def _csv_text(names: list[str], columns: list[list[str]]) -> str:
-    import csv
-    import io
-
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(zip(*columns, strict=True))
-    return buffer.getvalue()

@@ -5,23 +5,24 @@ hear that the budget is gone although there is no model.
 """
 
 import contextlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from noisette.adjacency import Adjacency
-from noisette.errors import BudgetExceeded, LedgerError, NoisetteError
+from noisette.cli.stopping import Stopped, as_ctrl_c, code_of
+from noisette.errors import LedgerError, NoisetteError
 from noisette.privacy import Ledger, Permit
 
 __all__ = ["WatchedLedger", "spending"]
 
 
 class WatchedLedger(Ledger):
-    """A `Ledger` with `asked` (a charge was tried and not refused) and `charged`."""
+    """A `Ledger` with `asked` (a charge was tried and not refused), `charged` and `written`."""
 
     asked = False
     charged = False
+    written = False
 
     def charge(self, plan: Any, **options: Any) -> Permit:
         """Charge as usual and remember it."""
@@ -51,12 +52,10 @@ def spending(
         assert isinstance(opened, WatchedLedger)
         ledger = opened
     try:
-        yield ledger
-    except BudgetExceeded:
-        raise
-    except KeyboardInterrupt:
-        _tell(path, ledger, "stopped")
-        raise
+        with as_ctrl_c():
+            yield ledger
+    except KeyboardInterrupt as stop:
+        raise Stopped(f"stopped; {_cost(path, ledger)}.", code_of(stop)) from None
     except OSError as error:
         reason = error.strerror or type(error).__name__
         cost = _cost(path, ledger)
@@ -65,14 +64,15 @@ def spending(
         if path is None or not ledger.asked:
             raise
         raise NoisetteError(f"{str(error).rstrip('.')}; {_cost(path, ledger)}.") from None
+    except Exception as error:
+        error.add_note(_cost(path, ledger))
+        raise
 
 
 def _cost(path: Path | None, ledger: WatchedLedger) -> str:
+    if ledger.written:
+        return "the model was written"
     if path is None or not ledger.asked:
         return "nothing was written and nothing was charged"
     state = "was charged" if ledger.charged else "may have been charged"
     return f"nothing was written, but {path} {state} and a charge is never returned"
-
-
-def _tell(path: Path | None, ledger: WatchedLedger, what: str) -> None:
-    print(f"noisette: {what}; {_cost(path, ledger)}.", file=sys.stderr)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from noisette import _validate
 from noisette.datasets.homes import FILES
-from noisette.errors import InvalidParameter, NoisetteError
+from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.randomness import Randomness
 
 __all__ = ["VARIABLE", "Dataset", "MissingData", "Raw", "Source", "locate"]
@@ -96,8 +96,25 @@ class Source:
         """Read the files, split the rows, encode both parts."""
         check_split(split, seed)
         reader = (self.read_published or self.read) if split == "published" else self.read
-        raw = reader(locate(self.folder, data_home))
+        folder = locate(self.folder, data_home)
+        found = None
+        try:
+            found = self._divided(reader(folder), split, seed)
+        except NoisetteError:
+            raise
+        except (ValueError, IndexError, KeyError, OverflowError):
+            pass  # what a parser says about a wrong file may quote a cell
+        if found is None:
+            raise InvalidData(
+                f"the files of {self.name!r} in {str(folder)!r} are not what was published; "
+                f"replace them{fetch_hint(self.folder)}."
+            )
+        return found
+
+    def _divided(self, raw: Raw, split: str, seed: int) -> Dataset:
         n = len(raw.y)
+        if n < 2:
+            raise ValueError
         if split == "published":
             if raw.train is None:
                 raise InvalidParameter(

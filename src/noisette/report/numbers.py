@@ -11,6 +11,7 @@ from noisette.plans import LastIterate, Noisy
 __all__ = ["DELTAS", "Noise", "attack_power", "curve_of", "noise_of"]
 
 DELTAS = tuple(10.0**-k for k in range(12, 1, -1))
+_DRAWN_UP_TO = 100.0  # beyond it nothing is promised that a curve could show
 
 Curve = list[tuple[float, float]]
 
@@ -20,6 +21,8 @@ def curve_of(guarantee: Guarantee, deltas: tuple[float, ...] = DELTAS) -> Curve:
 
     The promised pair is among them, and a reading never exceeds the promise to its left.
     """
+    if guarantee.epsilon > _DRAWN_UP_TO:
+        return [(guarantee.delta, guarantee.epsilon)] if guarantee.delta else []
     points: Curve = []
     for delta in sorted({*deltas, guarantee.delta} - {0.0}):
         try:

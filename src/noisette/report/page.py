@@ -232,11 +232,14 @@ def _ledger(ledger: Ledger | None, guarantee: Guarantee | None) -> list[str]:
             f"rule “{ledger.rule}”, valid also for charges chosen later",
         ),
         ("Spent", f"{spent[0]:.6g} {units[0]}, {spent[1]:g} in the second column"),
-        ("Left", f"{left[0]:.6g} {units[0]}, {left[1]:g} in the second column"),
+        (
+            "Left when this page was written",
+            f"{left[0]:.6g} {units[0]}, {left[1]:g} in the second column",
+        ),
     ]
     if ledger.rule == "sums":
         entries[3] = ("Spent", f"ε = {spent[0]:.6g}, δ = {spent[1]:g}")
-        entries[4] = ("Left", f"ε = {left[0]:.6g}, δ = {left[1]:g}")
+        entries[4] = ("Left when this page was written", f"ε = {left[0]:.6g}, δ = {left[1]:g}")
     charges = [
         (str(k), charge.label, f"{charge.cost[0]:.6g}", f"{charge.cost[1]:g}")
         for k, charge in enumerate(ledger.charges, start=1)

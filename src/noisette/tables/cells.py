@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from noisette.errors import MissingExtra
 
-__all__ = ["ArrowCells", "Cells", "TextCells", "arrow", "canonical"]
+__all__ = ["ArrowCells", "Cells", "TextCells", "arrow", "canonical", "is_text"]
 
 Floats = NDArray[np.float64]
 
@@ -44,6 +44,12 @@ def arrow(module: str = "pyarrow") -> Any:
             "reading Parquet needs pyarrow: pip install 'noisette[parquet]', or save the table as "
             "CSV."
         ) from None
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a Parquet type holds texts."""
+    types = arrow().types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 class Cells(Protocol):
@@ -93,8 +99,8 @@ def _number(cell: str) -> float:
 class ArrowCells:
     """Cells of a Parquet file: a pyarrow array of a plain type."""
 
-    def __init__(self, array: Any) -> None:
-        self._array = array
+    def __init__(self, array: Any, decimal: str = ".") -> None:
+        self._array, self._decimal = array, decimal
 
     def __len__(self) -> int:
         return len(self._array)
@@ -106,8 +112,8 @@ class ArrowCells:
         kind = self._array.type
         if pa.types.is_null(kind):
             return np.full(len(self._array), np.nan)
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            return TextCells(self.texts()).numbers()
+        if is_text(kind):
+            return TextCells(self.texts(), self._decimal).numbers()
         cast = self._array.cast(pa.float64(), safe=False)
         return np.array(cast.to_numpy(zero_copy_only=False), dtype=np.float64)
 

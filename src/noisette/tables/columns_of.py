@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from noisette.errors import InvalidParameter
 from noisette.tables.cells import canonical
 from noisette.tables.columns import CURVES, Categorical, Column, Ignored, Numeric, View
@@ -129,17 +131,24 @@ def _view(facts: dict[str, Any], where: str) -> View:
     center, width = _number(facts, "center", where), _number(facts, "width", where)
     if center is not None and not low <= center <= high:
         raise InvalidParameter(f"{where}: center must lie between low and high; got {center:g}.")
-    if width is not None and not 0.0 < width <= 1e6:
-        raise InvalidParameter(f"{where}: width must be positive; got {width:g}.")
+    _check_weight("width", width, where)
     curve = facts.get("curve", "linear")
-    if curve not in CURVES:
+    if not isinstance(curve, str) or curve not in CURVES:
         raise InvalidParameter(f"{where}: curve must be one of {', '.join(CURVES)}; got {curve!r}.")
     if curve == "log1p" and low < 0.0:
         raise InvalidParameter(
             f"{where}: curve log1p needs low >= 0; got {low:g} (signed-log1p takes any bounds)."
         )
+    if not CURVES[curve](np.array(low)) < CURVES[curve](np.array(high)):
+        raise InvalidParameter(f"{where}: low and high are too close together for curve {curve}.")
     square = _flag(facts, "square", False, where)
     return View(low, high, center, 2.0 if width is None else width, curve, square)
+
+
+def _check_weight(key: str, value: float | None, where: str) -> None:
+    """Keep sizes where squares neither overflow nor vanish, whatever the cells are."""
+    if value is not None and not 1e-6 <= value <= 1e6:
+        raise InvalidParameter(f"{where}: {key} must lie between 1e-6 and 1e6; got {value:g}.")
 
 
 def _categorical(
@@ -162,8 +171,7 @@ def _categorical(
             f"{where}: other = false makes an unlisted level count as the reference; name one."
         )
     weight = _number(facts, "weight", where)
-    if weight is not None and not 0.0 < weight <= 1e6:
-        raise InvalidParameter(f"{where}: weight must be positive; got {weight:g}.")
+    _check_weight("weight", weight, where)
     absent = tuple(dict.fromkeys(map(canonical, codes)))
     listed = {level for _, levels in groups for level in levels}
     column = Categorical(

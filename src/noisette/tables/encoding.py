@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from noisette.clipping import clip_rows
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.tables.cells import Cells, Floats, arrow, canonical
+from noisette.tables.cells import Cells, Floats, arrow, canonical, is_text
 from noisette.tables.columns import Ignored
 from noisette.tables.reading import csv_header, is_parquet, open_parquet, pieces
 from noisette.tables.schema import Schema, spelling
@@ -47,6 +47,8 @@ def names_of(
     given = list(schema.names)
     if not target and len(first) == len(given) - 1:
         given.remove(schema.target)
+    if first == given:
+        raise InvalidData(f"the first line of {path} names the columns; leave out --no-header.")
     if len(first) != len(given):
         raise InvalidData(
             f"{path} has {len(first)} cells in its first row, but the schema names {len(given)} "
@@ -63,8 +65,7 @@ def _checked_types(types: Any, schema: Schema) -> list[str]:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         plain = (
             pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-            or pa.types.is_decimal(kind) or pa.types.is_string(kind)
-            or pa.types.is_large_string(kind) or pa.types.is_null(kind)
+            or pa.types.is_decimal(kind) or is_text(kind) or pa.types.is_null(kind)
         )  # fmt: skip
         if field.name in (*used, schema.target) and not plain:
             raise InvalidData(
@@ -74,13 +75,27 @@ def _checked_types(types: Any, schema: Schema) -> list[str]:
     return list(types.names)
 
 
-def _check_columns(names: Sequence[str], schema: Schema, *, target: bool) -> None:
-    """Refuse columns that are missing, doubled or unknown, by name: names are public."""
+def _check_columns(path: Path, names: Sequence[str], schema: Schema, *, target: bool) -> None:
+    """Refuse columns that are missing, doubled or unknown, by name: names are public.
+
+    A first line without any known name may be somebody's row, so nothing of it is shown.
+    """
+    known = {column.name for column in schema.columns} | {schema.target}
+    if not known.intersection(names):
+        raise InvalidData(
+            f"{path} names none of the columns of the schema; check delimiter and encoding under "
+            "[file], or give --no-header if its first line is a row."
+        )
     for name in names:
         if names.count(name) > 1:
-            raise InvalidData(f"the table has two columns named {name!r}; rename one.")
-    known = {column.name for column in schema.columns} | {schema.target}
+            named = f"named {name!r}" if name else "without a name"
+            raise InvalidData(f"the table has two columns {named}; rename one.")
     for name in names:
+        if name == "" and name not in known:
+            raise InvalidParameter(
+                "the table has a column without a name, perhaps by a separator at the line's end; "
+                'write [columns.""] and kind = "ignore" into the schema.'
+            )
         if name not in known:
             raise InvalidParameter(
                 f"column {name!r} of the table is not in the schema; add it there, or give it "
@@ -99,7 +114,7 @@ def encode(path: Path, schema: Schema, *, target: bool, header: bool = True) -> 
     become neighbouring matrices, and encoding costs no privacy.
     """
     names, given = names_of(path, schema, target=target, header=header)
-    _check_columns(names, schema, target=target)
+    _check_columns(path, names, schema, target=target)
     wanted = [column.name for column in schema.columns if column.features]
     positions = spelling(schema.labels)
     blocks, labels = [], []
@@ -132,7 +147,8 @@ def _label_numbers(cells: Cells, positions: dict[str, int], name: str) -> NDArra
     numbers = [positions.get(canonical(text), -1) for text in cells.texts()]
     if -1 in numbers:
         raise InvalidData(
-            f"column {name!r} holds a label that is not among the classes of the schema; list "
-            "every label there (which one it is, is not shown: it is somebody's)."
+            f"column {name!r} holds a label, or an empty cell, that is not among the classes of "
+            "the schema; list every label there, or take such rows out (which one it is, is not "
+            "shown: it is somebody's)."
         )
     return np.array(numbers, dtype=np.intp)

@@ -42,7 +42,8 @@ class TableModel:
 
 def stated(guarantee: Guarantee, schema: Schema) -> Guarantee:
     """Return the guarantee about the rows of the table: the schema is public, rows are encoded."""
-    note = f"Unit of protection: {schema.unit}; who has several rows is protected less."
+    more = "k times epsilon" + (" and more than k times delta" if guarantee.delta else "")
+    note = f"Unit of protection: {schema.unit}; a person with k rows has {more}."
     return replace(
         guarantee,
         public=(*guarantee.public, *schema.public),
@@ -99,12 +100,12 @@ def write_model(draft: Path, folder: Path, fitted: TableModel, page: str) -> Non
     for path in full.iterdir():
         path.chmod(0o666 & ~_umask())
     target = folder.resolve()
-    if target.exists() and any(target.iterdir()):
-        os.rename(target, draft / "old")
     try:
+        if target.exists() and any(target.iterdir()):
+            os.rename(target, draft / "old")
         os.rename(full, target)
     except BaseException:
-        if (draft / "old").exists():
+        if (draft / "old").exists() and not target.exists():
             os.rename(draft / "old", target)
         raise
 
@@ -130,6 +131,8 @@ def read_model(folder: Path) -> TableModel:
         )
     if len(schema.features) != model.n_features_in_:
         raise InvalidData(f"the schema in {folder} does not fit the features of its model.")
+    if sorted(schema.classes) != model.classes_.tolist():
+        raise InvalidData(f"the schema in {folder} does not fit the classes of its model.")
     return TableModel(model, schema)
 
 

@@ -30,6 +30,9 @@ _BROKEN = (csv.Error, EOFError, zlib.error, OSError)
 
 def _open(path: Path) -> BinaryIO:
     try:
+        # A pipe can be read once, but kind, names and rows are read one after the other.
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise InvalidData(f"{path} is not an ordinary file; save the table as one first.")
         file = path.open("rb")
     except FileNotFoundError:
         raise InvalidData(f"there is no table {path}.") from None
@@ -111,7 +114,7 @@ def pieces(
     `header` names the columns of a CSV file without a header line; None reads the first line.
     """
     if is_parquet(path):
-        yield from _parquet_pieces(path, wanted)
+        yield from _parquet_pieces(path, wanted, facts.decimal)
         return
     fault: InvalidData | None = None
     try:
@@ -152,14 +155,14 @@ def _filled(row: list[str]) -> bool:
     return len(row) > 1 or bool(row and row[0].strip())
 
 
-def _parquet_pieces(path: Path, wanted: list[str]) -> Iterator[Mapping[str, Cells]]:
+def _parquet_pieces(path: Path, wanted: list[str], decimal: str) -> Iterator[Mapping[str, Cells]]:
     pa = arrow()
     broken = False
     try:
         with open_parquet(path) as file:
             for batch in file.iter_batches(batch_size=ROWS, columns=wanted):
                 if batch.num_rows:
-                    yield {name: ArrowCells(_plain(batch.column(name))) for name in wanted}
+                    yield {name: ArrowCells(_plain(batch.column(name)), decimal) for name in wanted}
     except (pa.ArrowException, OSError):
         broken = True
     if broken:
@@ -167,5 +170,7 @@ def _parquet_pieces(path: Path, wanted: list[str]) -> Iterator[Mapping[str, Cell
 
 
 def _plain(array: Any) -> Any:
-    """Return a dictionary-encoded array as the values it stands for."""
-    return array.dictionary_decode() if arrow().types.is_dictionary(array.type) else array
+    """Return a dictionary-encoded array as the values it stands for, a view as plain texts."""
+    pa = arrow()
+    array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    return array.cast(pa.large_string()) if pa.types.is_string_view(array.type) else array

@@ -126,7 +126,7 @@ class Schema:
             f"the scale {self.row_norm:.6g} by which encoded rows were divided before they were "
             "cut to the norm bound"
         )
-        return facts, scale, "that the file is a table of the schema's form"
+        return facts, scale, "that the file is a table of the schema's form with at least one row"
 
     @classmethod
     def from_dict(cls, node: Any, target: str | None = None) -> "Schema":
@@ -152,6 +152,8 @@ class Schema:
         _check_names(file.names, [column.name for column in columns], name)
         default = math.sqrt(sum(column.mean_square for column in columns))
         row_norm = _validate.positive("row_norm", node.get("row_norm", default))
+        if "row_norm" in node and not 1e-6 <= row_norm <= 1e12:  # else squares could overflow
+            raise InvalidParameter(f"row_norm must lie between 1e-6 and 1e12; got {row_norm:g}.")
         return cls(name, labels, columns, row_norm, unit.strip(), file, node)
 
 

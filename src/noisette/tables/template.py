@@ -9,7 +9,7 @@ from typing import Any
 
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.tables import toml
-from noisette.tables.cells import arrow
+from noisette.tables.cells import arrow, is_text
 from noisette.tables.reading import csv_header, is_parquet, open_parquet
 from noisette.tables.schema import UNKNOWN, FileFacts
 
@@ -49,13 +49,25 @@ def _first_line(path: Path, encoding: str) -> tuple[list[str], dict[str, Any]]:
     return found[best], stated
 
 
+def _is_number(name: str) -> bool:
+    try:
+        float(name.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
 def template(
-    path: Path, target: str | None = None, *, header: bool = True, encoding: str = "utf-8"
+    path: Path, target: str | None = None, *, header: bool | None = None, encoding: str = "utf-8"
 ) -> str:
-    """Return the text of a schema to be filled in."""
+    """Return the text of a schema to be filled in.
+
+    `header` says whether a CSV file has a header line. If it is not given there should be one, and
+    a first line with numbers is refused: it may be somebody's row, and a schema is public.
+    """
     file_facts: dict[str, Any] = {}
     if is_parquet(path):
-        if not header:
+        if header is False:
             raise InvalidParameter("a Parquet file names its columns; --no-header is for CSV.")
         with open_parquet(path) as file:
             columns = {field.name: _of_type(field.type) for field in file.schema_arrow}
@@ -64,16 +76,22 @@ def template(
     else:
         names, file_facts = _first_line(path, encoding)
         looked = "its header line was read"
-        if not header:
+        if header is None and any(map(_is_number, names)):
+            raise InvalidData(
+                f"the first line of {path} has numbers where names are expected; give --no-header "
+                "if it is a row, or --header if these are names."
+            )
+        if header is False:
             names = [f"column_{j + 1}" for j in range(len(names))]
             looked = "the cells of its first line were counted"
         columns = {name: {"kind": UNKNOWN} for name in names}
     if len(columns) != len(names):
         doubled = next(name for name in names if names.count(name) > 1)
-        raise InvalidData(f"the table has two columns named {doubled!r}; rename one.")
+        named = f"named {doubled!r}" if doubled else "without a name"
+        raise InvalidData(f"the table has two columns {named}; rename one.")
     if target is not None and target not in columns:
         raise InvalidParameter(f"the table has no column {target!r} to be the target.")
-    if not header:
+    if header is False:
         file_facts["names"] = names
     return _text(path.name, looked, target, columns, file_facts)
 
@@ -87,7 +105,7 @@ def _of_type(kind: Any) -> dict[str, Any]:
         return {"kind": "categorical", "categories": [False, True]}
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return {"kind": "numeric", "low": UNKNOWN, "high": UNKNOWN}
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if is_text(kind):
         return {"kind": "categorical", "categories": [UNKNOWN]}
     return {"kind": "ignore"}
 
@@ -104,6 +122,8 @@ def _text(
     ]
     if file:
         lines += ["", "[file]", *(f"{key} = {toml.value(each)}" for key, each in file.items())]
+        if file.get("delimiter") == ";":  # where semicolons are usual, so are decimal commas
+            lines.append('# decimal = ","  # take away the first mark if numbers look like 1,5')
     for column, facts in columns.items():
         if column == target:
             continue

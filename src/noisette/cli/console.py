@@ -1,0 +1,47 @@
+"""What the commands share towards the person and the disk: a sign of life, whole files or none."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from noisette.errors import InvalidParameter
+
+__all__ = ["busy", "readable", "write_text"]
+
+
+def busy(what: str) -> Any:
+    """Show on a terminal that something is going on; nothing in a file or a pipe."""
+    from rich.console import Console
+
+    return Console(stderr=True).status(what)
+
+
+def readable(name: str) -> str:
+    """Return a name that every file can hold: a path may have bytes that are no text."""
+    return "".join(c if c.isprintable() else "?" for c in name)
+
+
+def write_text(path: Path, text: str, *, force: bool) -> None:
+    """Write a whole file or nothing."""
+    if path.is_dir():
+        raise InvalidParameter(f"{path} is a folder; give the name of a file.")
+    if path.exists() and not path.is_file():  # a device or a pipe would be replaced by a file
+        raise InvalidParameter(f"{path} is not an ordinary file; give another name.")
+    if path.exists() and not force:
+        raise InvalidParameter(f"{path} exists; give another name, or --force to replace it.")
+    try:
+        handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.resolve().parent)
+    except OSError as error:
+        raise InvalidParameter(f"{path} cannot be written ({error.strerror}).") from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(draft).chmod(0o666 & ~mask)
+        os.replace(draft, path)
+    except OSError as error:
+        raise InvalidParameter(f"{path} cannot be written ({error.strerror}).") from None
+    finally:
+        Path(draft).unlink(missing_ok=True)
