@@ -5,8 +5,8 @@
 
 Test accuracy, mean and standard deviation over seeds, at delta = 1e-5 under add-remove with Poisson
 batches. The published figures are those of Papernot et al. 2021 (tanh CNN) and of Tramer and Boneh
-2021 (scattering features). `--choose` compares settings without the test images: 50,000 images of the
-training set to train on, its other 10,000 to score on.
+2021 (scattering features). `--choose` compares settings without the test images: 50,000 images of
+the training set to train on, its other 10,000 to score on.
 """
 
 import argparse

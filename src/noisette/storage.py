@@ -120,6 +120,8 @@ class SqliteStore:
             raise LedgerError(
                 f"there is no ledger at {self.path}; open it with epsilon=... to start one."
             )
+        if self.path.exists() and not self.path.is_file():  # a device would be replaced by a file
+            raise LedgerError(f"{self.path} is not an ordinary file; nothing was written.")
         if not self.path.parent.is_dir():
             raise LedgerError(f"the folder {self.path.parent} does not exist; nothing was written.")
         if header is not None and (not self.path.exists() or self.path.stat().st_size == 0):

@@ -329,6 +329,15 @@ def test_another_header_is_refused_by_name(tmp_path, name, other):
     assert folder(tmp_path) == before
 
 
+def test_only_an_ordinary_file_becomes_a_ledger(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path):
+        with pytest.raises(LedgerError, match="is not an ordinary file; nothing was written"):
+            Ledger.open(path, 1.0)
+    assert pipe.is_fifo()
+
+
 def test_a_missing_file_or_folder_is_said_and_nothing_is_written(tmp_path):
     with pytest.raises(LedgerError, match=r"there is no ledger at .*epsilon="):
         Ledger.open(tmp_path / "ledger.db")

@@ -100,7 +100,8 @@ def test_single_precision_comes_back_as_the_rounded_double():
         bounded = Bounded(given, REPLACE_ONE, "TEST", contribution=0.4)
         results.append(release(bounded, permit_for(plan, delta=1e-5), source()))
     single, double = results
-    assert single.dtype == np.float32 and np.array_equal(single, double.astype(np.float32))
+    assert single.dtype == np.float32
+    assert np.array_equal(single, double.astype(np.float32))
     grid = plan.grid(0.4)
     assert np.array_equal(on_grid(single.astype(np.float64), grid), single)
     assert np.array_equal(value, kept)
