@@ -329,4 +329,4 @@ def test_ctrl_c_says_how_to_go_on(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130
-    assert "Run the same command again to go on." in capsys.readouterr().out
+    assert "Run the same command again to go on." in capsys.readouterr().err
