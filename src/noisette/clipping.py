@@ -13,17 +13,36 @@ from scipy import sparse
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
-from noisette.errors import InvalidData
+from noisette.errors import InvalidData, InvalidParameter
 
-__all__ = ["clip_factors", "clip_rows", "clipped_sum", "row_norms"]
+__all__ = ["checked_bound", "clip_factors", "clip_rows", "clipped_sum", "row_norms"]
 
 Floats = NDArray[np.float64]
+
+_LEAST, _MOST = 1e-30, 1e30
+
+
+def checked_bound(name: str, value: object) -> float:
+    """Return a norm bound as a float whose square is an ordinary number.
+
+    Below 1e-154 squares underflow: a row far beyond the bound would look as long as 0 and stay as
+    it is. The limits leave room for products, and for a constant column in single precision.
+    """
+    # proof: CLIP
+    bound = _validate.positive(name, value)
+    if not _LEAST <= bound <= _MOST:
+        raise InvalidParameter(
+            f"{name} must lie between {_LEAST:g} and {_MOST:g}, so that squared norms neither "
+            f"vanish nor overflow; got {value!r}. Rescale the features."
+        )
+    return bound
 
 
 def row_norms(rows: Any) -> Floats:
     """Return the Euclidean norm of every row of a dense or CSR matrix, shape (n,)."""
     if sparse.issparse(rows):
-        return np.asarray(np.sqrt(rows.multiply(rows).sum(axis=1))).ravel().astype(float)
+        wide = rows.astype(np.float64)  # squares of small float32 numbers would vanish
+        return np.asarray(np.sqrt(wide.multiply(wide).sum(axis=1))).ravel().astype(float)
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=float)))
 
 
@@ -33,13 +52,14 @@ def clip_factors(rows: Any, bound: float, unit: float = 2.0**-53) -> Floats:
     Multiplying row i by the i-th factor, in arithmetic of that precision, gives `clip_rows`.
     """
     # proof: CLIP
-    bound = _validate.positive("bound", bound)
+    bound = checked_bound("bound", bound)
     if rows.ndim != 2:
         raise InvalidData("rows must be a matrix with one record per row.")
     norms = row_norms(rows)
     if not np.isfinite(norms).all():
         raise InvalidData("rows must be finite: no NaN, no infinity, no overflow when squared.")
-    slack = 1.0 - (rows.shape[1] + 4) * unit
+    # norms are summed in float64; factor and product are rounded to `unit`
+    slack = 1.0 - rows.shape[1] * 2.0**-53 - 4.0 * unit
     long = norms > bound * slack
     factor = np.ones_like(norms)
     factor[long] = bound * slack / norms[long]
@@ -50,8 +70,8 @@ def clip_rows(rows: Any, bound: float) -> Any:
     """Return `rows` with every longer row scaled down to norm `bound` (same type, new memory).
 
     x -> x min(1, bound / ||x||). Rows within the bound are unchanged, zero rows stay zero; NaN and
-    infinities are refused without saying where they are. The factor is rounded down by the error
-    of the computed norm, (d + 4) 2^-53, so the bound also holds in floating point.
+    infinities are refused without saying where they are. The factor is rounded down by the errors
+    of norm and product, (d + 4) 2^-53 for float64, so the bound also holds in floating point.
     """
     matrix: Any = rows if sparse.issparse(rows) else np.asarray(rows)
     if not np.issubdtype(matrix.dtype, np.floating):

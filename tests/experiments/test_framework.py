@@ -173,6 +173,7 @@ def test_a_stopped_run_goes_on_and_leaves_no_process(
     child = subprocess.Popen(
         [sys.executable, str(script)], env=environment, stdout=subprocess.PIPE, text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     deadline = time.monotonic() + 60
     while len(lines(results)) < 2 and time.monotonic() < deadline:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
 from noisette.adjacency import Adjacency
+from noisette.clipping import checked_bound
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.linear import inputs
 from noisette.linear.choices import (
@@ -28,7 +29,7 @@ from noisette.linear.choices import (
     pure_is_as_good,
 )
 from noisette.linear.estimator import PrivateEstimator
-from noisette.linear.levels import blanked, checked_levels, level_notes, weights_of_levels
+from noisette.linear.levels import checked_levels, level_notes, present, weights_of_levels
 from noisette.linear.outputs import labels_fact, rows_fact
 from noisette.losses import Loss, Softmax
 from noisette.privacy import Ledger
@@ -125,7 +126,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignor
         """Check every constructor parameter before the data are looked at."""
         epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
         adjacency = Adjacency.of(self.adjacency)
-        _validate.positive("norm_bound", self.norm_bound)
+        checked_bound("norm_bound", self.norm_bound)
         _validate.positive("weight_bound", self.weight_bound)
         _validate.choice("mechanism", self.mechanism, MECHANISMS)
         _validate.choice("multi_class", self.multi_class, self._schemes)
@@ -207,9 +208,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignor
 
     def _apply_levels(self, fit: _Fit, sample_epsilon: Any) -> None:
         levels = checked_levels(sample_epsilon, fit.rows.shape[0], float(self.epsilon))
-        fit.weights = weights_of_levels(levels, fit.setting)
-        fit.rows, fit.numbers = blanked(fit.rows, fit.numbers, fit.weights)
-        fit.notes.extend(level_notes(levels))
+        weights = weights_of_levels(levels, fit.setting)
+        fit.rows, fit.numbers, fit.weights = present(fit.rows, fit.numbers, weights)
+        fit.notes.extend(level_notes(levels, fit.setting.adjacency))
 
     def _train(self, fit: _Fit, classes: int, randomness: Randomness) -> Trained:
         loss, facts = fit.setting.loss, fit.setting.facts

@@ -45,6 +45,8 @@ def without_data(check: Callable[[], Any]) -> Any:
         line = "X must be a matrix with one record per row; Reshape your data to two dimensions."
     elif "NaN" in line or "infinity" in line:
         line = f"Input {'y' if line.startswith('Input y') else 'X'} contains NaN or infinity."
+    elif "inconsistent numbers of samples" in line:  # how many is private under add-remove
+        line = "Found input variables with inconsistent numbers of samples."
     elif not any(phrase in line for phrase in _SAFE):
         line = "X must be a matrix of real numbers and y a vector of labels, one for each row."
     raise InvalidData(line)

@@ -9,7 +9,8 @@ r_i = z(epsilon) / z(epsilon_i) of Delta (pure noise: epsilon_i / epsilon), henc
 
     omega_i = max(0, r_i (1 + 2 t Lambda / (a C)) - 2 t Lambda / (a C)).
 
-Records of weight 0 are blanked out before the solver sees them, so nothing depends on them.
+Records of weight 0 are left out before the solver sees them, so nothing depends on them, not even
+the number of rows (the solver's path, though not its certificate, depends on it).
 """
 
 from dataclasses import replace
@@ -17,15 +18,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.linear import inputs
 from noisette.linear.choices import Setting
 from noisette.solvers import default_tolerance
 from noisette.training.output_perturbation import noise_for
 
-__all__ = ["blanked", "checked_levels", "level_notes", "weights_of_levels"]
+__all__ = ["checked_levels", "level_notes", "present", "weights_of_levels"]
 
 Floats = NDArray[np.float64]
 
@@ -71,22 +72,39 @@ def _fractions(levels: Floats, setting: Setting) -> Floats:
     return np.asarray(full / np.array(each))[where]
 
 
-def blanked(rows: Any, numbers: NDArray[np.intp], weights: Floats) -> tuple[Any, NDArray[np.intp]]:
-    """Return rows and class numbers in which records of weight 0 are all zero."""
-    absent = weights == 0.0
-    if not bool(np.any(absent)):
-        return rows, numbers
-    keep = (~absent).astype(rows.dtype)
-    kept = sparse.diags(keep) @ rows if sparse.issparse(rows) else rows * keep[:, None]
-    return (kept.tocsr() if sparse.issparse(kept) else kept), np.where(absent, 0, numbers)
+def present(
+    rows: Any, numbers: NDArray[np.intp], weights: Floats
+) -> tuple[Any, NDArray[np.intp], Floats]:
+    """Return rows, class numbers and weights of the records whose weight is above 0.
+
+    If there are none, all of them stay, with zeros instead of their data; the solution is then 0
+    whatever their number is.
+    """
+    kept = weights > 0.0
+    if bool(np.all(kept)):
+        return rows, numbers, weights
+    if not bool(np.any(kept)):
+        nothing = np.zeros((len(weights), rows.shape[1]))
+        return nothing, np.zeros_like(numbers), weights
+    return rows[np.flatnonzero(kept)], numbers[kept], weights[kept]
 
 
-def level_notes(levels: Floats) -> tuple[str, ...]:
-    """Return the sentences about levels; the levels are public by declaration."""
+def level_notes(levels: Floats, adjacency: Adjacency) -> tuple[str, ...]:
+    """Return the sentences about levels; the levels are public by declaration.
+
+    Under add-remove who is there is private, so the list of levels that occur is not stated: the
+    only person of a level would be seen in it.
+    """
     distinct = np.unique(levels)
     listed = ", ".join(f"{level:g}" for level in distinct)
     if len(distinct) > 20:
         listed = f"{len(distinct)} levels from {distinct[0]:g} to {distinct[-1]:g}"
+    if not adjacency.size_is_public:
+        return (
+            "Every person has an own epsilon, stated with the same delta; the epsilon of this "
+            "guarantee is the largest one allowed. A person's level is as private as the person's "
+            "record, and holds whether the record is there or not.",
+        )
     return (
         f"Every person has an own epsilon ({listed}), stated with the same delta; the epsilon of "
         "this guarantee is the largest one allowed. Who has which level is public by declaration, "

@@ -9,6 +9,7 @@ from sklearn.utils.metaestimators import available_if
 
 from noisette import _validate
 from noisette.adjacency import Adjacency
+from noisette.clipping import checked_bound
 from noisette.errors import InvalidParameter
 from noisette.linear import inputs
 from noisette.linear.base import INTERCEPT
@@ -199,7 +200,9 @@ class SGDClassifier(StreamReader):
             values = checked_levels(sample_epsilon, n, float(self.epsilon))
         chosen = choose(self, loss, X.shape[1], size, ledger.adjacency, levels=values is not None)
         trained = self._run(canonical_rows(X), targets, chosen, values, ledger, randomness)
-        notes = (*chosen.notes, *(level_notes(values) if values is not None else ()))
+        notes = chosen.notes
+        if values is not None:
+            notes = (*notes, *level_notes(values, ledger.adjacency))
         weights = trained.weights[0]
         self._publish_weights(weights, chosen, loss, classes, trained.permit, size, notes)
 
@@ -245,6 +248,8 @@ class SGDClassifier(StreamReader):
         _validate.choice("grouping", self.grouping, GROUPINGS)
         if not isinstance(self.sampling, Sampler):
             _validate.choice("sampling", self.sampling, SAMPLINGS)
+        if self.norm_bound is not None:
+            checked_bound("norm_bound", self.norm_bound)
         _validate.integer("epochs", self.epochs)
         _validate.boolean("fit_intercept", self.fit_intercept)
         for name in ("batch_size", "population"):
@@ -275,23 +280,27 @@ class SGDClassifier(StreamReader):
         else:
             parts = weights[None, :]
         self._set_model(parts, chosen.update.bias, classes)
-        self.privacy_ = permit.guarantee(
-            self._released, public=self._public_facts(chosen, classes, size), notes=notes
-        )
+        known = permit.adjacency.size_is_public
+        public = self._public_facts(chosen, classes, size, public_size=known)
+        self.privacy_ = permit.guarantee(self._released, public=public, notes=notes)
 
     def _public_facts(
-        self, chosen: Choice, classes: NDArray[Any], size: int | None
+        self, chosen: Choice, classes: NDArray[Any], size: int | None, *, public_size: bool
     ) -> tuple[str, ...]:
         listed = [f"the {self.n_features_in_} features and their names"]
-        if size is not None and self.population is None:
-            listed.insert(0, f"the number of records, {size}")
-        elif self.population is not None:
+        if self.population is not None:
             listed.insert(0, f"the guess {self.population} of the number of records (population)")
         if size is None:
             listed.insert(0, "the number of records in each chunk")
-        if self.norm_bound is not None:
-            listed.append(rows_fact(self.norm_bound, chosen.update.bias))
-        listed.append(labels_fact(classes, given=self.classes is not None))
+        elif public_size:
+            listed.insert(0, f"the number of records, {size}")
+        update = (
+            chosen.update
+        )  # what ran: the parameters may have been changed since a stream began
+        if update.norm_bound is not None:
+            listed.append(rows_fact(update.norm_bound, update.bias))
+        # a stream's classes are always given, if not to the constructor then to its first call
+        listed.append(labels_fact(classes, given=self.classes is not None or size is None))
         listed.append("all parameters of the estimator and the program")
         return tuple(listed)
 

@@ -65,12 +65,8 @@ class StreamReader(PrivateLinearClassifier):
             )
         traces = [trace for trace in self.__dict__.get("_traces", []) if trace.alive]
         trace = _Trace(X)
-        if stream is not None and any(trace.overlaps(earlier) for earlier in traces):
-            raise InvalidData(
-                "these rows, or memory that holds them, were handed in before; every chunk must "
-                "hold new people, and a second pass over the same people is another fit with its "
-                "own charge (if a buffer was refilled with new people, pass a copy)."
-            )
+        if stream is not None:
+            _refuse_again(trace, traces)
         if stream is None:
             given = self.classes if self.classes is not None else classes
             if given is None:
@@ -124,7 +120,7 @@ class StreamReader(PrivateLinearClassifier):
             )
         ledger, randomness = self._check_public()
         self.classes_ = inputs.sorted_classes(self.classes, np.empty(0))
-        checked = self._checked(chunks_of(source, target))
+        checked = self._checked(chunks_of(_each_once(source), target))
         first = next(checked, None)
         if first is None:
             raise InvalidData("the stream is empty.")
@@ -173,19 +169,64 @@ def _chunk(estimator: Any, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
     return rows, labels
 
 
+def _each_once(source: Any) -> Iterator[Any]:
+    """Return the items of a stream; refuse the same file, or the same rows in memory, twice."""
+    if isinstance(source, str | Path):
+        source = [source]
+    if isinstance(source, list | tuple):  # paths, known before anything is charged
+        _refuse_same_files([Path(item).resolve() for item in source])
+    return _traced(source)
+
+
+def _traced(source: Iterable[Any]) -> Iterator[Any]:
+    files: list[Path] = []
+    traces: list[_Trace] = []
+    for item in source:
+        if isinstance(item, str | Path):
+            files.append(Path(item).resolve())
+            _refuse_same_files(files)
+        else:
+            pair = isinstance(item, tuple) and len(item) == 2
+            traces = [trace for trace in traces if trace.alive]
+            trace = _Trace(item[0] if pair else item)
+            _refuse_again(trace, traces)
+            traces.append(trace)
+        yield item
+
+
+def _refuse_same_files(files: list[Path]) -> None:
+    if len(set(files)) != len(files):
+        raise InvalidData(
+            "the stream names a file twice; everybody must be in it once, and a second pass over "
+            "the same people is another fit with its own charge."
+        )
+
+
+def _refuse_again(trace: "_Trace", earlier: list["_Trace"]) -> None:
+    if any(trace.overlaps(other) for other in earlier):
+        raise InvalidData(
+            "these rows, or memory that holds them, were handed in before; every chunk must "
+            "hold new people, and a second pass over the same people is another fit with its "
+            "own charge (if a buffer was refilled with new people, pass a copy)."
+        )
+
+
 class _Trace:
-    """Where a chunk lives in memory, without keeping it alive and without reading it."""
+    """Where a chunk lives in memory, without reading it, and without keeping it alive if possible.
+
+    A list has no weak references: it is held until the stream ends, so that it is known again.
+    """
 
     def __init__(self, X: Any) -> None:
-        owner, self._bounds = X, (0, 1)
+        owner, self._bounds = X, None
         if isinstance(X, np.ndarray) and X.size:
             while isinstance(owner.base, np.ndarray):
                 owner = owner.base
             self._bounds = np.lib.array_utils.byte_bounds(X)
         try:
             self._owner: Any = weakref.ref(owner)
-        except TypeError:  # lists have no weak references
-            self._owner = lambda: None
+        except TypeError:
+            self._owner = lambda: owner
 
     @property
     def alive(self) -> bool:
@@ -193,11 +234,12 @@ class _Trace:
         return self._owner() is not None
 
     def overlaps(self, other: "_Trace") -> bool:
-        """Whether both are parts of one live object that have memory in common."""
-        same = self.alive and self._owner() is other._owner()
-        return same and max(self._bounds[0], other._bounds[0]) < min(
-            self._bounds[1], other._bounds[1]
-        )
+        """Whether both are one live object, or live arrays that have memory in common."""
+        if not (self.alive and other.alive):
+            return False
+        if self._bounds is None or other._bounds is None:
+            return self._owner() is other._owner()
+        return max(self._bounds[0], other._bounds[0]) < min(self._bounds[1], other._bounds[1])
 
 
 def _with(first: Any, rest: Iterator[Any]) -> Iterator[Any]:

@@ -59,6 +59,9 @@ class Sampler(ABC):
     def schedule(self, size: int, randomness: Randomness) -> Iterator[Indices]:
         """Yield the index arrays of one use over `size` records (some may be empty)."""
 
+    def check(self, size: int) -> None:
+        """Refuse a number of records that `schedule` would refuse, before anything is charged."""
+
     def normaliser(self, size: int) -> float:
         """Return the public number to divide a batch sum by (never the realised batch size)."""
         return size / self.steps
@@ -110,6 +113,10 @@ class PassSampler(Sampler):
                 "sampling, or another adjacency."
             )
         return Participation("once", "PARALLEL")  # proof: PARALLEL
+
+    def check(self, size: int) -> None:
+        """Refuse a number of records that the batches do not fit."""
+        self.edges(size)
 
     def edges(self, size: int) -> NDArray[np.int64]:
         """Return where the batches start and end among `size` records, length batches + 1."""

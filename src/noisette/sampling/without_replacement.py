@@ -61,6 +61,10 @@ class WithoutReplacement(Sampler):
         rate = self.batch_size / self.size
         return Participation("without-replacement", "WOR-R", rate=rate)  # proof: WOR-R
 
+    def check(self, size: int) -> None:
+        """Refuse another number of records than the rate was counted for."""
+        _check_population(self, size)
+
     def schedule(self, size: int, randomness: Randomness) -> Iterator[Indices]:
         """Yield one batch."""
         _check_population(self, size)
@@ -108,6 +112,10 @@ class PartialShuffle(Sampler):
         _replace_one_only(self.name, adjacency)
         rate = self.used / self.size
         return Participation("without-replacement", "POSTER-ALG1", rate=rate)  # proof: POSTER-ALG1
+
+    def check(self, size: int) -> None:
+        """Refuse another number of records than the rate was counted for."""
+        _check_population(self, size)
 
     def schedule(self, size: int, randomness: Randomness) -> Iterator[Indices]:
         """Yield the batches of one round."""

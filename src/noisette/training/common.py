@@ -10,19 +10,22 @@ from scipy import sparse
 
 from noisette import _validate
 from noisette.adjacency import Adjacency
-from noisette.clipping import clip_factors, clip_rows
+from noisette.clipping import checked_bound, clip_factors, clip_rows
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.losses import Augmented, Loss, Rows
+from noisette.mechanisms import Mechanism
 from noisette.privacy import Ledger, Permit
 from noisette.solvers import PublicFacts
 
-__all__ = ["Facts", "Trained", "with_intercept"]
+__all__ = ["Facts", "Trained", "check_scale", "with_intercept"]
 
 Floats = NDArray[np.float64]
 
 # The solvers accept rows that exceed R by rounding (1e-10 relative); the sensitivities pay for ten
 # times that.
 _PAID = 1.0 + 1e-9
+
+_SMALLEST_SCALE, _LARGEST_SCALE = 1e-200, 1e200
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Facts:
     def __post_init__(self) -> None:
         _validate.epsilon(self.epsilon)
         _validate.delta(self.delta)
-        _validate.positive("norm_bound", self.norm_bound)
+        checked_bound("norm_bound", self.norm_bound)
         _validate.positive("regularization", self.regularization)
         _validate.positive("weight_bound", self.weight_bound)
 
@@ -116,6 +119,16 @@ class Facts:
                     "sample_weight must have one entry for each row, between 0 and "
                     f"weight_bound={self.weight_bound:g}."
                 )
+
+
+def check_scale(mechanism: Mechanism, unit: float) -> None:
+    """Refuse before the charge what the door would refuse after it: noise beyond float64."""
+    scale = getattr(mechanism, "noise_multiplier", 1.0) * unit
+    if not _SMALLEST_SCALE < scale < _LARGEST_SCALE:
+        raise InvalidParameter(
+            f"these parameters ask for noise of scale {scale:g}, which float64 cannot serve; "
+            "epsilon, sample_epsilon, norm_bound or regularization is out of reach."
+        )
 
 
 @dataclass(frozen=True)

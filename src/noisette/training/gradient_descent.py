@@ -33,7 +33,7 @@ from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_mu
 from noisette.plans import Repeat, Run
 from noisette.privacy import Ledger, release
 from noisette.randomness import Randomness
-from noisette.training.common import Trained
+from noisette.training.common import Trained, check_scale
 from noisette.training.single_pass import level_shares
 from noisette.training.steps import Progress, Update, loss_number, loss_parameter
 
@@ -103,6 +103,7 @@ def gradient_descent(
     n, features = X.shape
     dimension, adjacency = update.dimension(features), ledger.adjacency
     size = n if adjacency.size_is_public else _validate.integer("population", population)
+    update.check(X, y, levels)
     plan_of = schedule or recipe(
         update, size=size, dimension=dimension, epsilon=epsilon, delta=delta, adjacency=adjacency
     )
@@ -111,6 +112,7 @@ def gradient_descent(
     z = adjacency.contributions * math.sqrt(steps) / plan_of.mu
     while float(gdp_delta(math.sqrt(steps) * (adjacency.contributions / z), epsilon)) > delta:
         z *= 1.0 + 1e-15
+    check_scale(Gaussian(z), update.contribution)
     permit = ledger.charge(
         Repeat(Run(Gaussian(z)), steps), label=label, delta=delta, epsilon=epsilon
     )
@@ -193,7 +195,10 @@ def _blocked_gradient(X: Any, y: NDArray[Any], update: Update, share: Floats | N
         for part, block in rows.blocks():
             f = factor[part] if W.ndim == 1 else factor[part][:, None]
             inner = W if bias is None else W[..., :-1]
-            scores = (block @ inner.T) * f
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # a warning would speak of blank rows
+                scores = (block @ inner.T) * f
             scores[blank[part]] = 0.0
             if bias is not None:
                 scores = scores + bias * W[..., -1]

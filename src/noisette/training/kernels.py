@@ -86,6 +86,8 @@ def _record(dot, square, constant, label, bound, slack, bias, clip, loss, parame
     factor = _factor(square, bound, slack)
     if factor == 0.0:
         dot, square = 0.0, 0.0
+    if not math.isfinite(dot):  # weights beyond 1e200: a NaN here would pass through every noise
+        dot = 0.0
     slope = _slope(loss, parameter, label * (factor * dot + constant))
     if clip < np.inf:
         slope = _clipped(slope, math.sqrt(factor * factor * square + bias * bias), clip)
@@ -245,6 +247,8 @@ def softmax_steps(
                 if has_bias:
                     scores[c] += bias * w[c * width + d]
             size = _residual(scores, basis, full, y[i])
+            if not size < 2.0:  # NaN, from weights beyond 1e200: it would pass through every noise
+                size, scores[:] = 0.0, 0.0
             scale = share[i] if shared else 1.0
             if clip < np.inf:
                 norm = math.sqrt(factor * factor * square + bias * bias)

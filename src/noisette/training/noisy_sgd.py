@@ -18,7 +18,7 @@ from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter, Unproven
 from noisette.mechanisms import Gaussian, SphericalLaplace
 from noisette.mechanisms.base import on_grid
-from noisette.plans import LastIterate, Plan, Repeat, Sampled
+from noisette.plans import LastIterate, Noisy, Plan, Repeat, Sampled
 from noisette.privacy import Ledger, release
 from noisette.randomness import Randomness
 from noisette.sampling import (
@@ -32,7 +32,7 @@ from noisette.sampling import (
     Shuffle,
     WithoutReplacement,
 )
-from noisette.training.common import Trained
+from noisette.training.common import Trained, check_scale
 from noisette.training.single_pass import level_shares, run_blocks
 from noisette.training.steps import Batches, Progress, State, Update, loss_parameter
 
@@ -167,6 +167,8 @@ def noisy_sgd(
     n, features = X.shape
     dimension, adjacency = update.dimension(features), ledger.adjacency
     size = n if adjacency.size_is_public else _validate.integer("population", population)
+    update.check(X, y, levels)
+    sampler.check(n)
     make = plan_for(
         update, sampler, uses, noise=noise, dimension=dimension, released=released,
         adjacency=adjacency, size=size,
@@ -182,6 +184,9 @@ def noisy_sgd(
     if multiplier is None:
         multiplier = accounting.calibrate(make, epsilon=epsilon, delta=delta, adjacency=adjacency)
     plan = make(multiplier)
+    for leaf, _ in plan.leaves():
+        assert isinstance(leaf, Noisy)
+        check_scale(leaf.mechanism, update.contribution)
     permit = ledger.charge(plan, label=label, delta=delta, epsilon=epsilon)
     proof = "CLIP" if share is None else "PER-PERSON-SCALE"
     # proof: CLIP

@@ -24,7 +24,7 @@ from noisette.plans import Plan, Repeat, Run, Together
 from noisette.privacy import Permit, release
 from noisette.randomness import Randomness
 from noisette.solvers import attainable_tolerance, minimise
-from noisette.training.common import Facts, Trained
+from noisette.training.common import Facts, Trained, check_scale
 
 __all__ = ["curvature", "least_regularization", "objective_perturbation", "shape_of", "solve_with"]
 
@@ -185,6 +185,8 @@ def objective_perturbation(
         z = _shared_multiplier(noise, hiding, models, facts.epsilon, facts.delta, facts.adjacency)
         noise = ObjectiveNoise(z, size, noise.law, noise.curvature, noise.shape, noise.classes)
     plan = _plan(noise, hiding, models)
+    check_scale(noise, facts.gradient_bound(loss))
+    check_scale(hiding, _reach(_public_tolerance(loss, facts, noise, rows.shape[1]), facts, models))
     permit = facts.ledger.charge(plan, label=label, delta=facts.delta, epsilon=facts.epsilon)
     weights = solve_with(
         rows, targets, loss, facts, randomness, permit, sample_weight=sample_weight, parts=(0, 1)
@@ -230,11 +232,16 @@ def solve_with(
         for target in targets
     ]
     # proof: APPROXIMATE-MINIMISER
-    reach = 2.0 * math.sqrt(len(targets)) * tolerance / facts.regularization * (1.0 + 1e-12)
+    reach = _reach(tolerance, facts, len(targets))
     value = Bounded(
         np.stack(solved), l2=reach, adjacency=facts.adjacency, proof="APPROXIMATE-MINIMISER"
     )
     return [np.asarray(part) for part in release(value, permit, randomness, part=parts[1])]
+
+
+def _reach(tolerance: float, facts: Facts, models: int) -> float:
+    """Return how far apart two neighbours' points around the same minimisers can lie."""
+    return 2.0 * math.sqrt(models) * tolerance / facts.regularization * (1.0 + 1e-12)
 
 
 def _public_tolerance(loss: Loss, facts: Facts, noise: ObjectiveNoise, features: int) -> float:

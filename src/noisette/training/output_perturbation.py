@@ -18,7 +18,7 @@ from noisette.plans import Run
 from noisette.privacy import release
 from noisette.randomness import Randomness
 from noisette.solvers import default_tolerance, minimise
-from noisette.training.common import Facts, Trained
+from noisette.training.common import Facts, Trained, check_scale
 
 __all__ = ["noise_for", "output_perturbation", "sensitivity"]
 
@@ -61,6 +61,7 @@ def output_perturbation(
     tolerance = default_tolerance(loss, facts.for_solver(rows.shape[1]))
     bound = sensitivity(loss, facts, models, tolerance / facts.regularization * (1.0 + 1e-12))
     mechanism = noise_for(facts, models * size)
+    check_scale(mechanism, bound)
     permit = facts.ledger.charge(
         Run(mechanism), label=label, delta=facts.delta, epsilon=facts.epsilon
     )

@@ -29,7 +29,7 @@ from noisette.privacy import Ledger, Permit, release
 from noisette.privacy.door import NoiseStream
 from noisette.randomness import Randomness
 from noisette.sampling import Disjoint
-from noisette.training.common import Trained
+from noisette.training.common import Trained, check_scale
 from noisette.training.steps import Batches, Progress, State, Update, advance
 
 __all__ = ["Levels", "level_shares", "noise_for_one_use", "single_pass"]
@@ -102,6 +102,7 @@ def single_pass(
     """
     n, features = X.shape
     dimension, adjacency = update.dimension(features), ledger.adjacency
+    update.check(X, y, None if levels is None else levels.values)
     if levels is not None and levels.grouping == "batches":
         groups = _groups(levels.values)
     else:
@@ -117,10 +118,12 @@ def single_pass(
     if permute:
         leaves = [_permuted(leaf) for leaf in leaves]
     plan: Plan = leaves[0] if len(leaves) == 1 else Parallel(*leaves)
-    permit = ledger.charge(plan, label=label, delta=delta, epsilon=epsilon)
     share = None
     if levels is not None and levels.grouping == "scale":
         share = level_shares(levels.values, epsilon, delta, noise)
+    for leaf in leaves:
+        check_scale(leaf.mechanism, update.contribution)
+    permit = ledger.charge(plan, label=label, delta=delta, epsilon=epsilon)
     state = State.zero(dimension)
     progress = Progress(verbose, plan.draws)
     if len(leaves) == 1:

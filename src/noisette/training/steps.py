@@ -19,7 +19,8 @@ from scipy import sparse
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded, InKernel
-from noisette.errors import InvalidParameter, Unproven
+from noisette.clipping import checked_bound
+from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.losses import HuberHinge, Loss, Softmax, SoftplusHinge
 
 __all__ = ["LEARNING_RATES", "Batches", "Progress", "State", "Update", "canonical_rows"]
@@ -65,23 +66,28 @@ class Update:
             listed = ", ".join([*_NUMBER, "softmax"])
             raise Unproven(f"SGD knows the losses {listed}; got {self.loss.name!r}.")
         _validate.choice("learning_rate", self.learning_rate, LEARNING_RATES)
-        _validate.positive("eta0", self.eta0)
-        _validate.non_negative("regularization", self.regularization)
+        # plain floats, since a fraction would be refused by the kernels, after the charge
+        self._put("eta0", _validate.positive("eta0", self.eta0))
+        ridge = _validate.non_negative("regularization", self.regularization)
+        self._put("regularization", ridge)
         if self.learning_rate == "inverse" and self.regularization == 0.0:
             raise InvalidParameter(
                 "learning_rate='inverse' is 1 / (regularization t) and needs regularization > 0; "
                 "got 0."
             )
         if self.clip_norm is not None:
-            _validate.positive("clip_norm", self.clip_norm)
+            self._put("clip_norm", checked_bound("clip_norm", self.clip_norm))
         if self.norm_bound is not None:
-            _validate.positive("norm_bound", self.norm_bound)
+            self._put("norm_bound", checked_bound("norm_bound", self.norm_bound))
         elif self.clip_norm is None:
             raise InvalidParameter(
                 "norm_bound=None leaves gradients unbounded; give norm_bound or clip_norm."
             )
         if math.isnan(self.radius) or self.radius <= 0.0:
             raise InvalidParameter(f"radius must be above 0 (inf for none); got {self.radius!r}.")
+
+    def _put(self, name: str, value: float) -> None:
+        object.__setattr__(self, name, value)
 
     @property
     def row_bound(self) -> float:
@@ -116,6 +122,17 @@ class Update:
         if self.learning_rate == "inverse":
             return 1.0 / (self.regularization * t)
         return np.full(count, self.eta0)
+
+    def check(self, X: Any, y: NDArray[Any], levels: Floats | None = None) -> None:
+        """Refuse, before anything is charged, what would break the bound C or the kernels.
+
+        A margin loss multiplies by the label, so a label 2 would double a gradient.
+        """
+        n = X.shape[0]
+        if len(self.loss.targets(y)) != n:
+            raise InvalidData("y must have one entry for each row of X.")
+        if levels is not None and (levels.shape != (n,) or not bool(np.all(levels > 0.0))):
+            raise InvalidData("levels must have one entry above 0 for each row of X.")
 
     def bounded(self, features: int, adjacency: Adjacency, proof: str) -> Bounded:
         """Return what stands for the batch sums that the kernel forms."""

@@ -20,6 +20,7 @@ from noisette.plans import Sampled
 from noisette.privacy import Ledger, Permit, release
 from noisette.randomness import Randomness
 from noisette.sampling import Disjoint
+from noisette.training.common import check_scale
 from noisette.training.single_pass import noise_for_one_use, run_blocks
 from noisette.training.steps import Batches, Progress, State, Update
 
@@ -53,6 +54,7 @@ class Stream:
         dimension = update.dimension(features)
         mechanism = noise_for_one_use(noise, epsilon, delta, dimension, ledger.adjacency)
         plan = Sampled(mechanism, Disjoint(MOST_BATCHES, batch_size))
+        check_scale(mechanism, update.contribution)
         self.permit: Permit = ledger.charge(plan, label=label, delta=delta, epsilon=epsilon)
         self.state = State.zero(dimension)
         # proof: PARALLEL
@@ -61,6 +63,7 @@ class Stream:
 
     def feed(self, X: Any, y: NDArray[Any], progress: Progress | None = None) -> None:
         """Run one pass over a chunk of new people."""
+        self.update.check(X, y)
         sampler = Disjoint.of_size(X.shape[0], min(self.batch_size, X.shape[0]))
         edges = sampler.edges(X.shape[0])
         batches = Batches(edges, np.full(len(edges) - 1, float(self.batch_size)))
@@ -131,13 +134,22 @@ def _of_arrow(batch: Any, target: str | int | None) -> Chunk:
     if chosen not in names:
         raise InvalidData(f"the stream has no column {chosen!r}.")
     y = _plain(batch.column(chosen))
-    columns = [
-        np.asarray(_plain(batch.column(name)), dtype=np.float64) for name in names if name != chosen
-    ]
-    X = np.empty((len(y), len(columns)))
-    for j, column in enumerate(columns):
-        X[:, j] = column
+    others = [name for name in names if name != chosen]
+    X = np.empty((len(y), len(others)))
+    for j, name in enumerate(others):
+        if not _fill(X[:, j], batch.column(name)):
+            # outside the except block of `_fill`: the original message quotes a cell
+            raise InvalidData(f"column {name!r} of the stream does not hold numbers only.")
     return X, y
+
+
+def _fill(out: NDArray[np.float64], column: Any) -> bool:
+    """Write a column of numbers into `out`; return False if it holds anything else."""
+    try:
+        out[:] = np.asarray(_plain(column), dtype=np.float64)
+    except (TypeError, ValueError, ArithmeticError):
+        return False
+    return True
 
 
 def _plain(column: Any) -> NDArray[Any]:
