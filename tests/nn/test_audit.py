@@ -10,7 +10,6 @@ from torch import nn  # noqa: E402
 
 from noisette.audit import check_estimator  # noqa: E402
 from noisette.nn import PrivateClassifier, training  # noqa: E402
-from noisette.nn.gradients import factors  # noqa: E402
 from noisette.nn.group import Group  # noqa: E402
 
 torch.set_num_threads(1)
@@ -47,8 +46,8 @@ def test_private_networks_pass(name: str) -> None:
     assert set(found.values()) == {"consistent"}, found
 
 
-def unclipped(clip_norm: float) -> Any:
-    return lambda norms: torch.ones_like(norms)
+def unclipped(self: Any, norms: Any) -> Any:
+    return torch.ones_like(norms)
 
 
 original_release = training.release
@@ -62,7 +61,7 @@ def quiet(bounded: Any, permit: Any, randomness: Any, **options: Any) -> Any:
 @pytest.mark.parametrize(
     ("where", "name", "mutant", "caught"),
     [
-        (factors, "flat", unclipped, "replay"),
+        (training.PrivateTraining, "_factors", unclipped, "replay"),
         (training, "release", quiet, "law of the noise"),
         (Group, "added", lambda self, vector: 1.5 * vector, "replay"),
     ],

@@ -63,10 +63,10 @@ def test_no_record_is_used_more_often_than_it_was_charged(
 @pytest.mark.parametrize("broken", [{}, {"charge": "1"}, {"clipping": None}, {"module": 3}])
 def test_a_checkpoint_with_wrong_parts_is_told(tmp_path: Path, broken: dict[str, Any]) -> None:
     whole = {
-        "noisette_checkpoint": 1, "module": {}, "optimizer": {}, "average": None,
-        "clipping": {"clip_norm": 1.0}, "charge": 1, "seeded": False,
+        "noisette_checkpoint": 2, "module": {}, "optimizer": {}, "average": None,
+        "clipping": {"clip_norm": 1.0}, "charge": 1, "steps": 0, "seeded": False,
     }  # fmt: skip
-    state = whole | broken if broken else {"noisette_checkpoint": 1}
+    state = whole | broken if broken else {"noisette_checkpoint": 2}
     torch.save(state, tmp_path / "run.pt")
     module = nn.Linear(3, 1)
     plan = Repeat(Sampled(mechanisms.Gaussian(2.0), sampling.Poisson(0.5)), 2)

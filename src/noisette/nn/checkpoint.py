@@ -10,13 +10,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch.utils._pytree import tree_map
 
 from noisette.errors import InvalidParameter
 
 __all__ = ["prepare", "read", "write"]
 
-FORMAT = 1
+FORMAT = 2
 
 _PARTS: dict[str, tuple[type, ...]] = {
     "module": (dict,),
@@ -24,6 +26,7 @@ _PARTS: dict[str, tuple[type, ...]] = {
     "average": (dict, type(None)),
     "clipping": (dict,),
     "charge": (int,),
+    "steps": (int,),
     "seeded": (bool,),
 }
 
@@ -47,13 +50,18 @@ def write(path: Path, state: dict[str, Any]) -> None:
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            torch.save({"noisette_checkpoint": FORMAT, **state}, file)
+            torch.save(tree_map(_plain, {"noisette_checkpoint": FORMAT, **state}), file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _plain(value: Any) -> Any:
+    """Return NumPy's numbers (a learning rate, say) as Python's: `read` takes no others."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -29,11 +29,25 @@ MOST_FOR_COUNT = 0.1
 """The largest share of a record's squared norm that the count may take."""
 
 
+LEAST, MOST = 2.0**-40, 2.0**40
+"""Where a clip norm may lie: beyond, float32 sums of gradients underflow or overflow."""
+
+
+def _in_range(clip_norm: float) -> float:
+    C = _validate.positive("clip_norm", clip_norm)
+    if not LEAST <= C <= MOST:
+        raise InvalidParameter(
+            f"clip_norm must lie between {LEAST:.0e} and {MOST:.0e}, where float32 serves; "
+            f"got {clip_norm!r}."
+        )
+    return C
+
+
 class Clipping(ABC):
     """Rule by which every record's gradient gets a norm of at most `clip_norm`."""
 
     def __init__(self, clip_norm: float = 1.0) -> None:
-        self.clip_norm = _validate.positive("clip_norm", clip_norm)
+        self.clip_norm = _in_range(clip_norm)
 
     fixed = True
     """Whether `clip_norm` stays as it is during the run."""
@@ -65,7 +79,7 @@ class Clipping(ABC):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` gave."""
-        self.clip_norm = _validate.positive("clip_norm", state["clip_norm"])
+        self.clip_norm = _in_range(state["clip_norm"])
 
 
 class Flat(Clipping):

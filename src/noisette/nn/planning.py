@@ -122,7 +122,14 @@ def make_level_plan(
     z = high
     if low < high:
         z = math.exp(brentq(excess, math.log(low * 0.999), math.log(high * 1.001), xtol=1e-4))
-    parts = [Repeat(Sampled(Gaussian(z), Poisson(q)), steps) for q in rates(z)]
+    found = rates(z)
+    for q, (epsilon, _) in zip(found, groups, strict=True):
+        if q == 0.0:
+            raise InvalidParameter(
+                f"no sampling rate keeps the level {epsilon:g} at delta={delta:g} beside the "
+                "others; bring the levels nearer to each other, or take a larger delta."
+            )
+    parts = [Repeat(Sampled(Gaussian(z), Poisson(q)), steps) for q in found]
     return Parallel(*parts, adjacency=relation)
 
 
@@ -137,4 +144,4 @@ def _largest_rate(
             plan, epsilon=epsilon, delta=delta, adjacency=adjacency, find="rate"
         )
     except InvalidParameter:  # so little noise that no rate will do
-        return 1e-12
+        return 0.0

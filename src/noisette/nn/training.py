@@ -37,6 +37,7 @@ Floats = NDArray[np.float64]
 Losses = Callable[[nn.Module, Any], Tensor]
 
 _SAVES = 20  # checkpoints in a run, unless asked otherwise
+_AT_ONCE = 8192  # records summed in float32; more in float64, so that rounding stays with a few
 
 
 class PrivateTraining:
@@ -52,7 +53,8 @@ class PrivateTraining:
     population : the public number of records where `size` is private (add-remove).
     clipping : ``"flat"``, ``"automatic"``, ``"adaptive"``, or a rule such as ``Flat(1.0)``.
     clip_norm : the norm bound of one record's gradient (where adaptive clipping starts).
-    micro_batch : the most records that are worked on at a time; memory only, nothing else changes.
+    micro_batch : the most records that are worked on at a time, never above 8,192; memory only,
+        nothing else changes.
     copies : augmentation multiplicity: how many losses each record has (see `step`).
     band : band of the correlated noise for cyclic plans (DP-FTRL); None is independent noise.
     groups : for plans with personal levels: the group number of every record, public.
@@ -106,10 +108,6 @@ class PrivateTraining:
         self._copies = _validate.integer("copies", copies)
         self._micro = None if micro_batch is None else _validate.integer("micro_batch", micro_batch)
         self._banded = self._correlation(band)
-        self._precision = torch.float64
-        if self._banded is None and self._clipping.fixed and self._gradients.single:
-            # What is summed is in single precision anyway; the door adds its noise in double.
-            self._precision = torch.float32
         randomness = as_randomness(random_state)
         sizes = self._group.sizes(_validate.integer("size", size))
         public = sum(sizes) if self._adjacency.size_is_public else population
@@ -131,6 +129,11 @@ class PrivateTraining:
         batches = Batches(self._run, sizes, groups, self._group)
         self.normaliser = batches.normaliser(public)
         """The public number by which the noisy sum is divided."""
+        self._precision = torch.float64
+        small = self.normaliser <= _AT_ONCE and self._gradients.single
+        if self._banded is None and self._clipping.fixed and small:
+            # What is summed is in single precision anyway; the door adds its noise in double.
+            self._precision = torch.float32
         delta = _validate.delta(delta)
         rule = self._clipping
         self._group.agree(
@@ -138,6 +141,9 @@ class PrivateTraining:
                 "plan": plan.to_json(),
                 "clipping": (type(rule).__name__, vars(rule)),
                 "divisor": self.normaliser,
+                "kind of random_state": randomness.seeded,
+                "band": band,
+                "trainable parameters": [(p.shape, p.dtype) for p in self._gradients.parameters],
             }
         )
         self._group.align(module)
@@ -150,6 +156,11 @@ class PrivateTraining:
             self._check_state(state, seeded=randomness.seeded)
         self._permit = self._paid(plan, ledger, delta, epsilon, label, state)
         drawn = self._group.told(None if self._permit is None else self._permit.drawn())
+        if state is not None and drawn < state["steps"]:
+            raise InvalidParameter(
+                f"{self._file} has made more steps than the ledger knows of: it belongs to another "
+                "ledger, or this one is an old copy."
+            )
         self._randomness = _source(randomness, self._group.rank, self._group.ranks, drawn)
         if state is not None:
             self._take_up(state)
@@ -227,13 +238,13 @@ class PrivateTraining:
         try:
             self.module.load_state_dict(state["module"])
             self.optimizer.load_state_dict(state["optimizer"])
+            if self._average is not None and state["average"] is not None:
+                self._average.restore(state["average"])
         except (KeyError, RuntimeError, ValueError):
             raise InvalidParameter(
                 f"{self._file} belongs to another module or optimizer."
             ) from None
         self._clipping.restore(state["clipping"])
-        if self._average is not None and state["average"] is not None:
-            self._average.restore(state["average"])
 
     # --- the loop ------------------------------------------------------------------------------
 
@@ -253,7 +264,7 @@ class PrivateTraining:
             self._open = next(self._batches, None)
             if self._open is None:
                 break
-            yield self._open
+            yield self._open.copy()  # the caller's to change
         self._progress.close()
         if self._file is not None and self.steps_done % self._save_every:
             self.save()
@@ -264,14 +275,20 @@ class PrivateTraining:
         ``losses(module, batch)`` returns one loss for each record, without mean or sum; with
         `copies` = K it returns K of them for each record, those of a record side by side. `batch`
         is a tensor or a tuple, list or dict of tensors with a record in each row, or a function
-        that returns one for given record numbers, called for one micro-batch at a time.
+        that returns one for given record numbers, called for one micro-batch at a time. The rows
+        must be those records, each once and in that order, and `losses` must keep nothing between
+        calls: only the number of rows and what a trial with the first batch shows can be checked.
         """
         self._refuse_broken()
         if self._open is None:
             raise PermitError("step follows a batch of batches(), once for each batch.")
-        # Up to here a failure has drawn nothing, and the same batch may be tried again.
-        total = self._group.added(self._clipped_sum(losses, batch, self._open))
-        self._open, self._broken = None, True
+        self._broken = True  # meanwhile nobody takes a batch or makes another step
+        try:
+            total = self._group.added(self._clipped_sum(losses, batch, self._open))
+        except BaseException:
+            self._broken = False  # nothing was drawn, and the same batch may be tried again
+            raise
+        self._open = None
         if self._permit is not None:
             noisy = torch.from_numpy(self._released(total.numpy()))
         else:
@@ -290,26 +307,34 @@ class PrivateTraining:
     def _refuse_broken(self) -> None:
         if self._broken:
             raise PermitError(
-                "an earlier step failed after its noise may have been drawn; begin again, or go on "
-                "from a checkpoint."
+                "a step is under way, or an earlier step failed after its noise may have been "
+                "drawn; begin again, or go on from a checkpoint."
             )
 
     def _clipped_sum(self, losses: Losses, batch: Any, rows: NDArray[np.intp]) -> Tensor:
         """Return the sum of the batch's clipped gradients, with the rule's own counts behind it."""
         dimension, extra = self._gradients.dimension, self._clipping.extra()
+        if self._group.ranks > 1:  # a schedule may have moved the clip norm of one rank alone
+            self._clipping.restore(self._group.told(self._clipping.state()))
         self._clipping.counts()  # forgets what a failed attempt has counted
         total = torch.zeros(dimension + extra, dtype=self._precision)
-        most = self._micro or max(1, len(rows))
+        most = min(self._micro or _AT_ONCE, _AT_ONCE)
         for start in range(0, len(rows), most):
             chosen = slice(start, min(start + most, len(rows)))
             part = part_of(batch, rows, chosen, self._copies)
             self._gradients.add(
-                losses, part, chosen.stop - start, self._clipping.factors, total[:dimension],
+                losses, part, chosen.stop - start, self._factors, total[:dimension],
                 copies=self._copies,
             )  # fmt: skip
         if extra:
             total[dimension:] = torch.from_numpy(self._clipping.counts())
         return total
+
+    def _factors(self, norms: Tensor) -> Tensor:
+        """Return the rule's factors; one that would let a record pass the clip norm becomes 0."""
+        found = self._clipping.factors(norms)
+        within = found.double().abs() * norms <= self._clipping.clip_norm
+        return torch.where(within, found, 0.0)
 
     def _released(self, total: Floats) -> Floats:
         """Return the noisy sum of clipped gradients."""
@@ -328,12 +353,16 @@ class PrivateTraining:
     def _apply(self, noisy: Tensor) -> None:
         start = 0
         mean = noisy.div_(self.normaliser)
+        self.optimizer.zero_grad(set_to_none=True)  # whatever somebody's own backward pass left
         for parameter in self._gradients.parameters:
             stop = start + parameter.numel()
             parameter.grad = mean[start:stop].view(parameter.shape).to(parameter.dtype)
             start = stop
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+
+    def __copy__(self) -> "PrivateTraining":
+        raise PermitError("a training cannot be copied: both would use the same secret batches.")
 
     # --- afterwards ----------------------------------------------------------------------------
 
@@ -355,6 +384,7 @@ class PrivateTraining:
             "average": None if self._average is None else self._average.state(),
             "clipping": self._clipping.state(),
             "charge": self._permit.number,
+            "steps": self.steps_done,
             "seeded": self._seeded,
         }
         files.write(self._file, state)
@@ -372,15 +402,17 @@ class PrivateTraining:
         )
 
     def _public(self) -> tuple[str, ...]:
+        levels = ("everybody's level, which a changed record keeps",)
         return (
             f"the number {self.normaliser:g} by which every noisy sum of gradients is divided",
             "the architecture, its starting weights, the optimizer and all settings",
+            *(levels if len(self._run.samplers) > 1 else ()),
         )
 
     def _notes(self) -> tuple[str, ...]:
         notes = [
-            "Gradients are computed in float32; the norms by which they are clipped are upper "
-            "bounds, rounding included."
+            "Gradients are computed in the precision of the module; the norms by which they are "
+            "clipped are upper bounds, rounding included; the rounding of their sum is not."
         ]
         if self._banded is not None:
             notes.append(f"Noise is correlated over {self._banded.band} steps.")

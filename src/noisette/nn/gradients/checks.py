@@ -9,7 +9,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients.base import KINDS
 
-__all__ = ["refuse"]
+__all__ = ["Unchanged", "refuse"]
 
 _REPLACE = "use GroupNorm, LayerNorm, or InstanceNorm without running statistics instead"
 
@@ -26,16 +26,41 @@ def refuse(module: nn.Module) -> None:
     _uninitialised(module)
 
 
+class Unchanged:
+    """The layers and trainable parameters that were looked at; others would not be followed."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module, self._known = module, self._seen(module)
+
+    @staticmethod
+    def _seen(module: nn.Module) -> list[Any]:
+        layers = list(module.modules())
+        compiled = [getattr(layer, "_compiled_call_impl", None) for layer in layers]
+        return [*layers, *compiled, *(p for p in module.parameters() if p.requires_grad)]
+
+    def check(self) -> None:
+        """Raise InvalidParameter if something was added, replaced, frozen, unfrozen or compiled."""
+        now = self._seen(self._module)
+        if len(now) != len(self._known) or any(
+            new is not old for new, old in zip(now, self._known, strict=True)
+        ):
+            raise InvalidParameter(
+                "the layers or the trainable parameters of the module were changed after the "
+                "training had been made for it; change them first, or make another one."
+            )
+
+
 def _reason(layer: Any) -> str | None:
     if isinstance(layer, torch.jit.ScriptModule):
         return "is a TorchScript module, whose layers cannot be followed; pass the module itself"
-    wrappers = (
+    wrappers = {
         "OptimizedModule",
         "DataParallel",
         "DistributedDataParallel",
         "FullyShardedDataParallel",
-    )
-    if type(layer).__name__ in wrappers or getattr(layer, "_compiled_call_impl", None) is not None:
+    }
+    names = {kind.__name__ for kind in type(layer).__mro__}
+    if names & wrappers or getattr(layer, "_compiled_call_impl", None) is not None:
         return "is compiled or wrapped, so its layers cannot be followed; pass the module inside it"
     if isinstance(layer, _BatchNorm):
         return f"mixes the examples of a batch, so no example's gradient is its own; {_REPLACE}"
@@ -43,9 +68,9 @@ def _reason(layer: Any) -> str | None:
         return f"keeps running statistics of the data, which no noise protects; {_REPLACE}"
     if getattr(layer, "track_running_stats", False):
         return f"keeps running statistics of the data, which no noise protects; {_REPLACE}"
-    if type(layer).__name__ in ("_SpectralNorm", "SpectralNorm"):
+    if names & {"_SpectralNorm", "SpectralNorm"}:
         return "updates its power iteration in every forward pass; remove the spectral norm"
-    if type(layer).__name__ == "EmbeddingBag":
+    if isinstance(layer, nn.EmbeddingBag):
         return "takes a flat list of tokens for all examples; use Embedding and a sum"
     for hook in layer._forward_pre_hooks.values():
         if type(hook).__name__ in ("SpectralNorm", "WeightNorm"):

@@ -10,15 +10,11 @@ from torch import Tensor, nn
 from noisette import _validate
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.nn.gradients.base import KINDS, Kind, NotPerExample, Pass
-from noisette.nn.gradients.checks import refuse
+from noisette.nn.gradients.checks import Unchanged, refuse
 from noisette.nn.gradients.fallback import General
-from noisette.nn.gradients.independence import (
-    compare_alone,
-    compare_losses,
-    nothing_remembered,
-    outside_stays_zero,
-)
-from noisette.nn.gradients.rounding import working
+from noisette.nn.gradients.independence import compare_alone, compare_losses, outside_stays_zero
+from noisette.nn.gradients.memory import code_of, nothing_kept, nothing_remembered, versions
+from noisette.nn.gradients.rounding import full_precision, working
 from noisette.nn.gradients.terms import Outer, Term, joint_squares
 
 __all__ = ["ClippedGradients", "check_module"]
@@ -32,7 +28,8 @@ class ClippedGradients:
     One forward pass stores each layer's input a, one backward pass brings the cotangent g of its
     output; norms and weighted sums come from (a, g) layer by layer (book-keeping, Bu et al. 2023).
     Layers without such a rule run one example at a time (`torch.func`). The first batch of more
-    than one example is also run in a way that shows whether examples are kept apart.
+    than one example is also run in a way that shows whether examples are kept apart; so is the
+    first one with other losses, or with the module in another mode.
 
     Only what the taps recorded is ever summed, with the factor that its norm got: a use of a
     parameter that no tap can see is refused and never enters unclipped.
@@ -53,7 +50,8 @@ class ClippedGradients:
         self._units: list[tuple[str, nn.Module, Kind]] = []
         self._assign("", module, set())
         self._loops: set[nn.Module] = set()
-        self._verified, self._remembers_nothing = False, False
+        self._unchanged = Unchanged(module)
+        self._verified: dict[Any, bool] = {}  # by losses and mode: False if by one example alone
 
     @property
     def layers(self) -> dict[str, str]:
@@ -80,16 +78,19 @@ class ClippedGradients:
         size, copies = _validate.integer("size", size, 0), _validate.integer("copies", copies)
         if out.shape != (self.dimension,) or out.dtype not in (torch.float32, torch.float64):
             raise InvalidData(f"out must be a real vector of {self.dimension} entries.")
-        if torch.get_float32_matmul_precision() != "highest":
+        if not full_precision():
             raise InvalidParameter(
-                "torch.set_float32_matmul_precision must be 'highest': the norms' rounding bounds "
-                "hold for float32 products only."
+                "torch.set_float32_matmul_precision must be 'highest' and every fp32_precision of "
+                "torch.backends 'ieee': the norms' rounding bounds hold for float32 products only."
             )
+        self._unchanged.check()
         if size == 0:
             return torch.zeros(0, dtype=torch.float64, device=out.device)
-        if not self._verified and (size > 1 or not self._remembers_nothing):
+        known = self._verified.get((code_of(losses), self.module.training))
+        if known is None or (size > 1 and not known):
             self.verify(losses, batch, size, copies=copies)
-        record, value = self._attempted(losses, batch, size, copies)
+        with versions(self.module):
+            record, value = self._attempted(losses, batch, size, copies)
         with torch.no_grad(), torch.autocast(out.device.type, enabled=False):
             return self._sum(record, value, factors, out)
 
@@ -130,11 +131,12 @@ class ClippedGradients:
         `add` does it by itself with the first batch of more than one example; a single one shows
         only whether something is kept of it.
         """
-        with compare_alone(self.module, size * copies), nothing_remembered(self.module):
-            self._attempted(losses, batch, size, copies, half=True)
-        if size > 1:
-            compare_losses(losses, self.module, batch, size, copies)
-        self._verified, self._remembers_nothing = size > 1, True
+        with nothing_kept(losses, self.module):
+            with compare_alone(self.module, size * copies), nothing_remembered(self.module):
+                self._attempted(losses, batch, size, copies, half=True)
+            if size > 1:
+                compare_losses(losses, self.module, batch, size, copies)
+        self._verified[code_of(losses), self.module.training] = size > 1
 
     def _attempted(
         self, losses: Losses, batch: Any, size: int, copies: int, half: bool = False
@@ -194,9 +196,9 @@ class ClippedGradients:
             module
         ):
             for child_name, child in module.named_modules():
-                inner = KINDS.get(type(child))
-                if inner is not None:
-                    inner.check(child, f"{name}.{child_name}".strip("."))
+                for ancestor in type(child).__mro__:  # an option of torch's layer is inherited
+                    if ancestor in KINDS:
+                        KINDS[ancestor].check(child, f"{name}.{child_name}".strip("."))
             self._units.append((name, module, General()))
         else:
             for child_name, child in module.named_children():

@@ -15,14 +15,14 @@ from noisette import _validate
 __all__ = ["automatic", "flat"]
 
 _SLACK = 1.0 - 2.0**-22
-_SMALLEST = 2.0**-120
+_SMALLEST, _LARGEST = 2.0**-120, 2.0**120  # infinity times a gradient of 0 would be NaN
 
 Factors = Callable[[Tensor], Tensor]
 
 
 def _safe(factors: Tensor) -> Tensor:
     kept = torch.where(factors >= _SMALLEST, factors, 0.0)  # NaN compares false
-    return kept.to(torch.float32)
+    return kept.clamp(max=_LARGEST).to(torch.float32)
 
 
 def flat(C: float) -> Factors:

@@ -1,4 +1,4 @@
-"""Are the examples kept apart, and is nothing kept of them? Tests on a batch, forward and backward.
+"""Are the examples kept apart? Tests on a batch, forward and backward.
 
 Backward: with the losses of the second half of the examples left out, no layer may receive a
 cotangent in a row of the second half. Forward: an example run alone must give the same output, and
@@ -19,8 +19,9 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients.base import Pass
+from noisette.nn.gradients.memory import equal, kept_by_module, notes, refuse_growth
 
-__all__ = ["compare_alone", "compare_losses", "nothing_remembered", "outside_stays_zero"]
+__all__ = ["compare_alone", "compare_losses", "outside_stays_zero"]
 
 _TOGETHER = 8
 """How many examples are run together for the comparisons."""
@@ -39,50 +40,6 @@ def outside_stays_zero(record: Pass, error: type[Exception]) -> Callable[[Tensor
 
 def _speaks(cotangent: Tensor) -> bool:
     return bool(((cotangent != 0) & cotangent.isfinite()).any())
-
-
-# --- what stays behind -----------------------------------------------------------------------
-
-
-@contextmanager
-def nothing_remembered(module: nn.Module) -> Iterator[None]:
-    """Raise if a buffer or parameter was changed inside the block: no noise protects what it keeps.
-
-    Values are compared, since a change through ``.data`` leaves no other trace.
-    """
-    before = {name: (held, held.detach().clone()) for name, held in _state(module)}
-    yield
-    for name, now in _state(module):
-        held, value = before.get(name, (None, now))
-        if now is held and _equal(now.detach(), value):
-            continue
-        kind = "parameter" if isinstance(now, nn.Parameter) else "buffer"
-        raise InvalidParameter(
-            f"the forward pass changes the {kind} {name!r}, which would keep facts about the "
-            "data that no noise protects; make it a constant."
-        )
-
-
-def _state(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    yield from module.named_parameters()
-    yield from module.named_buffers()
-
-
-def _notes(module: nn.Module) -> dict[tuple[str, int], Tensor]:
-    """Return copies of the tensors that are plain attributes of the layers: caches, mostly."""
-    found = {}
-    for name, layer in module.named_modules():
-        for attribute, value in vars(layer).items():
-            if attribute not in ("_parameters", "_buffers", "_modules"):
-                for place, x in enumerate(tree_flatten(value)[0]):
-                    if isinstance(x, Tensor) and not isinstance(x, nn.Parameter):
-                        found[f"{name}.{attribute}".strip("."), place] = x.detach().clone()
-    return found
-
-
-def _equal(a: Tensor, b: Tensor) -> bool:
-    same = a.shape == b.shape and a.dtype == b.dtype
-    return same and bool(((a == b) | ((a != a) & (b != b))).all())  # NaN equals NaN
 
 
 # --- alone and together ----------------------------------------------------------------------
@@ -115,19 +72,15 @@ def compare_alone(module: nn.Module, rows: int) -> Iterator[None]:
 
 def _compare(module: nn.Module, run: Callable[[int, int], list[Tensor]], few: int) -> None:
     together, first = run(0, few), run(0, 1)
-    notes = _notes(module)
+    once = notes(module)
     again = run(0, 1)
-    repeated = {
-        name for name, x in _notes(module).items() if name in notes and _equal(x, notes[name])
-    }
+    twice = notes(module)
+    refuse_growth(once, twice)
     last = run(few - 1, few)
-    for name, x in _notes(module).items():
-        if name in repeated and not _equal(x, notes[name]):
-            raise InvalidParameter(
-                f"the module keeps {name[0]!r} from its forward pass, which would leave with the "
-                "module though no noise protects it; return it, or do not keep it."
-            )
-    if not all(_equal(a, b) for a, b in zip(first, again, strict=True)):
+    for name, x in notes(module).items():
+        if name in once and equal(twice.get(name), once[name]) and not equal(x, once[name]):
+            raise kept_by_module(name[0])
+    if not all(equal(a, b) for a, b in zip(first, again, strict=True)):
         return  # chance: the evaluation mode may have none
     for i, alone in ((0, first), (few - 1, last)):
         for whole, single in zip(together, alone, strict=True):
@@ -166,7 +119,9 @@ def compare_losses(
         with mode(module):
             together = run(part(0, few)).detach()
             apart = not _reads_on(run, part(0, few), half * copies, half * unit, few * unit)
-            if apart and _equal(together, run(part(0, few))):  # else chance: augmentation mostly
+            if not equal(together, run(part(0, few)).detach()):  # chance: augmentation mostly
+                apart = apart and _same_beside_others(run, part(0, few), half, few, unit)
+            elif apart:
                 for start, stop in ((0, half), (half, few), (0, 1), (few - 1, few)):
                     own = together[start * copies : stop * copies]
                     apart &= _close(own, run(part(start, stop)).detach())
@@ -176,6 +131,39 @@ def compare_losses(
                     "and then no clipping protects one of them; use no mean, weight, partner or "
                     "size from the batch."
                 )
+
+
+def _same_beside_others(
+    run: Callable[[Any], Tensor], batch: Any, half: int, few: int, unit: int
+) -> bool:
+    """Say whether the first half has the same losses beside other examples, by the same chance.
+
+    Only torch's own chance can be repeated; where other chance remains there is nothing to compare.
+    """
+    start = torch.get_rng_state()
+
+    def repeated(given: Any) -> tuple[Tensor, Tensor]:
+        torch.set_rng_state(start)
+        return run(given).detach(), torch.get_rng_state()
+
+    first, end = repeated(batch)
+    if not equal(first, repeated(batch)[0]):
+        return True
+    count, own = len(first) * half // few, list(range(half * unit))
+    beside = (few - half) * unit
+    for others in ((own[::-1] * beside)[:beside], own[:1] * beside, own[-1:] * beside):
+        found, used = repeated(tree_map(_picked([*own, *others]), batch))
+        # Rejection sampling may use more chance for one example than for another.
+        if equal(end, used) and not _close(first[:count], found[:count]):
+            return False
+    return True
+
+
+def _picked(chosen: list[int]) -> Callable[[Any], Any]:
+    def pick(x: Any) -> Any:
+        return x[chosen] if _length(x) == len(chosen) else x
+
+    return pick
 
 
 def _reads_on(run: Callable[[Any], Tensor], batch: Any, count: int, first: int, rows: int) -> bool:

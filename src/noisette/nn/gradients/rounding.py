@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["gamma", "squares", "tiny", "working"]
+__all__ = ["full_precision", "gamma", "squares", "tiny", "working"]
 
 _BLOCK = 4096
 
@@ -44,4 +44,21 @@ def squares(x: Tensor) -> Tensor:
     # A norm is a root of a sum: n products, n - 1 sums, the root, and its square again.
     slack = 1.0 + 2.0 * gamma(n + 4, x.dtype)
     norm: Tensor = torch.linalg.vector_norm(x, dim=-1)
-    return norm.double().square_().mul_(slack).add_(2.0 * tiny(n, x.dtype))
+    found = norm.double().square_().mul_(slack).add_(2.0 * tiny(n, x.dtype))
+    # The root of a single square does not overflow, but so large a factor would make much of what
+    # underflow does to the other one: the same limit for all.
+    return found.masked_fill_(found > torch.finfo(x.dtype).max, torch.inf)
+
+
+def full_precision() -> bool:
+    """Say whether torch multiplies float32 as float32, whichever of its settings was used."""
+    try:
+        if torch.get_float32_matmul_precision() != "highest":
+            return False
+    except RuntimeError:  # the newer settings below were used, and not for full precision
+        return False
+    return all(
+        getattr(getattr(torch.backends.mkldnn, kind, None), "fp32_precision", "none")
+        in ("none", "ieee")
+        for kind in ("matmul", "conv", "rnn")
+    )

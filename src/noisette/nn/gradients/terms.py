@@ -191,7 +191,9 @@ class Outer(Term):
         allowance += 2.0 * tiny(d, a.dtype) * g_squares.sqrt().sum(1).square()
         allowance += 2.0 * tiny(p, a.dtype) * a_squares.sqrt().sum(1).square()
         allowance += 2.0 * tiny(T * T, a.dtype)
-        return cross.clamp_(min=0.0).add_(allowance)
+        # A sum of rows that fell to minus infinity says nothing; below 0 it is rounding.
+        cross = torch.where(cross.isfinite(), cross.clamp(min=0.0), torch.inf)
+        return cross.add_(allowance)
 
     def weighted(self, factors: Tensor) -> Tensor:
         """Return sum_i f_i sum_t g_t a_t' as one matrix product."""
