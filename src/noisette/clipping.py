@@ -77,9 +77,12 @@ def clip_rows(rows: Any, bound: float) -> Any:
     if not np.issubdtype(matrix.dtype, np.floating):
         matrix = matrix.astype(float)
     factor = clip_factors(matrix, bound, float(np.finfo(matrix.dtype).eps) / 2.0)
+    rounded = factor.astype(matrix.dtype)
+    # a factor near 1e-40 has few digits in single precision, so its rounding is not small
+    rounded = np.where(rounded > factor, np.nextafter(rounded, matrix.dtype.type(0)), rounded)
     if sparse.issparse(matrix):
-        return (sparse.diags(factor.astype(matrix.dtype)) @ matrix.tocsr()).tocsr()
-    return matrix * factor.astype(matrix.dtype)[:, None]
+        return (sparse.diags(rounded) @ matrix.tocsr()).tocsr()
+    return matrix * rounded[:, None]
 
 
 def clipped_sum(rows: Any, bound: float, adjacency: Adjacency | str) -> Bounded:

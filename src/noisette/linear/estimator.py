@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from noisette.adjacency import Adjacency, require_same
@@ -23,10 +24,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Leave the estimator as it was if what runs inside fails."""
+        """Leave the estimator as it was if what runs inside fails.
+
+        NumPy is told to say nothing about overflow or underflow, whatever the caller's `np.seterr`:
+        a warning, or an error, would tell something about the rows.
+        """
         before = dict(self.__dict__)
         try:
-            yield
+            with np.errstate(all="ignore"):
+                yield
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)

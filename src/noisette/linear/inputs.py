@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn import config_context
 from sklearn.utils.validation import check_array, validate_data
 
 from noisette.errors import InvalidData, InvalidParameter
@@ -37,7 +38,9 @@ _LARGEST = {"float64": 1e100, "float32": 1e15}
 def without_data(check: Callable[[], Any]) -> Any:
     """Return ``check()``; re-raise its ValueError in one sentence that quotes no entry."""
     try:
-        return check()
+        # Whoever told scikit-learn to trust the data: a NaN would pass through every noise.
+        with config_context(assume_finite=False):
+            return check()
     except ValueError as error:
         line = str(error).splitlines()[0] if str(error) else ""
     # outside the except block, so that the original does not travel along as the context

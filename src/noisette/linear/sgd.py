@@ -294,9 +294,7 @@ class SGDClassifier(StreamReader):
             listed.insert(0, "the number of records in each chunk")
         elif public_size:
             listed.insert(0, f"the number of records, {size}")
-        update = (
-            chosen.update
-        )  # what ran: the parameters may have been changed since a stream began
+        update = chosen.update  # what ran: parameters may have changed since a stream began
         if update.norm_bound is not None:
             listed.append(rows_fact(update.norm_bound, update.bias))
         # a stream's classes are always given, if not to the constructor then to its first call

@@ -14,6 +14,7 @@ from noisette.linear import inputs
 from noisette.losses import Hinge, HuberHinge, Logistic, Loss, Softmax, SoftplusHinge
 from noisette.mechanisms import Gaussian
 from noisette.sampling import Disjoint, Sampler
+from noisette.training.common import check_scale
 from noisette.training.noisy_sgd import make_sampler, plan_for
 from noisette.training.single_pass import noise_for_one_use
 from noisette.training.steps import Update
@@ -243,6 +244,7 @@ def _single(
     mechanism = noise_for_one_use(
         noise, float(estimator.epsilon), float(estimator.delta), dimension, adjacency
     )
+    check_scale(mechanism, update.contribution)
     rms = _rms(mechanism, dimension, update.contribution)
     given = estimator.sampling if isinstance(estimator.sampling, Disjoint) else None
     if given is None:

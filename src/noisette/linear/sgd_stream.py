@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.linear import inputs
@@ -22,6 +23,7 @@ __all__ = ["StreamReader", "is_stream", "targets_of"]
 
 Floats = NDArray[np.float64]
 
+_MOST_WORK = 100_000  # far more than two slices of one matrix need
 _KEPT = ("_stream", "_chosen", "_traces", "classes_", "n_features_in_", "feature_names_in_")
 
 
@@ -44,7 +46,8 @@ class StreamReader(PrivateLinearClassifier):
         """
         before = dict(self.__dict__)
         try:
-            self._partial_fit(X, y, classes)
+            with np.errstate(all="ignore"):  # as in `fit`: nothing is said about the rows
+                self._partial_fit(X, y, classes)
         except BaseException:
             now = dict(self.__dict__)
             self.__dict__.clear()
@@ -64,9 +67,8 @@ class StreamReader(PrivateLinearClassifier):
                 "stays in its process); call partial_fit on a new estimator."
             )
         traces = [trace for trace in self.__dict__.get("_traces", []) if trace.alive]
-        trace = _Trace(X)
         if stream is not None:
-            _refuse_again(trace, traces)
+            _refuse_again(_Trace(X), traces)
         if stream is None:
             given = self.classes if self.classes is not None else classes
             if given is None:
@@ -82,8 +84,10 @@ class StreamReader(PrivateLinearClassifier):
             stream = self._open(rows.shape, ledger, randomness)
         else:
             rows, labels = _chunk(self, X, y)
+            _refuse_again(_trace_of(rows), traces)
             numbers = label_numbers(self.classes_, labels)
-        self._traces = [*traces, trace]  # before the first step, see `partial_fit`
+        # before the first step, see `partial_fit`
+        self._traces = [*traces, _Trace(X), _trace_of(rows)]
         stream.feed(canonical_rows(rows), targets_of(stream.update.loss, numbers))
         self._publish_stream()
 
@@ -132,11 +136,17 @@ class StreamReader(PrivateLinearClassifier):
         self._stream = None
 
     def _checked(self, chunks: Iterable[Any]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
-        for count, (X, y) in enumerate(chunks):
-            if count == 0:
+        first, traces = True, list[_Trace]()
+        for X, y in chunks:
+            if getattr(X, "shape", (1,))[0] == 0:
+                continue  # a file may hold an empty part; sizes of chunks are public
+            if first:
                 rows, labels = inputs.rows_and_labels(self, X, y, 1, tame=False)
             else:
                 rows, labels = _chunk(self, X, y)
+            first, traces = False, [trace for trace in traces if trace.alive]
+            _refuse_again(_trace_of(rows), traces)
+            traces.append(_trace_of(rows))
             yield rows, label_numbers(self.classes_, labels)
 
     def _publish_weights(
@@ -211,6 +221,11 @@ def _refuse_again(trace: "_Trace", earlier: list["_Trace"]) -> None:
         )
 
 
+def _trace_of(rows: Any) -> "_Trace":
+    """Return the trace of checked rows: slices of one data frame have their memory in common."""
+    return _Trace(rows.data if sparse.issparse(rows) else rows)
+
+
 class _Trace:
     """Where a chunk lives in memory, without reading it, and without keeping it alive if possible.
 
@@ -218,11 +233,11 @@ class _Trace:
     """
 
     def __init__(self, X: Any) -> None:
-        owner, self._bounds = X, None
+        owner, self._place = X, None
         if isinstance(X, np.ndarray) and X.size:
             while isinstance(owner.base, np.ndarray):
                 owner = owner.base
-            self._bounds = np.lib.array_utils.byte_bounds(X)
+            self._place = _Place(X)
         try:
             self._owner: Any = weakref.ref(owner)
         except TypeError:
@@ -234,12 +249,29 @@ class _Trace:
         return self._owner() is not None
 
     def overlaps(self, other: "_Trace") -> bool:
-        """Whether both are one live object, or live arrays that have memory in common."""
+        """Whether both are one live object, or live arrays that have an entry in common."""
         if not (self.alive and other.alive):
             return False
-        if self._bounds is None or other._bounds is None:
+        if self._place is None or other._place is None:
             return self._owner() is other._owner()
-        return max(self._bounds[0], other._bounds[0]) < min(self._bounds[1], other._bounds[1])
+        one, two = np.asarray(self._place), np.asarray(other._place)
+        try:  # addresses only; rows of a matrix that is stored by columns are interleaved
+            return np.shares_memory(one, two, max_work=_MOST_WORK)  # type: ignore[arg-type]
+        except np.exceptions.TooHardError:
+            return True
+
+
+class _Place:
+    """Address, shape and strides of an array, without a reference to it and without its type."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.__array_interface__ = {
+            "data": array.__array_interface__["data"],
+            "shape": array.shape,
+            "strides": array.strides,
+            "typestr": f"|V{array.itemsize}",
+            "version": 3,
+        }
 
 
 def _with(first: Any, rest: Iterator[Any]) -> Iterator[Any]:

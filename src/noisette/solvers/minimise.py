@@ -100,7 +100,7 @@ def minimise(
             f"every row of X must be finite with norm at most norm_bound={norm_bound}: clip first."
         )
     objective = Objective(loss, rows, target, omega, b, facts)
-    with np.errstate(under="ignore"):
+    with np.errstate(all="ignore"):  # a warning would depend on the data
         if np.isfinite(loss.smoothness):
             point = minimise_smooth(objective, goal)
             weights, reached = point.w, point.norm_bound

@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 # times that.
 _PAID = 1.0 + 1e-9
 
-_SMALLEST_SCALE, _LARGEST_SCALE = 1e-200, 1e200
+_SMALLEST_SCALE, _LARGEST_SCALE = 1e-150, 1e150
 
 
 @dataclass(frozen=True)

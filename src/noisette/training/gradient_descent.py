@@ -193,13 +193,11 @@ def _blocked_gradient(X: Any, y: NDArray[Any], update: Update, share: Floats | N
         W = w.reshape(update.shape(rows.d))
         total = np.zeros_like(W)
         for part, block in rows.blocks():
+            if blank[part].any():
+                block = _without(block, blank[part])
             f = factor[part] if W.ndim == 1 else factor[part][:, None]
             inner = W if bias is None else W[..., :-1]
-            with np.errstate(
-                over="ignore", invalid="ignore"
-            ):  # a warning would speak of blank rows
-                scores = (block @ inner.T) * f
-            scores[blank[part]] = 0.0
+            scores = (block @ inner.T) * f
             if bias is not None:
                 scores = scores + bias * W[..., -1]
             derivative = np.asarray(loss.at_scores(scores, y[part])[1], dtype=float)
@@ -218,3 +216,13 @@ def _blocked_gradient(X: Any, y: NDArray[Any], update: Update, share: Floats | N
         return total.ravel()
 
     return gradient
+
+
+def _without(block: Any, blank: NDArray[np.bool_]) -> Any:
+    """Return a copy of a block in which blank rows are zero; 0 times infinity would be NaN."""
+    block = block.copy()
+    if sparse.issparse(block):
+        block.data[np.repeat(blank, np.diff(block.indptr))] = 0.0
+    else:
+        block[blank] = 0.0
+    return block

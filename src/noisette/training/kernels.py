@@ -7,7 +7,8 @@ Each kernel runs ``len(noise)`` steps of
 
 over batches ``order[edges[t]:edges[t+1]]`` (an empty ``order`` is the given order). Rows are
 clipped on the fly to norm ``bound`` and get a last constant entry ``bias`` if w is one longer than
-a row, so no copy of the matrix is made; rows of norm 1e100 and more are blanked. With
+a row, so no copy of the matrix is made; rows that are not finite, or of norm 1e100 and more, count
+as blank. With
 m_i = y x_i.w, g_i = y l'(m_i) x_i; ``clip`` < inf cuts its norm, which for a loss of one margin
 clips l' and stays the derivative of a convex loss. All sums are float64, also for float32 rows.
 The noise Z_t comes from `privacy.release`; nothing is drawn here, and ``round`` goes to its grid
@@ -152,7 +153,8 @@ def dense_steps(
                 dot, square, constant, y[i], bound, slack, bias, clip, loss, parameter
             )
             scale = slope * (share[i] if shared else 1.0)
-            _add(g, 0, X, i, scale * factor, d)
+            if factor > 0.0:  # a blank row may hold infinities and NaN
+                _add(g, 0, X, i, scale * factor, d)
             if has_bias:
                 g[d] += scale * bias
         gamma = _gamma(power, first + t + 1)
@@ -184,8 +186,9 @@ def sparse_steps(
                 dot, square, constant, y[i], bound, slack, bias, clip, loss, parameter
             )
             scale = slope * (share[i] if shared else 1.0)
-            for q in range(indptr[i], indptr[i + 1]):
-                g[indices[q]] += scale * factor * np.float64(data[q])
+            if factor > 0.0:  # a blank row may hold infinities and NaN
+                for q in range(indptr[i], indptr[i + 1]):
+                    g[indices[q]] += scale * factor * np.float64(data[q])
             if has_bias:
                 g[d] += scale * bias
         gamma = _gamma(power, first + t + 1)
@@ -248,13 +251,15 @@ def softmax_steps(
                     scores[c] += bias * w[c * width + d]
             size = _residual(scores, basis, full, y[i])
             if not size < 2.0:  # NaN, from weights beyond 1e200: it would pass through every noise
-                size, scores[:] = 0.0, 0.0
+                size = 0.0
+                scores[:] = 0.0
             scale = share[i] if shared else 1.0
             if clip < np.inf:
                 norm = math.sqrt(factor * factor * square + bias * bias)
                 scale *= _clipped(1.0, size * norm, clip)
             for c in range(k1):
-                _add(g, c * width, X, i, scale * scores[c] * factor, d)
+                if factor > 0.0:  # a blank row may hold infinities and NaN
+                    _add(g, c * width, X, i, scale * scores[c] * factor, d)
                 if has_bias:
                     g[c * width + d] += scale * scores[c] * bias
         gamma = _gamma(power, first + t + 1)
@@ -276,7 +281,8 @@ def full_gradient(X, y, share, w, bound, bias, clip, loss, parameter, g):
             dot, square, constant, y[i], bound, slack, bias, clip, loss, parameter
         )
         scale = slope * (share[i] if shared else 1.0)
-        _add(g, 0, X, i, scale * factor, d)
+        if factor > 0.0:
+            _add(g, 0, X, i, scale * factor, d)
         if has_bias:
             g[d] += scale * bias
 

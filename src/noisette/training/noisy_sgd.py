@@ -167,12 +167,13 @@ def noisy_sgd(
     n, features = X.shape
     dimension, adjacency = update.dimension(features), ledger.adjacency
     size = n if adjacency.size_is_public else _validate.integer("population", population)
-    update.check(X, y, levels)
-    sampler.check(n)
     make = plan_for(
         update, sampler, uses, noise=noise, dimension=dimension, released=released,
         adjacency=adjacency, size=size,
     )  # fmt: skip
+    update.check(X, y, levels)
+    if adjacency.size_is_public:
+        sampler.check(n)
     share = None
     if levels is not None:
         if sampler.participation(adjacency).kind != "once" or released == "last":
