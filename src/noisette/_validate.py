@@ -13,7 +13,10 @@ def _number(name: str, value: object, wanted: str) -> float:
     # bool is an int to Python, but epsilon=True is always a mistake.
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InvalidParameter(f"{name} must be {wanted}; got {value!r}.")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise InvalidParameter(f"{name} is too large for a floating-point number.") from None
     if math.isnan(number):
         raise InvalidParameter(f"{name} must be {wanted}; got nan.")
     return number

@@ -5,7 +5,9 @@ ran cannot drift apart, and a guarantee read from a file is checked against its 
 """
 
 import json
+import math
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from noisette import _validate, accounting
@@ -68,10 +70,15 @@ class Guarantee:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _validate.non_negative("epsilon", self.epsilon))
         object.__setattr__(self, "delta", _validate.delta(self.delta))
+        # A word such as "false", or a missing answer, must not end as "not seeded".
+        _validate.boolean("seeded", self.seeded)
         for name in ("public", "proofs", "notes"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+            object.__setattr__(self, name, _phrases(name, getattr(self, name)))
         if self.plan.adjacency is None:
             raise InvalidParameter("a guarantee needs a plan that is bound to one adjacency.")
+        # What the plan rests on is not for the writer of a file to leave out.
+        proofs = dict.fromkeys((*self.proofs, *proofs_of(self.plan)))
+        object.__setattr__(self, "proofs", tuple(proofs))
         # Not bit by bit: another machine's special functions may differ in the last digits.
         reached = self.delta_at(self.epsilon)
         fits = reached <= self.delta * (1.0 + 1e-9)
@@ -103,14 +110,14 @@ class Guarantee:
 
     def statement(self) -> str:
         """Return one honest paragraph that a lawyer can read."""
-        pair = f"epsilon = {self.epsilon:.6g}"
-        pair += f" and delta = {self.delta:g}" if self.delta else " (pure, delta = 0)"
+        pair = f"epsilon = {_rounded_up(self.epsilon)}"
+        pair += f" and delta = {_rounded_up(self.delta)}" if self.delta else " (pure, delta = 0)"
         odds = (
             f"For any two data sets {_NEIGHBOURS[self.adjacency]}, the probability of any outcome "
             f"under one is at most e^epsilon ({_factor(self.epsilon)}) times its probability under "
             "the other"
         )
-        odds += f", plus delta ({self.delta:g})." if self.delta else "."
+        odds += f", plus delta ({_rounded_up(self.delta)})." if self.delta else "."
         parts = [
             f"The release of {self.released} is differentially private with {pair}.",
             odds,
@@ -165,15 +172,15 @@ class Guarantee:
                 delta=node["delta"],
                 plan=plan,
                 released=str(node["released"]),
-                public=tuple(node["public"]),
-                seeded=bool(node["seeded"]),
-                proofs=tuple(node["proofs"]),
-                notes=tuple(node["notes"]),
+                public=node["public"],
+                seeded=node["seeded"],
+                proofs=node["proofs"],
+                notes=node["notes"],
                 numeric_model=str(node["numeric_model"]),
             )
         except KeyError as error:
             raise InvalidParameter(f"this guarantee lacks the key {error}.") from None
-        except TypeError:
+        except (OverflowError, TypeError):
             raise InvalidParameter("a field of this guarantee has the wrong type.") from None
 
     @classmethod
@@ -181,15 +188,31 @@ class Guarantee:
         """Return the guarantee that `to_json` wrote."""
         try:
             node = json.loads(text)
-        except (TypeError, ValueError):
+        except (RecursionError, TypeError, ValueError):
             raise InvalidParameter("this is not the JSON text of a guarantee.") from None
         return cls.from_dict(node)
+
+
+def _phrases(name: str, values: Any) -> tuple[str, ...]:
+    """Return several texts as a tuple; one text alone would fall apart into letters."""
+    if not isinstance(values, list | tuple) or not all(isinstance(text, str) for text in values):
+        raise InvalidParameter(f"{name} of a guarantee must be a list of texts.")
+    return tuple(values)
 
 
 def _factor(epsilon: float) -> str:
     if epsilon > 30.0:
         return "an astronomically large factor"
-    return f"a factor of {2.718281828459045**epsilon:.4g}"
+    return f"a factor of {_rounded_up(math.exp(epsilon), digits=4)}"
+
+
+def _rounded_up(value: float, digits: int = 6) -> str:
+    """Return `value` in a few digits, never less than it is (up to the last digits of a double)."""
+    shown = f"{value:.{digits}g}"
+    if float(shown) < value * (1.0 - 1e-12):
+        unit = Decimal(1).scaleb(Decimal(shown).adjusted() - digits + 1)
+        shown = f"{float(Decimal(shown) + unit):.{digits}g}"
+    return shown
 
 
 def proofs_of(plan: Plan) -> tuple[str, ...]:

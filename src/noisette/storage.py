@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 from noisette.errors import LedgerError
 
-__all__ = ["Charge", "Draws", "Header", "MemoryStore", "SqliteStore", "Store"]
+__all__ = ["Charge", "Drawn", "Draws", "Header", "MemoryStore", "SqliteStore", "Store"]
 
 SCHEMA = 1
 APPLICATION_ID = 0x6E6F6973  # "nois": tells a ledger from any other SQLite file
@@ -43,15 +43,44 @@ class Charge(NamedTuple):
     cost: tuple[float, float]
 
 
+class Drawn(NamedTuple):
+    """What may have been drawn of each part of a plan, and what the guarantee must say of it."""
+
+    counts: tuple[int, ...]
+    seeded: bool = False
+    """Whether any of it came from a seed: no successor may forget that."""
+    bounds: tuple[str, ...] = ()
+    """Ids of the theorems that bound the noised values."""
+
+    def to_text(self) -> str:
+        """Return the JSON text for the ledger's file."""
+        return json.dumps(self._asdict())
+
+    @classmethod
+    def from_text(cls, text: str) -> "Drawn":
+        """Return what `to_text` wrote, or raise ValueError; nothing in it is guessed."""
+        node = json.loads(text)
+        if isinstance(node, list):  # written before seeds were kept: assume the worst
+            node = {"counts": node, "seeded": any(node), "bounds": []}
+        if not isinstance(node, dict) or set(node) != set(cls._fields):
+            raise ValueError("not the counts of a run")
+        counts, seeded, bounds = node["counts"], node["seeded"], node["bounds"]
+        if not isinstance(counts, list) or not all(type(n) is int and n >= 0 for n in counts):
+            raise ValueError("a count is not a whole number >= 0")
+        if not isinstance(seeded, bool) or not all(isinstance(bound, str) for bound in bounds):
+            raise ValueError("a field has the wrong type")
+        return cls(tuple(counts), seeded, tuple(bounds))
+
+
 class Draws(NamedTuple):
     """What a long run must find again after a kill: its pair, its holder, and what it may have
-    drawn of each part of its plan.
+    drawn.
     """
 
     epsilon: float
     delta: float
     holder: str
-    drawn: tuple[int, ...]
+    drawn: Drawn
 
 
 Check = Callable[[list[tuple[float, float]]], None]
@@ -62,7 +91,7 @@ class Store(Protocol):
 
     def charges(self) -> list[Charge]: ...  # noqa: D102
     def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int: ...  # noqa: D102
-    def advance(self, number: int, holder: str, drawn: tuple[int, ...]) -> None: ...  # noqa: D102
+    def advance(self, number: int, holder: str, drawn: Drawn) -> None: ...  # noqa: D102
     def claim(self, number: int, holder: str) -> tuple[Charge, Draws]: ...  # noqa: D102
 
 
@@ -91,7 +120,7 @@ class MemoryStore:
             self._charges.append(charge)
             return len(self._charges)
 
-    def advance(self, number: int, holder: str, drawn: tuple[int, ...]) -> None:
+    def advance(self, number: int, holder: str, drawn: Drawn) -> None:
         """Refuse: memory does not outlive its process."""
         raise self._cannot_resume()
 
@@ -107,12 +136,34 @@ class MemoryStore:
         )
 
 
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[Callable[[Path, Path], None]]:
+    """Let one process at a time start a ledger in `folder`; yield how to give it its name.
+
+    Between looking at an empty file and taking its place somebody else could start a ledger there
+    and charge it. The folder is locked, not the file: closing a file ends SQLite's locks on it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows, where renaming never takes another file's place
+        yield os.rename
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield os.replace
+    finally:
+        os.close(handle)
+
+
 class SqliteStore:
     """Charges in one SQLite file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._header: Header | None = None
+        self._seen: tuple[tuple[float, float], ...] = ()
+        """The costs that this process has read or booked: none of them can go away."""
 
     def create_or_read(self, header: Header | None) -> Header:
         """Write `header` into a new file, or return the header that the file already has."""
@@ -146,11 +197,12 @@ class SqliteStore:
         draft = Path(name)
         try:
             self._fill(draft, header)
-            if self.path.exists() and self.path.stat().st_size == 0:
-                os.replace(draft, self.path)  # an empty file is nobody's ledger
-            else:
-                with contextlib.suppress(FileExistsError):
-                    os.link(draft, self.path)
+            with _alone_in(self.path.parent) as put:
+                # An empty file is nobody's ledger. Renamed, not linked: one file, one name.
+                if not self.path.exists() or self.path.stat().st_size == 0:
+                    put(draft, self.path)
+        except FileExistsError:
+            pass  # somebody else has started it
         except (OSError, sqlite3.Error) as error:
             raise LedgerError(self._explain(error)) from error
         finally:
@@ -177,18 +229,19 @@ class SqliteStore:
 
     def charges(self) -> list[Charge]:
         """Return all charges in the order of booking."""
+        seen = self._seen  # before the transaction: all of it was committed earlier
         with self._transaction(write=False) as connection:
-            return self._all(connection)
+            charges = self._all(connection, seen)
+        self._remember(charges)
+        return charges
 
     def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int:
         """Insert `charge` if `check` passes, in one transaction; return its number."""
+        seen = self._seen
         with self._transaction(write=True) as connection:
-            if self._read_header(connection) != self._header:
-                raise LedgerError(
-                    f"{self.path} is no longer the ledger that was opened; open it again. "
-                    "Nothing was charged."
-                )
-            check([known.cost for known in self._all(connection)])
+            self._check_header(connection)
+            known = self._all(connection, seen)
+            check([old.cost for old in known])
             added = connection.execute(
                 "INSERT INTO charges (label, plan, first, second) VALUES (?, ?, ?, ?)",
                 (charge.label, charge.plan, *charge.cost),
@@ -199,16 +252,18 @@ class SqliteStore:
                     "CREATE TABLE IF NOT EXISTS draws (charge INTEGER PRIMARY KEY, epsilon REAL, "
                     "delta REAL, holder TEXT, drawn TEXT)"
                 )
-                row = (number, draws.epsilon, draws.delta, draws.holder, json.dumps(draws.drawn))
+                row = (number, draws.epsilon, draws.delta, draws.holder, draws.drawn.to_text())
                 connection.execute("INSERT INTO draws VALUES (?, ?, ?, ?, ?)", row)
-            return number
+        self._remember([*known, charge])
+        return number
 
-    def advance(self, number: int, holder: str, drawn: tuple[int, ...]) -> None:
+    def advance(self, number: int, holder: str, drawn: Drawn) -> None:
         """Write down, before it happens, what `holder` may have drawn under a charge."""
         with self._transaction(write=True) as connection:
+            self._check_header(connection)
             changed = connection.execute(
                 "UPDATE draws SET drawn = ? WHERE charge = ? AND holder = ?",
-                (json.dumps(drawn), number, holder),
+                (drawn.to_text(), number, holder),
             )
             if changed.rowcount != 1:
                 raise LedgerError(
@@ -218,6 +273,7 @@ class SqliteStore:
     def claim(self, number: int, holder: str) -> tuple[Charge, Draws]:
         """Make `holder` the only one who may go on drawing under a charge."""
         with self._transaction(write=True) as connection:
+            self._check_header(connection)
             row = None
             if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'draws'").fetchone():
                 row = connection.execute(
@@ -228,17 +284,44 @@ class SqliteStore:
             if row is None:
                 raise LedgerError(f"{self.path} has no run with number {number} to be resumed.")
             connection.execute("UPDATE draws SET holder = ? WHERE charge = ?", (holder, number))
-            label, plan, first, second, epsilon, delta, before, drawn = row
-            counts = tuple(int(count) for count in json.loads(drawn))
-            return Charge(label, plan, (first, second)), Draws(epsilon, delta, before, counts)
+            label, plan, first, second, epsilon, delta, before, text = row
+            try:
+                drawn = Drawn.from_text(text)
+            except (TypeError, ValueError):
+                raise self._damaged() from None
+            return Charge(label, plan, (first, second)), Draws(epsilon, delta, before, drawn)
 
-    def _all(self, connection: sqlite3.Connection) -> list[Charge]:
-        rows = connection.execute("SELECT label, plan, first, second FROM charges ORDER BY id")
-        charges = [Charge(label, plan, (first, second)) for label, plan, first, second in rows]
+    def _all(
+        self, connection: sqlite3.Connection, seen: tuple[tuple[float, float], ...]
+    ) -> list[Charge]:
+        """Return all charges; refuse a file from which a charge is missing."""
+        rows = connection.execute(
+            "SELECT id, label, plan, first, second FROM charges ORDER BY id"
+        ).fetchall()
+        last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'charges'")
+        if [row[0] for row in rows] != list(range(1, (last.fetchone() or (0,))[0] + 1)):
+            raise self._damaged()
+        charges = [Charge(label, plan, (first, second)) for _, label, plan, first, second in rows]
         for charge in charges:
             if not all(isinstance(part, float) and 0.0 <= part < math.inf for part in charge.cost):
                 raise self._damaged()
+        if tuple(charge.cost for charge in charges[: len(seen)]) != seen:
+            raise LedgerError(
+                f"{self.path} lacks charges that it had before, so it was replaced by an older "
+                "or another file; put the right one back. Nothing was charged."
+            )
         return charges
+
+    def _remember(self, charges: list[Charge]) -> None:
+        if len(charges) > len(self._seen):
+            self._seen = tuple(charge.cost for charge in charges)
+
+    def _check_header(self, connection: sqlite3.Connection) -> None:
+        if self._read_header(connection) != self._header:
+            raise LedgerError(
+                f"{self.path} is no longer the ledger that was opened; open it again. "
+                "Nothing was charged."
+            )
 
     def _read_header(self, connection: sqlite3.Connection) -> Header:
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
@@ -257,6 +340,12 @@ class SqliteStore:
     @contextlib.contextmanager
     def _transaction(self, *, write: bool) -> Iterator[sqlite3.Connection]:
         address = f"{self.path.as_uri()}?mode=rw"  # never create a file by looking at it
+        if write and self.path.exists() and self.path.stat().st_nlink > 1:
+            # SQLite keeps its locks beside each name: through two names two may write at once.
+            raise LedgerError(
+                f"{self.path} has a second name (a hard link), through which it could be charged "
+                "unseen; remove one of them. Nothing was charged."
+            )
         try:
             with contextlib.closing(
                 sqlite3.connect(address, timeout=_WAIT_SECONDS, isolation_level=None, uri=True)

@@ -60,4 +60,6 @@ def test_rounding_of_the_masses_stays_within_the_stated_error(terms, upper):
     law = _mean_law(terms, 0.7, upper, 1.0)
     stated = RandomAllocation(terms, 1 / 0.7).cell_error
     assert law.mass.sum() == pytest.approx(1.0, abs=stated)
-    assert (law.values * law.mass).sum() + law.lost == pytest.approx(1.0, abs=stated)
+    # The single lognormal's cells are moved up by their stated errors: the mean may exceed 1.
+    raised = 1e-12 if upper else 0.0
+    assert -stated <= (law.values * law.mass).sum() + law.lost - 1.0 <= stated + raised

@@ -12,7 +12,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from noisette import _validate
 from noisette.adjacency import Adjacency, require_same
-from noisette.errors import Unproven
+from noisette.errors import InvalidParameter, Unproven
 from noisette.mechanisms import AdditiveNoise, ObjectiveNoise
 from noisette.plans import Declared, Leaf, PlanLike, Run, Sampled, as_plan
 from noisette.sampling import Participation
@@ -20,6 +20,8 @@ from noisette.sampling import Participation
 __all__ = ["Accountant", "counted", "participation"]
 
 Cost = TypeVar("Cost")
+
+_MOST_USES = 2**53  # beyond, a count as a float could be smaller than the count
 
 
 def counted(plan: PlanLike, adjacency: Adjacency) -> list[tuple[Leaf, int]]:
@@ -36,6 +38,8 @@ def counted(plan: PlanLike, adjacency: Adjacency) -> list[tuple[Leaf, int]]:
     counts: dict[Leaf, int] = {}
     for leaf, count in plan.leaves():
         counts[leaf] = counts.get(leaf, 0) + count
+    if max(counts.values()) > _MOST_USES:
+        raise InvalidParameter("a plan may run each of its parts at most 2^53 times.")
     return list(counts.items())
 
 

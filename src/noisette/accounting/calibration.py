@@ -68,14 +68,15 @@ def _crossing(
 ) -> float:
     """Return the extreme x on the private side of cost(x) = target, searched in log x.
 
-    `good` always satisfies cost <= target and `bad` never does; the answer is `good`.
+    `good` always satisfies cost <= target and `bad` never does; the answer is the very `best` that
+    was tried at `good`, because exp(log(x)) may be another number than x.
     """
     toward_good = 4.0 if falling else 0.25
     x, value = start, _excess(cost(start), target)
-    good, bad = None, None
+    good, bad, best = None, None, start
     while good is None or bad is None:
         if value <= 0.0:
-            good = (math.log(x), value)
+            good, best = (math.log(x), value), x
             x /= toward_good
         else:
             bad = (math.log(x), value)
@@ -84,7 +85,7 @@ def _crossing(
             break
         if not smallest <= x <= largest:
             if good is not None:
-                return math.exp(good[0])
+                return best
             raise InvalidParameter(
                 f"no value between {smallest:g} and {largest:g} reaches epsilon={target:g}; "
                 "ask for a larger epsilon or delta, or fewer steps."
@@ -98,14 +99,15 @@ def _crossing(
         share = bad[1] / (bad[1] - good[1])
         share = 0.5 if turn % 3 == 2 else min(0.98, max(0.02, share + 0.2 * _PRECISION / width))
         middle = bad[0] + share * (good[0] - bad[0])
-        value = _excess(cost(math.exp(middle)), target)
+        x = math.exp(middle)
+        value = _excess(cost(x), target)
         if value <= 0.0:
-            good = (middle, value)
+            good, best = (middle, value), x
             if value > -1e-7:
                 break
         else:
             bad = (middle, value)
-    return math.exp(good[0])
+    return best
 
 
 def _most_steps(cost: Callable[[float], float], target: float) -> int:

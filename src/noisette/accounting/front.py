@@ -113,9 +113,11 @@ def bracket(
 
     The upper bound is the promise; the lower bound says how much of it could be slack (0 where
     no lower bound is known). `rtol` is the wanted relative width where the plan's own theorem is
-    exact.
+    exact. A delta below 1e-300 is read as 0, which can only cost more.
     """
-    return _bracket(as_plan(plan), _validate.delta(delta), Adjacency.of(adjacency), rtol)
+    delta = _validate.delta(delta)
+    delta = delta if delta >= _SMALLEST_DELTA else 0.0
+    return _bracket(as_plan(plan), delta, Adjacency.of(adjacency), rtol)
 
 
 # A fit asks for the same plan when it charges, when it states its guarantee and when it is

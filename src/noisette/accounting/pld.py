@@ -30,6 +30,8 @@ from noisette.sampling import Participation, RandomAllocation, Shuffle
 
 __all__ = ["Composition", "NumericalAccountant"]
 
+_SMALLEST_HALF = 1e-290
+
 Step = tuple[engine.Pair, engine.Pair | None, int]
 Composition = tuple[tuple[Step, ...], tuple[Step, ...]]
 """The steps of a plan in the two neighbour orders, kept apart until the very end."""
@@ -205,8 +207,11 @@ class NumericalAccountant(Accountant[Composition]):
 
     def _two_changes(self, total: Composition, epsilon: float) -> float:
         # proof: ALLOCATION-R, with the budget split in halves
-        half = self._delta_bracket(total, epsilon / 2.0)[1]
-        return min(1.0, half * (1.0 + math.exp(min(epsilon / 2.0, 700.0))))
+        if epsilon > 1400.0:  # e^{epsilon/2} is no double
+            return 1.0
+        # A delta that underflows to 0 must not hide a large factor.
+        half = max(self._delta_bracket(total, epsilon / 2.0)[1], _SMALLEST_HALF)
+        return min(1.0, half * (1.0 + math.exp(epsilon / 2.0)))
 
     def _replace_by_zero_out(self, plan: PlanLike, delta: float) -> tuple[float, float]:
         total = self._zero_out_total(plan)

@@ -85,13 +85,15 @@ def kairouz_oh_viswanath(epsilon: float, count: int, delta: float) -> float:
     losses = (2.0 * ups - count) * epsilon
     log_choose = gammaln(count + 1.0) - gammaln(ups + 1.0) - gammaln(count - ups + 1.0)
     log_p = log_choose + ups * epsilon - count * np.logaddexp(0.0, epsilon)
+    # The terms of log_p are far larger than their sum; their roundings count against us.
+    rounding = 2.0**-50 * (float(gammaln(count + 1.0)) + count * (1.0 + epsilon))
 
     def excess(candidate: float) -> float:
         above = losses > candidate
         if not above.any():
             return -math.log(delta) - 745.0
         gap = np.log(-np.expm1(candidate - losses[above]))
-        return float(logsumexp(log_p[above] + gap)) - math.log(delta)
+        return float(logsumexp(log_p[above] + gap)) + rounding - math.log(delta)
 
     if excess(0.0) <= 0.0:
         return 0.0

@@ -39,10 +39,11 @@ def _log_ratio(x: Floats, rate: float, z: float) -> Floats:
 
 
 def _convex_gap(log_r: Floats, a: float) -> Floats:
-    """Return r^a - 1 - a (r - 1) for a > 1 (may be inf; the caller scales large exponents).
+    """Return r^a - 1 - a (r - 1), a > 1 or a < 0 (may be inf; the caller scales large exponents).
 
     With t = log r it is sum over j >= 2 of (a^j - a) t^j / j!, which is summed where the direct
-    form would cancel (tiny rates).
+    form would cancel (tiny rates). Both t and a t must be small there: for a near 0 a small a t
+    does not make the cut terms a t^j / j! small.
     """
     series = np.zeros_like(log_r)
     for j in range(9, 1, -1):
@@ -50,7 +51,7 @@ def _convex_gap(log_r: Floats, a: float) -> Floats:
     series *= log_r
     with np.errstate(over="ignore", invalid="ignore"):
         direct = np.expm1(a * log_r) - a * np.expm1(log_r)
-    return np.where(np.abs(a * log_r) < 1e-2, series, direct)
+    return np.where(max(1.0, abs(a)) * np.abs(log_r) < 1e-2, series, direct)
 
 
 def _finish(log_weight: Floats, log_r: Floats, a: float) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
-from noisette.errors import Unproven
+from noisette.errors import PermitError, Unproven
 from noisette.mechanisms.base import Floats, Mechanism
 
 __all__ = ["Exponential"]
@@ -66,9 +66,22 @@ class Exponential(Mechanism):
         s = np.asarray(s, dtype=float)
         return np.asarray(np.minimum(s * (s + 1.0) * self.epsilon**2 / 8.0, s * self.epsilon))
 
+    def check_value(self, bounded: Bounded) -> None:
+        """Refuse a noise scale that would round to 0: the best score itself would come out."""
+        super().check_value(bounded)
+        scale = self._scale(bounded)
+        if not 1e-250 < scale < 1e250:
+            raise PermitError(f"a noise scale of {scale:g} is outside what float64 can serve.")
+
+    def _scale(self, bounded: Bounded) -> float:
+        assert bounded.linf is not None
+        return (1.0 if self.monotone else 2.0) * bounded.linf / self.epsilon
+
     def apply(self, bounded: Bounded, unit: Any, generator: np.random.Generator) -> int:
         """Return the index of the chosen candidate."""
         self._check(bounded.adjacency)
-        scale = (1.0 if self.monotone else 2.0) * bounded.linf / self.epsilon  # type: ignore[operator]
-        scores = bounded.value.ravel()
-        return int(np.argmax(scores + generator.gumbel(scale=scale, size=scores.shape)))
+        scores = bounded.value.ravel().astype(np.float64)
+        # From the best score on, so that a large common part does not swallow the noise.
+        scores = scores - scores.max()
+        noise = generator.gumbel(scale=self._scale(bounded), size=scores.shape)
+        return int(np.argmax(scores + noise))

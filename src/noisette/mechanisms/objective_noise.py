@@ -40,6 +40,8 @@ from noisette.mechanisms.spherical_laplace import SphericalLaplace
 
 __all__ = ["ObjectiveNoise"]
 
+_SMALLEST = 1e-300
+
 LAWS = ("spherical-laplace", "gaussian")
 SHAPES = ("self-bounded", "one-signed", "softmax")
 
@@ -162,8 +164,10 @@ class ObjectiveNoise(AdditiveNoise):
         best, low, high = 1.0, 0.0, epsilon
         for _ in range(2):  # every split is valid: a second, finer look only tightens
             first = np.linspace(low, high, 17)
-            grown = np.exp(np.minimum(first, 700.0))
-            chained = self._one_change(first) + grown * self._additive_deltas(epsilon - first)
+            grown = np.where(first <= 700.0, np.exp(np.minimum(first, 700.0)), np.inf)
+            # A delta that underflows to 0 must not hide a large factor.
+            rest = np.maximum(self._additive_deltas(epsilon - first), _SMALLEST)
+            chained = self._one_change(first) + grown * rest
             at = int(np.argmin(chained))
             best = min(best, float(chained[at]))
             low, high = float(first[max(at - 1, 0)]), float(first[min(at + 1, 16)])

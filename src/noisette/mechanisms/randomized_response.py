@@ -10,10 +10,12 @@ from scipy.special import logsumexp
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
-from noisette.errors import PermitError, Unproven
+from noisette.errors import InvalidParameter, PermitError, Unproven
 from noisette.mechanisms.base import Floats, Mechanism
 
 __all__ = ["RandomizedResponse"]
+
+_MOST = 2**62  # the sum of two categories still fits 64 bits
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class RandomizedResponse(Mechanism):
         object.__setattr__(
             self, "categories", _validate.integer("categories", self.categories, least=2)
         )
+        if self.categories > _MOST:
+            raise InvalidParameter(
+                f"randomised response is drawn in 64 bits, for at most 2^62 categories; "
+                f"got {self.categories!r}."
+            )
 
     def _check(self, adjacency: Adjacency) -> None:
         if adjacency is not Adjacency.REPLACE_ONE:
@@ -88,7 +95,10 @@ class RandomizedResponse(Mechanism):
         self, bounded: Bounded, unit: Any, generator: np.random.Generator
     ) -> NDArray[np.int64]:
         """Return one randomised answer per entry."""
-        value = bounded.value
-        keep = generator.random(value.shape) < np.exp(self._log_probabilities()[0])
+        value, others = bounded.value, self.categories - 1.0
+        # The small probability is compared: uniform multiples of 2^-53 lie below it at least as
+        # often as it says, so rounding exchanges more answers, never fewer.
+        exchange = np.exp(np.log(others) + self._log_probabilities()[1])
+        exchanged = generator.random(value.shape) < exchange
         other = (value + generator.integers(1, self.categories, size=value.shape)) % self.categories
-        return np.asarray(np.where(keep, value, other), dtype=np.int64)
+        return np.asarray(np.where(exchanged, other, value), dtype=np.int64)

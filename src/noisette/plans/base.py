@@ -101,7 +101,7 @@ class Plan(ABC):
             raise
         except RecursionError:
             raise InvalidParameter("the JSON of this plan is nested too deeply.") from None
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise InvalidParameter(
                 f"the JSON of a {kind.name!r} plan is incomplete or has unknown keys ({error})."
             ) from None

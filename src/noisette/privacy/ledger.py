@@ -16,7 +16,7 @@ from noisette.adjacency import Adjacency, require_same
 from noisette.errors import BudgetExceeded, InvalidParameter, LedgerError, Unproven
 from noisette.plans import Plan, PlanLike, as_plan
 from noisette.privacy.permit import Permit
-from noisette.storage import Charge, Draws, Header, MemoryStore, SqliteStore, Store
+from noisette.storage import Charge, Drawn, Draws, Header, MemoryStore, SqliteStore, Store
 
 __all__ = ["Ledger"]
 
@@ -91,10 +91,30 @@ class Ledger:
         return ledger
 
     def _set_up(self, header: Header, store: Store) -> None:
-        self.epsilon, self.delta = header.epsilon, header.delta
-        self.adjacency, self.rule = Adjacency.of(header.adjacency), header.rule
+        self._header = header
         self._filter: Filter = FILTERS[header.rule](header.epsilon, header.delta)
         self._store = store
+
+    # Fixed at the opening: a charge under another relation or delta would be another budget.
+    @property
+    def epsilon(self) -> float:
+        """The total epsilon."""
+        return self._header.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The total delta."""
+        return self._header.delta
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The neighbouring relation of every charge."""
+        return Adjacency.of(self._header.adjacency)
+
+    @property
+    def rule(self) -> str:
+        """How charges add up."""
+        return self._header.rule
 
     def charge(
         self,
@@ -136,9 +156,9 @@ class Ledger:
             self._store.book(charge, check)
             return Permit(plan, epsilon, own, label)
         holder = secrets.token_hex(16)
-        none = (0,) * sum(1 for _ in plan.leaves())
-        number = self._store.book(charge, check, Draws(epsilon, own, holder, none))
-        return self._resumable(number, holder, plan, Draws(epsilon, own, holder, none), label)
+        none = Draws(epsilon, own, holder, Drawn((0,) * sum(1 for _ in plan.leaves())))
+        number = self._store.book(charge, check, none)
+        return self._resumable(number, holder, plan, none, label)
 
     def resume(self, number: int) -> Permit:
         """Return the permit of a run that was killed, for the noise it cannot have drawn yet.
@@ -149,11 +169,11 @@ class Ledger:
         # proof: RESUME
         number, holder = _validate.integer("number", number), secrets.token_hex(16)
         charge, draws = self._store.claim(number, holder)
-        plan = Plan.from_json(charge.plan)
+        plan = Plan.from_json(charge.plan).under(self.adjacency)
         return self._resumable(number, holder, plan, draws, charge.label)
 
     def _resumable(self, number: int, holder: str, plan: Plan, at: Draws, label: str) -> Permit:
-        def journal(drawn: tuple[int, ...]) -> None:
+        def journal(drawn: Drawn) -> None:
             self._store.advance(number, holder, drawn)
 
         permit = Permit(plan, at.epsilon, at.delta, label, journal, at.drawn)

@@ -14,10 +14,11 @@ from noisette.errors import PermitError
 from noisette.guarantee import Guarantee, proofs_of
 from noisette.mechanisms import Mechanism
 from noisette.plans import Leaf, Noisy, Plan
+from noisette.storage import Drawn
 
 __all__ = ["Permit"]
 
-Journal = Callable[[tuple[int, ...]], None]
+Journal = Callable[[Drawn], None]
 
 
 class Permit:
@@ -25,21 +26,22 @@ class Permit:
 
     def __init__(
         self, plan: Plan, epsilon: float, delta: float, label: str,
-        journal: Journal | None = None, drawn: tuple[int, ...] | None = None,
+        journal: Journal | None = None, drawn: Drawn | None = None,
     ) -> None:  # fmt: skip
         self.plan, self.epsilon, self.delta, self.label = plan, epsilon, delta, label
         leaves = list(plan.leaves())
         self._leaves: list[Leaf] = [leaf for leaf, _ in leaves]
         self._charged = [count * leaf.draws_per_use for leaf, count in leaves]
-        used = drawn or (0,) * len(leaves)
+        drawn = drawn or Drawn((0,) * len(leaves))
+        used = drawn.counts
         self._left = [all_ - gone for all_, gone in zip(self._charged, used, strict=True)]
         self._journal, self._written = journal, list(used)
         self.number: int | None = None
         """The charge's number in the ledger's file, where it can be resumed."""
         self._lock = threading.Lock()
         self._process = os.getpid()
-        self._seeded = False
-        self._bounds: dict[str, None] = {}
+        self._seeded = drawn.seeded
+        self._bounds: dict[str, None] = dict.fromkeys(drawn.bounds)
 
     @property
     def adjacency(self) -> Adjacency:
@@ -64,20 +66,18 @@ class Permit:
         `bound` is the id of the theorem that bounds the value; the guarantee will cite it.
         """
         leaf, count = self.leaf(part), _validate.integer("count", count)
-        if os.getpid() != self._process:
-            raise PermitError(
-                "a permit is for the process that charged it; charge the ledger in each worker."
-            )
+        self._check_process()
         with self._lock:
             if count > self._left[part]:
                 raise PermitError(
                     f"{count} noise vectors were asked for but {self._left[part]} of those charged "
                     f"for {self.label!r} are left; charge the plan that really runs."
                 )
-            self._write_ahead(part, self._charged[part] - self._left[part] + count)
-            self._left[part] -= count
-            self._seeded |= seeded
+            news = bool(seeded) > self._seeded or bound not in self._bounds
+            self._seeded |= bool(seeded)
             self._bounds[bound] = None
+            self._write_ahead(part, self._charged[part] - self._left[part] + count, news=news)
+            self._left[part] -= count
         return leaf.mechanism
 
     def drawn(self, part: int = 0) -> int:
@@ -86,25 +86,28 @@ class Permit:
 
     def settle(self) -> None:
         """Write the exact counts into the ledger's file; call it when a checkpoint is complete."""
+        self._check_process()  # a forked child would write the counts of the past
         with self._lock:
             self._write(tuple(a - b for a, b in zip(self._charged, self._left, strict=True)))
 
-    def _write_ahead(self, part: int, reached: int) -> None:
+    def _write_ahead(self, part: int, reached: int, *, news: bool) -> None:
         """Make sure that the file says at least `reached` draws before they happen.
 
         It is written a hundredth of the run ahead, so that a long run does not wait for the disk
-        at each step; what is written and not drawn is lost by a kill, never drawn twice.
+        at each step; what is written and not drawn is lost by a kill, never drawn twice. `news`
+        (a first seeded draw, another bound) is written at once: a successor's guarantee needs it.
         """
-        if self._journal is None or reached <= self._written[part]:
+        if self._journal is None or (reached <= self._written[part] and not news):
             return
         ahead = list(self._written)
-        ahead[part] = min(reached + self._charged[part] // 100, self._charged[part])
+        further = min(reached + self._charged[part] // 100, self._charged[part])
+        ahead[part] = max(ahead[part], further)
         self._write(tuple(ahead))
 
-    def _write(self, drawn: tuple[int, ...]) -> None:
+    def _write(self, counts: tuple[int, ...]) -> None:
         if self._journal is not None:
-            self._journal(drawn)
-            self._written = list(drawn)
+            self._journal(Drawn(counts, self._seeded, tuple(self._bounds)))
+            self._written = list(counts)
 
     def guarantee(
         self, released: str, *, public: tuple[str, ...] = (), notes: tuple[str, ...] = ()
@@ -120,6 +123,12 @@ class Permit:
             proofs=tuple(dict.fromkeys((*self._bounds, *proofs_of(self.plan)))),
             notes=notes,
         )
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise PermitError(
+                "a permit is for the process that charged it; charge the ledger in each worker."
+            )
 
     def _checked(self, part: int) -> int:
         if not 0 <= part < len(self._leaves):

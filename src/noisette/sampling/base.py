@@ -61,6 +61,7 @@ class Sampler(ABC):
 
     def check(self, size: int) -> None:
         """Refuse a number of records that `schedule` would refuse, before anything is charged."""
+        _validate.integer("size", size)
 
     def normaliser(self, size: int) -> float:
         """Return the public number to divide a batch sum by (never the realised batch size)."""

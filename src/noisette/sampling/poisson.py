@@ -1,5 +1,6 @@
 """Poisson sampling: every record joins the batch by its own coin."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -36,7 +37,9 @@ class Poisson(Sampler):
 
     def schedule(self, size: int, randomness: Randomness) -> Iterator[Indices]:
         """Yield one batch."""
-        yield np.flatnonzero(randomness.generator.random(size) < self.rate)
+        # A uniform number is a multiple of 2^-53: rounded down, so that nobody joins more often.
+        rate = math.floor(self.rate * 2.0**53) * 2.0**-53
+        yield np.flatnonzero(randomness.generator.random(size) < rate)
 
     def normaliser(self, size: int) -> float:
         """Return the expected batch size for a *public* number of records."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from noisette.accounting.numerical.pairs.base import FloatArray, Pair
+from noisette.accounting.numerical.pairs.base import FloatArray, Pair, conditioned
 
 CONSISTENCY = 1e-9  # relative; cell masses must obey e^a q <= p <= e^b q this closely
 CONSISTENCY_FLOOR = 1e-15  # absolute
@@ -69,7 +69,7 @@ def _cell_errors(masses: FloatArray, pair: Pair) -> FloatArray:
         # the tail on the smaller side of each cell, the cell included
         left = np.cumsum(masses)
         right = np.cumsum(masses[::-1])[::-1]
-        error = error + pair.tail_error * np.minimum(left, right)
+        error = error + pair.tail_error * conditioned(np.minimum(left, right))
     return error
 
 

@@ -123,21 +123,25 @@ def make_plan(
     best = int(np.argmin(windows))
     tilt, span = float(tilts[best]), float(windows[best])
     step = math.sqrt(STEP_CONSTANT * error / (count * (1 + saddle)))
-    step = _aligned(parts, max(step, span / MAX_WINDOW))
+    step = _aligned(parts, max(step, span / MAX_WINDOW), span / MAX_WINDOW)
     window = next_fast_len(max(math.ceil(span / step) + 1, 16), real=True)
     return Plan(tilt, saddle, step, window, epsilon, delta, budget, cut)
 
 
-def _aligned(parts: Sequence[Part], step: float) -> float:
-    """Put atoms on the lattice where all atomic parts share one spacing."""
+def _aligned(parts: Sequence[Part], step: float, least: float) -> float:
+    """Put atoms on the lattice where all atomic parts share one spacing.
+
+    Atoms closer than the step are left where they are: following them would make the window as
+    long as the ratio of the two, hundreds of millions of points beside a large step.
+    """
     spacings = {pair.atom_spacing for pair, _ in parts} - {None}
     if len(spacings) != 1:
         return step
     spacing = spacings.pop()
     assert spacing is not None
-    if all(pair.is_lattice for pair, _ in parts):
+    if all(pair.is_lattice for pair, _ in parts) and spacing >= least:
         return spacing
-    return spacing / math.ceil(spacing / step)
+    return spacing / math.ceil(spacing / step) if spacing >= step else step
 
 
 def indices(pair: Pair, count: int, plan: Plan) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from noisette.accounting.numerical.compose import Composition, LatticePart
 from noisette.accounting.numerical.lattice import dominated, dominating
-from noisette.accounting.numerical.pairs.base import Pair
+from noisette.accounting.numerical.pairs.base import LARGEST_LOSS, Pair
 from noisette.accounting.numerical.plan import (
     Cumulant,
     Part,
@@ -28,6 +28,7 @@ Curve = Callable[[float], float]
 
 TAIL_SHARE = 0.02  # part of the allowed width spent on truncating heavy tails
 SMALLEST_DELTA = 1e-280
+SMALLEST_MASS = 1e-300  # special functions keep their digits above this
 
 
 class Problem(ABC):
@@ -84,7 +85,7 @@ class Problem(ABC):
             pair = self.steps[0][1]
             if pair is None:
                 return None
-            return lambda epsilon: pair.delta(epsilon) - pair.delta_error(epsilon)
+            return lambda epsilon: _lower_delta(pair, epsilon)
         assert self.plan is not None
         composition = self._lower_composition(self.plan)
         return None if composition is None else composition.lower
@@ -127,6 +128,17 @@ def _lower_part(pair: Pair, count: int, plan: Plan) -> LatticePart | None:
         if moment > score:
             best, score = LatticePart(index, masses, count, pair.infinite_p, offset), moment
     return best
+
+
+def _lower_delta(pair: Pair, epsilon: float) -> float:
+    """Lower bound on δ(ε) of one step: no Q-mass may be lost to underflow or beyond the cap on ε.
+
+    ``Pair.delta`` leaves both on the safe side of an *upper* bound.
+    """
+    if epsilon > LARGEST_LOSS:
+        return 0.0
+    unseen = math.exp(epsilon) * SMALLEST_MASS
+    return pair.delta(epsilon) - pair.delta_error(epsilon) - unseen
 
 
 def _infinite(parts: Sequence[Part]) -> float:

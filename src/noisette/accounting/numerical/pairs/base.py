@@ -80,7 +80,7 @@ class Pair(ABC):
 
     @property
     def tail_error(self) -> float:
-        """Bound on |error of a cell mass| / (smaller tail mass next to the cell)."""
+        """Bound on |error of a cell mass| / `conditioned` smaller tail mass next to the cell."""
         return ROUNDING
 
     @property
@@ -103,8 +103,10 @@ class Pair(ABC):
     def delta_error(self, epsilon: float) -> float:
         """Bound on the rounding error of ``delta(epsilon)``."""
         P, Q = self.cells(np.array([min(epsilon, LARGEST_LOSS)]))
-        relative = self.tail_error + self.cell_error
-        return relative * float(P[-1] + math.exp(min(epsilon, LARGEST_LOSS)) * Q[-1])
+        p, q = P[-1:], Q[-1:]
+        error_p = self.tail_error * conditioned(p) + self.cell_error * p
+        error_q = self.tail_error * conditioned(q) + self.cell_error * q
+        return float(error_p[0] + math.exp(min(epsilon, LARGEST_LOSS)) * error_q[0])
 
     def swapped(self) -> Pair:
         """The pair (Q, P): the other neighbour order."""
@@ -113,6 +115,15 @@ class Pair(ABC):
     def refined(self) -> Pair | None:
         """A tighter version of the same pair where the pair itself is approximate, else None."""
         return None
+
+
+def conditioned(tail: FloatArray) -> FloatArray:
+    """Tail masses times 1 + 2 |log tail|: how much an error of the edge weighs far out.
+
+    A relative error u of the argument x of a Gaussian tail is one of about u x² of the tail, and
+    x² <= 2 |log tail|.
+    """
+    return np.asarray(tail * (1.0 - 2.0 * np.log(np.clip(tail, 1e-300, 1.0))), dtype=np.float64)
 
 
 class OnBase(Pair):

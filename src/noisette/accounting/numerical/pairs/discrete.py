@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisette.accounting.numerical.pairs.base import ComplexArray, FloatArray, Pair
+from noisette.accounting.numerical.pairs.base import ROUNDING, ComplexArray, FloatArray, Pair
 from noisette.errors import InvalidParameter
 
 
@@ -72,6 +72,11 @@ class TablePair(Pair):
     def tail_error(self) -> float:
         """Cells are plain sums of the table: no cancellation between tails."""
         return 0.0
+
+    @property
+    def cell_error(self) -> float:
+        """Masses of the table, and one rounding for each atom of a sum."""
+        return ROUNDING + 2.0**-52 * len(self.table.losses)
 
     def log_moment(self, s: Any) -> ComplexArray:
         """Logarithm of Σ p e^{s loss} over the finite atoms."""

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisette.accounting.numerical.pairs.base import (
+    ROUNDING,
     ComplexArray,
     FloatArray,
     Pair,
@@ -46,6 +47,11 @@ class PoissonReplace(Pair):
         Q = (1 - q) * centre + q * gaussian_cells(x + 1 / z)
         return P, Q
 
+    @property
+    def tail_error(self) -> float:
+        """e^{1/(2z²)} in the preimage of an edge is as accurate as its exponent."""
+        return ROUNDING * (2 + min(1 / self.noise_multiplier**2, 50.0))
+
     def _position(self, losses: FloatArray) -> FloatArray:
         """x/z² for a loss, in the log domain where the argument of asinh is large."""
         q, z = self.rate, self.noise_multiplier
@@ -53,12 +59,14 @@ class PoissonReplace(Pair):
         if q == 1:
             return np.asarray(losses / 2, dtype=np.float64)
         # log of v = (1-q) sinh(|ℓ|/2) / a; asinh(v) = log(2v) + O(v^-2) when v is large
+        sinh = np.sinh(np.minimum(half, 21.0))
         with np.errstate(divide="ignore"):
-            log_sinh = np.where(
-                half > 20, half - math.log(2), np.log(np.sinh(np.minimum(half, 21.0)))
-            )
+            log_sinh = np.where(half > 20, half - math.log(2), np.log(sinh))
         log_v = math.log1p(-q) - math.log(q) + 1 / (2 * z * z) + log_sinh
-        small = np.arcsinh(np.exp(np.minimum(log_v, 25.0)))
+        # exp(log_v) has the errors of the logarithms, many roundings for tiny ℓ: a product there.
+        grown = min(math.exp(min(1 / (2 * z * z), 700.0)) * ((1 - q) / q), 1e290)
+        v = np.where(half > 20, np.exp(np.minimum(log_v, 25.0)), grown * sinh)
+        small = np.arcsinh(np.minimum(v, 1e12))
         value = half + np.where(log_v > 20, log_v + math.log(2), small)
         return np.asarray(np.copysign(value, losses), dtype=np.float64)
 

@@ -109,8 +109,12 @@ class RandomAllocation(TablePair):
 
     @property
     def cell_error(self) -> float:
-        """A mean has the relative errors of its two halves and a few roundings: l in all."""
-        return 1e-13 + 1e-15 * self.batches
+        """Masses err by 8u l (a mean has the errors of its halves and four roundings; l - 1 means),
+        values by 4u for each of at most 2 log2 l means; the sum over a cell comes on top.
+        """
+        if self.batches == 1:
+            return Gaussian(1.0).cell_error
+        return 1e-13 + 1e-15 * self.batches + super().cell_error
 
     def log_moment(self, s: Any) -> ComplexArray:
         """Of the table (l = 1: of the Gaussian pair)."""
