@@ -14,7 +14,6 @@ import pytest
 
 from helpers import hockey_stick_of_gaussians, in_fork
 from noisette import sampling
-from noisette import storage as store_module
 from noisette.accounting.filters import FILTERS
 from noisette.adjacency import REPLACE_ONE, ZERO_OUT
 from noisette.errors import (
@@ -28,6 +27,7 @@ from noisette.errors import (
 from noisette.mechanisms import Exponential, Gaussian, Laplace, SphericalLaplace
 from noisette.plans import Declared, Plan, Repeat, Run, Sampled
 from noisette.privacy import Ledger
+from noisette.storage import sqlite as store_module
 
 TENTH = Laplace.calibrated(0.1)
 

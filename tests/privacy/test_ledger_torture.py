@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from helpers import in_fork
-from noisette import storage as store_module
 from noisette.errors import BudgetExceeded, LedgerError
 from noisette.mechanisms import Laplace
 from noisette.privacy import Ledger
+from noisette.storage import sqlite as store_module
 
 COST = 0.05
 NOISE = Laplace.calibrated(COST)

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from noisette import storage
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import InvalidParameter, LedgerError, PermitError
@@ -20,6 +19,7 @@ from noisette.mechanisms import Exponential, Gaussian, Laplace, RandomizedRespon
 from noisette.plans import Plan, Repeat, Run
 from noisette.privacy import Ledger, Permit, release
 from noisette.randomness import Randomness
+from noisette.storage import sqlite as storage
 
 PLAN = Repeat(Run(Gaussian(50.0)), 20)
 VALUE = Bounded(np.zeros(3), contribution=1.0, adjacency=Adjacency.REPLACE_ONE, proof="CLIP")

@@ -1,4 +1,4 @@
-"""Where a ledger keeps its charges: in memory, or in one SQLite file shared by many processes.
+"""A ledger in one SQLite file, shared by many processes.
 
 A charge is one transaction: read what is spent, check, insert, commit. SQLite's write lock makes
 the check and the insert one step for all processes; ``synchronous=FULL`` makes a committed charge
@@ -7,133 +7,21 @@ across a fork and a killed process leaves nothing half-done.
 """
 
 import contextlib
-import json
 import math
 import os
 import sqlite3
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
 from noisette.errors import LedgerError
+from noisette.storage.records import Charge, Check, Drawn, Draws, Header
 
-__all__ = ["Charge", "Drawn", "Draws", "Header", "MemoryStore", "SqliteStore", "Store"]
+__all__ = ["SqliteStore"]
 
 SCHEMA = 1
 APPLICATION_ID = 0x6E6F6973  # "nois": tells a ledger from any other SQLite file
 _WAIT_SECONDS = 60.0
-
-
-class Header(NamedTuple):
-    """What is fixed when a ledger is opened for the first time."""
-
-    epsilon: float
-    delta: float
-    adjacency: str
-    rule: str
-
-
-class Charge(NamedTuple):
-    """One booked charge."""
-
-    label: str
-    plan: str
-    cost: tuple[float, float]
-
-
-class Drawn(NamedTuple):
-    """What may have been drawn of each part of a plan, and what the guarantee must say of it."""
-
-    counts: tuple[int, ...]
-    seeded: bool = False
-    """Whether any of it came from a seed: no successor may forget that."""
-    bounds: tuple[str, ...] = ()
-    """Ids of the theorems that bound the noised values."""
-
-    def to_text(self) -> str:
-        """Return the JSON text for the ledger's file."""
-        return json.dumps(self._asdict())
-
-    @classmethod
-    def from_text(cls, text: str) -> "Drawn":
-        """Return what `to_text` wrote, or raise ValueError; nothing in it is guessed."""
-        node = json.loads(text)
-        if isinstance(node, list):  # written before seeds were kept: assume the worst
-            node = {"counts": node, "seeded": any(node), "bounds": []}
-        if not isinstance(node, dict) or set(node) != set(cls._fields):
-            raise ValueError("not the counts of a run")
-        counts, seeded, bounds = node["counts"], node["seeded"], node["bounds"]
-        if not isinstance(counts, list) or not all(type(n) is int and n >= 0 for n in counts):
-            raise ValueError("a count is not a whole number >= 0")
-        if not isinstance(seeded, bool) or not all(isinstance(bound, str) for bound in bounds):
-            raise ValueError("a field has the wrong type")
-        return cls(tuple(counts), seeded, tuple(bounds))
-
-
-class Draws(NamedTuple):
-    """What a long run must find again after a kill: its pair, its holder, and what it may have
-    drawn.
-    """
-
-    epsilon: float
-    delta: float
-    holder: str
-    drawn: Drawn
-
-
-Check = Callable[[list[tuple[float, float]]], None]
-
-
-class Store(Protocol):
-    """Reads all charges; books one after `check` has passed on everything spent so far."""
-
-    def charges(self) -> list[Charge]: ...  # noqa: D102
-    def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int: ...  # noqa: D102
-    def advance(self, number: int, holder: str, drawn: Drawn) -> None: ...  # noqa: D102
-    def claim(self, number: int, holder: str) -> tuple[Charge, Draws]: ...  # noqa: D102
-
-
-class MemoryStore:
-    """Charges of one process, guarded by a lock; never copied into another process."""
-
-    def __init__(self) -> None:
-        self._charges: list[Charge] = []
-        self._lock = threading.Lock()
-        self._process = os.getpid()
-
-    def charges(self) -> list[Charge]:
-        """Return all charges in the order of booking."""
-        return list(self._charges)
-
-    def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int:
-        """Append `charge` if `check` passes; return its number, counted from 1."""
-        if draws is not None:
-            raise self._cannot_resume()
-        if os.getpid() != self._process:
-            raise LedgerError(
-                "a ledger in memory belongs to one process; use Ledger.open(path) to share one."
-            )
-        with self._lock:
-            check([known.cost for known in self._charges])
-            self._charges.append(charge)
-            return len(self._charges)
-
-    def advance(self, number: int, holder: str, drawn: Drawn) -> None:
-        """Refuse: memory does not outlive its process."""
-        raise self._cannot_resume()
-
-    def claim(self, number: int, holder: str) -> tuple[Charge, Draws]:
-        """Refuse: memory does not outlive its process."""
-        raise self._cannot_resume()
-
-    @staticmethod
-    def _cannot_resume() -> LedgerError:
-        return LedgerError(
-            "a run can be resumed only with a ledger in a file; use Ledger.open(path, ...). "
-            "Nothing was charged."
-        )
 
 
 @contextlib.contextmanager
