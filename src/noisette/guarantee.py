@@ -15,7 +15,7 @@ from noisette.adjacency import Adjacency, require_same
 from noisette.errors import InvalidParameter
 from noisette.plans import LastIterate, Noisy, Plan
 
-__all__ = ["NUMERIC_MODEL", "Guarantee"]
+__all__ = ["NUMERIC_MODEL", "Guarantee", "rounded_up"]
 
 FORMAT = 1
 
@@ -110,14 +110,14 @@ class Guarantee:
 
     def statement(self) -> str:
         """Return one honest paragraph that a lawyer can read."""
-        pair = f"epsilon = {_rounded_up(self.epsilon)}"
-        pair += f" and delta = {_rounded_up(self.delta)}" if self.delta else " (pure, delta = 0)"
+        pair = f"epsilon = {rounded_up(self.epsilon)}"
+        pair += f" and delta = {rounded_up(self.delta)}" if self.delta else " (pure, delta = 0)"
         odds = (
             f"For any two data sets {_NEIGHBOURS[self.adjacency]}, the probability of any outcome "
             f"under one is at most e^epsilon ({_factor(self.epsilon)}) times its probability under "
             "the other"
         )
-        odds += f", plus delta ({_rounded_up(self.delta)})." if self.delta else "."
+        odds += f", plus delta ({rounded_up(self.delta)})." if self.delta else "."
         parts = [
             f"The release of {self.released} is differentially private with {pair}.",
             odds,
@@ -203,10 +203,10 @@ def _phrases(name: str, values: Any) -> tuple[str, ...]:
 def _factor(epsilon: float) -> str:
     if epsilon > 30.0:
         return "an astronomically large factor"
-    return f"a factor of {_rounded_up(math.exp(epsilon), digits=4)}"
+    return f"a factor of {rounded_up(math.exp(epsilon), digits=4)}"
 
 
-def _rounded_up(value: float, digits: int = 6) -> str:
+def rounded_up(value: float, digits: int = 6) -> str:
     """Return `value` in a few digits, never less than it is (up to the last digits of a double)."""
     shown = f"{value:.{digits}g}"
     if float(shown) < value * (1.0 - 1e-12):

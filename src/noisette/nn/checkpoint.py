@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from torch.utils._pytree import tree_map
 
 from noisette.errors import InvalidParameter
+from noisette.nn.averaging import Average
 
-__all__ = ["prepare", "read", "write"]
+__all__ = ["check", "prepare", "read", "take_up", "write"]
 
 FORMAT = 2
 
@@ -75,3 +77,31 @@ def read(path: Path) -> dict[str, Any]:
     if not all(isinstance(state.get(name, ...), kinds) for name, kinds in _PARTS.items()):
         raise InvalidParameter(f"{path} is damaged; begin again with another file.")
     return state
+
+
+def check(path: Path | None, state: dict[str, Any], module: nn.Module, *, seeded: bool) -> None:
+    """Raise unless the checkpoint is one of such a run; nothing is changed."""
+    if state["seeded"] != seeded:
+        raise InvalidParameter(
+            "the run began with another kind of random_state; resume it with the same one."
+        )
+    shapes = [
+        {name: getattr(value, "shape", None) for name, value in held.items()}
+        for held in (state["module"], module.state_dict())
+    ]
+    if shapes[0] != shapes[1]:
+        raise InvalidParameter(f"{path} belongs to another module or optimizer.")
+
+
+def take_up(
+    path: Path | None, state: dict[str, Any], module: nn.Module,
+    optimizer: torch.optim.Optimizer, average: Average | None,
+) -> None:  # fmt: skip
+    """Put the weights, the optimizer and the average back to where the checkpoint was."""
+    try:
+        module.load_state_dict(state["module"])
+        optimizer.load_state_dict(state["optimizer"])
+        if average is not None and state["average"] is not None:
+            average.restore(state["average"])
+    except (KeyError, RuntimeError, ValueError):
+        raise InvalidParameter(f"{path} belongs to another module or optimizer.") from None

@@ -14,22 +14,20 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from noisette import _validate, accounting
-from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import InvalidParameter, PermitError, Unproven
-from noisette.guarantee import Guarantee
+from noisette.guarantee import Guarantee, rounded_up
 from noisette.nn import checkpoint as files
+from noisette.nn import starting
 from noisette.nn.averaging import Average
 from noisette.nn.batches import Batches, part_of, run_of
 from noisette.nn.clipping import Clipping, as_clipping
-from noisette.nn.correlation import Banded
 from noisette.nn.gradients import ClippedGradients
 from noisette.nn.group import present_group
 from noisette.nn.progress import Progress
 from noisette.plans import Plan
 from noisette.privacy import Ledger, Permit, release
 from noisette.randomness import Randomness, as_randomness
-from noisette.sampling import Cyclic
 
 __all__ = ["PrivateTraining"]
 
@@ -91,7 +89,7 @@ class PrivateTraining:
     ) -> None:
         self._run = run_of(plan)
         self.plan, self.module, self.optimizer = plan, module, optimizer
-        self._adjacency = _relation(plan, ledger)
+        self._adjacency = starting.relation(plan, ledger)
         for sampler in self._run.samplers:
             # Refuses what has no proof, before any check that names the number of records.
             sampler.participation(self._adjacency)
@@ -103,11 +101,11 @@ class PrivateTraining:
             )
         self._group = present_group()
         self._gradients = ClippedGradients(module)
-        _check_optimizer(optimizer, self._gradients.parameters)
+        starting.check_optimizer(optimizer, self._gradients.parameters)
         self._clipping = as_clipping(clipping, clip_norm)
         self._copies = _validate.integer("copies", copies)
         self._micro = None if micro_batch is None else _validate.integer("micro_batch", micro_batch)
-        self._banded = self._correlation(band)
+        self._banded = starting.correlation(band, self._run.sampler, self._clipping)
         randomness = as_randomness(random_state)
         sizes = self._group.sizes(_validate.integer("size", size))
         public = sum(sizes) if self._adjacency.size_is_public else population
@@ -153,7 +151,7 @@ class PrivateTraining:
             files.prepare(self._file)
         state = self._group.told(state)
         if state is not None:
-            self._check_state(state, seeded=randomness.seeded)
+            files.check(self._file, state, module, seeded=randomness.seeded)
         self._permit = self._paid(plan, ledger, delta, epsilon, label, state)
         drawn = self._group.told(None if self._permit is None else self._permit.drawn())
         if state is not None and drawn < state["steps"]:
@@ -161,9 +159,10 @@ class PrivateTraining:
                 f"{self._file} has made more steps than the ledger knows of: it belongs to another "
                 "ledger, or this one is an old copy."
             )
-        self._randomness = _source(randomness, self._group.rank, self._group.ranks, drawn)
+        self._randomness = starting.own_source(randomness, self._group, drawn)
         if state is not None:
-            self._take_up(state)
+            files.take_up(self._file, state, module, optimizer, self._average)
+            self._clipping.restore(state["clipping"])
         optimizer.zero_grad(set_to_none=True)  # frozen weights may hold an old gradient
         self._batches = batches.from_step(drawn, self._randomness)
         self.steps_done = drawn
@@ -176,22 +175,6 @@ class PrivateTraining:
             self.save()
 
     # --- starting ----------------------------------------------------------------------------
-
-    def _correlation(self, band: int | None) -> Banded | None:
-        if band is None:
-            return None
-        # proof: BANDED-MF
-        if not isinstance(self._run.sampler, Cyclic) or not self._clipping.fixed:
-            raise Unproven(
-                "correlated noise is proven for cyclic batches and a fixed clip_norm; use "
-                "sampling='cyclic' with flat or automatic clipping, or band=None."
-            )
-        if _validate.integer("band", band) > self._run.sampler.steps:
-            raise Unproven(
-                f"band={band} is longer than the {self._run.sampler.steps} batches of an epoch, so "
-                "that one record's steps would overlap; use a shorter band."
-            )
-        return Banded(band)
 
     def _paid(
         self, plan: Plan, ledger: Ledger | None, delta: float, epsilon: float | None, label: str,
@@ -221,30 +204,6 @@ class PrivateTraining:
         return ledger.charge(
             plan, label=label, delta=delta, epsilon=epsilon, resumable=self._file is not None
         )
-
-    def _check_state(self, state: dict[str, Any], *, seeded: bool) -> None:
-        if state["seeded"] != seeded:
-            raise InvalidParameter(
-                "the run began with another kind of random_state; resume it with the same one."
-            )
-        shapes = [
-            {name: getattr(value, "shape", None) for name, value in held.items()}
-            for held in (state["module"], self.module.state_dict())
-        ]
-        if shapes[0] != shapes[1]:
-            raise InvalidParameter(f"{self._file} belongs to another module or optimizer.")
-
-    def _take_up(self, state: dict[str, Any]) -> None:
-        try:
-            self.module.load_state_dict(state["module"])
-            self.optimizer.load_state_dict(state["optimizer"])
-            if self._average is not None and state["average"] is not None:
-                self._average.restore(state["average"])
-        except (KeyError, RuntimeError, ValueError):
-            raise InvalidParameter(
-                f"{self._file} belongs to another module or optimizer."
-            ) from None
-        self._clipping.restore(state["clipping"])
 
     # --- the loop ------------------------------------------------------------------------------
 
@@ -422,30 +381,6 @@ class PrivateTraining:
                 accounting.epsilon(part, delta=self._permit.delta, adjacency=self._adjacency)
                 for part in self._permit.plan.alternatives()
             ]
-            each = ", ".join(f"{epsilon:.4g}" for epsilon in own)
+            each = ", ".join(rounded_up(epsilon, digits=4) for epsilon in own)
             notes.append(f"Epsilon of each group, in order: {each}.")
         return tuple(notes)
-
-
-def _relation(plan: Plan, ledger: Ledger | None) -> Adjacency:
-    if ledger is not None:
-        return ledger.adjacency
-    return plan.adjacency or Adjacency.REPLACE_ONE
-
-
-def _check_optimizer(optimizer: torch.optim.Optimizer, trained: list[nn.Parameter]) -> None:
-    known = {id(parameter) for parameter in trained}
-    held = [p for part in optimizer.param_groups for p in part["params"] if p.requires_grad]
-    if any(id(parameter) not in known for parameter in held):
-        raise InvalidParameter(
-            "the optimizer holds parameters of another module; make it from module.parameters()."
-        )
-    if isinstance(optimizer, torch.optim.LBFGS):
-        raise InvalidParameter("LBFGS looks at the loss several times a step; use SGD or Adam.")
-
-
-def _source(randomness: Randomness, rank: int, ranks: int, drawn: int) -> Randomness:
-    """Return this rank's source: never one whose numbers an interrupted run may have used."""
-    if not randomness.seeded or (ranks == 1 and drawn == 0):
-        return randomness
-    return Randomness.in_worker((*randomness.to_worker(), drawn, rank))
