@@ -208,7 +208,7 @@ class Ledger:
         )
         unit = {"sums": "epsilon", "renyi": "Renyi divergence", "gdp": "mu squared"}[self.rule]
         text = f"{label!r} costs {cost[0]:.6g} in {unit} but {max(left[0], 0.0):.6g} is left"
-        if self.rule == "sums":
+        if self.rule == "sums" and cost[1] > 0.0:
             text += f", and {cost[1]:g} in delta where {max(left[1], 0.0):g} is left"
         return text + "; nothing was charged. Ask for less, or stop here."
 
