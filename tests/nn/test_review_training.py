@@ -1,7 +1,5 @@
 """What a hostile reader of the networks found in the training loop itself."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 
 from torch import nn  # noqa: E402
+from two_ranks import run_ranks  # noqa: E402
 
 from noisette import mechanisms, sampling  # noqa: E402
 from noisette.errors import InvalidParameter, NoisetteError, Unproven  # noqa: E402
@@ -190,57 +189,22 @@ def test_a_file_that_cannot_be_written_costs_nothing(tmp_path: Path) -> None:
 # --- several processes -----------------------------------------------------------------------
 
 CODE = """
-import sys
-import numpy as np, torch, torch.distributed as dist
-from torch import nn
-from noisette import mechanisms, sampling
-from noisette.errors import NoisetteError
-from noisette.nn import PrivateTraining, training
-from noisette.plans import Repeat, Sampled
-rank, folder = int(sys.argv[1]), sys.argv[2]
-torch.set_num_threads(1)
-dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
-worst, real = [0.0], training.release
-def door(bounded, *args, **kwargs):
-    worst.append(abs(float(bounded.value[1])) / bounded.contribution)
-    return real(bounded, *args, **kwargs)
-training.release = door
-def private(rate=0.5, **options):
-    plan = Repeat(Sampled(mechanisms.Gaussian(2.0), sampling.Poisson(rate)), 20).under("zero-out")
-    module = nn.Linear(5, 1, bias=False)
-    return PrivateTraining(module, torch.optim.SGD(module.parameters(), lr=0.0), plan, size=40,
-                           delta=1e-5, random_state=1, **options)
 X = torch.zeros(40, 5)
 X[:, 0] = 1e-3          # all gradients are small, so that the clip norm falls ...
 if rank == 1:
     X[0, 1] = 1e6       # ... but one, on the second rank
-adaptive = private(clipping="adaptive")
+adaptive = private(sampling.Poisson(0.5), 20, 40, random_state=1, clipping="adaptive")
 for rows in adaptive.batches():
     adaptive.step(lambda m, x: m(x).sum(1), X[rows])
 print("canary", max(worst))
 print("norm", adaptive._clipping.clip_norm)
-for options in ({"rate": 0.5 + 0.4 * rank}, {"clip_norm": 1.0 + 4.0 * rank}):
-    try:
-        private(**options)
-        print("accepted", options)
-    except NoisetteError as error:
-        print("refused", error)
-dist.destroy_process_group()
+refused(sampling.Poisson(0.5 + 0.4 * rank), 20, 40, random_state=1)
+refused(sampling.Poisson(0.5), 20, 40, random_state=1, clip_norm=1.0 + 4.0 * rank)
 """
 
 
 def test_ranks_clip_alike_and_must_agree(tmp_path: Path) -> None:
-    if not torch.distributed.is_available():
-        pytest.skip("this PyTorch has no torch.distributed")
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", CODE, str(rank), str(tmp_path)],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    told = [rank.communicate(timeout=200)[0].splitlines() for rank in ranks]
+    told = run_ranks(CODE, tmp_path)
     assert float(told[0][0].split()[1]) <= 1.0  # the canary, over its bound
     assert told[0][1] == told[1][1]
     for lines in told:

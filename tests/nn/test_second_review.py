@@ -1,8 +1,6 @@
 """What a second hostile reader of the networks found: overflow, memories, changes, ledgers."""
 
 import copy
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
+from two_ranks import run_ranks  # noqa: E402
 
 from noisette import mechanisms, sampling  # noqa: E402
 from noisette.errors import InvalidParameter, PermitError  # noqa: E402
@@ -479,62 +478,23 @@ def test_a_level_that_no_rate_keeps_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 CODE = """
-import sys
-import torch, torch.distributed as dist
-from torch import nn
-from noisette import mechanisms, sampling
-from noisette.errors import NoisetteError
-from noisette.nn import Flat, PrivateTraining, training
-from noisette.plans import Repeat, Sampled
-rank, folder = int(sys.argv[1]), sys.argv[2]
-torch.set_num_threads(1)
-dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
-worst, real = [0.0], training.release
-def door(bounded, *args, **kwargs):
-    worst.append(abs(float(bounded.value[1])) / bounded.contribution)
-    return real(bounded, *args, **kwargs)
-training.release = door
-def private(sampler, **options):
-    plan = Repeat(Sampled(mechanisms.Gaussian(2.0), sampler), 5).under("zero-out")
-    module = nn.Linear(5, 1, bias=False)
-    return PrivateTraining(module, torch.optim.SGD(module.parameters(), lr=0.0), plan, size=8,
-                           delta=1e-5, **options)
 X = torch.zeros(8, 5)
 if rank == 1:
     X[0, 1] = 1e6
 rule = Flat(1.0)
-scheduled = private(sampling.FullBatch(), clipping=rule)
+scheduled = private(sampling.FullBatch(), 5, 8, clipping=rule)
 for rows in scheduled.batches():
     rule.clip_norm *= 1.0 if rank else 0.5  # a schedule on the first rank alone
     scheduled.step(lambda m, x: m(x).sum(1), X[rows])
 print("canary", max(worst))
-cyclic = sampling.Cyclic(4)
-for sampler, options in (
-    (sampling.Poisson(0.5), {"random_state": 1 if rank else None}),
-    (cyclic, {"band": 2 if rank else None}),
-):
-    try:
-        private(sampler, **options)
-        print("accepted", options)
-    except NoisetteError as error:
-        print("refused", error)
-dist.destroy_process_group()
+refused(sampling.Poisson(0.5), 5, 8, random_state=1 if rank else None)
+refused(sampling.Cyclic(4), 5, 8, band=2 if rank else None)
 """
 
 
 def test_ranks_share_the_clip_norm_and_the_kind_of_chance(tmp_path: Path) -> None:
     """A seeded second rank flips coins that somebody knows, and the guarantee did not say so."""
-    if not torch.distributed.is_available():
-        pytest.skip("this PyTorch has no torch.distributed")
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", CODE, str(rank), str(tmp_path)],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    told = [rank.communicate(timeout=200)[0].splitlines() for rank in ranks]
+    told = run_ranks(CODE, tmp_path)
     assert float(told[0][0].split()[1]) <= 1.0
     for lines in told:
         assert [line.split()[0] for line in lines[1:]] == ["refused", "refused"]
