@@ -502,7 +502,7 @@ def test_the_page_runs():
 
 def test_the_worlds_of_the_experiment_are_neighbours():
     """One row or one label differs, all classes occur, and no row is longer than the data norm."""
-    path = ROOT / "experiments" / "audit_diffprivlib.py"
+    path = ROOT / "benchmarks" / "audit_diffprivlib.py"
     spec = importlib.util.spec_from_file_location("audit_diffprivlib", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module

@@ -2,8 +2,8 @@
 
 import math
 
-from noisette.experiments.base import Table
-from noisette.experiments.song2013.drawing import NAMES, SHOWN, summary
+from reproductions.base import Table
+from reproductions.song2013.drawing import NAMES, SHOWN, summary
 
 __all__ = [
     "CLOSE",

@@ -10,10 +10,10 @@ from typing import ClassVar
 import numpy as np
 
 from noisette.accounting.shuffling import two_loss_example
-from noisette.experiments.base import Claim, Experiment, Figure, Row, Table, Task
-from noisette.experiments.shuffling import costs, runs
-from noisette.experiments.shuffling.drawings import all_figures
-from noisette.experiments.shuffling.verdicts import claims, sampler_table
+from reproductions.base import Claim, Experiment, Figure, Row, Table, Task
+from reproductions.shuffling import costs, runs
+from reproductions.shuffling.drawings import all_figures
+from reproductions.shuffling.verdicts import claims, sampler_table
 
 __all__ = ["Shuffling"]
 

@@ -2,9 +2,9 @@
 
 import math
 
-from noisette.experiments.base import Table
-from noisette.experiments.song2013.drawing import METHODS, SHOWN, STRATEGIES, influence, passes
-from noisette.experiments.song2013.measured import CLOSE, PROBLEMS, START, Measured, name
+from reproductions.base import Table
+from reproductions.song2013.drawing import METHODS, SHOWN, STRATEGIES, influence, passes
+from reproductions.song2013.measured import CLOSE, PROBLEMS, START, Measured, name
 
 __all__ = ["introduction", "remarks"]
 

@@ -24,7 +24,7 @@ from typing import Any
 from noisette import _validate
 from noisette.datasets import VARIABLE
 from noisette.errors import InvalidParameter, NoisetteError
-from noisette.experiments.base import Experiment, Row, Table, Task
+from reproductions.base import Experiment, Row, Table, Task
 
 __all__ = ["Outcome", "WorkerLost", "collect", "default_jobs"]
 

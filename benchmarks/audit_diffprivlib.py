@@ -1,6 +1,6 @@
 """Audit another library: diffprivlib's LogisticRegression, with one battery for all settings.
 
-Run: ``python experiments/audit_diffprivlib.py``. diffprivlib 0.6.6 does not import with current
+Run: ``python benchmarks/audit_diffprivlib.py``. diffprivlib 0.6.6 does not import with current
 scikit-learn, so the fits run in an interpreter of their own: ``--peer-python PATH``, or a virtual
 environment that the script builds in a temporary folder (diffprivlib==0.6.6, scikit-learn==1.7.2).
 That process only fits models and returns coefficients; the auditor runs here.

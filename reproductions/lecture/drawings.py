@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from noisette.experiments import figures
-from noisette.experiments.base import Figure, Table
-from noisette.experiments.lecture.composition import ACCOUNTANTS, RATE
-from noisette.experiments.lecture.network import MODULES
-from noisette.experiments.lecture.tradeoff import METHODS
+from reproductions import figures
+from reproductions.base import Figure, Table
+from reproductions.lecture.composition import ACCOUNTANTS, RATE
+from reproductions.lecture.network import MODULES
+from reproductions.lecture.tradeoff import METHODS
 
 __all__ = ["SIZES", "TITLES", "all_figures", "tradeoff_points"]
 

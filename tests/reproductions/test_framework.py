@@ -17,9 +17,9 @@ import pytest
 from noisette.cli import main
 from noisette.datasets import MissingData
 from noisette.errors import InvalidParameter, MissingExtra
-from noisette.experiments import EXPERIMENTS, experiment, figures, page, runner
-from noisette.experiments.base import Claim, Experiment, Figure, Table
-from noisette.experiments.runner import WorkerLost
+from reproductions import EXPERIMENTS, experiment, figures, page, runner
+from reproductions.base import Claim, Experiment, Figure, Table
+from reproductions.runner import WorkerLost
 
 
 def draw(points: Table) -> Any:
@@ -149,10 +149,10 @@ def test_a_killed_worker_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Mon
 
 _SCRIPT = """
 import sys
-sys.path.insert(0, {folder!r})
+sys.path[:0] = [{folder!r}, {root!r}]
 from pathlib import Path
 from test_framework import Squares
-from noisette.experiments import runner
+from reproductions import runner
 if __name__ == "__main__":
     try:
         runner.collect(Squares(), Path({results!r}), jobs=2)
@@ -167,8 +167,8 @@ def test_a_stopped_run_goes_on_and_leaves_no_process(
 ) -> None:
     log, results = tmp_path / "log", tmp_path / "results.jsonl"
     script = tmp_path / "go.py"
-    folder = str(Path(__file__).parent)
-    script.write_text(_SCRIPT.format(folder=folder, results=str(results)))
+    folder, root = str(Path(__file__).parent), str(Path(__file__).parents[2])
+    script.write_text(_SCRIPT.format(folder=folder, root=root, results=str(results)))
     environment = {**os.environ, "SQUARES_LOG": str(log), "SQUARES_SLEEP": "1.5"}
     child = subprocess.Popen(
         [sys.executable, str(script)], env=environment, stdout=subprocess.PIPE, text=True,
@@ -331,3 +331,16 @@ def test_ctrl_c_says_how_to_go_on(
         main()
     assert ended.value.code == 130
     assert "Run the same command again to go on." in capsys.readouterr().err
+
+
+def test_an_installed_package_without_a_checkout_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import noisette
+    from noisette.cli import reproduce
+    from noisette.errors import MissingExtra
+
+    elsewhere = tmp_path / "lib" / "site" / "noisette" / "__init__.py"
+    monkeypatch.setattr(noisette, "__file__", str(elsewhere))
+    with pytest.raises(MissingExtra, match="in a checkout of the project"):
+        reproduce._papers()

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from noisette.experiments import figures
-from noisette.experiments.base import Figure, Table
-from noisette.experiments.shuffling.costs import BATCHES, NAMES
-from noisette.experiments.shuffling.runs import SCHEDULES
+from reproductions import figures
+from reproductions.base import Figure, Table
+from reproductions.shuffling.costs import BATCHES, NAMES
+from reproductions.shuffling.runs import SCHEDULES
 
 __all__ = ["all_figures", "best_steps"]
 

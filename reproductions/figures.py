@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette.errors import MissingExtra
-from noisette.experiments.base import Figure, Table
+from reproductions.base import Figure, Table
 
 __all__ = [
     "COLOURS",

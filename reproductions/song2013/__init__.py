@@ -3,8 +3,8 @@
 `runs` measures, `drawing` draws, `verdicts` compares with the text of the paper.
 """
 
-from noisette.experiments.base import Claim, Experiment, Figure, Row, Table, Task
-from noisette.experiments.song2013 import drawing, text, verdicts
+from reproductions.base import Claim, Experiment, Figure, Row, Table, Task
+from reproductions.song2013 import drawing, text, verdicts
 
 __all__ = ["Song2013"]
 
@@ -70,7 +70,7 @@ class Song2013(Experiment):
     @staticmethod
     def run(task: Task) -> Row | list[Row]:
         """Measure one task; the name of its part is the function's."""
-        from noisette.experiments.song2013 import runs
+        from reproductions.song2013 import runs
 
         measured: list[Row] = getattr(runs, task["part"])(task)
         return measured

@@ -2,8 +2,8 @@
 
 import math
 
-from noisette.experiments.base import Claim, Row, Table
-from noisette.experiments.lecture.drawings import TITLES, tradeoff_points
+from reproductions.base import Claim, Row, Table
+from reproductions.lecture.drawings import TITLES, tradeoff_points
 
 __all__ = ["claims", "remarks"]
 

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from noisette import datasets
 from noisette.datasets.paper import paper_preprocessing, private_preprocessing
-from noisette.experiments.base import Row, Task
 from noisette.linear.sgd import SGDClassifier
 from noisette.losses import Logistic
 from noisette.randomness import Randomness
 from noisette.sampling import Disjoint
 from noisette.solvers import minimise
 from noisette.training.steps import Batches, State, Update, advance
+from reproductions.base import Row, Task
 
 __all__ = ["LAMBDA", "RATES", "levels", "optimum", "passes", "sgd"]
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from noisette.experiments.base import Figure, Table
-from noisette.experiments.figures import band, canvas, errorbars, legend_below, line, log_axis
+from reproductions.base import Figure, Table
+from reproductions.figures import band, canvas, errorbars, legend_below, line, log_axis
 
 __all__ = ["FOLLOWED", "NAMES", "figures", "final", "summary"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from noisette import _validate
 
 if TYPE_CHECKING:
-    from noisette.experiments.base import Experiment
+    from reproductions.base import Experiment
 
 __all__ = ["EXPERIMENTS", "experiment"]
 
@@ -25,6 +25,6 @@ EXPERIMENTS: dict[str, tuple[str, str]] = {
 def experiment(name: str) -> "Experiment":
     """Return the experiment of that name."""
     name = _validate.choice("NAME", name, EXPERIMENTS)
-    module = importlib.import_module(f"noisette.experiments.{name}")
+    module = importlib.import_module(f"reproductions.{name}")
     found: Experiment = getattr(module, EXPERIMENTS[name][0])()
     return found

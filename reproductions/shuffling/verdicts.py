@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 
-from noisette.experiments.base import Claim, Table
-from noisette.experiments.shuffling.costs import BATCHES, NAMES
-from noisette.experiments.shuffling.drawings import best_steps
+from reproductions.base import Claim, Table
+from reproductions.shuffling.costs import BATCHES, NAMES
+from reproductions.shuffling.drawings import best_steps
 
 __all__ = ["claims", "sampler_table"]
 

@@ -7,10 +7,10 @@ accounting buys, the printed constants against the right ones, and a network.
 from collections.abc import Callable
 from typing import ClassVar
 
-from noisette.experiments.base import Claim, Experiment, Figure, Row, Table, Task
-from noisette.experiments.lecture import composition, constants, network, tradeoff
-from noisette.experiments.lecture.drawings import SIZES, all_figures
-from noisette.experiments.lecture.verdicts import claims, remarks
+from reproductions.base import Claim, Experiment, Figure, Row, Table, Task
+from reproductions.lecture import composition, constants, network, tradeoff
+from reproductions.lecture.drawings import SIZES, all_figures
+from reproductions.lecture.verdicts import claims, remarks
 
 __all__ = ["Lecture"]
 

@@ -5,9 +5,9 @@ run achieves from the start w = 0, where the objective is log 2: "reaches 90 %" 
 SGD lowers the objective by at least 0.9 times what non-private SGD does with the same batches.
 """
 
-from noisette.experiments.base import Claim, Table
-from noisette.experiments.song2013.drawing import FOLLOWED, SHOWN
-from noisette.experiments.song2013.measured import (
+from reproductions.base import Claim, Table
+from reproductions.song2013.drawing import FOLLOWED, SHOWN
+from reproductions.song2013.measured import (
     CLOSE,
     DIMENSION,
     FAST,

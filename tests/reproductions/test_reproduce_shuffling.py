@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from noisette import accounting, mechanisms, plans, sampling
-from noisette.experiments import runner
-from noisette.experiments.base import Table, Task
-from noisette.experiments.page import publish
-from noisette.experiments.shuffling import Shuffling, costs, runs
-from noisette.experiments.shuffling.verdicts import claims
+from reproductions import runner
+from reproductions.base import Table, Task
+from reproductions.page import publish
+from reproductions.shuffling import Shuffling, costs, runs
+from reproductions.shuffling.verdicts import claims
 
 
 class Small(Shuffling):

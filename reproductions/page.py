@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from noisette._version import __version__
-from noisette.experiments import figures
-from noisette.experiments.base import Claim, Experiment, Figure, Table
+from reproductions import figures
+from reproductions.base import Claim, Experiment, Figure, Table
 
 __all__ = ["publish"]
 

@@ -10,11 +10,11 @@ import pytest
 from scipy.optimize import minimize
 
 from noisette.datasets import VARIABLE, Dataset, sphere
-from noisette.experiments import runner
-from noisette.experiments.base import Table, Task
-from noisette.experiments.lecture import Lecture, composition, constants, network, tradeoff
-from noisette.experiments.lecture.verdicts import claims
-from noisette.experiments.page import publish
+from reproductions import runner
+from reproductions.base import Table, Task
+from reproductions.lecture import Lecture, composition, constants, network, tradeoff
+from reproductions.lecture.verdicts import claims
+from reproductions.page import publish
 
 
 def test_the_pair_moves_the_minimiser_by_almost_two() -> None:

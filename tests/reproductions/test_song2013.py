@@ -12,9 +12,9 @@ import pytest
 from scipy.special import expit
 
 from noisette.datasets import VARIABLE
-from noisette.experiments import page
-from noisette.experiments.base import Claim, Table
-from noisette.experiments.song2013 import Song2013, runs, verdicts
+from reproductions import page
+from reproductions.base import Claim, Table
+from reproductions.song2013 import Song2013, runs, verdicts
 
 ROOT = Path(__file__).parents[2]
 SPHERE = {"part": "sgd", "data": "sphere", "features": "sphere", "d": 5, "alpha": 1.0, "points": 4}
