@@ -14,7 +14,7 @@ and inside the box. (ii) Then mu may fall by the factor 1 + 1/(9 sqrt(nu)) and l
 2 sqrt(mu nu/Lambda), and for the hinge the duality gap at (w(a), a) is at most 3 n mu. All three are
 the textbook's (Nesterov, Introductory Lectures, 4.2); nothing depends on the condition beta/Lambda
 and no second-order smoothness is used. Larger factors are tried first and given up for good when
-20 damped steps do not reach lambda <= 1/4, at most 40 times. So at most
+20 steps do not reach lambda <= 1/4, at most 40 times. So at most
 20 (40 + ceil(log(mu_0/mu_end)/log(1 + 1/(9 sqrt(nu))))) steps are made, a public number
 (``limits.most_steps``), because mu_0 <= 2 n omega (high - low) max|q'| and mu_end is public.
 
@@ -165,7 +165,7 @@ class _Path:
         return False
 
     def _step(self, mu: Any) -> float | None:
-        """One Newton step, damped outside lambda <= 1/4; lambda before it, None if not a number."""
+        """One Newton step, shortened outside lambda <= 1/4; lambda before it, None if undefined."""
         under, over = self.a - self.low, self.high - self.a
         residual = (self.slope() - mu / under + mu / over) * self.mask
         bend = self.curve / self.omega + mu / (under * under) + mu / (over * over)
@@ -175,12 +175,17 @@ class _Path:
         if not -1e-9 <= square < math.inf:
             return None
         decrement = math.sqrt(max(square, 0.0))  # below 0 by rounding only
-        step = self.scalar(1.0 if decrement <= _CENTRED else 1.0 / (1.0 + decrement))
+        step = self.scalar(1.0 if decrement <= _CENTRED else self._length(move, under, over))
         a, w = self.a + step * move, self.w + step * v
         if not bool(np.all((a > self.low) & (a < self.high))):
             return None
         self.a, self.w = a, w
         return decrement
+
+    def _length(self, move: Any, under: Any, over: Any) -> float:
+        """Nine tenths of the way to the box's wall, at most 1: outside the basin only a guess."""
+        nearest = float(np.max(np.maximum(-move / under, move / over)))
+        return min(1.0, 0.9 / nearest) if nearest > 0.0 else 1.0
 
     def _solve(self, weights: Any, right: Any) -> Any:
         """(Lambda I + sum weights_i z_i z_i')^-1 right."""

@@ -30,7 +30,7 @@ from noisette.solvers.objective import Array, Objective, Point, Preconditioner, 
 _MEMORY = 10
 _PATIENCE = 5
 # caps of phases 1 to 3, far above what ordinary problems take
-_MOST_STEPS, _BURSTS = 1000, 6
+_MOST_STEPS, _MOST_NEWTON, _BURSTS = 1000, 200, 6
 _DENSE_NEWTON = 640
 _SAMPLE, _SAMPLE_PER_FEATURE = 2000, 40
 
@@ -151,7 +151,7 @@ def _backtrack(objective: Objective, point: Point, p: Array, slope: float) -> Po
 def newton(objective: Objective, point: Point, model: Preconditioner, tolerance: float) -> Point:
     """Damped Newton until certified or until ``_PATIENCE`` steps bring no better gradient."""
     best, halved, lowest, stale = point, point.norm, point.norm, 0
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MOST_NEWTON):
         if not _unfinished(best, tolerance) or stale >= _PATIENCE:
             break
         p = _newton_direction(objective, point, model)
