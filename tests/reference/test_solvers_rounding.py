@@ -113,6 +113,11 @@ def test_default_tolerance_is_one_millionth_for_ordinary_problems():
     assert default_tolerance(Softmax(10), facts()) == pytest.approx(1e-6 * np.sqrt(2))
     assert default_tolerance(Logistic(), facts(norm_bound=3.0)) == pytest.approx(3e-6)
     assert default_tolerance(Hinge(), facts(rows=100)) == pytest.approx(1e-4)
+    # relative to one record's gradient, whose norm is at most weight_bound L R
+    for cap in (1e-6, 1e6):
+        weighted = facts(rows=100, weight_bound=cap, regularization=cap)
+        assert default_tolerance(Logistic(), weighted) == pytest.approx(1e-6 * cap)
+        assert default_tolerance(Hinge(), weighted) == pytest.approx(1e-4 * cap)
     many = facts(rows=24_000, regularization=150.0)
     assert default_tolerance(Hinge(), many) == pytest.approx(0.0104, rel=0.01)
     huge = facts(rows=10**9, features=100)
@@ -142,7 +147,7 @@ def test_max_rows_makes_the_tolerance_independent_of_n():
     for n in (20, 21):
         X, y = clipped_rows(rng, n, 2), rng.choice([-1, 1], n)
         bounds.add(
-            minimise(Logistic(), X, y, regularization=1.0, max_rows=10**9).gradient_norm_bound
+            minimise(Logistic(), X, y, regularization=9.0, max_rows=10**9).gradient_norm_bound
         )
     assert len(bounds) == 1
     assert bounds.pop() > 1e-6

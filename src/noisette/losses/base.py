@@ -100,6 +100,14 @@ class Loss(ABC):
         """Largest norm of the derivative in the scores when |scores| <= score."""
         return self.lipschitz
 
+    def box_dual(self, y: npt.NDArray[Any]) -> tuple[npt.ArrayLike, ...] | None:
+        """(sign, low, high, curve, centre, gain) of a piecewise quadratic loss, else None.
+
+        The loss at score s is max over a in [low, high] of
+        a (gain - sign s) - curve (a - centre)^2/2, up to a constant (used by SOLVER-INTERIOR).
+        """
+        return None
+
     @abstractmethod
     def rounding(self, score: float) -> float:
         """Bound, in units of 2^-53, on the norm of ``at_scores``'s derivative error.

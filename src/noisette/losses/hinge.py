@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,10 @@ class Hinge(MarginLoss):
     def value_at_zero(self) -> float:
         """l(0) = 1."""
         return 1.0
+
+    def box_dual(self, y: npt.NDArray[Any]) -> tuple[npt.ArrayLike, ...]:
+        """l(m) = max over a in [0, 1] of a (1 - m)."""
+        return y, 0.0, 1.0, 0.0, 0.0, 1.0
 
     def rounding(self, score: float) -> float:
         """The derivative of a float margin is exact."""

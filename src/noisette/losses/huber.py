@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,10 @@ class Huber(RegressionLoss):
     def value_at_zero(self) -> float:
         """Loss of the largest target."""
         return float(self.value(self.target_bound))
+
+    def box_dual(self, y: npt.NDArray[Any]) -> tuple[npt.ArrayLike, ...]:
+        """l(r) = max over |a| <= t of a (y - s) - a^2/2, by the symmetry a -> -a."""
+        return 1.0, -self.threshold, self.threshold, 1.0, 0.0, y
 
     def rounding(self, score: float) -> float:
         """One subtraction; it matters only while |r| <= t, where |s| <= t + target_bound."""

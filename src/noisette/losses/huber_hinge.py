@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,10 @@ class HuberHinge(MarginLoss):
     def value_at_zero(self) -> float:
         """l(0): 1, or (1+h)^2/(4h) when h >= 1."""
         return float(self.value(0.0))
+
+    def box_dual(self, y: npt.NDArray[Any]) -> tuple[npt.ArrayLike, ...]:
+        """l(m) = max over a in [0, 1] of a (1 - m) - h (a - 1/2)^2, plus h/4."""
+        return y, 0.0, 1.0, 2.0 * self.width, 0.5, 1.0
 
     def rounding(self, score: float) -> float:
         """Inside the band |m| <= 1+h, so (1+h-m) errs by 3u(1+h), then two more roundings."""

@@ -9,13 +9,17 @@
 True
 """
 
-from noisette.solvers.minimise import Solution, minimise
+from noisette.solvers.limits import check_ends, most_steps
+from noisette.solvers.minimise import Solution, SolverDefect, minimise
 from noisette.solvers.rounding import PublicFacts, attainable_tolerance, default_tolerance
 
 __all__ = [
     "PublicFacts",
     "Solution",
+    "SolverDefect",
     "attainable_tolerance",
+    "check_ends",
     "default_tolerance",
     "minimise",
+    "most_steps",
 ]

@@ -16,8 +16,9 @@ Margins err by (d+3)u R||w||, and a row counts with that error only if its sign 
 **HINGE-PATH.** At the optimum of the Huber hinge of width h, alpha_i = omega_i |l_h'(m_i)| is
 feasible and w = w(alpha); a row adds at most omega_i h, and only inside the band |1 - m_i| <= h,
 so gap <= W h and h -> 0 certifies any tolerance. Newton's Hessian has the band's rows only.
-Should float64 stop the path first, dual coordinate ascent goes on from its alpha: each step is
-the exact maximum along one coordinate, D never falls, and it converges linearly (Luo-Tseng 1992).
+Should float64 stop the path first, a few sweeps of dual coordinate ascent go on from its alpha:
+each step is the exact maximum along one coordinate. Should they fail too, the interior-point
+method, which is proven to end with the certificate, has the last word (SOLVER-INTERIOR).
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from scipy import linalg
 
 from noisette.losses import HuberHinge
 from noisette.losses.rows import back
+from noisette.solvers.interior import interior_points
+from noisette.solvers.limits import interior_plan
 from noisette.solvers.objective import Array, Objective, Preconditioner
 from noisette.solvers.rounding import UNIT, dual_error, gradient_error
 from noisette.solvers.smooth import newton
@@ -36,6 +39,8 @@ from noisette.solvers.smooth import newton
 _FIRST_WIDTH, _SHRINK, _LAST_WIDTH = 0.5, 0.2, 1e-14
 # rounds of polishing per stage, and the largest dense piece it may make
 _POLISH, _POLISH_ENTRIES = 3, 2_000_000
+# sweeps of coordinate ascent before the last resort
+_SWEEPS = 20
 # repeated rows have exact rank; smaller singular values are rounding
 _RANK = 1e-10
 
@@ -56,7 +61,7 @@ def minimise_hinge(objective: Objective, tolerance: float) -> DualPoint:
     w = np.zeros(objective.shape)
     width = _FIRST_WIDTH
     best = certify(objective, _dual(objective, w, width), w)
-    while best.distance > target and width > _LAST_WIDTH:
+    while not best.distance <= target and width > _LAST_WIDTH:
         smoothed = Objective(
             HuberHinge(width),
             objective.rows,
@@ -70,17 +75,34 @@ def minimise_hinge(objective: Objective, tolerance: float) -> DualPoint:
         found = certify(objective, _dual(objective, w, width), w)
         best = min(best, found, key=lambda point: point.distance)
         for _ in range(_POLISH):
-            if best.distance > target:
+            if not best.distance <= target:
                 found = certify(objective, *_polish(objective, found))
                 best = min(best, found, key=lambda point: point.distance)
         width *= _SHRINK
     alpha = best.alpha
-    while best.distance > target:
+    for _ in range(_SWEEPS):
+        if best.distance <= target:
+            return best
         # from w(alpha) itself: only there does ascent see every row that is still wrong
         alpha, near = _ascend(objective, certify(objective, alpha))
         point = certify(objective, alpha, near)
         polished = certify(objective, *_polish(objective, point))
         best = min(best, point, polished, key=lambda candidate: candidate.distance)
+    return best if best.distance <= target else last_resort(objective, tolerance)
+
+
+def last_resort(objective: Objective, tolerance: float) -> DualPoint:
+    """The interior-point method, first in float64, then with enough digits. proof: SOLVER-ENDS."""
+    plan = interior_plan(objective.loss, objective.facts, tolerance)
+    target = tolerance / objective.lam
+    best = certify(objective, np.zeros(objective.rows.n))
+    for digits in (None, plan.digits):
+        for w, alpha in interior_points(objective, plan.last, digits):
+            point = certify(objective, alpha, w)
+            polished = certify(objective, *_polish(objective, point))
+            best = min(best, point, polished, key=lambda candidate: candidate.distance)
+            if best.distance <= target:
+                return best
     return best
 
 
@@ -152,7 +174,8 @@ def _certify_at(objective: Objective, alpha: Array, w: Array, apart: float) -> D
     gap = float(np.sum(parts)) * (1.0 + (n + 8.0) * UNIT)
     gap += 0.5 * objective.lam * apart * apart * (1.0 + 8.0 * UNIT)
     distance = (np.sqrt(gap / objective.lam) + 0.5 * apart) * (1.0 + 8.0 * UNIT)
-    return DualPoint(w, alpha, float(distance), parts)
+    # NaN certifies nothing
+    return DualPoint(w, alpha, float(distance) if distance >= 0.0 else np.inf, parts)
 
 
 def _ascend(objective: Objective, point: DualPoint) -> tuple[Array, Array]:

@@ -11,12 +11,17 @@ import numpy.typing as npt
 from noisette.errors import InvalidParameter
 from noisette.losses import Loss, Rows
 from noisette.solvers.hinge import minimise_hinge
+from noisette.solvers.limits import check_ends, check_range
 from noisette.solvers.objective import Objective
 from noisette.solvers.rounding import PublicFacts, attainable_tolerance, default_tolerance
 from noisette.solvers.smooth import minimise_smooth
 
 # rows that a clip in float64 (or float32) left at the bound may exceed it by rounding
 _CLIP_SLACK = 1e-10
+
+
+class SolverDefect(RuntimeError):
+    """A proof was broken: a defect of this library. Raised instead of releasing a wrong point."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +62,17 @@ def minimise(
     * regularization: Lambda > 0 of the *sum* form; every coordinate is regularised.
     * norm_bound: R, public.
     * tolerance: public bound on the gradient norm (sum form). Default
-      max(1e-6 L R, attainable), for the hinge 1e-4; see ``default_tolerance``.
+      max(1e-6 omega L R, attainable), for the hinge 1e-4; see ``default_tolerance``.
     * linear: b with the parameter's shape (objective perturbation); default 0.
     * sample_weight: omega in [0, ``weight_bound``]; default 1.
     * max_rows: public bound on n. Default n itself, which is public under replace-one only:
       under add/remove pass a number chosen without the data.
 
-    Failure is impossible by design: there is no iteration cap, no warning and no exception that
-    depends on valid data. ValueError concerns public facts (shapes, parameters, a tolerance below
-    what float64 certifies for them), or rows, labels and weights outside their declared bounds,
-    which the caller's clipping has made impossible. The running time does depend on the data.
+    Failure is impossible by design (SOLVER-ENDS): no warning and no exception depends on valid
+    data, and the solve ends within a number of steps that public facts give. ValueError concerns
+    public facts (shapes, parameters, a tolerance below what float64 certifies for them, a Lambda
+    too small for the proof), or rows, labels and weights outside their declared bounds, which the
+    caller's clipping has made impossible. The running time within the bound depends on the data.
     """
     rows = Rows(X)
     shape = loss.parameter_shape(rows.d)
@@ -90,7 +96,9 @@ def minimise(
         regularization=float(regularization),
         linear_norm=0.0 if b is None else float(np.linalg.norm(b)),
     )
+    check_range(loss, facts)
     goal = _tolerance(loss, facts, tolerance)
+    check_ends(loss, facts, tolerance)
     omega = _weights(sample_weight, rows.n, weight_bound)
     target = loss.targets(y)
     if len(target) != rows.n:
@@ -107,6 +115,8 @@ def minimise(
         else:
             dual = minimise_hinge(objective, goal)
             weights, reached = dual.w, dual.distance * objective.lam
+    if not reached <= goal:  # NaN is not a certificate
+        raise SolverDefect("the solver broke its proof (SOLVER-ENDS); nothing is returned.")
     # proof: SOLVER-DISTANCE; rounded up
     distance = float(np.nextafter(goal / objective.lam, np.inf))
     return Solution(weights, goal, distance, float(reached))
@@ -121,10 +131,10 @@ def _tolerance(loss: Loss, facts: PublicFacts, tolerance: float | None) -> float
                 "regularization, norm_bound, weights or linear exceed float64's range."
             )
         return goal
-    if not (np.isfinite(tolerance) and tolerance > 0):
+    if not (np.isfinite(tolerance) and 0 < tolerance):
         raise InvalidParameter(f"tolerance must be a finite number above 0. Got {tolerance!r}.")
     smallest = attainable_tolerance(loss, facts)
-    if tolerance < smallest:
+    if not tolerance >= smallest:
         raise InvalidParameter(
             f"tolerance={tolerance:.3g} cannot be certified in float64 for rows <= {facts.rows}, "
             f"norm_bound={facts.norm_bound:.3g}, regularization={facts.regularization:.3g}: "

@@ -48,6 +48,28 @@ def _split(block: Any, size: float, bits: int) -> tuple[Any, Any]:
     return lead, rest
 
 
+class _Sum:
+    """A sum of arrays, compensated where asked: then it errs by 2u, however many there are."""
+
+    def __init__(self, shape: tuple[int, ...], compensated: bool) -> None:
+        self.total = np.zeros(shape)
+        self.lost = np.zeros(shape) if compensated else None
+
+    def add(self, term: Array) -> None:
+        """Add; Knuth's two-sum: total + term = new + error, exactly."""
+        if self.lost is None:
+            self.total += term
+            return
+        new = self.total + term
+        seen = new - self.total
+        self.lost += (self.total - (new - seen)) + (term - seen)
+        self.total = new
+
+    def value(self) -> Array:
+        """The sum."""
+        return self.total if self.lost is None else self.total + self.lost
+
+
 class Objective:
     """The objective on one data set; ``exact`` switches to the error-free products.
 
@@ -89,7 +111,8 @@ class Objective:
         error = gradient_error(self.loss, self.facts, size, self.mass, self.exact, terms)
         # the computed norm of k numbers errs by at most (k+4)u relatively
         certified = norm * (1.0 + (gradient.size + 4.0) * 2.0 * UNIT) + error
-        return Point(w, value, gradient, norm, certified)
+        # NaN certifies nothing
+        return Point(w, value, gradient, norm, certified if certified >= 0.0 else np.inf)
 
     def _sum(self, w: Array) -> tuple[float, Array]:
         value, total = 0.0, np.zeros(self.shape)
@@ -104,7 +127,7 @@ class Objective:
         size, R = float(np.linalg.norm(w)), self.facts.norm_bound
         w_lead = _grid(w, size, 25)
         w_rest = w - w_lead
-        value, total, lost = 0.0, np.zeros(self.shape), np.zeros(self.shape)
+        value, total = 0.0, _Sum(self.shape, compensated=True)
         for part, block in Rows(self.rows.matrix, EXACT_ROWS).blocks():
             lead, rest = _split(block, R, 25)
             scores = lead @ w_lead.T + (rest @ w.T + lead @ w_rest.T)
@@ -113,26 +136,23 @@ class Objective:
             r = self.weigh(np.asarray(slopes), part)
             lead, rest = _split(block, R, 20)
             r_lead = _grid(r, float(np.max(np.abs(r), initial=0.0)), 20)
-            for term in (back(lead, r_lead), back(rest, r) + back(lead, r - r_lead)):
-                # Knuth's two-sum: total + term = new + error, exactly
-                new = total + term
-                seen = new - total
-                lost += (total - (new - seen)) + (term - seen)
-                total = new
-        return value, total + lost
+            total.add(back(lead, r_lead))
+            total.add(back(rest, r) + back(lead, r - r_lead))
+        return value, total.value()
 
     def hessian_product(self, w: Array, vector: Array) -> Array:
         """(Hessian of J at w) vector."""
-        total = self.lam * vector
+        total = _Sum(self.shape, self.exact)
+        total.add(self.lam * vector)
         for part, block in self.rows.blocks():
             bent = self.loss.curvature(block @ w.T, self.y[part], block @ vector.T)
-            total = total + back(block, self.weigh(np.asarray(bent), part))
-        return np.asarray(total)
+            total.add(back(block, self.weigh(np.asarray(bent), part)))
+        return total.value()
 
     def hessian(self, w: Array) -> Array:
         """The Hessian of J at w as a (k d, k d) matrix; k = 1 for scalar scores."""
         d, k = self.rows.d, int(np.prod(self.shape[:-1], dtype=int))
-        total = np.zeros((k, d, k, d))
+        total, term = _Sum((k, d, k, d), self.exact), np.zeros((k, d, k, d))
         for part, block in self.rows.blocks():
             scores = block @ w.T
             for j in range(k):
@@ -141,11 +161,13 @@ class Objective:
                 bend = self.loss.curvature(scores, self.y[part], unit.reshape(scores.shape))
                 bend = self.weigh(np.asarray(bend, dtype=np.float64).reshape(-1, k), part)
                 for i in range(j + 1):
-                    total[i, :, j, :] += gram(block, bend[:, i])
+                    term[i, :, j, :] = gram(block, bend[:, i])
+            total.add(term)
+        whole = total.value()
         for j in range(k):
             for i in range(j):
-                total[j, :, i, :] = total[i, :, j, :]
-        return np.asarray(total.reshape(k * d, k * d) + self.lam * np.eye(k * d))
+                whole[j, :, i, :] = whole[i, :, j, :]
+        return np.asarray(whole.reshape(k * d, k * d) + self.lam * np.eye(k * d))
 
     def sample(self, count: int) -> tuple[Objective, float]:
         """(objective of about ``count`` evenly spaced rows, factor that restores the mass)."""

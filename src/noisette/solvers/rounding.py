@@ -120,7 +120,9 @@ def attainable_tolerance(loss: Loss, facts: PublicFacts) -> float:
 
 
 def default_tolerance(loss: Loss, facts: PublicFacts) -> float:
-    """max(1e-6 L R, attainable); more for the hinge. Adds twice as much to the sensitivity.
+    """max(1e-6 omega L R, attainable); more for the hinge. Adds twice as much to the sensitivity.
+
+    Relative to the weight cap omega, because one record's gradient, which sets the noise, is.
 
     For the squared error, whose L is infinite, L is read at score 0: the target bound.
 
@@ -132,7 +134,8 @@ def default_tolerance(loss: Loss, facts: PublicFacts) -> float:
     smooth = np.isfinite(loss.smoothness)
     relative = _RELATIVE_TOLERANCE if smooth else _RELATIVE_TOLERANCE_NONSMOOTH
     slope = loss.derivative_bound(0.0)
-    goal = max(relative * slope * facts.norm_bound, attainable_tolerance(loss, facts))
+    wanted = relative * slope * facts.norm_bound * facts.weight_bound
+    goal = max(wanted, attainable_tolerance(loss, facts))
     if smooth:
         return goal
     total = facts.rows * facts.weight_bound

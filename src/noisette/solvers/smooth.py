@@ -1,29 +1,18 @@
 """Smooth losses: minimise until the certificate holds; there is no other way out.
 
-Three phases, each starting where the last one stopped:
+Four phases, each starting where the last one stopped; every loop has a fixed cap:
 
 1. L-BFGS on top of a preconditioner (speed). It hands over when it stops making progress.
 2. Newton. A full step is taken when it halves the best gradient norm so far; otherwise a line
    search finds t > 0 with phi'(0)/2 <= phi'(t) <= 0, where phi(t) = J(w + tp); phi' increases
-   because J is convex. Then t >= |phi'(0)|/(2 beta ||p||^2).
-3. When Newton makes no progress: first the error-free products (``Objective.exact``), then bursts
-   of gradient steps of length 1/beta, each burst twice as long, each followed by Newton.
+   because J is convex.
+3. When Newton makes no progress: first the error-free products (``Objective.exact``), then a few
+   bursts of gradient steps of length 1/beta, each burst twice as long, each followed by Newton.
+4. The last resort, which is proven to end with the certificate: Newton along a falling
+   regularisation for self-concordant losses (``continuation``), an interior-point method for
+   piecewise quadratic ones (``interior``). proof: SOLVER-ENDS.
 
-**SOLVER-TERMINATES (exact arithmetic).** Let Lambda <= Hessian <= beta. A line-search step lowers
-J by at least phi'(0)^2/(4 beta ||p||^2) >= ||G||^2 Lambda^2/(4 beta^3), because |phi'(0)| >=
-||G||^2/beta and ||p|| <= ||G||/Lambda. While ||G|| > tau this is a fixed amount and J is bounded
-below, so finitely many such steps lie between two halvings, and there are at most
-log2(||G(0)||/tau) halvings. The generalised Hessian of the Huber losses lies in the same interval,
-so nothing needs l''. In phase 3 one gradient step multiplies ||G|| by at most 1 - Lambda/beta.
-
-**In float64** (self-concordant losses: logistic, softplus, softmax, log-cosh; constant a). Let E be
-the gradient's rounding error and f = E + beta u ||w||, public bounds of both in ``rounding``.
-Gradient steps contract to ||G|| <= (beta/Lambda) f. If that is at most Lambda/(4aR), Newton's
-basin a R ||H^-1 G|| <= 1/4 is reached, where the step's error falls quadratically in the norm
-G'H^-1G and does not amplify f; it ends at ||G|| <= 4f, below tau/2 because tau >= 8f is checked
-before the data are seen. Both conditions are public. For Lambda so small that the first fails,
-and for the Huber losses, termination in float64 is tested, not proved; a run that does not end is
-still not a data-dependent failure that returns something.
+Phases 1 to 3 are there for speed and prove nothing; ordinary problems end in the first or second.
 """
 
 from __future__ import annotations
@@ -33,10 +22,15 @@ from collections import deque
 import numpy as np
 from scipy import linalg
 
+from noisette.solvers.continuation import continuation
+from noisette.solvers.interior import interior_points
+from noisette.solvers.limits import interior_plan
 from noisette.solvers.objective import Array, Objective, Point, Preconditioner, cholesky
 
 _MEMORY = 10
 _PATIENCE = 5
+# caps of phases 1 to 3, far above what ordinary problems take
+_MOST_STEPS, _MOST_NEWTON, _BURSTS = 1000, 200, 6
 _DENSE_NEWTON = 640
 _SAMPLE, _SAMPLE_PER_FEATURE = 2000, 40
 
@@ -46,17 +40,36 @@ def minimise_smooth(objective: Objective, tolerance: float, start: Array | None 
     w = np.zeros(objective.shape) if start is None else start
     w, model = _warm_start(objective, w)
     point = _quasi_newton(objective, objective.at(w), model, tolerance)
-    effort = 0
-    while point.norm_bound > tolerance:
+    for effort in range(-1, _BURSTS):
+        if point.norm_bound <= tolerance:
+            return point
         point = newton(objective, point, model, tolerance)
-        if point.norm_bound > tolerance:
-            if objective.exact:
-                point = _gradient_steps(objective, point, tolerance, 8 << min(effort, 40))
-                effort += 1
-            else:
-                objective.exact = True
-                point = objective.at(point.w)
-    return point
+        if point.norm_bound <= tolerance:
+            return point
+        if effort < 0:
+            objective.exact = True
+            point = objective.at(point.w)
+        else:
+            point = _gradient_steps(objective, point, tolerance, 8 << effort)
+    if point.norm_bound <= tolerance:
+        return point
+    return last_resort(objective, model, tolerance)
+
+
+def last_resort(objective: Objective, model: Preconditioner, tolerance: float) -> Point:
+    """What is proven to end: the path of its loss's kind. proof: SOLVER-ENDS."""
+    objective.exact = True
+    if objective.loss.self_concordance is not None:
+        return continuation(objective, tolerance)
+    plan = interior_plan(objective.loss, objective.facts, tolerance)
+    best = objective.at(np.zeros(objective.shape))
+    for digits in (None, plan.digits):
+        for w, _ in interior_points(objective, plan.last, digits):
+            for point in (near := objective.at(w), newton(objective, near, model, tolerance)):
+                best = point if point.norm_bound < best.norm_bound else best
+            if best.norm_bound <= tolerance:
+                return best
+    return best
 
 
 def _warm_start(objective: Objective, w: Array) -> tuple[Array, Preconditioner]:
@@ -83,7 +96,9 @@ def _quasi_newton(
     """L-BFGS until certified or until ``_PATIENCE`` steps in a row bring no better gradient."""
     pairs: deque[tuple[Array, Array, float]] = deque(maxlen=_MEMORY)
     best, stale = point, 0
-    while _unfinished(best, tolerance) and stale < _PATIENCE:
+    for _ in range(_MOST_STEPS):
+        if not _unfinished(best, tolerance) or stale >= _PATIENCE:
+            break
         p = -_two_loop(point.gradient, pairs, model)
         slope = float(np.vdot(point.gradient, p))
         if not slope < 0.0:
@@ -136,7 +151,9 @@ def _backtrack(objective: Objective, point: Point, p: Array, slope: float) -> Po
 def newton(objective: Objective, point: Point, model: Preconditioner, tolerance: float) -> Point:
     """Damped Newton until certified or until ``_PATIENCE`` steps bring no better gradient."""
     best, halved, lowest, stale = point, point.norm, point.norm, 0
-    while _unfinished(best, tolerance) and stale < _PATIENCE:
+    for _ in range(_MOST_NEWTON):
+        if not _unfinished(best, tolerance) or stale >= _PATIENCE:
+            break
         p = _newton_direction(objective, point, model)
         slope = float(np.vdot(point.gradient, p))
         new = objective.at(point.w + p)
@@ -154,7 +171,7 @@ def newton(objective: Objective, point: Point, model: Preconditioner, tolerance:
 
 def _unfinished(point: Point, tolerance: float) -> bool:
     """Not certified, and the bound is not yet all rounding error: steps can still help."""
-    return point.norm_bound > tolerance and point.norm > 0.01 * point.norm_bound
+    return not point.norm_bound <= tolerance and point.norm > 0.01 * point.norm_bound
 
 
 def _line_search(objective: Objective, point: Point, p: Array, slope: float, full: Point) -> Point:
@@ -213,7 +230,7 @@ def _conjugate_gradients(objective: Objective, point: Point, model: Precondition
 
 
 def _gradient_steps(objective: Objective, point: Point, tolerance: float, count: int) -> Point:
-    """``count`` steps of length 1/beta: ||G|| contracts by 1 - Lambda/beta (SOLVER-TERMINATES)."""
+    """``count`` steps of length 1/beta: ||G|| contracts by 1 - Lambda/beta."""
     beta = objective.largest_curvature()
     best = point
     for _ in range(count):

@@ -15,7 +15,7 @@ from noisette.errors import InvalidData, InvalidParameter
 from noisette.losses import Augmented, Loss, Rows
 from noisette.mechanisms import Mechanism
 from noisette.privacy import Ledger, Permit
-from noisette.solvers import PublicFacts
+from noisette.solvers import PublicFacts, check_ends
 
 __all__ = ["Facts", "Trained", "check_scale", "with_intercept"]
 
@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 _PAID = 1.0 + 1e-9
 
 _SMALLEST_SCALE, _LARGEST_SCALE = 1e-150, 1e150
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-30, 1e30
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,12 @@ class Facts:
         _validate.delta(self.delta)
         checked_bound("norm_bound", self.norm_bound)
         _validate.positive("regularization", self.regularization)
-        _validate.positive("weight_bound", self.weight_bound)
+        cap = _validate.positive("weight_bound", self.weight_bound)
+        if not _LEAST_WEIGHT <= cap <= _MOST_WEIGHT:
+            raise InvalidParameter(
+                f"weight_bound must lie between {_LEAST_WEIGHT:g} and {_MOST_WEIGHT:g}, so that "
+                f"weighted sums neither vanish nor overflow; got {cap!r}. Rescale the weights."
+            )
 
     @property
     def adjacency(self) -> Adjacency:
@@ -83,6 +89,13 @@ class Facts:
             regularization=self.regularization,
             linear_norm=linear_norm,
         )
+
+    def check_ends(
+        self, loss: Loss, features: int, tolerance: float, linear_norm: float = 0.0
+    ) -> None:
+        """Refuse before the charge what is not proven to be solved, whatever the rows."""
+        # proof: SOLVER-ENDS
+        check_ends(loss, self.for_solver(features, linear_norm), tolerance)
 
     def check(
         self,

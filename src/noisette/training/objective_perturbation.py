@@ -26,7 +26,14 @@ from noisette.randomness import Randomness
 from noisette.solvers import attainable_tolerance, minimise
 from noisette.training.common import Facts, Trained, check_scale
 
-__all__ = ["curvature", "least_regularization", "objective_perturbation", "shape_of", "solve_with"]
+__all__ = [
+    "check_solve",
+    "curvature",
+    "least_regularization",
+    "objective_perturbation",
+    "shape_of",
+    "solve_with",
+]
 
 _SHARE = 1e-3  # of epsilon and delta, for the solver's error and the accountant's rounding
 _TOLERANCE = 1e-9  # of C, on the gradient norm
@@ -185,8 +192,9 @@ def objective_perturbation(
         z = _shared_multiplier(noise, hiding, models, facts.epsilon, facts.delta, facts.adjacency)
         noise = ObjectiveNoise(z, size, noise.law, noise.curvature, noise.shape, noise.classes)
     plan = _plan(noise, hiding, models)
+    tolerance = check_solve(loss, facts, noise, rows.shape[1])
     check_scale(noise, facts.gradient_bound(loss))
-    check_scale(hiding, _reach(_public_tolerance(loss, facts, noise, rows.shape[1]), facts, models))
+    check_scale(hiding, _reach(tolerance, facts, models))
     permit = facts.ledger.charge(plan, label=label, delta=facts.delta, epsilon=facts.epsilon)
     weights = solve_with(
         rows, targets, loss, facts, randomness, permit, sample_weight=sample_weight, parts=(0, 1)
@@ -244,16 +252,30 @@ def _reach(tolerance: float, facts: Facts, models: int) -> float:
     return 2.0 * math.sqrt(models) * tolerance / facts.regularization * (1.0 + 1e-12)
 
 
-def _public_tolerance(loss: Loss, facts: Facts, noise: ObjectiveNoise, features: int) -> float:
-    """Return a tolerance that depends on public facts only, not on the drawn noise.
+def check_solve(loss: Loss, facts: Facts, noise: ObjectiveNoise, features: int) -> float:
+    """Return the public tolerance; refuse, before the charge, what is not proven to be solved."""
+    tolerance = _public_tolerance(loss, facts, noise, features)
+    facts.check_ends(loss, features, tolerance, _largest_term(loss, facts, noise))
+    return tolerance
 
-    The attainable tolerance grows with ||b||, so a bound on ||b|| that fails with probability
-    below e^-80 stands in for it; if it fails, the solver refuses, whatever the data are.
+
+def _largest_term(loss: Loss, facts: Facts, noise: ObjectiveNoise) -> float:
+    """Return a bound on the linear term's norm that fails with probability below e^-80.
+
+    If it fails, the solver may refuse, whatever the data are.
     """
     scale = noise.noise_multiplier * facts.gradient_bound(loss)
     d = noise.dimension
-    largest = scale * (d + 20.0 * math.sqrt(d) + 100.0)
     if noise.law == "gaussian":
-        largest = scale * (math.sqrt(d) + 15.0)
+        return scale * (math.sqrt(d) + 15.0)
+    return scale * (d + 20.0 * math.sqrt(d) + 100.0)
+
+
+def _public_tolerance(loss: Loss, facts: Facts, noise: ObjectiveNoise, features: int) -> float:
+    """Return a tolerance that depends on public facts only, not on the drawn noise.
+
+    The attainable tolerance grows with ||b||, so the bound on ||b|| stands in for it.
+    """
+    largest = _largest_term(loss, facts, noise)
     wanted = _TOLERANCE * facts.gradient_bound(loss)
     return max(wanted, 1.01 * attainable_tolerance(loss, facts.for_solver(features, largest)))

@@ -59,6 +59,7 @@ def output_perturbation(
     shape = loss.parameter_shape(rows.shape[1])
     models, size = len(targets), int(np.prod(shape))
     tolerance = default_tolerance(loss, facts.for_solver(rows.shape[1]))
+    facts.check_ends(loss, rows.shape[1], tolerance)
     bound = sensitivity(loss, facts, models, tolerance / facts.regularization * (1.0 + 1e-12))
     mechanism = noise_for(facts, models * size)
     check_scale(mechanism, bound)

@@ -29,7 +29,7 @@ from noisette.plans import Plan, Run, Together
 from noisette.privacy import release
 from noisette.randomness import Randomness
 from noisette.training.common import Facts, Trained
-from noisette.training.objective_perturbation import shape_of, solve_with
+from noisette.training.objective_perturbation import check_solve, shape_of, solve_with
 
 __all__ = ["whitened_objective_perturbation"]
 
@@ -56,9 +56,16 @@ def _plan(c: float, share: float, dimension: int, k: float, shape: str, classes:
     """Return the plan in which mu^2 is divided as share : rest : almost nothing."""
     return Together(
         Run(Gaussian(c / math.sqrt(share))),
-        Run(ObjectiveNoise(c / math.sqrt(1.0 - share), dimension, "gaussian", k, shape, classes)),
+        Run(_noise(c, share, dimension, k, shape, classes)),
         Run(Gaussian(c / math.sqrt(_SHARE_OF_HIDING))),
     )
+
+
+def _noise(
+    c: float, share: float, dimension: int, k: float, shape: str, classes: int
+) -> ObjectiveNoise:
+    """Return the law of the linear term."""
+    return ObjectiveNoise(c / math.sqrt(1.0 - share), dimension, "gaussian", k, shape, classes)
 
 
 def whitened_objective_perturbation(
@@ -94,6 +101,12 @@ def whitened_objective_perturbation(
         share, dimension, k, shape, classes, facts.epsilon, facts.delta, facts.adjacency
     )
     plan = _plan(c, share, dimension, k, shape, classes)
+    noise = _noise(c, share, dimension, k, shape, classes)
+    # Whether the solve ends does not depend on R', which scales all of it alike (Lambda ~ R'^2);
+    # both ends of its range are checked, with room for rounding.
+    for bound in (1.0, math.sqrt(features)):
+        trial = _inner(facts, loss, shape, bound, k * (1.0 + 1e-6))
+        check_solve(loss, trial, noise, features)
     permit = facts.ledger.charge(plan, label=label, delta=facts.delta, epsilon=facts.epsilon)
 
     moment = _private_second_moment(rows, facts, permit, randomness)
@@ -101,6 +114,15 @@ def whitened_objective_perturbation(
     map_, new_bound = _whitener(moment / count, facts.norm_bound)
     mapped = np.concatenate([np.asarray(block @ map_) for _, block in Rows(rows).blocks()])
     mapped = clip_rows(mapped, new_bound)  # proof: WHITENING
+    inner = _inner(facts, loss, shape, new_bound, k)
+    (theta,) = solve_with(
+        mapped, targets, loss, inner, randomness, permit, sample_weight=sample_weight, parts=(1, 2)
+    )
+    return Trained([theta @ map_], permit)  # A is symmetric
+
+
+def _inner(facts: Facts, loss: Loss, shape: str, bound: float, k: float) -> Facts:
+    """Return the facts of the objective step: rows of norm R' = `bound`, Lambda = s R'^2 / k."""
     per_row = {
         "self-bounded": loss.self_bounded,
         "one-signed": loss.smoothness,
@@ -111,16 +133,12 @@ def whitened_objective_perturbation(
         epsilon=facts.epsilon,
         delta=facts.delta,
         ledger=facts.ledger,
-        norm_bound=new_bound,
+        norm_bound=bound,
         regularization=1.0,
         size=facts.size,
         weight_bound=facts.weight_bound,
     )
-    inner = replace(inner, regularization=per_row * inner.squared_bound / k)
-    (theta,) = solve_with(
-        mapped, targets, loss, inner, randomness, permit, sample_weight=sample_weight, parts=(1, 2)
-    )
-    return Trained([theta @ map_], permit)  # A is symmetric
+    return replace(inner, regularization=per_row * inner.squared_bound / k)
 
 
 def _private_second_moment(rows: Any, facts: Facts, permit: Any, randomness: Randomness) -> Floats:
