@@ -2,6 +2,7 @@
 
     target = "ill"
     classes = ["no", "yes"]
+    unit = "one row is one patient"
 
     [columns.age]
     kind = "numeric"
@@ -145,9 +146,12 @@ class Schema:
         }
         if not any(column.features for column in columns):
             raise InvalidParameter("the schema has no column to learn from.")
-        unit = node.get("unit", "one row is one person")
-        if not isinstance(unit, str) or not unit.strip():
-            raise InvalidParameter("unit must say in a few words what one row stands for.")
+        unit = node.get("unit", UNKNOWN)
+        if not isinstance(unit, str) or not unit.strip() or unit.strip() == UNKNOWN:
+            raise InvalidParameter(
+                "unit must say in a few words what one row stands for, such as unit = "
+                '"one row is one person": the guarantee protects one row.'
+            )
         file = FileFacts.from_dict(node.get("file", {}))
         _check_names(file.names, [column.name for column in columns], name)
         default = math.sqrt(sum(column.mean_square for column in columns))
