@@ -52,8 +52,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         raise InvalidParameter(f"this {name} is not fitted; call fit before save.")
     if not _is_promise_of(model.privacy_, model):
         raise InvalidParameter(
-            f"epsilon, delta or adjacency of this {name} was changed after fit, so its guarantee is "
-            "not that of its parameters; fit again, or set them back, before save."
+            f"epsilon, delta or adjacency of this {name} was changed after fit, so its parameters "
+            "contradict its guarantee; set them back, or fit again, before save."
         )
     parameters = {
         key: _plain(key, value)

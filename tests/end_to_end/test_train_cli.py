@@ -284,7 +284,8 @@ def test_mistakes_of_train(loans, tmp_path):
         (("--schema", tmp_path), "is a folder"),
         (("--no-header",), "leave out --no-header"),
         (("--adjacency", "add-remove", "--model", "sgd"), "use --model logistic or svm"),
-        (("--delta", 0.01), "is not below 1/n for 4000 rows"),
+        (("--adjacency", "add-remove", "--model", "sgd", "--delta", 1e-6), "needs --population"),
+        (("--delta", 0.01), "--delta=0.01 is not below 1/n for n=4000 records"),
         (("--seed", 1, "--ledger", "any"), "a model with --seed hides nobody"),
     ]:
         options = {"--target": "repaid", "--schema": LOANS, "--epsilon": 1, "--out": out}
@@ -344,7 +345,8 @@ def test_column_names_that_are_code(tmp_path, rng):
     table, schema = tmp_path / "t.csv", tmp_path / "s.toml"
     table.write_text(f"{evil},y\n" + "".join(f"{v:.3f},{int(v > 0.5)}\n" for v in rng.random(300)))
     schema.write_text(
-        f'target = "y"\nclasses = [0, 1]\n[columns."{evil}"]\nkind = "numeric"\nlow = 0\nhigh = 1\n'
+        'target = "y"\nclasses = [0, 1]\nunit = "a row"\n'
+        f'[columns."{evil}"]\nkind = "numeric"\nlow = 0\nhigh = 1\n'
     )
     run("train", table, "--schema", schema, "--epsilon", 5, "--out", tmp_path / "m")
     page = (tmp_path / "m" / "report.html").read_text()

@@ -114,9 +114,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignor
         ledger, randomness = self._check_public()
         least = 2 if ledger.adjacency.size_is_public else 1
         X, y = inputs.rows_and_labels(self, X, y, least)
-        _validate.delta_for(
-            self.delta, X.shape[0] if ledger.adjacency.size_is_public else self.population
-        )
+        _validate.delta_for(self.delta, X.shape[0] if least == 2 else self.population)
         classes = inputs.sorted_classes(self.classes, y)
         fit = self._prepare(X, inputs.class_numbers(classes, y), len(classes), ledger)
         self._weigh(fit, sample_weight, sample_epsilon)
@@ -301,7 +299,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignor
     # --- scikit-learn ----------------------------------------------------------------------
 
     def __sklearn_tags__(self) -> Any:
-        """Declare what scikit-learn should know: sparse input works, NaN where ``missing`` says so."""
+        """Declare what scikit-learn should know: sparse input works, NaN if ``missing`` says so."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.missing == "zero"

@@ -42,9 +42,7 @@ _SAFE = (
 _TYPES = ["float64", "float32"]
 
 MISSING = ("refuse", "zero")
-MISSING_AS_ZERO = (
-    "Missing entries (NaN) of X were read as 0, each row by itself, which costs nothing."
-)
+MISSING_AS_ZERO = "Missing entries (NaN) of X were read as 0, row by row, which costs nothing."
 _LARGEST = {"float64": 1e100, "float32": 1e15}
 
 

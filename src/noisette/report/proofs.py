@@ -57,7 +57,7 @@ MEANINGS: dict[str, str] = {
     "ROUND-ATTAINABLE": "Which accuracy of the optimum is always reached, whatever the data are.",
     "HINGE-GAP": "The same certificate for the hinge, from its dual problem.",
     "COMPOSE": "How the privacy costs of several steps add up.",
-    "NN-CLIP": "Every person's gradient of the network is cut to a public length, rounding included.",
+    "NN-CLIP": "Every person's gradient of the network is cut to a public length.",
     "NN-ADAPTIVE": "The length may follow a noisy count, which is paid for inside the step.",
     "BANDED-MF": "Privacy of noise that is correlated over several steps.",
     "RESUME": "A run that was stopped and resumed costs what was charged for it once.",

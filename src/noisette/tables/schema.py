@@ -147,11 +147,13 @@ class Schema:
         if not any(column.features for column in columns):
             raise InvalidParameter("the schema has no column to learn from.")
         unit = node.get("unit", UNKNOWN)
-        if not isinstance(unit, str) or not unit.strip() or unit.strip() == UNKNOWN:
+        if unit == UNKNOWN:
             raise InvalidParameter(
-                "unit must say in a few words what one row stands for, such as unit = "
-                '"one row is one person": the guarantee protects one row.'
+                "unit is still to be filled in; write what one row stands for, such as unit = "
+                '"one row is one person", because the guarantee protects one row.'
             )
+        if not isinstance(unit, str) or not unit.strip():
+            raise InvalidParameter("unit must say in a few words what one row stands for.")
         file = FileFacts.from_dict(node.get("file", {}))
         _check_names(file.names, [column.name for column in columns], name)
         default = math.sqrt(sum(column.mean_square for column in columns))
