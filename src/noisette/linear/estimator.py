@@ -59,9 +59,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Guarantee:  # fmt: skip
         """Return the guarantee of one fit, with what every fit leaves uncovered."""
         if getattr(self, "missing", None) == "zero":
-            notes, proofs = (*notes, MISSING_AS_ZERO), (*proofs, "ROW-LOCAL")
+            notes, proofs = (MISSING_AS_ZERO, *notes), (*proofs, "ROW-LOCAL")
         return permit.guarantee(
-            self._released, public=public, notes=(*notes, TAKEN_AS_GIVEN, ONE_FIT), proofs=proofs
+            self._released, public=public, notes=(TAKEN_AS_GIVEN, ONE_FIT, *notes), proofs=proofs
         )
 
     def __sklearn_clone__(self) -> Any:

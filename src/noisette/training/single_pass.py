@@ -78,8 +78,9 @@ def shares_of(
     if levels is not None:
         proofs = ("PER-PERSON-SCALE", *(("FILTER-GDP",) if law == "gaussian" else ()))
         return level_shares(levels, epsilon, delta, law), proofs
-    # proof: SAMPLE-WEIGHT
-    return sample_weight, () if sample_weight is None else ("SAMPLE-WEIGHT",)
+    if sample_weight is not None:
+        return sample_weight, ("SAMPLE-WEIGHT",)  # proof: SAMPLE-WEIGHT
+    return None, ()
 
 
 @dataclass(frozen=True)
