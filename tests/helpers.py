@@ -124,7 +124,7 @@ def worst_losses(
         return (np.linalg.norm(x, axis=1) - radius) / mechanism.noise_multiplier
     if isinstance(mechanism, RandomizedResponse):
         truth = np.zeros(count, dtype=np.int64)
-        value = Bounded(truth, adjacency, "T", categories=mechanism.categories)
+        value = Bounded(truth, adjacency, "CLIP", categories=mechanism.categories)
         answer = mechanism.apply(value, 1.0, generator)
         return np.where(
             answer == 0, mechanism.epsilon, np.where(answer == 1, -mechanism.epsilon, 0)
@@ -136,7 +136,7 @@ def worst_losses(
         other = scores + (np.array([-1.0, 0.0]) if mechanism.monotone else np.array([-1.0, 1.0]))
         rate = mechanism.epsilon / (1.0 if mechanism.monotone else 2.0)
         log_p, log_q = (v * rate - np.logaddexp(*(v * rate)) for v in (scores, other))
-        value = Bounded(scores, adjacency, "T", linf=1.0)
+        value = Bounded(scores, adjacency, "CLIP", linf=1.0)
         chosen = [mechanism.apply(value, 1.0, generator) for _ in range(count)]
         return (log_p - log_q)[chosen]
     raise AssertionError(f"no worst neighbours are known for {mechanism.name}: add them here")

@@ -70,6 +70,17 @@ def delta(value: object, name: str = "delta") -> float:
     return number
 
 
+def delta_for(value: object, size: int | None, name: str = "delta") -> float:
+    """Return delta if it is below 1/n for the public number n = `size` (None: n is private)."""
+    number = delta(value, name)
+    if size is not None and number * size >= 1.0:
+        raise InvalidParameter(
+            f"{name}={number:g} is not below 1/n for n={size} records: it would allow a release "
+            "that gives away somebody's whole record; 1e-6 is a common choice."
+        )
+    return number
+
+
 def rate(name: str, value: object) -> float:
     """Return a sampling rate as a float in (0, 1]."""
     wanted = "a sampling rate in (0, 1]"

@@ -12,6 +12,7 @@ import numpy as np
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter
+from noisette.theorems import THEOREMS
 
 __all__ = ["Bounded", "InKernel"]
 
@@ -60,7 +61,7 @@ class Bounded:
     def __post_init__(self) -> None:
         if type(self.adjacency) is not Adjacency:
             object.__setattr__(self, "adjacency", Adjacency.of(self.adjacency))
-        if not isinstance(self.proof, str) or not self.proof:
+        if not isinstance(self.proof, str) or self.proof not in THEOREMS:
             raise InvalidParameter("proof must be the id of a theorem in docs/theory/theorems.md.")
         bounds = (self.l2, self.l1, self.linf, self.categories, self.contribution)
         pairs = zip((*NORMS, "contribution"), bounds, strict=True)

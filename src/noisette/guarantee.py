@@ -6,6 +6,7 @@ ran cannot drift apart, and a guarantee read from a file is checked against its 
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -13,9 +14,12 @@ from typing import Any
 from noisette import _validate, accounting
 from noisette.adjacency import Adjacency, require_same
 from noisette.errors import InvalidParameter
-from noisette.plans import LastIterate, Noisy, Plan
+from noisette.mechanisms import ObjectiveNoise
+from noisette.plans import LastIterate, Noisy, Parallel, Plan
+from noisette.sampling import FullBatch
+from noisette.theorems import with_grounds
 
-__all__ = ["NUMERIC_MODEL", "Guarantee", "rounded_up"]
+__all__ = ["NUMERIC_MODEL", "ONE_FIT", "TAKEN_AS_GIVEN", "Guarantee", "rounded_up"]
 
 FORMAT = 1
 
@@ -24,11 +28,23 @@ NUMERIC_MODEL = (
     "public power-of-two grid near 2^-24 noise scales; timing and memory access are not defended"
 )
 
+TAKEN_AS_GIVEN = (
+    "The matrix X is taken as given: whatever was fitted on the data to make it, such as a scaler, "
+    "an imputer, an encoder or a choice of columns, is not covered."
+)
+ONE_FIT = (
+    "This covers one fit. Every other fit on the same people, including each fold and each "
+    "candidate of a cross-validation or a search, costs its own epsilon on top; only a ledger adds "
+    "them up."
+)
+
 _NEIGHBOURS = {
-    Adjacency.REPLACE_ONE: "whose records differ in everything about one person (same number of "
-    "people; 'replace-one')",
-    Adjacency.ZERO_OUT: "of which one has one person's record blanked out ('zero-out')",
-    Adjacency.ADD_REMOVE: "of which one has one person more than the other ('add-remove')",
+    Adjacency.REPLACE_ONE: "that differ only in the record of one person, which may be replaced by "
+    "any other record ('replace-one'; the number of people is the same)",
+    Adjacency.ZERO_OUT: "that differ only in the record of one person, which is there in one and "
+    "blanked out in the other ('zero-out'; a blanked-out record takes part in nothing, neither "
+    "with its features nor with its label, and a row of zeros with a label is not blanked out)",
+    Adjacency.ADD_REMOVE: "of which one has exactly one person more than the other ('add-remove')",
 }
 
 _MEANING_STRONG = (
@@ -77,8 +93,8 @@ class Guarantee:
         if self.plan.adjacency is None:
             raise InvalidParameter("a guarantee needs a plan that is bound to one adjacency.")
         # What the plan rests on is not for the writer of a file to leave out.
-        proofs = dict.fromkeys((*self.proofs, *proofs_of(self.plan)))
-        object.__setattr__(self, "proofs", tuple(proofs))
+        proofs = with_grounds((*self.proofs, *proofs_of(self.plan)))
+        object.__setattr__(self, "proofs", proofs)
         # Not bit by bit: another machine's special functions may differ in the last digits.
         reached = self.delta_at(self.epsilon)
         fits = reached <= self.delta * (1.0 + 1e-9)
@@ -216,13 +232,36 @@ def rounded_up(value: float, digits: int = 6) -> str:
 
 
 def proofs_of(plan: Plan) -> tuple[str, ...]:
-    """Return the ids of the theorems behind the leaves of `plan`, without repetition."""
+    """Return the ids of the theorems on the noise, sampling and composition of `plan`.
+
+    How the numbers of the curve are computed is another matter: docs/theory/accounting.md.
+    """
     found: dict[str, None] = {}
     relation = plan.adjacency or Adjacency.REPLACE_ONE
     for leaf, _ in plan.leaves():
-        if isinstance(leaf, LastIterate):
-            found["LAST-ITERATE-RESHUFFLED"] = None  # of which one fixed order is a special case
         if isinstance(leaf, Noisy):
-            found[leaf.mechanism.proof] = None
-            found[leaf.sampler.participation(relation).proof] = None
+            found.update(dict.fromkeys(_proofs_of_leaf(leaf, relation)))
+    if any(isinstance(part, Parallel) for part in _parts(plan)):
+        found["PARALLEL-GROUPS"] = None
+    if any(sum(count for _, count in each.leaves()) > 1 for each in plan.alternatives()):
+        found["COMPOSE"] = None
     return tuple(found)
+
+
+def _proofs_of_leaf(leaf: Noisy, relation: Adjacency) -> Iterator[str]:
+    if isinstance(leaf, LastIterate):  # one fixed order is a special case of reshuffling
+        full = isinstance(leaf.sampler, FullBatch)
+        yield "LAST-ITERATE-FULL-BATCH" if full else "LAST-ITERATE-RESHUFFLED"
+    yield leaf.mechanism.proof
+    if isinstance(leaf.mechanism, ObjectiveNoise):
+        yield leaf.mechanism.additive.proof
+        if relation is Adjacency.REPLACE_ONE:
+            yield "OBJECTIVE-REPLACE"
+    yield leaf.sampler.participation(relation).proof
+
+
+def _parts(plan: Plan) -> Iterator[Plan]:
+    """Yield the plan and everything inside it."""
+    yield plan
+    for part in plan.children():
+        yield from _parts(part)

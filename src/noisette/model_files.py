@@ -50,6 +50,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         raise InvalidParameter(f"save stores {', '.join(MODELS)}; got an object of type {name}.")
     if not hasattr(model, "privacy_"):
         raise InvalidParameter(f"this {name} is not fitted; call fit before save.")
+    if not _is_promise_of(model.privacy_, model):
+        raise InvalidParameter(
+            f"epsilon, delta or adjacency of this {name} was changed after fit, so its parameters "
+            "contradict its guarantee; set them back, or fit again, before save."
+        )
     parameters = {
         key: _plain(key, value)
         for key, value in model.get_params(deep=False).items()
@@ -200,14 +205,18 @@ def _array(archive: zipfile.ZipFile, member: str) -> NDArray[np.float64]:
     return found
 
 
-def _check(model: Any, guarantee: Guarantee, arrays: dict[str, NDArray[np.float64]]) -> None:
-    """Refuse parts that contradict each other."""
-    same = (
+def _is_promise_of(guarantee: Guarantee, model: Any) -> bool:
+    """Whether the guarantee is for the epsilon, delta and adjacency of the model's parameters."""
+    return (
         guarantee.epsilon == model.epsilon
         and guarantee.delta in (0.0, model.delta)
         and guarantee.adjacency is Adjacency.of(model.adjacency)
     )
-    if not same:
+
+
+def _check(model: Any, guarantee: Guarantee, arrays: dict[str, NDArray[np.float64]]) -> None:
+    """Refuse parts that contradict each other."""
+    if not _is_promise_of(guarantee, model):
         raise InvalidData(
             "the guarantee in this model file is not the one of its parameters; it was changed."
         )

@@ -55,6 +55,14 @@ def test_every_stated_proof_is_used() -> None:
     assert not stated_ids() - set(cited_ids())
 
 
+def test_the_package_knows_every_theorem_and_no_other() -> None:
+    from noisette.theorems import _GROUNDS, THEOREMS, with_grounds
+
+    assert stated_ids() == THEOREMS
+    assert with_grounds(_GROUNDS) == tuple(dict.fromkeys(with_grounds(_GROUNDS)))
+    assert set(with_grounds(_GROUNDS)) <= THEOREMS
+
+
 @pytest.mark.parametrize("path", FILES, ids=relative)
 def test_numbers_are_drawn_only_where_allowed(path: Path) -> None:
     if relative(path).startswith(MAY_DRAW):

@@ -63,7 +63,9 @@ LAPLACE = Run(Laplace(10.0), adjacency=REPLACE_ONE)
 
 def stream():
     permit = Ledger(1e9).charge(Repeat(SphericalLaplace(1.0, 2), 5), label="x")
-    return release(Bounded(InKernel(2), REPLACE_ONE, "T", l2=1.0), permit, Randomness.from_seed(1))
+    return release(
+        Bounded(InKernel(2), REPLACE_ONE, "CLIP", l2=1.0), permit, Randomness.from_seed(1)
+    )
 
 
 CALLS = {
@@ -86,10 +88,11 @@ CALLS = {
     "Spherical.calibrated(d)": (lambda v: SphericalLaplace.calibrated(1.0, dimension=v), COUNT),
     # bounded values
     "Bounded(l2)": (
-        lambda v: Bounded([0.0], REPLACE_ONE, "T", l2=v), [v for v in SCALE if v is not None]),
+        lambda v: Bounded([0.0], REPLACE_ONE, "CLIP", l2=v), [v for v in SCALE if v is not None]),
     "Bounded(contribution)": (
-        lambda v: Bounded([0.0], REPLACE_ONE, "T", contribution=v), [0, -1, INF, NAN, True, "1"]),
-    "Bounded(adjacency)": (lambda v: Bounded([0.0], v, "T", l2=1.0), RELATION),
+        lambda v: Bounded([0.0], REPLACE_ONE, "CLIP", contribution=v),
+        [0, -1, INF, NAN, True, "1"]),
+    "Bounded(adjacency)": (lambda v: Bounded([0.0], v, "CLIP", l2=1.0), RELATION),
     "InKernel(d)": (lambda v: InKernel(v), COUNT),
     "Adjacency.of": (lambda v: Adjacency.of(v), RELATION),
     # samplers

@@ -268,6 +268,28 @@ def test_nothing_is_overwritten_by_accident(loans, tmp_path):
     run("predict", tmp_path / "empty", loans / "test.csv", "--out", target, "--force")
 
 
+def test_sgd_under_add_remove_descends_on_all_rows(loans, tmp_path):
+    options = ("--model", "sgd", "--adjacency", "add-remove")
+    train(loans, tmp_path / "m", *options, "--delta", "1e-6", "--population", "4000")
+    words = json.loads((tmp_path / "m" / "guarantee.json").read_text())
+    assert words["adjacency"] == "add-remove"
+    assert "gradient descent on all rows" in words["statement"]
+    assert "that there is at least one record" in words["public"]
+    assert "4000" not in words["statement"].replace("the guess 4000 of the number", "")
+    refused = train(loans, tmp_path / "n", *options, "--population", "4000", code=2)[1]
+    assert "no proof under add-remove" in refused
+
+
+def test_the_statement_about_a_table_says_how_rows_were_encoded(loans, tmp_path):
+    train(loans, tmp_path / "m")
+    words = json.loads((tmp_path / "m" / "guarantee.json").read_text())["statement"]
+    assert "Every row was encoded by itself, with the public facts of the schema only" in words
+    assert "The matrix X is taken as given" not in words
+    assert "This covers one fit." in words
+    page = (tmp_path / "m" / "report.html").read_text()
+    assert "Every row was encoded by itself" in page
+
+
 def test_mistakes_of_train(loans, tmp_path):
     out = tmp_path / "m"
     table = loans / "train.csv"
@@ -284,7 +306,8 @@ def test_mistakes_of_train(loans, tmp_path):
         (("--schema", tmp_path), "is a folder"),
         (("--no-header",), "leave out --no-header"),
         (("--adjacency", "add-remove", "--model", "sgd"), "use --model logistic or svm"),
-        (("--delta", 0.01), "is not below 1/n for 4000 rows"),
+        (("--adjacency", "add-remove", "--model", "sgd", "--delta", 1e-6), "needs --population"),
+        (("--delta", 0.01), "--delta=0.01 is not below 1/n for n=4000 records"),
         (("--seed", 1, "--ledger", "any"), "a model with --seed hides nobody"),
     ]:
         options = {"--target": "repaid", "--schema": LOANS, "--epsilon": 1, "--out": out}
@@ -344,7 +367,8 @@ def test_column_names_that_are_code(tmp_path, rng):
     table, schema = tmp_path / "t.csv", tmp_path / "s.toml"
     table.write_text(f"{evil},y\n" + "".join(f"{v:.3f},{int(v > 0.5)}\n" for v in rng.random(300)))
     schema.write_text(
-        f'target = "y"\nclasses = [0, 1]\n[columns."{evil}"]\nkind = "numeric"\nlow = 0\nhigh = 1\n'
+        'target = "y"\nclasses = [0, 1]\nunit = "a row"\n'
+        f'[columns."{evil}"]\nkind = "numeric"\nlow = 0\nhigh = 1\n'
     )
     run("train", table, "--schema", schema, "--epsilon", 5, "--out", tmp_path / "m")
     page = (tmp_path / "m" / "report.html").read_text()

@@ -23,6 +23,10 @@ def test_whitening_is_chosen_from_public_facts() -> None:
     assert "Whitening: none, because n <" in auto.fit(*small).privacy_.statement()
     assert "Whitening: 0.1 of the budget" in auto.fit(*large).privacy_.statement()
     assert auto.regularization_ is None
+    same = LogisticRegression(delta=1e-6, whiten=True, random_state=3).fit(*large)
+    auto = auto.set_params(random_state=3).fit(*large)
+    assert np.array_equal(same.coef_, auto.coef_)
+    assert same.privacy_.notes == auto.privacy_.notes
     for options, why in (
         ({"delta": 0.0}, "delta > 0"),
         ({"mechanism": "output"}, "objective"),

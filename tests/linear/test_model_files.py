@@ -67,8 +67,22 @@ def test_ledger_and_seed_stay_at_home(saved: Path) -> None:
     assert back.privacy_.seeded
     assert list(back.feature_names_in_) == ["a", "b", "c"]
     content = zipfile.ZipFile(saved).read("model.json").decode()
-    assert "ledger" not in content
+    assert '"ledger"' not in content
     assert "random_state" not in content
+
+
+@pytest.mark.parametrize("change", [{"epsilon": 3.0}, {"delta": 1e-7}, {"adjacency": "zero-out"}])
+def test_a_model_whose_parameters_were_changed_is_not_saved(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(500, 40)), rng.integers(0, 2, 500)
+    model = LogisticRegression(2.0, 1e-6, classes=[0, 1]).fit(X, y)
+    save(model, tmp_path / "good")
+    model.set_params(**change)
+    with pytest.raises(InvalidParameter, match="was changed after fit"):
+        save(model, tmp_path / "bad")
+    assert [path.name for path in tmp_path.iterdir()] == ["good"]
 
 
 def edited(path: Path, change: Callable[[dict[str, Any]], None]) -> Path:

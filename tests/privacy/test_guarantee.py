@@ -165,7 +165,7 @@ def test_a_large_epsilon_is_not_praised():
 def test_the_seed_warning_stands_where_it_must(seeded):
     """Through the door: the permit knows which source drew."""
     permit = Ledger(1.0).charge(Repeat(Laplace(40.0), 2), label="mean")
-    value = Bounded([0.0], REPLACE_ONE, "TEST", l2=2.0)
+    value = Bounded([0.0], REPLACE_ONE, "CLIP", l2=2.0)
     release(value, permit, Randomness.secure())
     assert not permit.guarantee("a mean").seeded
     release(value, permit, Randomness.from_seed(1) if seeded else Randomness.secure())
@@ -182,7 +182,7 @@ def test_a_permit_promises_what_it_charged():
     shown = permit.guarantee("a model")
     assert (shown.epsilon, shown.delta) == (permit.epsilon, 1e-6)
     assert shown.adjacency is ZERO_OUT
-    assert shown.proofs == ("GAUSS-EXACT", "POISSON-A")
+    assert shown.proofs == ("GAUSS-EXACT", "POISSON-A", "COMPOSE", "FLOAT-GRID")
     assert shown.requires("zero-out") is shown
     with pytest.raises(AdjacencyMismatch, match=r"zero-out.*replace-one"):
         shown.requires(REPLACE_ONE)

@@ -235,7 +235,7 @@ def test_the_statement_never_rounds_a_promise_down(epsilon: float, shown: str) -
 
 def test_the_proofs_of_the_plan_cannot_be_left_out() -> None:
     read = Guarantee.from_dict({**written(), "proofs": []})
-    assert read.proofs == ("LAPLACE-1D", "FULL-BATCH")
+    assert read.proofs == ("LAPLACE-1D", "FULL-BATCH", "FLOAT-GRID")
 
 
 @pytest.mark.parametrize("field", ["public", "proofs", "notes"])

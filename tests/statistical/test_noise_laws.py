@@ -152,7 +152,7 @@ def test_released_noise_has_the_scale_of_its_relation(relation):
     source, value = Randomness.from_seed(7), np.linspace(-1, 1, d)
     claim = relation.contributions * bound / epsilon
     noisy = [
-        release(Bounded(value, relation, "TEST", contribution=bound), permit, source) - value
+        release(Bounded(value, relation, "CLIP", contribution=bound), permit, source) - value
         for _ in range(count)
     ]
     assert radius_pvalue(np.array(noisy), claim) > SIZE
@@ -167,7 +167,7 @@ def test_missing_factor_two_is_caught_in_a_gaussian_stream(relation):
     permit = Ledger(50.0, 1e-3, adjacency=relation, rule="renyi").charge(
         Repeat(mechanism, 100), label="test"
     )
-    bounded = Bounded(InKernel(20), relation, "TEST", contribution=0.5)
+    bounded = Bounded(InKernel(20), relation, "CLIP", contribution=0.5)
     drawn = release(bounded, permit, Randomness.from_seed(8)).take(100)
     exact = 4.224679 * 0.5 * relation.contributions  # golden sigma per unit of sensitivity
     assert scale_pvalue(drawn, exact) > SIZE
@@ -189,7 +189,7 @@ def test_exponential_mechanism_chooses_by_its_law(monotone, relation):
     """Chi-square of 20,000 choices against exp(eps score / (2 D)); a wrong factor is rejected."""
     scores, move, epsilon = np.array([0.0, 1.0, 2.5, -3.0, 2.4]), 0.8, 1.3
     mechanism = Exponential(epsilon, monotone)
-    bounded = Bounded(scores, relation, "TEST", linf=move)
+    bounded = Bounded(scores, relation, "CLIP", linf=move)
     source = generator(40)
     chosen = np.array([mechanism.apply(bounded, 1.0, source) for _ in range(20_000)])
     half = 1.0 if monotone else 2.0
@@ -205,7 +205,7 @@ def test_randomised_response_answers_by_its_law(k):
     epsilon, source = 1.1, generator(41)
     p = math.exp(epsilon) / (math.exp(epsilon) + k - 1)
     for truth in range(k):
-        value = Bounded(np.full(40_000, truth), REPLACE_ONE, "TEST", categories=k)
+        value = Bounded(np.full(40_000, truth), REPLACE_ONE, "CLIP", categories=k)
         answers = RandomizedResponse(epsilon, k).apply(value, 1.0, source)
         law = np.full(k, (1 - p) / (k - 1))
         law[truth] = p
@@ -228,7 +228,7 @@ def test_every_released_number_lies_on_the_public_grid(value):
         scale = mechanism.noise_multiplier * 0.5
         assert scale * 2.0**-25 <= grid <= scale * 2.0**-23
         for _ in range(200):
-            bounded = Bounded(np.full(d, value), REPLACE_ONE, "TEST", contribution=0.5)
+            bounded = Bounded(np.full(d, value), REPLACE_ONE, "CLIP", contribution=0.5)
             out = release(bounded, permit, Randomness.from_seed(50))
             assert np.array_equal(out / grid, np.rint(out / grid))
             assert not np.any((out == 0.0) & np.signbit(out))
@@ -253,7 +253,7 @@ def test_low_bits_do_not_tell_zero_from_a_third():
         finest_bit(
             np.array(
                 [
-                    release(Bounded(np.array([v]), REPLACE_ONE, "T", l2=2.0), permit, source)
+                    release(Bounded(np.array([v]), REPLACE_ONE, "CLIP", l2=2.0), permit, source)
                     for _ in range(count)
                 ]
             ).ravel()

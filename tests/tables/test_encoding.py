@@ -19,6 +19,7 @@ from noisette.tables.reading import ROWS
 FACTS = {
     "target": "ill",
     "classes": ["no", "yes"],
+    "unit": "one row is one person",
     "row_norm": 10.0,
     "columns": {
         "age": {"kind": "numeric", "low": 0, "high": 100},
@@ -253,6 +254,7 @@ class TestParquet:
         pa = pytest.importorskip("pyarrow")
         facts = FACTS | {
             "classes": [False, True],
+            "unit": "one row is one person",
             "columns": {
                 "age": FACTS["columns"]["age"],
                 "ward": {"kind": "categorical", "categories": [1, 2], "reference": 1},

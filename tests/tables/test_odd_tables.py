@@ -12,7 +12,7 @@ from noisette.tables.folders import draft_folder, stated
 
 def facts(column=None, **top):
     usual = {"kind": "numeric", "low": 0, "high": 10}
-    node = {"target": "ill", "classes": ["no", "yes"], **top}
+    node = {"target": "ill", "classes": ["no", "yes"], "unit": "a row is a person", **top}
     return node | {"columns": {"x": usual | (column or {})}}
 
 

@@ -14,6 +14,7 @@ from noisette.tables import Schema, read_schema, toml
 GOOD = {
     "target": "ill",
     "classes": ["no", "yes"],
+    "unit": "one row is one person",
     "columns": {
         "age": {"kind": "numeric", "low": 0, "high": 110},
         "ward": {"kind": "categorical", "categories": ["a", "b"]},
@@ -66,6 +67,8 @@ AGE, WARD = ("columns", "age"), ("columns", "ward")
         (("columns",), {"x": {"kind": "ignore"}}, "no column to learn from"),
         (("colums",), {}, "unknown key 'colums'"),
         (("unit",), "", "unit must say"),
+        (("unit",), None, "unit is still to be filled in"),
+        (("unit",), "?", "unit is still to be filled in"),
         (("row_norm",), 0, "row_norm must be a positive"),
         (("row_norm",), float("inf"), "row_norm must be a positive"),
         ((*AGE, "kind"), None, "column 'age': kind is still to be filled in"),

@@ -35,6 +35,9 @@ def test_a_template_is_refused_until_it_is_filled(tmp_path):
     with pytest.raises(InvalidParameter, match="column 'age': kind is still to be filled in"):
         Schema.from_dict(node)
     node["columns"]["age"] = {"kind": "numeric", "low": 0, "high": 100}
+    with pytest.raises(InvalidParameter, match="unit is still to be filled in"):
+        Schema.from_dict(node)
+    node["unit"] = "one row is one visit"
     assert Schema.from_dict(node).features == ("age",)
 
 

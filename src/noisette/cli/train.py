@@ -132,13 +132,11 @@ def train(
 
 def _check_size(table: Path, records: int | None, guess: int | None, delta: float) -> None:
     """Refuse a table of one row, and a delta that allows what nobody wants."""
+    from noisette import _validate
+
     if records == 1:
         raise InvalidData(f"{table} has a single row; a model needs more.")
-    if guess is not None and delta * guess >= 1.0:
-        raise InvalidParameter(
-            f"--delta {delta:g} is not below 1/n for {guess} rows: it would allow a model that "
-            "gives away somebody's whole record; 1e-6 is a common choice."
-        )
+    _validate.delta_for(delta, guess, "--delta")
 
 
 def _estimator(
@@ -149,10 +147,16 @@ def _estimator(
     from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
 
     if model == "sgd" and Adjacency.of(adjacency) is Adjacency.ADD_REMOVE:
-        raise InvalidParameter(
-            "--model sgd cuts the table into batches, which has no proof under add-remove; use "
-            "--model logistic or svm, or --adjacency zero-out."
-        )
+        if delta == 0.0:
+            raise InvalidParameter(
+                "--model sgd without --delta cuts the table into batches, which has no proof under "
+                "add-remove; give a --delta such as 1e-6, or use --model logistic or svm."
+            )
+        if population is None:
+            raise InvalidParameter(
+                "--model sgd under add-remove needs --population, a guess of the row count made "
+                "without the data."
+            )
     kinds = {"logistic": LogisticRegression, "svm": LinearSVC, "sgd": SGDClassifier}
     shared: dict[str, Any] = {
         "epsilon": epsilon,

@@ -30,7 +30,7 @@ from noisette.linear.choices import (
 )
 from noisette.linear.estimator import PrivateEstimator
 from noisette.linear.levels import checked_levels, level_notes, present, weights_of_levels
-from noisette.linear.outputs import labels_fact, rows_fact
+from noisette.linear.outputs import AT_LEAST_ONE, labels_fact, rows_fact
 from noisette.losses import Loss, Softmax
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
@@ -62,6 +62,7 @@ class _Fit:
     numbers: NDArray[np.intp]
     weights: Floats | None
     notes: list[str]
+    proofs: tuple[str, ...] = ()
 
 
 class PrivateLinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
@@ -79,10 +80,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignor
     whiten: bool | str | float
     weight_bound: float
     population: int | None
+    missing: str
     random_state: int | Randomness | None
 
     _schemes: tuple[str, ...] = ("auto", "ovr")
-    _released: str
 
     @abstractmethod
     def _loss(self, classes: int) -> Loss:
@@ -113,6 +114,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignor
         ledger, randomness = self._check_public()
         least = 2 if ledger.adjacency.size_is_public else 1
         X, y = inputs.rows_and_labels(self, X, y, least)
+        _validate.delta_for(self.delta, X.shape[0] if least == 2 else self.population)
         classes = inputs.sorted_classes(self.classes, y)
         fit = self._prepare(X, inputs.class_numbers(classes, y), len(classes), ledger)
         self._weigh(fit, sample_weight, sample_epsilon)
@@ -133,14 +135,19 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignor
         _validate.boolean("fit_intercept", self.fit_intercept)
         if self.population is not None:
             _validate.integer("population", self.population)
-        whiten = self.whiten
+        _validate.choice("missing", self.missing, inputs.MISSING)
+        whiten = self._whiten
         known = whiten == "auto" if isinstance(whiten, str) else isinstance(whiten, float | int)
-        if whiten is True or not known:
+        if not known:
             raise InvalidParameter(
-                f"whiten must be False, 'auto' or a share in (0, 1); got {whiten!r}."
+                f"whiten must be True or 'auto', False, or a share in (0, 1); got {whiten!r}."
             )
         randomness = as_randomness(self.random_state)
         return self._ledger_to_charge(epsilon, delta, adjacency), randomness
+
+    @property
+    def _whiten(self) -> bool | str | float:
+        return "auto" if self.whiten is True else self.whiten
 
     def _prepare(self, X: Any, numbers: NDArray[np.intp], classes: int, ledger: Ledger) -> _Fit:
         """Clip the rows, add the intercept column, collect the public facts."""
@@ -186,10 +193,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignor
         """Fix mechanism, regularisation and whitening from public facts."""
         loss = fit.setting.loss
         fit.mechanism, why = choose_mechanism(
-            self.mechanism, loss, levels=levels, whiten=self.whiten
+            self.mechanism, loss, levels=levels, whiten=self._whiten
         )
         fit.notes.append(why)
-        fit.share, why = choose_whitening(self.whiten, fit.mechanism, fit.setting)
+        fit.share, why = choose_whitening(self._whiten, fit.mechanism, fit.setting)
         if why:
             fit.notes.append(why)
         if fit.share is not None:
@@ -211,6 +218,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignor
         weights = weights_of_levels(levels, fit.setting)
         fit.rows, fit.numbers, fit.weights = present(fit.rows, fit.numbers, weights)
         fit.notes.extend(level_notes(levels, fit.setting.adjacency))
+        fit.proofs = ("PER-PERSON-SCALE",)
 
     def _train(self, fit: _Fit, classes: int, randomness: Randomness) -> Trained:
         loss, facts = fit.setting.loss, fit.setting.facts
@@ -241,10 +249,11 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignor
         facts, size = fit.setting.facts, fit.setting.size
         known = size is not None and fit.share is None
         self.regularization_ = facts.regularization / size if known and size else None
-        self.privacy_ = trained.permit.guarantee(
-            self._released,
+        self.privacy_ = self._stated(
+            trained.permit,
             public=self._public(fit, classes),
             notes=(*fit.notes, *trained.notes),
+            proofs=(*fit.proofs, *trained.proofs),
         )
 
     def _set_model(self, parts: Floats, bias: float | None, classes: NDArray[Any]) -> None:
@@ -264,7 +273,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignor
         elif self.population is not None:
             listed.insert(0, f"the guess {self.population} of the number of records (population)")
         if not setting.adjacency.size_is_public:
-            listed.insert(0, f"that there are at most {setting.facts.size} records")
+            listed.insert(0, f"{AT_LEAST_ONE}, and at most {setting.facts.size}")
         listed.append(rows_fact(self.norm_bound, self._intercept()))
         listed.append(labels_fact(classes, given=self.classes is not None))
         if fit.weights is not None and setting.facts.weight_bound != 1.0:
@@ -290,7 +299,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignor
     # --- scikit-learn ----------------------------------------------------------------------
 
     def __sklearn_tags__(self) -> Any:
-        """Declare what scikit-learn should know: sparse input works."""
+        """Declare what scikit-learn should know: sparse input works, NaN if ``missing`` says so."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing == "zero"
         return tags

@@ -124,7 +124,7 @@ def choose_mechanism(asked: str, loss: Loss, *, levels: bool, whiten: object) ->
     if asked != "auto":
         return chosen, f"Mechanism: {chosen} perturbation, as asked."
     if levels:
-        return chosen, "Mechanism: output perturbation, because every person has an own epsilon."
+        return chosen, "Mechanism: output perturbation, because every person has their own epsilon."
     if not smooth:
         return chosen, f"Mechanism: output perturbation, because the {loss.name} loss has a kink."
     return chosen, (
@@ -233,7 +233,7 @@ def choose_whitening(asked: object, mechanism: str, setting: Setting) -> tuple[f
         share = _validate.positive("whiten", asked)
         if not share < 1.0:
             raise InvalidParameter(
-                f"whiten must be False, 'auto' or a share in (0, 1); got {asked!r}."
+                f"whiten must be True or 'auto', False, or a share in (0, 1); got {asked!r}."
             )
         if setting.facts.delta == 0.0:
             raise InvalidParameter("whiten needs delta > 0; set delta, or whiten=False.")

@@ -10,7 +10,9 @@ from sklearn.base import BaseEstimator
 
 from noisette.adjacency import Adjacency, require_same
 from noisette.errors import InvalidParameter
-from noisette.privacy import Ledger
+from noisette.guarantee import ONE_FIT, TAKEN_AS_GIVEN, Guarantee
+from noisette.linear.inputs import MISSING_AS_ZERO
+from noisette.privacy import Ledger, Permit
 
 __all__ = ["PrivateEstimator"]
 
@@ -21,13 +23,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """A scikit-learn estimator with the parameter ``ledger``."""
 
     ledger: Ledger | None
+    _released: str
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """Leave the estimator as it was if what runs inside fails.
 
-        NumPy is told to say nothing about overflow or underflow, whatever the caller's `np.seterr`:
-        a warning, or an error, would tell something about the rows.
+        NumPy says nothing about overflow or underflow here, whatever the caller's `np.seterr`: a
+        warning, or an error, would reveal something about the rows.
         """
         before = dict(self.__dict__)
         try:
@@ -49,6 +52,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             )
         require_same(self.ledger.adjacency, "the ledger", adjacency, "the estimator")
         return self.ledger
+
+    def _stated(
+        self, permit: Permit, *, public: tuple[str, ...], notes: tuple[str, ...],
+        proofs: tuple[str, ...],
+    ) -> Guarantee:  # fmt: skip
+        """Return the guarantee of one fit, with what every fit leaves uncovered."""
+        if getattr(self, "missing", None) == "zero":
+            notes, proofs = (MISSING_AS_ZERO, *notes), (*proofs, "ROW-LOCAL")
+        return permit.guarantee(
+            self._released, public=public, notes=(TAKEN_AS_GIVEN, ONE_FIT, *notes), proofs=proofs
+        )
 
     def __sklearn_clone__(self) -> Any:
         """Return an unfitted copy that charges the *same* ledger: a copied budget is no budget."""

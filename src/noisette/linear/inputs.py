@@ -15,7 +15,15 @@ from sklearn.utils.validation import check_array, validate_data
 
 from noisette.errors import InvalidData, InvalidParameter
 
-__all__ = ["class_numbers", "matrix", "rows_and_labels", "sorted_classes", "vector"]
+__all__ = [
+    "MISSING",
+    "MISSING_AS_ZERO",
+    "class_numbers",
+    "matrix",
+    "rows_and_labels",
+    "sorted_classes",
+    "vector",
+]
 
 Floats = NDArray[np.float64]
 
@@ -32,13 +40,19 @@ _SAFE = (
     "The feature names should match those that were passed during fit.",
 )
 _TYPES = ["float64", "float32"]
+
+MISSING = ("refuse", "zero")
+MISSING_AS_ZERO = "Missing entries (NaN) of X were read as 0, row by row, which costs nothing."
 _LARGEST = {"float64": 1e100, "float32": 1e15}
 
 
-def without_data(check: Callable[[], Any]) -> Any:
-    """Return ``check()``; re-raise its ValueError in one sentence that quotes no entry."""
+def without_data(check: Callable[[], Any], hint: str = "") -> Any:
+    """Return ``check()``; re-raise its ValueError in one sentence that quotes no entry.
+
+    `hint` says what to do about a NaN in X.
+    """
     try:
-        # Whoever told scikit-learn to trust the data: a NaN would pass through every noise.
+        # Even where scikit-learn is set to trust the data: a NaN would pass through every noise.
         with config_context(assume_finite=False):
             return check()
     except ValueError as error:
@@ -48,6 +62,8 @@ def without_data(check: Callable[[], Any]) -> Any:
         line = "X must be a matrix with one record per row; Reshape your data to two dimensions."
     elif "NaN" in line or "infinity" in line:
         line = f"Input {'y' if line.startswith('Input y') else 'X'} contains NaN or infinity."
+        if hint and line.startswith("Input X"):
+            line = f"{line[:-1]}; {hint}."
     elif "inconsistent numbers of samples" in line:  # how many is private under add-remove
         line = "Found input variables with inconsistent numbers of samples."
     elif not any(phrase in line for phrase in _SAFE):
@@ -66,19 +82,42 @@ def rows_and_labels(
         raise InvalidData(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
-    X, y = without_data(
-        lambda: validate_data(
-            estimator, X, y, accept_sparse="csr", dtype=_TYPES, ensure_min_samples=least
-        )
-    )
+    X, y = _validated(estimator, X, y, ensure_min_samples=least)
     return (_tamed(X) if tame else X), y
 
 
 def matrix(estimator: Any, X: Any) -> Any:
     """Return X for prediction, with the features that `fit` saw."""
-    return without_data(
-        lambda: validate_data(estimator, X, accept_sparse="csr", dtype=_TYPES, reset=False)
-    )
+    return _validated(estimator, X, reset=False)
+
+
+def _validated(estimator: Any, *given: Any, **options: Any) -> Any:
+    """Return what scikit-learn's `validate_data` returns, NaN treated as ``missing`` says."""
+    zero = estimator.missing == "zero"
+    hint = "missing='zero' reads NaN as 0 (infinity is never read)"
+    if zero:
+        hint = "missing='zero' reads NaN as 0, but not infinity"
+    checked = without_data(
+        lambda: validate_data(
+            estimator, *given, accept_sparse="csr", dtype=_TYPES,
+            ensure_all_finite="allow-nan" if zero else True, **options,
+        ),
+        hint,
+    )  # fmt: skip
+    if not zero:
+        return checked
+    return (_filled(checked[0]), *checked[1:]) if isinstance(checked, tuple) else _filled(checked)
+
+
+def _filled(X: Any) -> Any:
+    """Return X with 0 for every NaN, as a copy where there is one."""
+    # proof: ROW-LOCAL
+    absent = np.isnan(X.data if sparse.issparse(X) else X)
+    if not bool(absent.any()):
+        return X
+    X = X.copy()
+    (X.data if sparse.issparse(X) else X)[absent] = 0.0
+    return X
 
 
 def _tamed(X: Any) -> Any:
@@ -135,7 +174,9 @@ def class_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     return np.array(numbers, dtype=np.intp)
 
 
-def vector(name: str, values: Any, n: int, low: float, high: float, cap: str) -> Floats:
+def vector(
+    name: str, values: Any, n: int, low: float, high: float, cap: str | None = None
+) -> Floats:
     """Return n public or sensitive numbers in [low, high]; `cap` names the parameter `high`."""
     if np.isscalar(values) or values is None:
         values = np.full(n, values)
@@ -143,9 +184,10 @@ def vector(name: str, values: Any, n: int, low: float, high: float, cap: str) ->
     if checked is None or checked.shape != (n,):
         raise InvalidData(f"{name} must be a vector of finite numbers, one for each row of X.")
     if not bool(np.all((checked >= low) & (checked <= high))):
-        raise InvalidData(
-            f"{name} must lie between {low:g} and {cap}={high:g}; clip it first, or raise {cap}."
-        )
+        most = f"{high:g}; clip it first."
+        if cap is not None:
+            most = f"{cap}={high:g}; clip it first, or raise {cap}."
+        raise InvalidData(f"{name} must lie between {low:g} and {most}")
     return checked
 
 

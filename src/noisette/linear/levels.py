@@ -101,12 +101,12 @@ def level_notes(levels: Floats, adjacency: Adjacency) -> tuple[str, ...]:
         listed = f"{len(distinct)} levels from {distinct[0]:g} to {distinct[-1]:g}"
     if not adjacency.size_is_public:
         return (
-            "Every person has an own epsilon, stated with the same delta; the epsilon of this "
+            "Every person has their own epsilon, stated with the same delta; the epsilon of this "
             "guarantee is the largest one allowed. A person's level is as private as the person's "
             "record, and holds whether the record is there or not.",
         )
     return (
-        f"Every person has an own epsilon ({listed}), stated with the same delta; the epsilon of "
-        "this guarantee is the largest one allowed. Who has which level is public by declaration, "
-        "and a person whose record is replaced keeps the level.",
+        f"Every person has their own epsilon ({listed}), stated with the same delta; the epsilon "
+        "of this guarantee is the largest one allowed. Who has which level is public by "
+        "declaration, and a person whose record is replaced keeps the level.",
     )

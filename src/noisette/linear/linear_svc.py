@@ -34,9 +34,10 @@ class LinearSVC(PrivateLinearClassifier):
     fit_intercept : whether to add the constant column 0.35 R to every row.
     classes : the label set. None reads it off y; the guarantee then says that it is public.
     multi_class : "ovr" (= "auto") for more than two classes.
-    whiten : False, "auto" or a share, as in `LogisticRegression`; two classes only.
+    whiten : False, True or "auto", or a share, as in `LogisticRegression`; two classes only.
     weight_bound : public cap on ``sample_weight``.
     population : a public guess of n under add-remove.
+    missing : what a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).
     random_state : None draws secure noise; a number is for experiments and voids the guarantee.
     ledger : the budget to charge; None opens one of (epsilon, delta) for each ``fit``.
 
@@ -65,6 +66,7 @@ class LinearSVC(PrivateLinearClassifier):
         whiten: bool | str | float = False,
         weight_bound: float = 1.0,
         population: int | None = None,
+        missing: str = "refuse",
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
@@ -81,6 +83,7 @@ class LinearSVC(PrivateLinearClassifier):
         self.whiten = whiten
         self.weight_bound = weight_bound
         self.population = population
+        self.missing = missing
         self.random_state = random_state
         self.ledger = ledger
 

@@ -36,10 +36,11 @@ class LogisticRegression(PrivateLinearClassifier):
     fit_intercept : whether to add the constant column 0.35 R to every row.
     classes : the label set. None reads it off y; the guarantee then says that it is public.
     multi_class : for more than two classes "softmax" (one joint model; "auto") or "ovr".
-    whiten : False, "auto", or the share of the budget that buys a private second moment by which
-        the rows are whitened (needs delta > 0 and objective perturbation).
+    whiten : False; True or "auto" (where it helps); or the share of the budget that buys a private
+        second moment by which the rows are whitened (needs delta > 0, objective perturbation).
     weight_bound : public cap on ``sample_weight``.
     population : a public guess of n; needed under add-remove where n would set a parameter.
+    missing : what a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).
     random_state : None draws secure noise. A number makes the run reproducible and the guarantee
         void, for experiments.
     ledger : the budget to charge; None opens one of (epsilon, delta) for each ``fit``.
@@ -81,6 +82,7 @@ class LogisticRegression(PrivateLinearClassifier):
         whiten: bool | str | float = False,
         weight_bound: float = 1.0,
         population: int | None = None,
+        missing: str = "refuse",
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
@@ -96,6 +98,7 @@ class LogisticRegression(PrivateLinearClassifier):
         self.whiten = whiten
         self.weight_bound = weight_bound
         self.population = population
+        self.missing = missing
         self.random_state = random_state
         self.ledger = ledger
 

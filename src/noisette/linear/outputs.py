@@ -7,9 +7,12 @@ from numpy.typing import NDArray
 
 from noisette.losses.logistic import softplus_parts
 
-__all__ = ["labels_fact", "probabilities", "rows_fact"]
+__all__ = ["AT_LEAST_ONE", "labels_fact", "probabilities", "rows_fact"]
 
 Floats = NDArray[np.float64]
+
+AT_LEAST_ONE = "that there is at least one record"
+"""A public fact under add-remove, where an empty table is refused."""
 
 
 def probabilities(scores: Floats) -> Floats:

@@ -10,11 +10,11 @@ from sklearn.utils.metaestimators import available_if
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.clipping import checked_bound
-from noisette.errors import InvalidParameter
+from noisette.errors import InvalidData, InvalidParameter
 from noisette.linear import inputs
 from noisette.linear.base import INTERCEPT
 from noisette.linear.levels import checked_levels, level_notes
-from noisette.linear.outputs import labels_fact, probabilities, rows_fact
+from noisette.linear.outputs import AT_LEAST_ONE, labels_fact, probabilities, rows_fact
 from noisette.linear.sgd_choices import (
     GROUPINGS,
     LOSSES,
@@ -28,7 +28,7 @@ from noisette.linear.sgd_choices import (
 )  # fmt: skip
 from noisette.linear.sgd_stream import StreamReader, is_stream, targets_of
 from noisette.losses import Loss, Softmax
-from noisette.privacy import Ledger, Permit
+from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
 from noisette.sampling import Sampler
 from noisette.training.common import Trained
@@ -84,6 +84,7 @@ class SGDClassifier(StreamReader):
         smooth loss, constant learning rate, no averaging).
     adjacency : "replace-one" (default), "zero-out" or "add-remove".
     population : public guess of n; needed under add-remove.
+    missing : what a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).
     classes : the label set. None reads it off y; the guarantee then says that it is public.
     grouping : what ``sample_epsilon`` does: "scale" gradients under one noise, or put people of
         equal level into the same "batches" with their own noise (single pass).
@@ -129,6 +130,7 @@ class SGDClassifier(StreamReader):
         released: str = "all",
         adjacency: str = "replace-one",
         population: int | None = None,
+        missing: str = "refuse",
         classes: Sequence[Any] | None = None,
         grouping: str = "scale",
         random_state: int | Randomness | None = None,
@@ -153,6 +155,7 @@ class SGDClassifier(StreamReader):
         self.released = released
         self.adjacency = adjacency
         self.population = population
+        self.missing = missing
         self.classes = classes
         self.grouping = grouping
         self.random_state = random_state
@@ -161,7 +164,9 @@ class SGDClassifier(StreamReader):
 
     # --- fitting ---------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_epsilon: Any = None) -> "SGDClassifier":  # type: ignore[override]
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any = None, sample_epsilon: Any = None, sample_weight: Any = None
+    ) -> "SGDClassifier":
         """Train privately and return the estimator.
 
         Parameters
@@ -171,17 +176,24 @@ class SGDClassifier(StreamReader):
         y : n labels; for Arrow and Parquet streams the name of the label column (None: the last).
         sample_epsilon : n values in (0, ``epsilon``], everyone's own epsilon, public by
             declaration.
+        sample_weight : n weights in [0, 1] of the gradients, as sensitive as the rows; a record of
+            weight 0 adds nothing (the blank record of zero-out). Never rescaled.
 
         """
         with self._all_or_nothing():
             self._stream = None
             if is_stream(X):
-                self._fit_stream(X, y, sample_epsilon)
+                if sample_epsilon is not None or sample_weight is not None:
+                    raise InvalidParameter(
+                        "sample_epsilon and sample_weight are not offered for streams; fit the "
+                        "rows."
+                    )
+                self._fit_stream(X, y)
             else:
-                self._fit_rows(X, y, sample_epsilon)
+                self._fit_rows(X, y, sample_epsilon, sample_weight)
         return self
 
-    def _fit_rows(self, X: Any, y: Any, sample_epsilon: Any) -> None:
+    def _fit_rows(self, X: Any, y: Any, sample_epsilon: Any, sample_weight: Any) -> None:
         ledger, randomness = self._check_public()
         least = 2 if ledger.adjacency.size_is_public else 1
         X, y = inputs.rows_and_labels(self, X, y, least, tame=False)  # the kernels blank huge rows
@@ -195,22 +207,27 @@ class SGDClassifier(StreamReader):
                 "under add-remove n is private and schedules need a public number instead; give "
                 "population=..., a guess of n made without the data."
             )
-        values = None
+        _validate.delta_for(self.delta, size)
+        values = weights = None
         if sample_epsilon is not None:
             values = checked_levels(sample_epsilon, n, float(self.epsilon))
+        if sample_weight is not None:
+            weights = inputs.vector("sample_weight", sample_weight, n, 0.0, 1.0)
+        if values is not None and weights is not None:
+            raise InvalidData("pass sample_weight or sample_epsilon, not both.")
         chosen = choose(self, loss, X.shape[1], size, ledger.adjacency, levels=values is not None)
-        trained = self._run(canonical_rows(X), targets, chosen, values, ledger, randomness)
+        trained = self._run(canonical_rows(X), targets, chosen, values, weights, ledger, randomness)
         notes = chosen.notes
         if values is not None:
             notes = (*notes, *level_notes(values, ledger.adjacency))
-        weights = trained.weights[0]
-        self._publish_weights(weights, chosen, loss, classes, trained.permit, size, notes)
+        self._publish_weights(trained, chosen, loss, classes, size, notes)
 
     def _run(
-        self, X: Any, y: NDArray[Any], chosen: Choice, values: Floats | None, ledger: Ledger,
-        randomness: Randomness,
+        self, X: Any, y: NDArray[Any], chosen: Choice, values: Floats | None,
+        weights: Floats | None, ledger: Ledger, randomness: Randomness,
     ) -> Trained:  # fmt: skip
         shared: dict[str, Any] = {
+            "sample_weight": weights,
             "ledger": ledger,
             "epsilon": float(self.epsilon),
             "delta": float(self.delta),
@@ -246,6 +263,7 @@ class SGDClassifier(StreamReader):
         _validate.choice("noise", self.noise, NOISES)
         _validate.choice("released", self.released, RELEASES)
         _validate.choice("grouping", self.grouping, GROUPINGS)
+        _validate.choice("missing", self.missing, inputs.MISSING)
         if not isinstance(self.sampling, Sampler):
             _validate.choice("sampling", self.sampling, SAMPLINGS)
         if self.norm_bound is not None:
@@ -270,10 +288,11 @@ class SGDClassifier(StreamReader):
         return make_loss(self.loss, classes)
 
     def _publish_weights(
-        self, weights: Floats, chosen: Choice, loss: Loss, classes: NDArray[Any], permit: Permit,
+        self, trained: Trained, chosen: Choice, loss: Loss, classes: NDArray[Any],
         size: int | None, notes: tuple[str, ...],
     ) -> None:  # fmt: skip
         """Set the fitted attributes: released numbers and public facts."""
+        weights, permit = trained.weights[0], trained.permit
         if isinstance(loss, Softmax):
             parts = loss.expand(weights)
             parts = parts[1:] - parts[:1] if len(classes) == 2 else parts
@@ -282,7 +301,8 @@ class SGDClassifier(StreamReader):
         self._set_model(parts, chosen.update.bias, classes)
         known = permit.adjacency.size_is_public
         public = self._public_facts(chosen, classes, size, public_size=known)
-        self.privacy_ = permit.guarantee(self._released, public=public, notes=notes)
+        proofs = (*loss.proofs, *trained.proofs)
+        self.privacy_ = self._stated(permit, public=public, notes=notes, proofs=proofs)
 
     def _public_facts(
         self, chosen: Choice, classes: NDArray[Any], size: int | None, *, public_size: bool
@@ -294,6 +314,8 @@ class SGDClassifier(StreamReader):
             listed.insert(0, "the number of records in each chunk")
         elif public_size:
             listed.insert(0, f"the number of records, {size}")
+        if not public_size:
+            listed.insert(0, AT_LEAST_ONE)
         update = chosen.update  # what ran: parameters may have changed since a stream began
         if update.norm_bound is not None:
             listed.append(rows_fact(update.norm_bound, update.bias))

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from noisette import _validate
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.linear import inputs
 from noisette.linear.base import PrivateLinearClassifier
 from noisette.linear.sgd_choices import Choice, choose, label_numbers, make_loss
 from noisette.losses import Loss, Softmax
-from noisette.privacy import Ledger, Permit
+from noisette.privacy import Ledger
 from noisette.randomness import Randomness
+from noisette.training.common import Trained
 from noisette.training.steps import Progress, canonical_rows
 from noisette.training.streaming import NEW_PEOPLE, Stream, chunks_of, rebatched
 
@@ -97,6 +99,7 @@ class StreamReader(PrivateLinearClassifier):
         # a first chunk may be shorter than a batch that was asked for
         least = 0 if self.batch_size == "auto" else int(self.batch_size)
         size = self.population or max(shape[0], least)
+        _validate.delta_for(self.delta, self.population or shape[0])
         chosen = choose(self, loss, shape[1], size, ledger.adjacency, levels=False, stream=True)
         self._chosen = chosen
         stream = Stream(
@@ -110,14 +113,11 @@ class StreamReader(PrivateLinearClassifier):
     def _publish_stream(self) -> None:
         stream, chosen = self._stream, self._chosen
         assert stream is not None
-        notes = (*chosen.notes, NEW_PEOPLE)
-        self._publish_weights(
-            stream.weights(), chosen, stream.update.loss, self.classes_, stream.permit, None, notes
-        )
+        notes = (*chosen.notes, NEW_PEOPLE, *stream.notes())
+        trained = Trained([stream.weights()], stream.permit, proofs=("CLIP",))
+        self._publish_weights(trained, chosen, stream.update.loss, self.classes_, None, notes)
 
-    def _fit_stream(self, source: Any, target: Any, sample_epsilon: Any) -> None:
-        if sample_epsilon is not None:
-            raise InvalidParameter("sample_epsilon is not offered for streams; fit the rows.")
+    def _fit_stream(self, source: Any, target: Any) -> None:
         if self.classes is None:
             raise InvalidParameter(
                 "a stream needs classes=[...]: its labels cannot be read off the first chunk."
@@ -150,7 +150,7 @@ class StreamReader(PrivateLinearClassifier):
             yield rows, label_numbers(self.classes_, labels)
 
     def _publish_weights(
-        self, weights: Floats, chosen: Choice, loss: Loss, classes: NDArray[Any], permit: Permit,
+        self, trained: Trained, chosen: Choice, loss: Loss, classes: NDArray[Any],
         size: int | None, notes: tuple[str, ...],
     ) -> None:  # fmt: skip
         raise NotImplementedError

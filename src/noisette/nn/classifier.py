@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
+from noisette.guarantee import ONE_FIT, TAKEN_AS_GIVEN
 from noisette.linear import inputs
 from noisette.linear.estimator import PrivateEstimator
 from noisette.nn.arrays import as_rows, as_tensor, made_up
@@ -41,7 +42,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     ----------
     module : an ``nn.Module`` that maps a batch of rows to one score per class, or a function
         without arguments that makes one. A module is copied, never changed.
-    epsilon, delta : the guarantee; delta must be above 0 and should be below 1/n.
+    epsilon, delta : the guarantee; delta must be above 0 and below 1/n.
     epochs : how often every record is used on average.
     batch_size : the expected batch; ``"auto"`` is n/60 within [64, 4096].
     learning_rate, momentum : of SGD, used where `optimizer` is None.
@@ -55,7 +56,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     classes : all labels; None reads them off y and says so in the guarantee.
     population : public stand-in for n under add-remove.
     ledger : what is charged; None opens one for this fit.
-    checkpoint : file from which a killed ``fit`` is taken up; needs a ledger in a file.
+    checkpoint : file from which a killed ``fit`` is resumed; needs a ledger in a file.
     random_state : None for cryptographic noise; a number makes an experiment repeatable and the
         guarantee void.
     verbose : 1 shows a progress bar with public facts.
@@ -157,7 +158,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         module.eval()
         self.module_, self.classes_, self._dtype = module, classes, dtype
         self._shape, self.n_features_in_ = array.shape[1:], int(np.prod(array.shape[1:]))
-        self.privacy_ = training.guarantee(public=self._public(size, classes, adjacency))
+        self.privacy_ = training.guarantee(
+            public=self._public(size, classes, adjacency), notes=(TAKEN_AS_GIVEN, ONE_FIT)
+        )
 
     def _run(self, training: PrivateTraining, rows: Tensor, targets: Tensor) -> None:
         for _ in training.batches():
@@ -186,7 +189,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
                     "the module (or augment) does not take these tokens; is one out of its range?"
                 ) from None
             raise InvalidParameter(
-                "the module (or augment) does not take rows like these, tried with made-up ones: "
+                "the module (or augment) does not take rows like these, tried with invented ones: "
                 f"{error}"
             ) from None
 

@@ -42,7 +42,7 @@ def make_plan(
 
     """
     size, batch_size = _validate.integer("size", size), _validate.integer("batch_size", batch_size)
-    relation = Adjacency.of(adjacency)
+    relation, delta = Adjacency.of(adjacency), _validate.delta_for(delta, size)
     if batch_size > size:
         raise InvalidParameter(
             f"batch_size={batch_size} is larger than the {size} records; choose at most {size}."
@@ -98,6 +98,7 @@ def make_level_plan(
         _validate.integer("batch_size", batch_size),
         _validate.integer("steps", steps),
     )
+    delta = _validate.delta_for(delta, sum(n for _, n in groups))
     if batch_size > sum(n for _, n in groups):
         raise InvalidParameter(f"batch_size={batch_size} is larger than all groups together.")
 

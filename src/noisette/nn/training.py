@@ -58,7 +58,7 @@ class PrivateTraining:
     groups : for plans with personal levels: the group number of every record, public.
     averaging : None, ``"tail"`` or a decay in (0, 1); see `load_average`.
     ledger : what is charged; None opens one for this run alone.
-    checkpoint : file from which a killed run is taken up; needs a ledger in a file.
+    checkpoint : file from which a killed run is resumed; needs a ledger in a file.
     random_state : None for cryptographic noise, a number for an experiment.
 
     """
@@ -121,7 +121,7 @@ class PrivateTraining:
         self._file = None if checkpoint is None else Path(checkpoint)
         if self._file is not None and self._banded is not None:
             raise Unproven(
-                "correlated noise cannot be taken up from a checkpoint, which holds no noise; use "
+                "correlated noise cannot be resumed from a checkpoint, which holds no noise; use "
                 "band=None or no checkpoint."
             )
         batches = Batches(self._run, sizes, groups, self._group)
@@ -132,7 +132,7 @@ class PrivateTraining:
         if self._banded is None and self._clipping.fixed and small:
             # What is summed is in single precision anyway; the door adds its noise in double.
             self._precision = torch.float32
-        delta = _validate.delta(delta)
+        delta = _validate.delta_for(delta, public)
         rule = self._clipping
         self._group.agree(
             {
@@ -356,15 +356,19 @@ class PrivateTraining:
         """Return the guarantee about all iterates, hence about the trained module."""
         if self._permit is None:
             raise PermitError("the first rank holds the guarantee.")
+        levels = ("SAMPLE-LEVELS",) if len(self._run.samplers) > 1 else ()
+        resumed = ("RESUME",) if self._file is not None else ()
         return self._permit.guarantee(
-            released, public=(*self._public(), *public), notes=(*self._notes(), *notes)
-        )
+            released, public=(*self._public(), *public), notes=(*self._notes(), *notes),
+            proofs=(*levels, *resumed),
+        )  # fmt: skip
 
     def _public(self) -> tuple[str, ...]:
         levels = ("everybody's level, which a changed record keeps",)
         return (
             f"the number {self.normaliser:g} by which every noisy sum of gradients is divided",
             "the architecture, its starting weights, the optimizer and all settings",
+            *(() if self._adjacency.size_is_public else ("that there is at least one record",)),
             *(levels if len(self._run.samplers) > 1 else ()),
         )
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.errors import PermitError
-from noisette.guarantee import Guarantee, proofs_of
+from noisette.guarantee import Guarantee
 from noisette.mechanisms import Mechanism
 from noisette.plans import Leaf, Noisy, Plan
 from noisette.storage import Drawn
@@ -110,9 +110,13 @@ class Permit:
             self._written = list(counts)
 
     def guarantee(
-        self, released: str, *, public: tuple[str, ...] = (), notes: tuple[str, ...] = ()
-    ) -> Guarantee:
-        """Return the guarantee about everything released under this permit."""
+        self, released: str, *, public: tuple[str, ...] = (), notes: tuple[str, ...] = (),
+        proofs: tuple[str, ...] = (),
+    ) -> Guarantee:  # fmt: skip
+        """Return the guarantee about everything released under this permit.
+
+        `proofs` are theorems of the caller beside those of the bounds and of the plan.
+        """
         return Guarantee(
             epsilon=self.epsilon,
             delta=self.delta,
@@ -120,7 +124,7 @@ class Permit:
             released=released,
             public=public,
             seeded=self._seeded,
-            proofs=tuple(dict.fromkeys((*self._bounds, *proofs_of(self.plan)))),
+            proofs=(*self._bounds, *proofs),
             notes=notes,
         )
 

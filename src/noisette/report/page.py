@@ -16,7 +16,8 @@ __all__ = ["Subject", "ledger_page", "model_page"]
 
 _RELATIONS = {
     Adjacency.REPLACE_ONE: "replace-one: one person's record is exchanged for any other",
-    Adjacency.ZERO_OUT: "zero-out: one person's record is blanked out",
+    Adjacency.ZERO_OUT: "zero-out: one person's record is blanked out, so that neither its "
+    "features nor its label take part",
     Adjacency.ADD_REMOVE: "add-remove: one person's record is added or taken away",
 }
 _UNITS = {"sums": ("epsilon", "delta"), "renyi": ("Rényi cost", "-"), "gdp": ("mu squared", "-")}

@@ -1,7 +1,7 @@
 """Tables: CSV and Parquet files, encoded row by row with public facts from a schema file.
 
 >>> from noisette.tables import Schema
->>> facts = {"target": "ill", "classes": ["no", "yes"]}
+>>> facts = {"target": "ill", "classes": ["no", "yes"], "unit": "one row is one person"}
 >>> facts["columns"] = {"age": {"kind": "numeric", "low": 0, "high": 100}}
 >>> Schema.from_dict(facts).features
 ('age',)

@@ -16,7 +16,7 @@ from typing import Any
 
 from noisette import model_files
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.guarantee import Guarantee
+from noisette.guarantee import TAKEN_AS_GIVEN, Guarantee
 from noisette.tables import toml
 from noisette.tables.schema import Schema, read_schema
 
@@ -42,13 +42,18 @@ class TableModel:
 
 def stated(guarantee: Guarantee, schema: Schema) -> Guarantee:
     """Return the guarantee about the rows of the table: the schema is public, rows are encoded."""
+    encoded = (
+        "Every row was encoded by itself, with the public facts of the schema only, so the "
+        "encoding costs nothing; whatever was done to the table before is not covered."
+    )
+    notes = [encoded if note == TAKEN_AS_GIVEN else note for note in guarantee.notes]
     more = "k times epsilon" + (" and more than k times delta" if guarantee.delta else "")
     note = f"Unit of protection: {schema.unit}; a person with k rows has {more}."
     return replace(
         guarantee,
         public=(*guarantee.public, *schema.public),
         proofs=(*guarantee.proofs, "ROW-LOCAL"),
-        notes=(*guarantee.notes, note),
+        notes=(*notes, note),
     )
 
 

@@ -2,6 +2,7 @@
 
     target = "ill"
     classes = ["no", "yes"]
+    unit = "one row is one patient"
 
     [columns.age]
     kind = "numeric"
@@ -145,7 +146,12 @@ class Schema:
         }
         if not any(column.features for column in columns):
             raise InvalidParameter("the schema has no column to learn from.")
-        unit = node.get("unit", "one row is one person")
+        unit = node.get("unit", UNKNOWN)
+        if unit == UNKNOWN:
+            raise InvalidParameter(
+                "unit is still to be filled in; write what one row stands for, such as unit = "
+                '"one row is one person", because the guarantee protects one row.'
+            )
         if not isinstance(unit, str) or not unit.strip():
             raise InvalidParameter("unit must say in a few words what one row stands for.")
         file = FileFacts.from_dict(node.get("file", {}))

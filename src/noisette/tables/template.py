@@ -118,7 +118,8 @@ def _text(
         f"target = {toml.value(target or UNKNOWN)}  # the column to predict"
         + ("" if target else "; take it out of the columns below"),
         f"classes = [{toml.value(UNKNOWN)}]  # every label that can occur, whether it does or not",
-        'unit = "one row is one person"  # what one row stands for: the guarantee protects one row',
+        f"unit = {toml.value(UNKNOWN)}  # what one row stands for (one person? one visit?): the "
+        "guarantee protects one row",
     ]
     if file:
         lines += ["", "[file]", *(f"{key} = {toml.value(each)}" for key, each in file.items())]

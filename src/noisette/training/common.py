@@ -146,11 +146,15 @@ def check_scale(mechanism: Mechanism, unit: float) -> None:
 
 @dataclass(frozen=True)
 class Trained:
-    """Private weights, one array per model, and the permit that paid for them."""
+    """Private weights, one array per model, and the permit that paid for them.
+
+    `proofs` are theorems that the algorithm rests on beside those of its bounds and its plan.
+    """
 
     weights: list[Floats]
     permit: Permit
     notes: tuple[str, ...] = ()
+    proofs: tuple[str, ...] = ()
 
 
 def with_intercept(rows: Any, norm_bound: float, intercept: float | None) -> tuple[Any, float]:

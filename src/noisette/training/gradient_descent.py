@@ -34,7 +34,7 @@ from noisette.plans import Repeat, Run
 from noisette.privacy import Ledger, release
 from noisette.randomness import Randomness
 from noisette.training.common import Trained, check_scale
-from noisette.training.single_pass import level_shares
+from noisette.training.single_pass import shares_of
 from noisette.training.steps import Progress, Update, loss_number, loss_parameter
 
 __all__ = ["Recipe", "gradient_descent", "recipe"]
@@ -92,6 +92,7 @@ def gradient_descent(
     delta: float,
     population: int | None = None,
     levels: Floats | None = None,
+    sample_weight: Floats | None = None,
     schedule: Recipe | None = None,
     label: str = "private gradient descent",
     verbose: int = 0,
@@ -99,16 +100,17 @@ def gradient_descent(
     """Return the tail average of private gradient descent on all rows.
 
     `levels` are everyone's own epsilon: gradients are scaled by mu(epsilon_i) / mu(epsilon).
+    `sample_weight` in [0, 1] scales them too; give one of the two.
     """
     n, features = X.shape
     dimension, adjacency = update.dimension(features), ledger.adjacency
     size = n if adjacency.size_is_public else _validate.integer("population", population)
-    update.check(X, y, levels)
+    update.check(X, y, levels, sample_weight)
     plan_of = schedule or recipe(
         update, size=size, dimension=dimension, epsilon=epsilon, delta=delta, adjacency=adjacency
     )
     steps = plan_of.steps
-    share = None if levels is None else level_shares(levels, epsilon, delta, "gaussian")
+    share, scaled = shares_of(levels, sample_weight, epsilon, delta, "gaussian")
     z = adjacency.contributions * math.sqrt(steps) / plan_of.mu
     while float(gdp_delta(math.sqrt(steps) * (adjacency.contributions / z), epsilon)) > delta:
         z *= 1.0 + 1e-15
@@ -133,7 +135,8 @@ def gradient_descent(
         if t >= first_kept:
             tail += w / (steps - first_kept)
         progress.show(t + 1)
-    return Trained([tail.reshape(update.shape(features))], permit)
+    proofs = ("CLIP", "FILTER-GDP", *scaled)
+    return Trained([tail.reshape(update.shape(features))], permit, proofs=proofs)
 
 
 def _sensitivity(update: Update, w: Floats, adjacency: Adjacency) -> tuple[float, str]:

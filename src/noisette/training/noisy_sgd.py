@@ -33,7 +33,7 @@ from noisette.sampling import (
     WithoutReplacement,
 )
 from noisette.training.common import Trained, check_scale
-from noisette.training.single_pass import level_shares, run_blocks
+from noisette.training.single_pass import run_blocks, shares_of
 from noisette.training.steps import Batches, Progress, State, Update, loss_parameter
 
 __all__ = ["make_sampler", "noisy_sgd", "plan_for"]
@@ -153,6 +153,7 @@ def noisy_sgd(
     noise: str = "gaussian",
     released: str = "all",
     levels: Floats | None = None,
+    sample_weight: Floats | None = None,
     multiplier: float | None = None,
     record: list[NDArray[np.intp]] | None = None,
     label: str = "noisy SGD",
@@ -161,6 +162,7 @@ def noisy_sgd(
     """Return the weights after `uses` uses of `sampler`.
 
     `population` is the public number that stands for n in normalisers where n is private.
+    `sample_weight` in [0, 1] scales everyone's gradient; give it or `levels`.
     `multiplier` is a noise multiplier that was calibrated before; the charge checks it.
     `record` collects the batches that ran, for tests.
     """
@@ -171,17 +173,16 @@ def noisy_sgd(
         update, sampler, uses, noise=noise, dimension=dimension, released=released,
         adjacency=adjacency, size=size,
     )  # fmt: skip
-    update.check(X, y, levels)
+    update.check(X, y, levels, sample_weight)
     if adjacency.size_is_public:
         sampler.check(n)
-    share = None
-    if levels is not None:
-        if sampler.participation(adjacency).kind != "once" or released == "last":
-            raise Unproven(
-                "sample_epsilon is proven where every person takes part once per pass and all "
-                "iterates count; use disjoint, cyclic, shuffle or full sampling, released='all'."
-            )
-        share = level_shares(levels, epsilon, delta, noise)
+    once = sampler.participation(adjacency).kind == "once" and released == "all"
+    if levels is not None and not once:
+        raise Unproven(
+            "sample_epsilon is proven where every person takes part once per pass and all "
+            "iterates count; use disjoint, cyclic, shuffle or full sampling, released='all'."
+        )
+    share, scaled = shares_of(levels, sample_weight, epsilon, delta, noise)
     if multiplier is None:
         multiplier = accounting.calibrate(make, epsilon=epsilon, delta=delta, adjacency=adjacency)
     plan = make(multiplier)
@@ -189,9 +190,8 @@ def noisy_sgd(
         assert isinstance(leaf, Noisy)
         check_scale(leaf.mechanism, update.contribution)
     permit = ledger.charge(plan, label=label, delta=delta, epsilon=epsilon)
-    proof = "CLIP" if share is None else "PER-PERSON-SCALE"
     # proof: CLIP
-    stream = release(update.bounded(features, adjacency, proof), permit, randomness)
+    stream = release(update.bounded(features, adjacency, "CLIP"), permit, randomness)
     state, progress = State.zero(dimension), Progress(verbose, plan.draws)
     normaliser, done = sampler.normaliser(size), 0
     while done < uses:
@@ -210,4 +210,4 @@ def noisy_sgd(
         # Only the last iterate leaves, so only it is rounded: post-processing of that iterate.
         step = 2.0 ** math.floor(math.log2(stream.grid * update.eta0 / normaliser))
         state.w = on_grid(state.w, step)  # proof: FLOAT-GRID
-    return Trained([state.result(update, features)], permit)
+    return Trained([state.result(update, features)], permit, proofs=scaled)

@@ -199,7 +199,7 @@ def objective_perturbation(
     weights = solve_with(
         rows, targets, loss, facts, randomness, permit, sample_weight=sample_weight, parts=(0, 1)
     )
-    return Trained(weights, permit)
+    return Trained(weights, permit, proofs=loss.proofs)
 
 
 def solve_with(

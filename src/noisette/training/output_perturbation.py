@@ -6,6 +6,7 @@ most C / Lambda when a record is added, removed or blanked out and 2 C / Lambda 
 a point within t of the minimiser moves by 2 t more. No smoothness is needed: the hinge is covered.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -84,4 +85,6 @@ def output_perturbation(
         np.stack(solved), l2=bound, adjacency=facts.adjacency, proof="OUTPUT-SENSITIVITY"
     )
     noisy = release(value, permit, randomness)
-    return Trained([np.asarray(part) for part in noisy], permit)
+    # the hinge is certified by its duality gap
+    proofs = loss.proofs if math.isfinite(loss.smoothness) else (*loss.proofs, "HINGE-GAP")
+    return Trained([np.asarray(part) for part in noisy], permit, proofs=proofs)

@@ -32,7 +32,7 @@ from noisette.sampling import Disjoint
 from noisette.training.common import Trained, check_scale
 from noisette.training.steps import Batches, Progress, State, Update, advance
 
-__all__ = ["Levels", "level_shares", "noise_for_one_use", "single_pass"]
+__all__ = ["Levels", "level_shares", "noise_for_one_use", "shares_of", "single_pass"]
 
 Floats = NDArray[np.float64]
 Noise = SphericalLaplace | Gaussian
@@ -71,6 +71,18 @@ def level_shares(levels: Floats, epsilon: float, delta: float, law: str) -> Floa
     return np.asarray(np.minimum(shares * (1.0 - 1e-12), 1.0))
 
 
+def shares_of(
+    levels: Floats | None, sample_weight: Floats | None, epsilon: float, delta: float, law: str
+) -> tuple[Floats | None, tuple[str, ...]]:
+    """Return by what everyone's gradient is multiplied (None: by 1), and the theorems for it."""
+    if levels is not None:
+        proofs = ("PER-PERSON-SCALE", *(("FILTER-GDP",) if law == "gaussian" else ()))
+        return level_shares(levels, epsilon, delta, law), proofs
+    if sample_weight is not None:
+        return sample_weight, ("SAMPLE-WEIGHT",)  # proof: SAMPLE-WEIGHT
+    return None, ()
+
+
 @dataclass(frozen=True)
 class Levels:
     """Everyone's own epsilon: public numbers, one per record, and how they are honoured."""
@@ -92,6 +104,7 @@ def single_pass(
     noise: str = "spherical-laplace",
     permute: bool = False,
     levels: Levels | None = None,
+    sample_weight: Floats | None = None,
     label: str = "one pass of SGD",
     verbose: int = 0,
 ) -> Trained:
@@ -99,10 +112,11 @@ def single_pass(
 
     `X` is dense (C order) or canonical CSR, `y` holds -1 and +1 (class numbers for softmax).
     Batches have `batch_size` records; a smaller last one is divided by `batch_size` all the same.
+    `sample_weight` in [0, 1] scales everyone's gradient; give it or `levels`.
     """
     n, features = X.shape
     dimension, adjacency = update.dimension(features), ledger.adjacency
-    update.check(X, y, None if levels is None else levels.values)
+    update.check(X, y, None if levels is None else levels.values, sample_weight)
     if levels is not None and levels.grouping == "batches":
         groups = _groups(levels.values)
     else:
@@ -118,9 +132,8 @@ def single_pass(
     if permute:
         leaves = [_permuted(leaf) for leaf in leaves]
     plan: Plan = leaves[0] if len(leaves) == 1 else Parallel(*leaves)
-    share = None
-    if levels is not None and levels.grouping == "scale":
-        share = level_shares(levels.values, epsilon, delta, noise)
+    scale = levels.values if levels is not None and levels.grouping == "scale" else None
+    share, scaled = shares_of(scale, sample_weight, epsilon, delta, noise)
     for leaf in leaves:
         check_scale(leaf.mechanism, update.contribution)
     permit = ledger.charge(plan, label=label, delta=delta, epsilon=epsilon)
@@ -130,7 +143,7 @@ def single_pass(
         run_pass(X, y, update, state, permit, randomness, batch_size, share, progress)
     else:
         _run_groups(X, y, update, state, permit, randomness, groups, batch_size, progress)
-    return Trained([state.result(update, features)], permit)
+    return Trained([state.result(update, features)], permit, proofs=("CLIP", *scaled))
 
 
 def _permuted(leaf: Sampled) -> Sampled:
@@ -153,9 +166,8 @@ def run_pass(
     if sampler.permute:
         order = sampler.order(n, randomness).astype(np.int64, copy=False)
     batches = Batches(edges, np.full(len(edges) - 1, float(batch_size)), order)
-    proof = "PARALLEL" if share is None else "PER-PERSON-SCALE"
     # proof: PARALLEL
-    stream = release(update.bounded(features, permit.adjacency, proof), permit, randomness)
+    stream = release(update.bounded(features, permit.adjacency, "PARALLEL"), permit, randomness)
     run_blocks(X, y, update, state, stream, batches, share, progress)
 
 

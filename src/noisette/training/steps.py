@@ -123,7 +123,10 @@ class Update:
             return 1.0 / (self.regularization * t)
         return np.full(count, self.eta0)
 
-    def check(self, X: Any, y: NDArray[Any], levels: Floats | None = None) -> None:
+    def check(
+        self, X: Any, y: NDArray[Any], levels: Floats | None = None,
+        sample_weight: Floats | None = None,
+    ) -> None:  # fmt: skip
         """Refuse, before anything is charged, what would break the bound C or the kernels.
 
         A margin loss multiplies by the label, so a label 2 would double a gradient.
@@ -133,6 +136,13 @@ class Update:
             raise InvalidData("y must have one entry for each row of X.")
         if levels is not None and (levels.shape != (n,) or not bool(np.all(levels > 0.0))):
             raise InvalidData("levels must have one entry above 0 for each row of X.")
+        if sample_weight is not None:
+            inside = (sample_weight >= 0.0) & (sample_weight <= 1.0)  # proof: SAMPLE-WEIGHT
+            if sample_weight.shape != (n,) or not bool(np.all(inside)) or levels is not None:
+                raise InvalidData(
+                    "sample_weight must have one entry in [0, 1] for each row of X, and no levels "
+                    "beside it."
+                )
 
     def bounded(self, features: int, adjacency: Adjacency, proof: str) -> Bounded:
         """Return what stands for the batch sums that the kernel forms."""

@@ -56,7 +56,7 @@ class Stream:
         plan = Sampled(mechanism, Disjoint(MOST_BATCHES, batch_size))
         check_scale(mechanism, update.contribution)
         self.permit: Permit = ledger.charge(plan, label=label, delta=delta, epsilon=epsilon)
-        self.state = State.zero(dimension)
+        self.state, self.records, self._delta = State.zero(dimension), 0, delta
         # proof: PARALLEL
         bounded = update.bounded(features, ledger.adjacency, "PARALLEL")
         self._noise = release(bounded, self.permit, randomness)
@@ -68,7 +68,18 @@ class Stream:
         edges = sampler.edges(X.shape[0])
         batches = Batches(edges, np.full(len(edges) - 1, float(self.batch_size)))
         shown = progress or Progress(0, None)
+        self.records += X.shape[0]
         run_blocks(X, y, self.update, self.state, self._noise, batches, None, shown)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what must be said about delta once there are more people than it is meant for."""
+        if self._delta * self.records < 1.0:
+            return ()
+        return (
+            f"WARNING: the stream has grown to {self.records} records, for which delta = "
+            f"{self._delta:g} is not below 1/n: it allows that somebody's whole record is given "
+            "away.",
+        )
 
     def weights(self) -> NDArray[np.float64]:
         """Return the released weights so far."""

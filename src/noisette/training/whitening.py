@@ -118,7 +118,7 @@ def whitened_objective_perturbation(
     (theta,) = solve_with(
         mapped, targets, loss, inner, randomness, permit, sample_weight=sample_weight, parts=(1, 2)
     )
-    return Trained([theta @ map_], permit)  # A is symmetric
+    return Trained([theta @ map_], permit, proofs=("WHITENING", *loss.proofs))  # A is symmetric
 
 
 def _inner(facts: Facts, loss: Loss, shape: str, bound: float, k: float) -> Facts:
