@@ -27,7 +27,7 @@ from noisette.errors import (
 from noisette.mechanisms import Exponential, Gaussian, Laplace, SphericalLaplace
 from noisette.plans import Declared, Plan, Repeat, Run, Sampled
 from noisette.privacy import Ledger
-from noisette.storage import sqlite as store_module
+from noisette.storage import chain as store_module
 
 TENTH = Laplace.calibrated(0.1)
 

@@ -17,7 +17,7 @@ from helpers import in_fork
 from noisette.errors import BudgetExceeded, LedgerError
 from noisette.mechanisms import Laplace
 from noisette.privacy import Ledger
-from noisette.storage import sqlite as store_module
+from noisette.storage import chain as store_module
 
 COST = 0.05
 NOISE = Laplace.calibrated(COST)

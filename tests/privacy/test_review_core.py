@@ -19,7 +19,7 @@ from noisette.mechanisms import Exponential, Gaussian, Laplace, RandomizedRespon
 from noisette.plans import Plan, Repeat, Run
 from noisette.privacy import Ledger, Permit, release
 from noisette.randomness import Randomness
-from noisette.storage import sqlite as storage
+from noisette.storage import file as storage
 
 PLAN = Repeat(Run(Gaussian(50.0)), 20)
 VALUE = Bounded(np.zeros(3), contribution=1.0, adjacency=Adjacency.REPLACE_ONE, proof="CLIP")

@@ -1,10 +1,13 @@
 """What a ledger's store holds, and what every store can do."""
 
-import json
 from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
-__all__ = ["Charge", "Check", "Drawn", "Draws", "Header", "Store"]
+__all__ = ["Charge", "Check", "Drawn", "Draws", "Header", "Store", "Totals"]
+
+Cost = tuple[float, float]
 
 
 class Header(NamedTuple):
@@ -14,6 +17,8 @@ class Header(NamedTuple):
     delta: float
     adjacency: str
     rule: str
+    experiment: bool = False
+    """Whether noise may come from a seed: such a ledger protects nobody."""
 
 
 class Charge(NamedTuple):
@@ -21,36 +26,54 @@ class Charge(NamedTuple):
 
     label: str
     plan: str
-    cost: tuple[float, float]
+    cost: Cost
+    seeded: bool = False
+    """Whether its noise comes from a seed that somebody knows, so that it hides nobody."""
+
+    @property
+    def title(self) -> str:
+        """The label, with a word about the seed where there is one."""
+        return f"{self.label} (from a seed: hides nobody)" if self.seeded else self.label
+
+
+class Totals(NamedTuple):
+    """How many charges were booked, and the exact sums of their costs."""
+
+    number: int = 0
+    first: Fraction = Fraction(0)
+    second: Fraction = Fraction(0)
+
+    def plus(self, cost: Cost) -> "Totals":
+        """Return the totals after one more charge."""
+        first, second = map(Fraction, cost)
+        return Totals(self.number + 1, self.first + first, self.second + second)
+
+    def costs(self) -> list[Cost]:
+        """Return a few costs with exactly these sums, so that a filter rounds only once."""
+        columns = [_pieces(self.first), _pieces(self.second)]
+        longest = max(map(len, columns))
+        first, second = (column + [0.0] * (longest - len(column)) for column in columns)
+        return list(zip(first, second, strict=True))
+
+    def rounded(self) -> Cost:
+        """Return the sums, each rounded once."""
+        return float(self.first), float(self.second)
+
+
+def _pieces(total: Fraction) -> list[float]:
+    """Return floats that add up to `total` exactly, the largest first."""
+    pieces = []
+    while total:
+        pieces.append(float(total))
+        total -= Fraction(pieces[-1])
+    return pieces
 
 
 class Drawn(NamedTuple):
-    """What may have been drawn of each part of a plan, and what the guarantee must say of it."""
+    """What may have been drawn of each part of a plan, and the theorems that bound the values."""
 
     counts: tuple[int, ...]
-    seeded: bool = False
-    """Whether any of it came from a seed: no successor may forget that."""
     bounds: tuple[str, ...] = ()
-    """Ids of the theorems that bound the noised values."""
-
-    def to_text(self) -> str:
-        """Return the JSON text for the ledger's file."""
-        return json.dumps(self._asdict())
-
-    @classmethod
-    def from_text(cls, text: str) -> "Drawn":
-        """Return what `to_text` wrote, or raise ValueError; nothing in it is guessed."""
-        node = json.loads(text)
-        if isinstance(node, list):  # written before seeds were kept: assume the worst
-            node = {"counts": node, "seeded": any(node), "bounds": []}
-        if not isinstance(node, dict) or set(node) != set(cls._fields):
-            raise ValueError("not the counts of a run")
-        counts, seeded, bounds = node["counts"], node["seeded"], node["bounds"]
-        if not isinstance(counts, list) or not all(type(n) is int and n >= 0 for n in counts):
-            raise ValueError("a count is not a whole number >= 0")
-        if not isinstance(seeded, bool) or not all(isinstance(bound, str) for bound in bounds):
-            raise ValueError("a field has the wrong type")
-        return cls(tuple(counts), seeded, tuple(bounds))
 
 
 class Draws(NamedTuple):
@@ -64,13 +87,18 @@ class Draws(NamedTuple):
     drawn: Drawn
 
 
-Check = Callable[[list[tuple[float, float]]], None]
+Check = Callable[[Totals], None]
 
 
 class Store(Protocol):
-    """Reads all charges; books one after `check` has passed on everything spent so far."""
+    """Reads charges in pages; books one after `check` has passed on everything spent so far."""
 
-    def charges(self) -> list[Charge]: ...  # noqa: D102
+    @property
+    def path(self) -> Path | None: ...  # noqa: D102
+    def totals(self) -> Totals: ...  # noqa: D102
+    def charges(self, first: int = 1, count: int | None = None) -> list[Charge]: ...  # noqa: D102
     def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int: ...  # noqa: D102
+    def mark_seeded(self, number: int) -> None: ...  # noqa: D102
     def advance(self, number: int, holder: str, drawn: Drawn) -> None: ...  # noqa: D102
-    def claim(self, number: int, holder: str) -> tuple[Charge, Draws]: ...  # noqa: D102
+    def run(self, number: int) -> tuple[Charge, Draws]: ...  # noqa: D102
+    def claim(self, number: int, holder: str) -> Drawn: ...  # noqa: D102

@@ -187,7 +187,9 @@ def objective_perturbation(
     plan = _plan(noise, hiding, models)
     check_scale(noise, facts.gradient_bound(loss))
     check_scale(hiding, _reach(_public_tolerance(loss, facts, noise, rows.shape[1]), facts, models))
-    permit = facts.ledger.charge(plan, label=label, delta=facts.delta, epsilon=facts.epsilon)
+    permit = facts.ledger.charge(
+        plan, label=label, delta=facts.delta, epsilon=facts.epsilon, seeded=randomness.seeded
+    )
     weights = solve_with(
         rows, targets, loss, facts, randomness, permit, sample_weight=sample_weight, parts=(0, 1)
     )

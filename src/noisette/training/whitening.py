@@ -94,7 +94,9 @@ def whitened_objective_perturbation(
         share, dimension, k, shape, classes, facts.epsilon, facts.delta, facts.adjacency
     )
     plan = _plan(c, share, dimension, k, shape, classes)
-    permit = facts.ledger.charge(plan, label=label, delta=facts.delta, epsilon=facts.epsilon)
+    permit = facts.ledger.charge(
+        plan, label=label, delta=facts.delta, epsilon=facts.epsilon, seeded=randomness.seeded
+    )
 
     moment = _private_second_moment(rows, facts, permit, randomness)
     count = facts.size if guess is None else guess
