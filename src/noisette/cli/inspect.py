@@ -254,6 +254,10 @@ def _show_ledger(ledger: "Ledger", file: Path, page: int | None) -> None:
 
     units = {"sums": ("epsilon", "delta"), "renyi": ("Renyi cost", ""), "gdp": ("mu squared", "")}
     first, second = units[ledger.rule]
+    pages = max(1, -(-ledger.count // PAGE))
+    shown = pages if page is None else page
+    if not 1 <= shown <= pages:
+        raise InvalidParameter(f"the last page of charges is {pages}; there is no page {page}.")
     console = Console()
     console.print(
         f"total: epsilon {ledger.epsilon:g}, delta {ledger.delta:g}, {ledger.adjacency} "
@@ -262,11 +266,6 @@ def _show_ledger(ledger: "Ledger", file: Path, page: int | None) -> None:
     )
     if ledger.experiment:
         console.print("for experiments: noise from a seed is allowed, and hides nobody")
-    number = ledger.count
-    pages = max(1, -(-number // PAGE))
-    shown = pages if page is None else page
-    if not 1 <= shown <= pages:
-        raise InvalidParameter(f"{file} has {pages} pages of charges; there is no page {page}.")
     title = f"Charges in {file}" + (f", page {shown} of {pages}" if pages > 1 else "")
     table = Table(title=Text(title), title_justify="left", show_footer=True)
     table.add_column("", Text(""))

@@ -7,8 +7,8 @@ Layout, in ASCII, nothing beside the file::
     page 3 ...  the records, one line each
 
 Every header, mark and record is one *sealed* line: the SHA-256 of the rest of the line, then JSON.
-Each record holds the digest of the one before, the first that of the header; the header holds a
-random id, so no two ledgers share a chain.
+Each record holds the digest and the place of the one before, the first the digest of the header;
+the header holds a random id, so no two ledgers share a chain.
 
 Adding record n + 1, alone under the file's lock (`locks`):
 
@@ -42,7 +42,8 @@ from typing import Any, NamedTuple
 
 __all__ = [
     "FORMAT", "Damaged", "Mark", "Newer", "Unsure",
-    "append", "first_pages", "origin", "read_header", "read_last", "read_mark", "records",
+    "append", "backwards", "first_pages", "origin", "read_header", "read_last", "read_mark",
+    "records",
 ]  # fmt: skip
 
 FORMAT = 2
@@ -176,11 +177,24 @@ def records(file: FileIO, after: Mark, until: Mark) -> Iterator[dict[str, Any]]:
         raise Damaged
 
 
+def backwards(file: FileIO, mark: Mark) -> Iterator[dict[str, Any]]:
+    """Yield the records from a mark back to the first, each checked by the one behind it."""
+    start, end, digest = mark.start, mark.end, mark.digest
+    for _ in range(mark.number):
+        found, node = _unseal(_read(file, start, end))
+        if found != digest:
+            raise Damaged
+        yield node
+        start, end, digest = int(node["at"]), start, node["before"]
+    if (end, digest) != (_FIRST, read_header(file)[0]):
+        raise Damaged
+
+
 def append(file: FileIO, mark: Mark, node: dict[str, Any]) -> Mark:
     """Add a record by the protocol above; return the new end."""
     if not mark.whole:
         _write_mark(file, mark)  # first finish what was interrupted: the other mark stays whole
-    line = _seal({"before": mark.digest, **node})
+    line = _seal({"before": mark.digest, "at": mark.start, **node})
     after = Mark(mark.number + 1, mark.end, mark.end + len(line), line[:64].decode())
     try:
         file.truncate(mark.end)

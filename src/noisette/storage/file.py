@@ -14,7 +14,6 @@ import secrets
 import tempfile
 import time
 from collections.abc import Iterator
-from fractions import Fraction
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from noisette.storage.records import Charge, Check, Drawn, Draws, Header, Totals
 __all__ = ["FileStore"]
 
 _EARLIER = b"SQLite format 3\0"
-_WRONG = (chain.Damaged, KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError)
+_WRONG = (chain.Damaged, KeyError, TypeError, ValueError, OverflowError, AttributeError)
 
 
 class FileStore:
@@ -67,8 +66,14 @@ class FileStore:
             return _totals(chain.read_last(file, mark))
 
     def charges(self, first: int = 1, count: int | None = None) -> list[Charge]:
-        """Return the charges from number `first` on, at most `count`; check the whole chain."""
+        """Return the charges from number `first` on, at most `count`.
+
+        Whoever asks for all of them has the whole chain checked. A page near the end is read from
+        the end, in a time that does not grow with the ledger.
+        """
         with self._opened(write=False) as (file, mark):
+            if first > 1 + _totals(chain.read_last(file, mark)).number // 2:
+                return self._tail(file, mark, first)[:count]
             known, sums = [], Totals()
             for node in self._all(file, mark):
                 if node["kind"] == "charge":
@@ -79,6 +84,15 @@ class FileStore:
                 if _totals(node) != sums:
                     raise chain.Damaged
             return known
+
+    def _tail(self, file: FileIO, mark: chain.Mark, first: int) -> list[Charge]:
+        known: list[Charge] = []
+        for node in chain.backwards(file, mark):
+            if node["totals"][0] < first:
+                break
+            if node["kind"] == "charge":
+                known.append(_charge(node))
+        return known[::-1]
 
     def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int:
         """Add `charge` if `check` passes; return its number."""
@@ -137,7 +151,7 @@ class FileStore:
     # --- the file ------------------------------------------------------------------------------
 
     def _append(self, file: FileIO, mark: chain.Mark, sums: Totals, node: dict[str, Any]) -> None:
-        totals = [sums.number, str(sums.first), str(sums.second)]
+        totals = [sums.number, *sums.columns()]
         self._seen = chain.append(file, mark, {**node, "totals": totals})
 
     def _append_draws(
@@ -283,9 +297,8 @@ def _charge(node: dict[str, Any]) -> Charge:
 def _totals(node: dict[str, Any] | None) -> Totals:
     if node is None:
         return Totals()
-    number, first, second = node["totals"]
-    totals = Totals(number, Fraction(first), Fraction(second))
-    if type(number) is not int or number < 0 or totals.first < 0 or totals.second < 0:
+    totals = Totals.of(*node["totals"])
+    if type(totals.number) is not int or min(totals.number, totals.first, totals.second) < 0:
         raise chain.Damaged
     return totals
 

@@ -1,7 +1,7 @@
 """What a ledger's store holds, and what every store can do."""
 
 from collections.abc import Callable
-from fractions import Fraction
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -37,35 +37,48 @@ class Charge(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """How many charges were booked, and the exact sums of their costs."""
+    """How many charges were booked, and the exact sums of their costs in units of 2^-1074."""
 
     number: int = 0
-    first: Fraction = Fraction(0)
-    second: Fraction = Fraction(0)
+    first: int = 0
+    second: int = 0
+
+    @classmethod
+    def of(cls, number: int, first: list[float], second: list[float]) -> "Totals":
+        """Return the exact sums of two columns of costs."""
+        return cls(number, sum(map(_exact, first)), sum(map(_exact, second)))
 
     def plus(self, cost: Cost) -> "Totals":
         """Return the totals after one more charge."""
-        first, second = map(Fraction, cost)
-        return Totals(self.number + 1, self.first + first, self.second + second)
+        return Totals(self.number + 1, self.first + _exact(cost[0]), self.second + _exact(cost[1]))
+
+    def columns(self) -> tuple[list[float], list[float]]:
+        """Return, for each sum, a few floats that add up to it exactly: mostly one or two."""
+        return _pieces(self.first), _pieces(self.second)
 
     def costs(self) -> list[Cost]:
         """Return a few costs with exactly these sums, so that a filter rounds only once."""
-        columns = [_pieces(self.first), _pieces(self.second)]
-        longest = max(map(len, columns))
-        first, second = (column + [0.0] * (longest - len(column)) for column in columns)
-        return list(zip(first, second, strict=True))
+        return list(zip_longest(*self.columns(), fillvalue=0.0))
 
     def rounded(self) -> Cost:
         """Return the sums, each rounded once."""
-        return float(self.first), float(self.second)
+        return self.first / _ONE, self.second / _ONE
 
 
-def _pieces(total: Fraction) -> list[float]:
+_ONE = 2**1074  # every float is a whole number of 2^-1074
+
+
+def _exact(value: float) -> int:
+    numerator, denominator = value.as_integer_ratio()
+    return numerator * (_ONE // denominator)
+
+
+def _pieces(total: int) -> list[float]:
     """Return floats that add up to `total` exactly, the largest first."""
     pieces = []
     while total:
-        pieces.append(float(total))
-        total -= Fraction(pieces[-1])
+        pieces.append(total / _ONE)  # Python divides whole numbers with one rounding
+        total -= _exact(pieces[-1])
     return pieces
 
 
