@@ -169,7 +169,14 @@ def free_and_sealed(rows: list[bytes]) -> list[bytes]:
     return [chain._seal({**node, "cost": [0.0, 0.0]}), *rows[1:]]
 
 
-@pytest.mark.parametrize("change", [without, swapped, free, free_and_sealed])
+def relabelled_and_sealed(rows: list[bytes]) -> list[bytes]:
+    node = json.loads(rows[0][65:])
+    return [chain._seal({**node, "label": "charge 9"}), *rows[1:]]
+
+
+@pytest.mark.parametrize(
+    "change", [without, swapped, free, free_and_sealed, relabelled_and_sealed]
+)
 def test_a_record_changed_by_hand_is_seen(
     tmp_path: Path, change: Callable[[list[bytes]], list[bytes]]
 ) -> None:
@@ -181,11 +188,6 @@ def test_a_record_changed_by_hand_is_seen(
     path.write_bytes(whole[: 3 * PAGE] + b"".join(rows))
     with pytest.raises(LedgerError, match="backup"):
         _ = Ledger.open(path).charges
-    spent = 0.1 * 6
-    try:
-        assert Ledger.open(path).spent[0] == pytest.approx(spent)  # of the last record
-    except LedgerError:
-        pass
 
 
 @pytest.mark.parametrize("rule", ["sums", "renyi", "gdp"])
