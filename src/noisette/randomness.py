@@ -154,11 +154,11 @@ class Randomness:
     def _after_fork(self) -> None:
         if self._seed is None:
             # In place, so that a Generator that somebody kept is re-keyed as well.
-            self._bits.state = AESCounter(key=secrets.randbits(_KEY_BITS)).state
+            self._bits.state = _Bits(key=secrets.randbits(_KEY_BITS)).state
         else:
             self._dead = True
             # A kept Generator must not go on with the parent's numbers either.
-            self._bits.state = AESCounter(key=secrets.randbits(_KEY_BITS)).state
+            self._bits.state = _Bits(key=secrets.randbits(_KEY_BITS)).state
 
     def _refuse_copy_of_seeded(self) -> None:
         if self._seed is not None:
@@ -197,8 +197,13 @@ class Randomness:
 
 
 def _rekey_all_after_fork() -> None:
-    for source in list(_live):
-        source._after_fork()
+    try:
+        for source in list(_live):
+            source._after_fork()
+    except BaseException:
+        # Python ignores errors here, and the child would repeat its parent's noise.
+        os.write(2, b"noisette: a forked process could not get a fresh key and was stopped.\n")
+        os._exit(70)
 
 
 if hasattr(os, "register_at_fork"):
