@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -280,7 +281,7 @@ def test_death_at_every_step_of_the_first_opening(tmp_path, when):
 class Recorded(io.FileIO):
     """Writes down what happens to the file."""
 
-    events: list[tuple] = []
+    events: ClassVar[list[tuple]] = []
 
     def truncate(self, size=None):
         Recorded.events.append(("cut", size))

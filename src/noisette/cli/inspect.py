@@ -227,6 +227,8 @@ def ledger(
 
 
 def _as_json(ledger: "Ledger") -> dict[str, Any]:
+    charges = ledger.charges
+    plans = {text: json_module.loads(text) for text in {charge.plan for charge in charges}}
     return {
         "epsilon": ledger.epsilon,
         "delta": ledger.delta,
@@ -240,9 +242,9 @@ def _as_json(ledger: "Ledger") -> dict[str, Any]:
                 "label": c.label,
                 "cost": list(c.cost),
                 "seeded": c.seeded,
-                "plan": json_module.loads(c.plan),
+                "plan": plans[c.plan],
             }
-            for c in ledger.charges
+            for c in charges
         ],
     }
 
