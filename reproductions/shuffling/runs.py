@@ -104,7 +104,7 @@ def trajectory(
         rule, state = update(step), State.zero(DIMENSION)
         stream = None
         if multiplier:
-            permit = _ledger(plan).charge(plan, label="one run", delta=DELTA)
+            permit = _ledger(plan).charge(plan, label="one run", delta=DELTA, seeded=True)
             # proof: CLIP
             bounded = rule.bounded(DIMENSION, permit.adjacency, "CLIP")
             stream = release(bounded, permit, noise)

@@ -12,7 +12,7 @@ This file and ``mechanisms/`` are the only places in which numbers are drawn.
 import os
 import secrets
 import weakref
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from randomgen import AESCounter
@@ -26,10 +26,42 @@ _KEY_BITS = 128
 _live: "weakref.WeakSet[Randomness]" = weakref.WeakSet()
 
 
+class _Bits(AESCounter):  # type: ignore[misc]
+    """The cipher's counter, which leaves its process neither as a copy nor as a child.
+
+    NumPy would pickle it with its state, and two processes would draw identical noise; its children
+    would be derived from fewer secret bits than a source of their own has, and a fork would not
+    give them a new key.
+    """
+
+    source: "Randomness"
+    """Kept alive, so that a fork re-keys whatever can still draw."""
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise RandomnessError(
+            "the numbers behind a source of noise cannot be copied, pickled, jumped or spawned; "
+            "use Randomness.spawn() for another source."
+        )
+
+    __reduce__ = __reduce_ex__ = __getstate__ = __copy__ = __deepcopy__ = _refuse
+    spawn = jump = jumped = _refuse
+
+    @property
+    def seed_seq(self) -> NoReturn:
+        """Refuse: its children would start the same streams in every process."""
+        self._refuse()
+
+
 class _Generator(np.random.Generator):
     """NumPy's generator, but it belongs to a source and refuses to be copied with its state."""
 
     source: "Randomness"
+
+    def spawn(self, n_children: int) -> NoReturn:
+        """Refuse: a fork would not give the children new keys."""
+        raise RandomnessError(
+            "the generator of a source of noise cannot be spawned; use Randomness.spawn()."
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         self.source._refuse_copy_of_seeded()
@@ -60,10 +92,10 @@ class Randomness:
         self._children = 0
         self._dead = False
         # The key is used as it is, with no weaker expansion between the system and the cipher.
-        self._bits = AESCounter(key=_key)
+        self._bits = _Bits(key=_key)
         self._generator = _Generator(self._bits)
-        # The generator keeps its source alive, so that a fork re-keys whatever can still draw.
-        self._generator.source = self
+        # Both keep their source alive, so that a fork re-keys whatever can still draw.
+        self._bits.source = self._generator.source = self
         _live.add(self)
 
     @classmethod
@@ -122,11 +154,11 @@ class Randomness:
     def _after_fork(self) -> None:
         if self._seed is None:
             # In place, so that a Generator that somebody kept is re-keyed as well.
-            self._bits.state = AESCounter(key=secrets.randbits(_KEY_BITS)).state
+            self._bits.state = _Bits(key=secrets.randbits(_KEY_BITS)).state
         else:
             self._dead = True
             # A kept Generator must not go on with the parent's numbers either.
-            self._bits.state = AESCounter(key=secrets.randbits(_KEY_BITS)).state
+            self._bits.state = _Bits(key=secrets.randbits(_KEY_BITS)).state
 
     def _refuse_copy_of_seeded(self) -> None:
         if self._seed is not None:
@@ -165,8 +197,13 @@ class Randomness:
 
 
 def _rekey_all_after_fork() -> None:
-    for source in list(_live):
-        source._after_fork()
+    try:
+        for source in list(_live):
+            source._after_fork()
+    except BaseException:
+        # Python ignores errors here, and the child would repeat its parent's noise.
+        os.write(2, b"noisette: a forked process could not get a fresh key and was stopped.\n")
+        os._exit(70)
 
 
 if hasattr(os, "register_at_fork"):

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -389,6 +391,19 @@ def test_pickle_keeps_the_model_and_leaves_the_ledger() -> None:
     with pytest.raises(InvalidParameter, match="ledger"):
         back.fit(X, y)
     back.set_params(ledger=None).fit(X, y)
+
+
+def test_workers_charge_the_same_ledger_in_a_file(tmp_path: Path) -> None:
+    X, y = table()
+    ledger = Ledger.open(tmp_path / "ledger", 0.35)
+    model = LogisticRegression(0.1, ledger=ledger)
+    cross_val_score(model, X, y, cv=2, n_jobs=2)
+    assert ledger.count == 2
+    back = pickle.loads(pickle.dumps(model))
+    back.fit(X, y)
+    with pytest.raises(BudgetExceeded):
+        model.fit(X, y)
+    assert ledger.count == 3
 
 
 def test_pipeline_and_set_params() -> None:

@@ -51,7 +51,8 @@ for name in names.split(','):
     own = X[share]
     ledger = None
     if rank == 0:
-        ledger = Ledger.open(f"{folder}/{name}.db", 1e6, 1e-5, adjacency=relation)
+        ledger = Ledger.open(f"{folder}/{name}.db", 1e6, 1e-5, adjacency=relation,
+                             experiment=seed >= 0)
     private = PrivateTraining(module, torch.optim.SGD(module.parameters(), lr=1.0), plan,
                               size=len(own), delta=1e-5, ledger=ledger, clip_norm=0.5,
                               random_state=seed if seed >= 0 else None)

@@ -5,7 +5,6 @@ import math
 import os
 import pickle
 import shutil
-import sqlite3
 import threading
 from pathlib import Path
 
@@ -27,7 +26,6 @@ from noisette.errors import (
 from noisette.mechanisms import Exponential, Gaussian, Laplace, SphericalLaplace
 from noisette.plans import Declared, Plan, Repeat, Run, Sampled
 from noisette.privacy import Ledger
-from noisette.storage import sqlite as store_module
 
 TENTH = Laplace.calibrated(0.1)
 
@@ -346,122 +344,6 @@ def test_a_missing_file_or_folder_is_said_and_nothing_is_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_newer_schema_is_refused_and_left_alone(tmp_path):
-    path = tmp_path / "ledger.db"
-    Ledger.open(path, 1.0)
-    with sqlite3.connect(path) as connection:
-        connection.execute(f"PRAGMA user_version = {store_module.SCHEMA + 1}")
-    connection.close()
-    before = folder(tmp_path)
-    for arguments in ((), (1.0,)):
-        with pytest.raises(LedgerError, match=r"newer noisette .*upgrade"):
-            Ledger.open(path, *arguments)
-    assert folder(tmp_path) == before
-
-
-def damaged(path: Path) -> dict[str, bytes]:
-    ledger = Ledger.open(path, 1000.0)
-    for i in range(25):
-        ledger.charge(TENTH, label=f"charge {i} " + "x" * 300)
-    whole = path.read_bytes()
-    rng = np.random.default_rng(1)
-    torn = bytearray(whole)
-    torn[4096 : 4096 + 3000] = rng.bytes(3000)
-    return {
-        "random": rng.bytes(5000),
-        "text": b"epsilon,delta\n1.0,0.0\n" * 50,
-        "a magic word and noise": b"SQLite format 3\x00" + rng.bytes(4000),
-        "one page": whole[:4096],
-        "half": whole[: len(whole) // 2],
-        "a few bytes": whole[:60],
-        "torn inside": bytes(torn),
-    }
-
-
-DAMAGES = ["random", "text", "a magic word and noise", "one page", "half", "a few bytes"]
-
-
-@pytest.mark.parametrize("kind", [*DAMAGES, "torn inside"])
-def test_a_damaged_file_gets_one_clear_error_and_is_left_alone(tmp_path, kind):
-    path = tmp_path / "ledger.db"
-    broken = damaged(path)[kind]
-    path.write_bytes(broken)
-
-    def use(*arguments):
-        return Ledger.open(path, *arguments).spent
-
-    for arguments in ((), (1000.0,)):
-        with pytest.raises(LedgerError) as caught:
-            use(*arguments)
-        text = str(caught.value)
-        assert str(path) in text
-        assert "backup" in text
-        assert text.endswith(".")
-        assert "sqlite" not in text.lower()
-        assert path.read_bytes() == broken
-
-
-def test_another_database_is_refused_and_left_alone(tmp_path):
-    path = tmp_path / "other.db"
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE people (name TEXT)")
-    connection.close()
-    before = folder(tmp_path)
-    for arguments in ((), (1.0,)):
-        with pytest.raises(LedgerError, match="not a noisette ledger"):
-            Ledger.open(path, *arguments)
-        # Was: with epsilon given, somebody else's database is switched to WAL before the check.
-        assert folder(tmp_path) == before
-
-
-def test_an_empty_file_is_a_first_opening_that_was_killed(tmp_path):
-    path = tmp_path / "ledger.db"
-    path.touch()
-    with pytest.raises(LedgerError):
-        Ledger.open(path)
-    ledger = Ledger.open(path, 1.0)
-    ledger.charge(TENTH, label="x")
-    assert len(Ledger.open(path).charges) == 1
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "DELETE FROM header",
-        "UPDATE header SET rule = 'future'",
-        "UPDATE header SET adjacency = 'nobody'",
-        "UPDATE header SET epsilon = NULL",
-        "UPDATE header SET epsilon = -1.0",
-        "DROP TABLE charges",
-    ],
-)
-def test_a_file_with_a_broken_header_gets_a_ledger_error(tmp_path, damage):
-    # Was: TypeError, KeyError or InvalidParameter instead of LedgerError with the path.
-    path = tmp_path / "ledger.db"
-    Ledger.open(path, 1.0)
-    with sqlite3.connect(path) as connection:
-        connection.execute(damage)
-    connection.close()
-
-    def use():
-        return Ledger.open(path).charges
-
-    with pytest.raises(LedgerError, match=r"ledger\.db"):
-        use()
-
-
-def test_a_broken_cost_is_never_taken_for_zero(tmp_path):
-    path = tmp_path / "ledger.db"
-    ledger = Ledger.open(path, 1.0)
-    ledger.charge(Laplace.calibrated(0.9), label="x")
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE charges SET first = 'nothing'")
-    connection.close()
-    # Was: TypeError instead of LedgerError (nothing is booked, though).
-    with pytest.raises(LedgerError):
-        ledger.charge(Laplace.calibrated(0.9), label="y")
-
-
 def test_a_relative_path_stays_where_it_was_opened(tmp_path, monkeypatch):
     # Was: after chdir the charge is booked in another ledger of the same name.
     for name in ("a", "b"):
@@ -495,53 +377,11 @@ def test_a_file_that_vanished_is_not_silently_made_anew(tmp_path):
     tmp_path.mkdir()
     with pytest.raises(LedgerError):
         ledger.charge(TENTH, label="x")
-    # Was: an empty database of 4096 bytes is left behind.
+    # Was: an empty file is left behind.
     assert list(tmp_path.iterdir()) == []
 
 
-# ---- what the file system refuses (root ignores chmod, so SQLite is made to refuse) ----
-
-
-class Refusing(sqlite3.Connection):
-    """A connection that fails as SQLite does, at the first statement that matches."""
-
-    def execute(self, sql, *args):
-        if sql.startswith(Refusing.at):
-            raise sqlite3.OperationalError(Refusing.text)
-        return super().execute(sql, *args)
-
-
-@pytest.mark.parametrize(
-    ("at", "text", "advice"),
-    [
-        ("PRAGMA synchronous", "attempt to write a readonly database", "writable"),
-        ("BEGIN", "unable to open database file", "writable"),
-        ("INSERT", "attempt to write a readonly database", "writable"),
-        ("BEGIN", "database is locked", "try again"),
-        ("COMMIT", "database is locked", "try again"),
-        ("INSERT", "disk I/O error", "disk"),  # Was: called "damaged, restore a backup"
-        ("COMMIT", "database or disk is full", "full"),  # Was: the same
-    ],
-)
-def test_a_refusing_disk_gets_one_clear_error_and_books_nothing(
-    tmp_path, monkeypatch, at, text, advice
-):
-    ledger = Ledger.open(tmp_path / "ledger.db", 1.0)
-    real = sqlite3.connect
-    monkeypatch.setattr(Refusing, "at", at, raising=False)
-    monkeypatch.setattr(Refusing, "text", text, raising=False)
-    monkeypatch.setattr(
-        store_module.sqlite3, "connect", lambda *a, **k: real(*a, factory=Refusing, **k)
-    )
-    with pytest.raises(LedgerError) as caught:
-        ledger.charge(TENTH, label="x")
-    shown = str(caught.value)
-    assert "ledger.db" in shown
-    assert "Nothing was charged." in shown
-    assert advice in shown.split("ledger.db")[1]
-    monkeypatch.undo()
-    assert ledger.charges == []
-    ledger.charge(TENTH, label="works again")
+# ---- what the file system refuses ----
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that nobody can write")

@@ -225,3 +225,53 @@ def test_random_state_none_is_secure_and_an_integer_is_a_seed():
 def test_other_random_states_are_refused(bad):
     with pytest.raises(InvalidParameter, match="random_state"):
         as_randomness(bad)
+
+
+# ---- the bits behind the generator ----
+
+
+WAYS_OUT = {
+    "generator.spawn": lambda g: g.spawn(2),
+    "spawn": lambda g: g.bit_generator.spawn(2),
+    "seed_seq": lambda g: g.bit_generator.seed_seq.spawn(2),
+    "jumped": lambda g: g.bit_generator.jumped(),
+    "pickle": lambda g: pickle.dumps(g.bit_generator),
+    "copy": lambda g: copy.copy(g.bit_generator),
+    "deepcopy": lambda g: copy.deepcopy(g.bit_generator),
+    "pickle of a plain generator": lambda g: pickle.dumps(np.random.Generator(g.bit_generator)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_OUT)
+@pytest.mark.parametrize("make", [Randomness.secure, lambda: Randomness.from_seed(1)])
+def test_the_bits_behind_a_source_have_neither_copies_nor_children(make, way):
+    """Equal copies or children in two forked processes would draw identical noise."""
+    source = make()
+    before = source.generator.bit_generator.state["s"]["counter"].copy()
+    with pytest.raises(RandomnessError, match=r"Randomness\.spawn"):
+        WAYS_OUT[way](source.generator)
+    after = source.generator.bit_generator.state["s"]["counter"]
+    assert (after == before).all()
+    source.generator.random()
+
+
+def test_bits_that_somebody_kept_are_rekeyed_by_a_fork():
+    """Their source is no longer named anywhere."""
+    kept = np.random.Generator(Randomness.secure().generator.bit_generator)
+    children = [in_fork(lambda: kept.bytes(16)) for _ in range(2)]
+    assert len({*children, kept.bytes(16)}) == 3
+
+
+def test_a_child_without_a_fresh_key_is_stopped(monkeypatch, capfd):
+    """Python ignores an error after a fork; the child would go on with its parent's noise."""
+    source = Randomness.secure()
+
+    def broken(bits: int) -> int:
+        raise OSError("no randomness")
+
+    monkeypatch.setattr("noisette.randomness.secrets.randbits", broken)
+    child = os.fork()
+    if child == 0:
+        os._exit(len(draw(source)) > 0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 70
+    assert "could not get a fresh key" in capfd.readouterr().err

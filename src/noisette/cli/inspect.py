@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["inspect", "ledger"]
 
+PAGE = 50
+"""Charges of a ledger that are shown at once."""
+
 DELTAS = (1e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 
@@ -174,6 +177,15 @@ def ledger(
         str | None, typer.Option(help="How charges add up: sums (default), renyi or gdp.")
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page to this file.")] = None,
+    page: Annotated[
+        int | None, typer.Option(help=f"Which {PAGE} charges to show; the last ones if not given.")
+    ] = None,
+    copy: Annotated[
+        Path | None, typer.Option(help="Write a backup of the ledger to this new file.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Recompute every cost from the plan beside it.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an older page.")] = False,
     json: opt.JsonOption = False,
 ) -> None:
@@ -194,6 +206,10 @@ def ledger(
             f"there is no ledger {file}; start one with: noisette ledger {file} --epsilon TOTAL."
         )
     opened = Ledger.open(file, epsilon, delta, adjacency=adjacency, rule=rule)
+    if check:
+        opened.check()
+    if copy is not None:
+        opened.copy_to(copy)
     if report is not None:
         from noisette.cli.console import write_text
         from noisette.report import ledger_page
@@ -202,46 +218,65 @@ def ledger(
     if json:
         print(json_module.dumps(_as_json(opened)))
         return
-    _show_ledger(opened, file)
-    if report is not None:
-        typer.echo(f"wrote {report}")
+    _show_ledger(opened, file, page)
+    if check:
+        typer.echo("checked: no charge costs less than its plan")
+    for written in (report, copy):
+        if written is not None:
+            typer.echo(f"wrote {written}")
 
 
 def _as_json(ledger: "Ledger") -> dict[str, Any]:
+    charges = ledger.charges
+    plans = {text: json_module.loads(text) for text in {charge.plan for charge in charges}}
     return {
         "epsilon": ledger.epsilon,
         "delta": ledger.delta,
         "adjacency": ledger.adjacency.value,
         "rule": ledger.rule,
+        "experiment": ledger.experiment,
         "spent": list(ledger.spent),
         "remaining": list(ledger.remaining),
         "charges": [
-            {"label": c.label, "cost": list(c.cost), "plan": json_module.loads(c.plan)}
-            for c in ledger.charges
+            {
+                "label": c.label,
+                "cost": list(c.cost),
+                "seeded": c.seeded,
+                "plan": plans[c.plan],
+            }
+            for c in charges
         ],
     }
 
 
-def _show_ledger(ledger: "Ledger", file: Path) -> None:
+def _show_ledger(ledger: "Ledger", file: Path, page: int | None) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     units = {"sums": ("epsilon", "delta"), "renyi": ("Renyi cost", ""), "gdp": ("mu squared", "")}
     first, second = units[ledger.rule]
+    pages = max(1, -(-ledger.count // PAGE))
+    shown = pages if page is None else page
+    if not 1 <= shown <= pages:
+        raise InvalidParameter(f"the last page of charges is {pages}; there is no page {page}.")
     console = Console()
     console.print(
         f"total: epsilon {ledger.epsilon:g}, delta {ledger.delta:g}, {ledger.adjacency} "
         f"(rule {ledger.rule})",
         highlight=False,
     )
-    table = Table(title=Text(f"Charges in {file}"), title_justify="left", show_footer=True)
+    if ledger.experiment:
+        console.print("for experiments: noise from a seed is allowed, and hides nobody")
+    title = f"Charges in {file}" + (f", page {shown} of {pages}" if pages > 1 else "")
+    table = Table(title=Text(title), title_justify="left", show_footer=True)
     table.add_column("", Text(""))
     table.add_column("charge", Text("left"))
-    left, charges = ledger.remaining, ledger.charges
+    first_number = (shown - 1) * PAGE + 1
+    left, charges = ledger.remaining, ledger.page(first_number, PAGE)
     table.add_column(first, Text(f"{left[0]:.6g}"), justify="right")
     table.add_column(second, Text(f"{left[1]:g}" if second else ""), justify="right")
-    for k, charge in enumerate(charges, start=1):
+    for k, charge in enumerate(charges, start=first_number):
         cost = f"{charge.cost[0]:.6g}", f"{charge.cost[1]:g}" if second else ""
-        table.add_row(str(k), _visible(charge.label), *cost)
+        table.add_row(str(k), _visible(charge.title), *cost)
     console.print(table)

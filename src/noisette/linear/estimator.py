@@ -47,8 +47,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             return Ledger(epsilon, delta, adjacency=adjacency)
         if not isinstance(self.ledger, Ledger):
             raise InvalidParameter(
-                "ledger must be a Ledger or None; a pickled estimator leaves its ledger behind, so "
-                "set_params(ledger=...) first."
+                "ledger must be a Ledger or None; a pickled estimator leaves its ledger behind "
+                "unless that is in a file, so set_params(ledger=...) first."
             )
         require_same(self.ledger.adjacency, "the ledger", adjacency, "the estimator")
         return self.ledger
@@ -73,8 +73,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the ledger behind; ``fit`` refuses until a ledger is set again."""
+        """Leave a ledger in memory behind, and ``fit`` refuses until one is set again.
+
+        One in a file goes along: it is made to be shared, and checks that it is the same file.
+        """
         state = dict(super().__getstate__())
-        if state.get("ledger") is not None:
+        ledger = state.get("ledger")
+        if ledger is not None and getattr(ledger, "path", None) is None:
             state["ledger"] = _LEFT_BEHIND
         return state

@@ -152,7 +152,9 @@ class PrivateTraining:
         state = self._group.told(state)
         if state is not None:
             files.check(self._file, state, module, seeded=randomness.seeded)
-        self._permit = self._paid(plan, ledger, delta, epsilon, label, state)
+        self._permit = self._paid(
+            plan, ledger, delta, epsilon, label, state, seeded=randomness.seeded
+        )
         drawn = self._group.told(None if self._permit is None else self._permit.drawn())
         if state is not None and drawn < state["steps"]:
             raise InvalidParameter(
@@ -178,7 +180,7 @@ class PrivateTraining:
 
     def _paid(
         self, plan: Plan, ledger: Ledger | None, delta: float, epsilon: float | None, label: str,
-        state: dict[str, Any] | None,
+        state: dict[str, Any] | None, *, seeded: bool,
     ) -> Permit | None:  # fmt: skip
         """Return the permit of the first rank: newly charged, or that of the interrupted run."""
         if not self._group.first:
@@ -202,8 +204,9 @@ class PrivateTraining:
             total = epsilon or accounting.epsilon(plan, delta=delta, adjacency=self._adjacency)
             ledger = Ledger(max(total, 1e-12), delta, adjacency=self._adjacency)
         return ledger.charge(
-            plan, label=label, delta=delta, epsilon=epsilon, resumable=self._file is not None
-        )
+            plan, label=label, delta=delta, epsilon=epsilon, resumable=self._file is not None,
+            seeded=seeded,
+        )  # fmt: skip
 
     # --- the loop ------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from noisette.adjacency import require_same
 from noisette.bounded import Bounded, InKernel
 from noisette.errors import PermitError
 from noisette.mechanisms import AdditiveNoise
+from noisette.plans import LastIterate
 from noisette.privacy.permit import Permit
 from noisette.randomness import Randomness
 
@@ -28,6 +29,12 @@ def release(bounded: Bounded, permit: Permit, randomness: Randomness, *, part: i
     unit = _unit(bounded, permit, part)
     if isinstance(bounded.value, InKernel):
         return NoiseStream(bounded, unit, permit, randomness, part)
+    if isinstance(permit.leaf(part), LastIterate):
+        # proof: LAST-ITERATE-GCM
+        raise PermitError(
+            "only the last iterate was charged, so no single step may leave the loop; pass "
+            "Bounded(InKernel(dimension), ...) and add the noise inside, or charge all iterates."
+        )
     generator = randomness.generator  # before booking: a dead source must not eat a draw
     mechanism = permit.take(part, 1, seeded=randomness.seeded, bound=bounded.proof)
     return mechanism.apply(bounded, unit, generator)

@@ -14,9 +14,9 @@ from noisette import _validate, accounting
 from noisette.accounting.filters import FILTERS, Filter
 from noisette.adjacency import Adjacency, require_same
 from noisette.errors import BudgetExceeded, InvalidParameter, LedgerError, Unproven
-from noisette.plans import Plan, PlanLike, as_plan
+from noisette.plans import LastIterate, Plan, PlanLike, as_plan
 from noisette.privacy.permit import Permit
-from noisette.storage import Charge, Drawn, Draws, Header, MemoryStore, SqliteStore, Store
+from noisette.storage import Charge, Drawn, Draws, FileStore, Header, MemoryStore, Store, Totals
 
 __all__ = ["Ledger"]
 
@@ -54,13 +54,18 @@ class Ledger:
         *,
         adjacency: Adjacency | str | None = None,
         rule: str | None = None,
+        experiment: bool | None = None,
     ) -> "Ledger":
         """Open the ledger in the file `path`, or start it there if `epsilon` is given.
 
         Many processes may share the file. For an existing ledger every argument that is given
-        must agree with the file.
+        must agree with the file. ``experiment=True`` starts a ledger that also takes seeded noise,
+        marks such charges, and protects nobody.
         """
-        given = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency, "rule": rule}
+        given = {
+            "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "rule": rule,
+            "experiment": experiment,
+        }  # fmt: skip
         if adjacency is not None:
             given["adjacency"] = Adjacency.of(adjacency).value
         wanted = None
@@ -70,9 +75,10 @@ class Ledger:
                 0.0 if delta is None else delta,
                 Adjacency.REPLACE_ONE if adjacency is None else adjacency,
                 "sums" if rule is None else rule,
+                False if experiment is None else experiment,
             )
         # Resolved now: a later chdir must not lead the charges to another file.
-        store = SqliteStore(Path(path).resolve())
+        store = FileStore(Path(path).resolve())
         header = store.create_or_read(wanted)
         try:
             _header(*header)
@@ -116,6 +122,16 @@ class Ledger:
         """How charges add up."""
         return self._header.rule
 
+    @property
+    def path(self) -> Path | None:
+        """The ledger's file, or None for a ledger in memory."""
+        return self._store.path
+
+    @property
+    def experiment(self) -> bool:
+        """Whether seeded noise may be charged: always in memory, in a file if it says so."""
+        return self.path is None or self._header.experiment
+
     def charge(
         self,
         plan: PlanLike,
@@ -124,12 +140,15 @@ class Ledger:
         delta: float | None = None,
         epsilon: float | None = None,
         resumable: bool = False,
+        seeded: bool = False,
     ) -> Permit:
         """Book the cost of `plan` and return the permit to draw its noise.
 
         `delta` is the charge's own share of the total delta; a purely private plan needs none.
         `epsilon` is a round number to book instead of the least one; it is checked, not believed.
         `resumable` keeps count of the draws in the ledger's file, for `resume` after a kill.
+        `seeded` says that the noise will come from a seed, which hides nobody: the charge is marked
+        so, and a ledger in a file refuses it unless it is one for experiments.
         Raises `BudgetExceeded`, and books nothing, if the plan does not fit.
         """
         if not isinstance(label, str) or not label or not _is_text(label):
@@ -138,6 +157,18 @@ class Ledger:
         if plan.adjacency is not None:
             require_same(plan.adjacency, "the plan", self.adjacency, "the ledger")
         plan = plan.under(self.adjacency)
+        if _validate.boolean("seeded", seeded) and not self.experiment:
+            raise InvalidParameter(
+                "noise from a seed (random_state) hides nobody, so no ledger in a file may book it "
+                "as if it did; leave out random_state, or use a ledger in memory or one that "
+                "Ledger.open(path, ..., experiment=True) started. Nothing was charged."
+            )
+        if resumable and any(isinstance(leaf, LastIterate) for leaf, _ in plan.leaves()):
+            # proof: LAST-ITERATE-GCM
+            raise Unproven(
+                "a plan of which only the last iterate is released cannot be resumed, because a "
+                "checkpoint is an earlier iterate; use resumable=False, or release all iterates."
+            )
         own = _validate.delta(self._default_delta() if delta is None else delta)
         epsilon = self._epsilon_of(plan, own, epsilon)
         if not math.isfinite(epsilon):
@@ -147,18 +178,21 @@ class Ledger:
             )
         cost = self._filter.cost(plan, (epsilon, own), self.adjacency)
 
-        def check(spent: list[tuple[float, float]]) -> None:
-            if not self._filter.accepts(spent, cost):
+        def check(spent: Totals) -> None:
+            if not self._filter.accepts(spent.costs(), cost):
                 raise BudgetExceeded(self._refusal(label, cost, spent))
 
-        charge = Charge(label, plan.to_json(), cost)
+        charge = Charge(label, plan.to_json(), cost, seeded)
         if not resumable:
-            self._store.book(charge, check)
-            return Permit(plan, epsilon, own, label)
+            number = self._store.book(charge, check)
+            return Permit(
+                plan, epsilon, own, label,
+                seeded=seeded, mark_seeded=lambda: self._store.mark_seeded(number),
+            )  # fmt: skip
         holder = secrets.token_hex(16)
         none = Draws(epsilon, own, holder, Drawn((0,) * sum(1 for _ in plan.leaves())))
         number = self._store.book(charge, check, none)
-        return self._resumable(number, holder, plan, none, label)
+        return self._resumable(number, plan, charge, none._replace(holder=holder))
 
     def resume(self, number: int) -> Permit:
         """Return the permit of a run that was killed, for the noise it cannot have drawn yet.
@@ -168,15 +202,18 @@ class Ledger:
         """
         # proof: RESUME
         number, holder = _validate.integer("number", number), secrets.token_hex(16)
-        charge, draws = self._store.claim(number, holder)
+        charge, draws = self._store.run(number)
         plan = Plan.from_json(charge.plan).under(self.adjacency)
-        return self._resumable(number, holder, plan, draws, charge.label)
+        self._epsilon_of(plan, draws.delta, draws.epsilon)  # checked again, not believed
+        drawn = self._store.claim(number, holder)
+        return self._resumable(number, plan, charge, draws._replace(holder=holder, drawn=drawn))
 
-    def _resumable(self, number: int, holder: str, plan: Plan, at: Draws, label: str) -> Permit:
-        def journal(drawn: Drawn) -> None:
-            self._store.advance(number, holder, drawn)
-
-        permit = Permit(plan, at.epsilon, at.delta, label, journal, at.drawn)
+    def _resumable(self, number: int, plan: Plan, charge: Charge, at: Draws) -> Permit:
+        permit = Permit(
+            plan, at.epsilon, at.delta, charge.label,
+            lambda drawn: self._store.advance(number, at.holder, drawn), at.drawn,
+            seeded=charge.seeded, mark_seeded=lambda: self._store.mark_seeded(number),
+        )  # fmt: skip
         permit.number = number
         return permit
 
@@ -199,13 +236,8 @@ class Ledger:
         # Under 'sums' a share of delta is money and must be named; elsewhere it is a reading point.
         return 0.0 if self.rule == "sums" else self.delta
 
-    def _refusal(
-        self, label: str, cost: tuple[float, float], spent: list[tuple[float, float]]
-    ) -> str:
-        left = tuple(
-            limit - math.fsum(column[i] for column in spent)
-            for i, limit in enumerate(self._filter.limit)
-        )
+    def _refusal(self, label: str, cost: tuple[float, float], spent: Totals) -> str:
+        left = [a - b for a, b in zip(self._filter.limit, spent.rounded(), strict=True)]
         unit = {"sums": "epsilon", "renyi": "Renyi divergence", "gdp": "mu squared"}[self.rule]
         text = f"{label!r} costs {cost[0]:.6g} in {unit} but {max(left[0], 0.0):.6g} is left"
         if self.rule == "sums" and cost[1] > 0.0:
@@ -218,10 +250,48 @@ class Ledger:
         return self._store.charges()
 
     @property
+    def count(self) -> int:
+        """How many charges were booked so far."""
+        return self._store.totals().number
+
+    def page(self, first: int, count: int) -> list[Charge]:
+        """Return at most `count` charges from number `first` (counted from 1) on."""
+        first, count = _validate.integer("first", first), _validate.integer("count", count)
+        return self._store.charges(first, count)
+
+    def check(self) -> None:
+        """Recompute what every charge costs from the plan beside it; raise if one is too small."""
+        known: set[Charge] = set()
+        for number, charge in enumerate(self.charges, start=1):
+            charge = charge._replace(label="")
+            if charge not in known and not self._is_paid(charge):
+                raise LedgerError(
+                    f"charge {number} costs less than its plan does; somebody changed the ledger, "
+                    "or an older noisette counted it too low."
+                )
+            known.add(charge)
+
+    def _is_paid(self, charge: Charge) -> bool:
+        plan = Plan.from_json(charge.plan).under(self.adjacency)
+        if self.rule == "sums":
+            try:
+                self._epsilon_of(plan, charge.cost[1], charge.cost[0])
+            except InvalidParameter:
+                return False
+            return True
+        least = self._filter.cost(plan, (math.nan, math.nan), self.adjacency)
+        return charge.cost[0] >= least[0] * (1.0 - 1e-9)
+
+    def copy_to(self, path: str | os.PathLike[str]) -> None:
+        """Write a backup of a ledger in a file. Put it back if need be; never charge both."""
+        if not isinstance(self._store, FileStore):
+            raise LedgerError("a ledger in memory has no file to copy.")
+        self._store.copy_to(Path(path).resolve())
+
+    @property
     def spent(self) -> tuple[float, float]:
         """The sums of costs so far, in the unit of the rule."""
-        costs = [charge.cost for charge in self.charges]
-        return math.fsum(c[0] for c in costs), math.fsum(c[1] for c in costs)
+        return self._store.totals().rounded()
 
     @property
     def remaining(self) -> tuple[float, float]:
@@ -245,12 +315,15 @@ def _is_text(label: str) -> bool:
     return True
 
 
-def _header(epsilon: float, delta: float, adjacency: Adjacency | str, rule: str) -> Header:
+def _header(
+    epsilon: float, delta: float, adjacency: Adjacency | str, rule: str, experiment: bool = False
+) -> Header:
     header = Header(
         _validate.epsilon(epsilon),
         _validate.delta(delta),
         Adjacency.of(adjacency).value,
         _validate.choice("rule", rule, FILTERS),
+        _validate.boolean("experiment", experiment),
     )
     FILTERS[header.rule](header.epsilon, header.delta)  # refuses what the rule cannot serve
     return header

@@ -26,7 +26,8 @@ class Permit:
 
     def __init__(
         self, plan: Plan, epsilon: float, delta: float, label: str,
-        journal: Journal | None = None, drawn: Drawn | None = None,
+        journal: Journal | None = None, drawn: Drawn | None = None, *,
+        seeded: bool = False, mark_seeded: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
         self.plan, self.epsilon, self.delta, self.label = plan, epsilon, delta, label
         leaves = list(plan.leaves())
@@ -40,7 +41,7 @@ class Permit:
         """The charge's number in the ledger's file, where it can be resumed."""
         self._lock = threading.Lock()
         self._process = os.getpid()
-        self._seeded = drawn.seeded
+        self._seeded, self._mark_seeded = seeded, mark_seeded
         self._bounds: dict[str, None] = dict.fromkeys(drawn.bounds)
 
     @property
@@ -73,8 +74,11 @@ class Permit:
                     f"{count} noise vectors were asked for but {self._left[part]} of those charged "
                     f"for {self.label!r} are left; charge the plan that really runs."
                 )
-            news = bool(seeded) > self._seeded or bound not in self._bounds
-            self._seeded |= bool(seeded)
+            if seeded and not self._seeded:
+                if self._mark_seeded is not None:
+                    self._mark_seeded()  # the ledger knows before the draw, or refuses it
+                self._seeded = True
+            news = bound not in self._bounds
             self._bounds[bound] = None
             self._write_ahead(part, self._charged[part] - self._left[part] + count, news=news)
             self._left[part] -= count
@@ -95,7 +99,7 @@ class Permit:
 
         It is written a hundredth of the run ahead, so that a long run does not wait for the disk
         at each step; what is written and not drawn is lost by a kill, never drawn twice. `news`
-        (a first seeded draw, another bound) is written at once: a successor's guarantee needs it.
+        (another bound) is written at once: a successor's guarantee needs it.
         """
         if self._journal is None or (reached <= self._written[part] and not news):
             return
@@ -106,7 +110,7 @@ class Permit:
 
     def _write(self, counts: tuple[int, ...]) -> None:
         if self._journal is not None:
-            self._journal(Drawn(counts, self._seeded, tuple(self._bounds)))
+            self._journal(Drawn(counts, tuple(self._bounds)))
             self._written = list(counts)
 
     def guarantee(

@@ -242,7 +242,7 @@ def _ledger(ledger: Ledger | None, guarantee: Guarantee | None) -> list[str]:
         entries[3] = ("Spent", f"ε = {spent[0]:.6g}, δ = {spent[1]:g}")
         entries[4] = ("Left when this page was written", f"ε = {left[0]:.6g}, δ = {left[1]:g}")
     charges = [
-        (str(k), charge.label, f"{charge.cost[0]:.6g}", f"{charge.cost[1]:g}")
+        (str(k), charge.title, f"{charge.cost[0]:.6g}", f"{charge.cost[1]:g}")
         for k, charge in enumerate(ledger.charges, start=1)
     ]
     listed = html.table(("", "charge", *units), charges, numeric=2) if charges else ""

@@ -1,7 +1,7 @@
-"""Where a ledger keeps its charges: in memory, or in one SQLite file shared by many processes."""
+"""Where a ledger keeps its charges: in memory, or in one file shared by many processes."""
 
+from noisette.storage.file import FileStore
 from noisette.storage.memory import MemoryStore
-from noisette.storage.records import Charge, Drawn, Draws, Header, Store
-from noisette.storage.sqlite import SqliteStore
+from noisette.storage.records import Charge, Drawn, Draws, Header, Store, Totals
 
-__all__ = ["Charge", "Drawn", "Draws", "Header", "MemoryStore", "SqliteStore", "Store"]
+__all__ = ["Charge", "Drawn", "Draws", "FileStore", "Header", "MemoryStore", "Store", "Totals"]

@@ -2,9 +2,10 @@
 
 import os
 import threading
+from typing import NoReturn
 
 from noisette.errors import LedgerError
-from noisette.storage.records import Charge, Check, Drawn, Draws
+from noisette.storage.records import Charge, Check, Drawn, Draws, Totals
 
 __all__ = ["MemoryStore"]
 
@@ -12,35 +13,59 @@ __all__ = ["MemoryStore"]
 class MemoryStore:
     """Charges of one process, guarded by a lock; never copied into another process."""
 
+    path = None
+
     def __init__(self) -> None:
         self._charges: list[Charge] = []
+        self._totals = Totals()
         self._lock = threading.Lock()
         self._process = os.getpid()
 
-    def charges(self) -> list[Charge]:
-        """Return all charges in the order of booking."""
-        return list(self._charges)
+    def totals(self) -> Totals:
+        """Return the number of charges and their exact sums."""
+        return self._totals
+
+    def charges(self, first: int = 1, count: int | None = None) -> list[Charge]:
+        """Return the charges from number `first` on, at most `count` of them."""
+        return self._charges[first - 1 :][:count]
 
     def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int:
         """Append `charge` if `check` passes; return its number, counted from 1."""
         if draws is not None:
             raise self._cannot_resume()
         if os.getpid() != self._process:
-            raise LedgerError(
-                "a ledger in memory belongs to one process; use Ledger.open(path) to share one."
-            )
+            raise self._not_here()
         with self._lock:
-            check([known.cost for known in self._charges])
+            check(self._totals)
             self._charges.append(charge)
+            self._totals = self._totals.plus(charge.cost)
             return len(self._charges)
+
+    def mark_seeded(self, number: int) -> None:
+        """Note that the noise of a charge comes from a seed."""
+        with self._lock:
+            self._charges[number - 1] = self._charges[number - 1]._replace(seeded=True)
 
     def advance(self, number: int, holder: str, drawn: Drawn) -> None:
         """Refuse: memory does not outlive its process."""
         raise self._cannot_resume()
 
-    def claim(self, number: int, holder: str) -> tuple[Charge, Draws]:
+    def run(self, number: int) -> tuple[Charge, Draws]:
         """Refuse: memory does not outlive its process."""
         raise self._cannot_resume()
+
+    def claim(self, number: int, holder: str) -> Drawn:
+        """Refuse: memory does not outlive its process."""
+        raise self._cannot_resume()
+
+    def __reduce__(self) -> NoReturn:
+        raise self._not_here()  # two copies would allow twice the budget
+
+    @staticmethod
+    def _not_here() -> LedgerError:
+        return LedgerError(
+            "a ledger in memory belongs to one process; use Ledger.open(path) to share one."
+        )
 
     @staticmethod
     def _cannot_resume() -> LedgerError:

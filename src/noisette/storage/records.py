@@ -1,10 +1,13 @@
 """What a ledger's store holds, and what every store can do."""
 
-import json
 from collections.abc import Callable
+from itertools import zip_longest
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
-__all__ = ["Charge", "Check", "Drawn", "Draws", "Header", "Store"]
+__all__ = ["Charge", "Check", "Drawn", "Draws", "Header", "Store", "Totals"]
+
+Cost = tuple[float, float]
 
 
 class Header(NamedTuple):
@@ -14,6 +17,8 @@ class Header(NamedTuple):
     delta: float
     adjacency: str
     rule: str
+    experiment: bool = False
+    """Whether noise may come from a seed: such a ledger protects nobody."""
 
 
 class Charge(NamedTuple):
@@ -21,36 +26,67 @@ class Charge(NamedTuple):
 
     label: str
     plan: str
-    cost: tuple[float, float]
+    cost: Cost
+    seeded: bool = False
+    """Whether its noise comes from a seed that somebody knows, so that it hides nobody."""
+
+    @property
+    def title(self) -> str:
+        """The label, with a word about the seed where there is one."""
+        return f"{self.label} (from a seed: hides nobody)" if self.seeded else self.label
+
+
+class Totals(NamedTuple):
+    """How many charges were booked, and the exact sums of their costs in units of 2^-1074."""
+
+    number: int = 0
+    first: int = 0
+    second: int = 0
+
+    @classmethod
+    def of(cls, number: int, first: list[float], second: list[float]) -> "Totals":
+        """Return the exact sums of two columns of costs."""
+        return cls(number, sum(map(_exact, first)), sum(map(_exact, second)))
+
+    def plus(self, cost: Cost) -> "Totals":
+        """Return the totals after one more charge."""
+        return Totals(self.number + 1, self.first + _exact(cost[0]), self.second + _exact(cost[1]))
+
+    def columns(self) -> tuple[list[float], list[float]]:
+        """Return, for each sum, a few floats that add up to it exactly: mostly one or two."""
+        return _pieces(self.first), _pieces(self.second)
+
+    def costs(self) -> list[Cost]:
+        """Return a few costs with exactly these sums, so that a filter rounds only once."""
+        return list(zip_longest(*self.columns(), fillvalue=0.0))
+
+    def rounded(self) -> Cost:
+        """Return the sums, each rounded once."""
+        return self.first / _ONE, self.second / _ONE
+
+
+_ONE = 2**1074  # every float is a whole number of 2^-1074
+
+
+def _exact(value: float) -> int:
+    numerator, denominator = value.as_integer_ratio()
+    return numerator * (_ONE // denominator)
+
+
+def _pieces(total: int) -> list[float]:
+    """Return floats that add up to `total` exactly, the largest first."""
+    pieces = []
+    while total:
+        pieces.append(total / _ONE)  # Python divides whole numbers with one rounding
+        total -= _exact(pieces[-1])
+    return pieces
 
 
 class Drawn(NamedTuple):
-    """What may have been drawn of each part of a plan, and what the guarantee must say of it."""
+    """What may have been drawn of each part of a plan, and the theorems that bound the values."""
 
     counts: tuple[int, ...]
-    seeded: bool = False
-    """Whether any of it came from a seed: no successor may forget that."""
     bounds: tuple[str, ...] = ()
-    """Ids of the theorems that bound the noised values."""
-
-    def to_text(self) -> str:
-        """Return the JSON text for the ledger's file."""
-        return json.dumps(self._asdict())
-
-    @classmethod
-    def from_text(cls, text: str) -> "Drawn":
-        """Return what `to_text` wrote, or raise ValueError; nothing in it is guessed."""
-        node = json.loads(text)
-        if isinstance(node, list):  # written before seeds were kept: assume the worst
-            node = {"counts": node, "seeded": any(node), "bounds": []}
-        if not isinstance(node, dict) or set(node) != set(cls._fields):
-            raise ValueError("not the counts of a run")
-        counts, seeded, bounds = node["counts"], node["seeded"], node["bounds"]
-        if not isinstance(counts, list) or not all(type(n) is int and n >= 0 for n in counts):
-            raise ValueError("a count is not a whole number >= 0")
-        if not isinstance(seeded, bool) or not all(isinstance(bound, str) for bound in bounds):
-            raise ValueError("a field has the wrong type")
-        return cls(tuple(counts), seeded, tuple(bounds))
 
 
 class Draws(NamedTuple):
@@ -64,13 +100,18 @@ class Draws(NamedTuple):
     drawn: Drawn
 
 
-Check = Callable[[list[tuple[float, float]]], None]
+Check = Callable[[Totals], None]
 
 
 class Store(Protocol):
-    """Reads all charges; books one after `check` has passed on everything spent so far."""
+    """Reads charges in pages; books one after `check` has passed on everything spent so far."""
 
-    def charges(self) -> list[Charge]: ...  # noqa: D102
+    @property
+    def path(self) -> Path | None: ...  # noqa: D102
+    def totals(self) -> Totals: ...  # noqa: D102
+    def charges(self, first: int = 1, count: int | None = None) -> list[Charge]: ...  # noqa: D102
     def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int: ...  # noqa: D102
+    def mark_seeded(self, number: int) -> None: ...  # noqa: D102
     def advance(self, number: int, holder: str, drawn: Drawn) -> None: ...  # noqa: D102
-    def claim(self, number: int, holder: str) -> tuple[Charge, Draws]: ...  # noqa: D102
+    def run(self, number: int) -> tuple[Charge, Draws]: ...  # noqa: D102
+    def claim(self, number: int, holder: str) -> Drawn: ...  # noqa: D102

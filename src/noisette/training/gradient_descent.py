@@ -116,8 +116,9 @@ def gradient_descent(
         z *= 1.0 + 1e-15
     check_scale(Gaussian(z), update.contribution)
     permit = ledger.charge(
-        Repeat(Run(Gaussian(z)), steps), label=label, delta=delta, epsilon=epsilon
-    )
+        Repeat(Run(Gaussian(z)), steps), label=label, delta=delta, epsilon=epsilon,
+        seeded=randomness.seeded,
+    )  # fmt: skip
     gradient = _gradient_of(X, y, update, share)
     w, velocity, tail = np.zeros(dimension), np.zeros(dimension), np.zeros(dimension)
     first_kept, progress = steps // 2, Progress(verbose, steps)

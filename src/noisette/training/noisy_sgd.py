@@ -189,7 +189,9 @@ def noisy_sgd(
     for leaf, _ in plan.leaves():
         assert isinstance(leaf, Noisy)
         check_scale(leaf.mechanism, update.contribution)
-    permit = ledger.charge(plan, label=label, delta=delta, epsilon=epsilon)
+    permit = ledger.charge(
+        plan, label=label, delta=delta, epsilon=epsilon, seeded=randomness.seeded
+    )
     # proof: CLIP
     stream = release(update.bounded(features, adjacency, "CLIP"), permit, randomness)
     state, progress = State.zero(dimension), Progress(verbose, plan.draws)

@@ -195,7 +195,9 @@ def objective_perturbation(
     tolerance = check_solve(loss, facts, noise, rows.shape[1])
     check_scale(noise, facts.gradient_bound(loss))
     check_scale(hiding, _reach(tolerance, facts, models))
-    permit = facts.ledger.charge(plan, label=label, delta=facts.delta, epsilon=facts.epsilon)
+    permit = facts.ledger.charge(
+        plan, label=label, delta=facts.delta, epsilon=facts.epsilon, seeded=randomness.seeded
+    )
     weights = solve_with(
         rows, targets, loss, facts, randomness, permit, sample_weight=sample_weight, parts=(0, 1)
     )

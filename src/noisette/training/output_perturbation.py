@@ -65,8 +65,9 @@ def output_perturbation(
     mechanism = noise_for(facts, models * size)
     check_scale(mechanism, bound)
     permit = facts.ledger.charge(
-        Run(mechanism), label=label, delta=facts.delta, epsilon=facts.epsilon
-    )
+        Run(mechanism), label=label, delta=facts.delta, epsilon=facts.epsilon,
+        seeded=randomness.seeded,
+    )  # fmt: skip
     solved = [
         minimise(
             loss,

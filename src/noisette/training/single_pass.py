@@ -136,7 +136,9 @@ def single_pass(
     share, scaled = shares_of(scale, sample_weight, epsilon, delta, noise)
     for leaf in leaves:
         check_scale(leaf.mechanism, update.contribution)
-    permit = ledger.charge(plan, label=label, delta=delta, epsilon=epsilon)
+    permit = ledger.charge(
+        plan, label=label, delta=delta, epsilon=epsilon, seeded=randomness.seeded
+    )
     state = State.zero(dimension)
     progress = Progress(verbose, plan.draws)
     if len(leaves) == 1:

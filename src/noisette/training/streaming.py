@@ -55,7 +55,9 @@ class Stream:
         mechanism = noise_for_one_use(noise, epsilon, delta, dimension, ledger.adjacency)
         plan = Sampled(mechanism, Disjoint(MOST_BATCHES, batch_size))
         check_scale(mechanism, update.contribution)
-        self.permit: Permit = ledger.charge(plan, label=label, delta=delta, epsilon=epsilon)
+        self.permit: Permit = ledger.charge(
+            plan, label=label, delta=delta, epsilon=epsilon, seeded=randomness.seeded
+        )
         self.state, self.records, self._delta = State.zero(dimension), 0, delta
         # proof: PARALLEL
         bounded = update.bounded(features, ledger.adjacency, "PARALLEL")

@@ -107,7 +107,9 @@ def whitened_objective_perturbation(
     for bound in (1.0, math.sqrt(features)):
         trial = _inner(facts, loss, shape, bound, k * (1.0 + 1e-6))
         check_solve(loss, trial, noise, features)
-    permit = facts.ledger.charge(plan, label=label, delta=facts.delta, epsilon=facts.epsilon)
+    permit = facts.ledger.charge(
+        plan, label=label, delta=facts.delta, epsilon=facts.epsilon, seeded=randomness.seeded
+    )
 
     moment = _private_second_moment(rows, facts, permit, randomness)
     count = facts.size if guess is None else guess

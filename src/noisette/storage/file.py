@@ -1,0 +1,311 @@
+"""A ledger in one file, shared by many processes.
+
+A charge is one step for all of them: take the file's lock, read what is spent, check, add a record
+(`chain`). Each operation opens the file anew and trusts nothing but its own last look at it, so
+nothing is shared across a fork and a killed process leaves nothing half-done. The last record holds
+the running totals: a charge takes the same time however long the ledger is.
+"""
+
+import contextlib
+import errno
+import math
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Iterator
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from noisette.errors import LedgerError, NoisetteError
+from noisette.storage import chain, locks
+from noisette.storage.records import Charge, Check, Drawn, Draws, Header, Totals
+
+__all__ = ["FileStore"]
+
+_EARLIER = b"SQLite format 3\0"
+_WRONG = (chain.Damaged, KeyError, TypeError, ValueError, OverflowError, AttributeError)
+
+
+class FileStore:
+    """Charges in one file. It may be pickled: the copy goes on with the same file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._id: str | None = None
+        self._seen: chain.Mark | None = None
+        """Where the chain ended when this process last looked: it can only go on from there."""
+        self._holders: dict[int, str] = {}
+        """Who may draw under the charges that this process has booked or claimed, as of then."""
+
+    def create_or_read(self, header: Header | None) -> Header:
+        """Write `header` into a new file, or return the header that the file already has."""
+        path = self.path
+        if not path.exists() and header is None:
+            raise LedgerError(
+                f"there is no ledger at {path}; open it with epsilon=... to start one."
+            )
+        if path.exists() and not path.is_file():  # a device would be replaced by a file
+            raise LedgerError(f"{path} is not an ordinary file; nothing was written.")
+        if not path.parent.is_dir():
+            raise LedgerError(f"the folder {path.parent} does not exist; nothing was written.")
+        if header is not None and not path.exists():
+            node = {"id": secrets.token_hex(16), **header._asdict()}
+            self._place(path, chain.first_pages(node))  # or somebody else has just started it
+        with self._opened(write=False) as (file, _):
+            node = chain.read_header(file)[1]
+            fields = [node[name] for name in Header._fields]
+            if [type(value) for value in fields] != [float, float, str, str, bool]:
+                raise chain.Damaged
+            return Header(*fields)
+
+    def totals(self) -> Totals:
+        """Return the number of charges and their exact sums."""
+        with self._opened(write=False) as (file, mark):
+            return _totals(chain.read_last(file, mark))
+
+    def charges(self, first: int = 1, count: int | None = None) -> list[Charge]:
+        """Return the charges from number `first` on, at most `count`.
+
+        Whoever asks for all of them has the whole chain checked. A page near the end is read from
+        the end, in a time that does not grow with the ledger.
+        """
+        with self._opened(write=False) as (file, mark):
+            if first > 1 + _totals(chain.read_last(file, mark)).number // 2:
+                return self._tail(file, mark, first)[:count]
+            known, sums = [], Totals()
+            for node in self._all(file, mark):
+                if node["kind"] == "charge":
+                    charge = _charge(node)
+                    sums = sums.plus(charge.cost)
+                    if first <= sums.number and (count is None or sums.number < first + count):
+                        known.append(charge)
+                if _totals(node) != sums:
+                    raise chain.Damaged
+            return known
+
+    def _tail(self, file: FileIO, mark: chain.Mark, first: int) -> list[Charge]:
+        known: list[Charge] = []
+        for node in chain.backwards(file, mark):
+            if node["totals"][0] < first:
+                break
+            if node["kind"] == "charge":
+                known.append(_charge(node))
+        return known[::-1]
+
+    def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int:
+        """Add `charge` if `check` passes; return its number."""
+        with self._opened(write=True) as (file, mark):
+            spent = _totals(chain.read_last(file, mark))
+            check(spent)
+            sums = spent.plus(charge.cost)
+            node = {"kind": "charge", **charge._asdict(), "booked": _now()}
+            if draws is not None:
+                node["run"] = [draws.epsilon, draws.delta]
+                node |= _drawn_node(draws.holder, draws.drawn)
+            self._append(file, mark, sums, node)
+            if draws is not None:
+                self._holders[sums.number] = draws.holder
+            return sums.number
+
+    def mark_seeded(self, number: int) -> None:
+        """Refuse: what was booked as secret noise stays so."""
+        raise LedgerError(
+            "this charge was booked for secret noise and a seeded source hides nobody; charge with "
+            "seeded=True in a ledger for experiments. Nothing was drawn."
+        )
+
+    def advance(self, number: int, holder: str, drawn: Drawn) -> None:
+        """Write down, before it happens, what `holder` may have drawn under a charge."""
+        with self._opened(write=True) as (file, mark):
+            if self._holders.get(number) != holder:
+                raise LedgerError(
+                    "this run was resumed elsewhere, so it may draw no more noise here; stop it."
+                )
+            self._append_draws(file, mark, number, holder, drawn)
+
+    def run(self, number: int) -> tuple[Charge, Draws]:
+        """Return a charge that can be resumed, and what may have been drawn under it."""
+        with self._opened(write=False) as (file, mark):
+            return self._run(file, mark, number)
+
+    def claim(self, number: int, holder: str) -> Drawn:
+        """Make `holder` the only one who may go on drawing; return what is gone by then."""
+        with self._opened(write=True) as (file, mark):
+            drawn = self._run(file, mark, number)[1].drawn
+            self._append_draws(file, mark, number, holder, drawn)
+            self._holders[number] = holder
+            return drawn
+
+    def copy_to(self, target: Path) -> None:
+        """Write a copy, for a backup, of a ledger that was checked as a whole."""
+        with self._opened(write=False) as (file, mark):
+            for _ in self._all(file, mark):
+                pass
+            file.seek(0)
+            content = file.readall()
+        if target.exists() or not self._place(target, content):
+            raise LedgerError(f"{target} exists; nothing was written. Give the copy a new name.")
+
+    # --- the file ------------------------------------------------------------------------------
+
+    def _append(self, file: FileIO, mark: chain.Mark, sums: Totals, node: dict[str, Any]) -> None:
+        totals = [sums.number, *sums.columns()]
+        self._seen = chain.append(file, mark, {**node, "totals": totals})
+
+    def _append_draws(
+        self, file: FileIO, mark: chain.Mark, number: int, holder: str, drawn: Drawn
+    ) -> None:
+        node = {"kind": "draws", "charge": number, **_drawn_node(holder, drawn)}
+        self._append(file, mark, _totals(chain.read_last(file, mark)), node)
+
+    def _run(self, file: FileIO, mark: chain.Mark, number: int) -> tuple[Charge, Draws]:
+        found: dict[str, Any] | None = None
+        for node in self._all(file, mark):
+            if node["kind"] == "charge" and node["totals"][0] == number and "run" in node:
+                found = node
+            elif found is not None and node.get("charge") == number:
+                found |= {name: node[name] for name in ("holder", "counts", "bounds")}
+        if found is None:
+            raise LedgerError(f"{self.path} has no run with number {number} to be resumed.")
+        epsilon, delta = found["run"]
+        drawn = Drawn(tuple(found["counts"]), tuple(found["bounds"]))
+        if not all(type(n) is int and n >= 0 for n in drawn.counts):
+            raise chain.Damaged
+        return _charge(found), Draws(epsilon, delta, found["holder"], drawn)
+
+    def _all(self, file: FileIO, mark: chain.Mark) -> Iterator[dict[str, Any]]:
+        return chain.records(file, chain.origin(file), mark)
+
+    @contextlib.contextmanager
+    def _opened(self, *, write: bool) -> Iterator[tuple[FileIO, chain.Mark]]:
+        """Lock the file, check that it is the same ledger as ever, yield it and its end."""
+        try:
+            with locks.locked(self.path, write=write) as file:
+                mark = self._look(file)
+                self._seen = mark
+                yield file, mark
+        except NoisetteError:
+            raise
+        except (locks.Busy, OSError, chain.Newer, chain.Unsure, *_WRONG) as error:
+            raise LedgerError(self._explain(error)) from error
+
+    def _look(self, file: FileIO) -> chain.Mark:
+        """Return where the chain ends; refuse a file that forgot what this process has seen."""
+        mine, _ = chain.read_header(file)
+        if self._id not in (None, mine):
+            raise LedgerError(
+                f"{self.path} is no longer the ledger that was opened; open it again. "
+                "Nothing was charged."
+            )
+        self._id = mine
+        mark, seen = chain.read_mark(file), self._seen
+        if seen is None or seen.digest == mark.digest:
+            return mark
+        try:
+            if seen.end >= mark.end:
+                raise chain.Damaged
+            for node in chain.records(file, seen, mark):
+                if node.get("charge") in self._holders:
+                    self._holders[node["charge"]] = str(node["holder"])
+        except _WRONG:
+            raise LedgerError(
+                f"{self.path} lacks charges that it had before, so it was replaced by an older "
+                "or another file; put the right one back. Nothing was charged."
+            ) from None
+        return mark
+
+    def _place(self, path: Path, content: bytes) -> bool:
+        """Put a new file in its place in one step; return False if there is one already.
+
+        It is complete before it has its name, so nobody ever sees half a ledger, and of many who
+        start one at once exactly one wins; a kill leaves at most a stray temporary file.
+        """
+        draft = None
+        try:
+            handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+            draft = Path(name)
+            with open(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            with locks.alone_in(path.parent) as put:
+                if path.exists():
+                    return False
+                put(draft, path)  # renamed, not linked: one file, one name
+            return True
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise LedgerError(
+                f"{path} cannot be written; make its folder writable and see that the disk is not "
+                "full. Nothing was charged."
+            ) from error
+        finally:
+            if draft is not None:
+                draft.unlink(missing_ok=True)
+
+    def _explain(self, error: Exception) -> str:
+        path = self.path
+        if isinstance(error, chain.Unsure):
+            return f"{path} could not be written; the disk is failing. It may have been charged."
+        advice = "is damaged or is not a noisette ledger; restore it from a backup"
+        if isinstance(error, chain.Newer):
+            advice = (
+                f"was written by a newer noisette (format {error}, this one reads {chain.FORMAT}); "
+                "upgrade noisette"
+            )
+        elif isinstance(error, locks.Busy):
+            waited = f"{locks.WAIT_SECONDS:.0f} seconds"
+            advice = f"was busy for {waited}; try again when others have finished"
+        elif isinstance(error, FileNotFoundError):
+            advice = "is gone; restore it from a backup"
+        elif isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EROFS:
+            advice = "cannot be written; make the file writable"
+        elif isinstance(error, OSError):
+            advice = "could not be written; the disk is full or failing"
+        elif self._first_bytes() == b"":
+            advice = "is empty: its charges are lost; restore it from a backup, or remove it"
+        elif self._first_bytes() == _EARLIER:
+            advice = (
+                "is not a noisette ledger of this version, but a database; if an earlier noisette "
+                "wrote it, start a new ledger with what was left"
+            )
+        return f"{path} {advice}. Nothing was charged."
+
+    def _first_bytes(self) -> bytes:
+        try:
+            with open(self.path, "rb") as file:
+                return file.read(len(_EARLIER))
+        except OSError:
+            return b"?"
+
+
+def _charge(node: dict[str, Any]) -> Charge:
+    """Return the charge of a record; every field is checked, none is guessed."""
+    fields = {name: node[name] for name in Charge._fields}
+    fields["cost"] = tuple(fields["cost"])
+    charge = Charge(**fields)
+    if [type(value) for value in charge] != [str, str, tuple, bool] or len(charge.cost) != 2:
+        raise chain.Damaged
+    if not all(type(part) is float and 0.0 <= part < math.inf for part in charge.cost):
+        raise chain.Damaged
+    return charge
+
+
+def _totals(node: dict[str, Any] | None) -> Totals:
+    if node is None:
+        return Totals()
+    totals = Totals.of(*node["totals"])
+    if type(totals.number) is not int or min(totals.number, totals.first, totals.second) < 0:
+        raise chain.Damaged
+    return totals
+
+
+def _drawn_node(holder: str, drawn: Drawn) -> dict[str, Any]:
+    return {"holder": holder, "counts": drawn.counts, "bounds": drawn.bounds}
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
