@@ -4,17 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from noisette import _validate
-from noisette.linear.base import PrivateLinearClassifier
-from noisette.losses import Hinge, HuberHinge, Loss, SoftplusHinge
+from noisette.linear.one_shot import OneShotClassifier
+from noisette.losses import Loss, classifier_losses
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
 
 __all__ = ["LinearSVC"]
 
-_LOSSES: dict[str, type[Loss]] = {"softplus": SoftplusHinge, "huber": HuberHinge, "hinge": Hinge}
 
-
-class LinearSVC(PrivateLinearClassifier):
+class LinearSVC(OneShotClassifier):
     """Linear support vector machine with a differential-privacy guarantee.
 
     As `LogisticRegression`, with a loss of the margin: "softplus" (default, the hinge smoothed so
@@ -88,4 +86,5 @@ class LinearSVC(PrivateLinearClassifier):
         self.ledger = ledger
 
     def _loss(self, classes: int) -> Loss:
-        return _LOSSES[_validate.choice("loss", self.loss, _LOSSES)]()
+        offered = classifier_losses(probabilities=False)
+        return offered[_validate.choice("loss", self.loss, offered)]()

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette.linear.base import PrivateLinearClassifier
-from noisette.linear.outputs import probabilities
+from noisette.estimators.outputs import probabilities
+from noisette.linear.one_shot import OneShotClassifier
 from noisette.losses import Logistic, Loss, Softmax
 from noisette.losses.logistic import softplus_parts
 from noisette.privacy import Ledger
@@ -16,7 +16,7 @@ from noisette.randomness import Randomness
 __all__ = ["LogisticRegression"]
 
 
-class LogisticRegression(PrivateLinearClassifier):
+class LogisticRegression(OneShotClassifier):
     r"""Logistic regression with a differential-privacy guarantee.
 
     Minimises sum_i l(w; x_i, y_i) + (Lambda / 2) ||w||^2 with a certified solver, and adds noise to

@@ -1,5 +1,6 @@
 """Private stochastic gradient descent for linear classifiers."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,41 +12,27 @@ from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.clipping import checked_bound
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.linear import inputs
-from noisette.linear.base import INTERCEPT
-from noisette.linear.levels import checked_levels, level_notes
-from noisette.linear.outputs import AT_LEAST_ONE, labels_fact, probabilities, rows_fact
-from noisette.linear.sgd_choices import (
-    GROUPINGS,
-    LOSSES,
-    NOISES,
-    RELEASES,
-    SAMPLINGS,
-    Choice,
-    choose,
-    label_numbers,
-    make_loss,
-)  # fmt: skip
+from noisette.estimators import inputs
+from noisette.estimators.outlook import Outlook, outlook
+from noisette.estimators.outputs import probabilities
 from noisette.linear.sgd_stream import StreamReader, is_stream, targets_of
-from noisette.losses import Loss, Softmax
+from noisette.losses import Loss, classifier_loss, classifier_losses
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
-from noisette.sampling import Sampler
-from noisette.training.common import Trained
-from noisette.training.gradient_descent import gradient_descent
-from noisette.training.noisy_sgd import noisy_sgd
-from noisette.training.single_pass import Levels, single_pass
-from noisette.training.steps import canonical_rows
+from noisette.sampling import SAMPLERS, Sampler
+from noisette.training import Public, Records, Trained, train
+from noisette.training.levels import GROUPINGS, level_notes
+from noisette.training.recommend import Recommendation
+from noisette.training.recommend_sgd import NOISES, RELEASES, recommend_sgd
+from noisette.training.steps import Update, canonical_rows
 
 __all__ = ["SGDClassifier"]
 
 Floats = NDArray[np.float64]
 
-_PROBABILITIES = ("logistic", "softmax")
-
 
 def _has_probabilities(estimator: Any) -> bool:
-    if estimator.loss in _PROBABILITIES:
+    if estimator.loss in classifier_losses(probabilities=True):
         return True
     raise AttributeError(f"loss={estimator.loss!r} gives scores, not probabilities.")
 
@@ -147,7 +134,7 @@ class SGDClassifier(StreamReader):
         self.learning_rate = learning_rate
         self.eta0 = eta0
         self.regularization = regularization
-        self.norm_bound = norm_bound  # type: ignore[assignment]
+        self.norm_bound = norm_bound
         self.clip_norm = clip_norm
         self.fit_intercept = fit_intercept
         self.radius = radius
@@ -164,7 +151,7 @@ class SGDClassifier(StreamReader):
 
     # --- fitting ---------------------------------------------------------------------------
 
-    def fit(  # type: ignore[override]
+    def fit(
         self, X: Any, y: Any = None, sample_epsilon: Any = None, sample_weight: Any = None
     ) -> "SGDClassifier":
         """Train privately and return the estimator.
@@ -193,65 +180,69 @@ class SGDClassifier(StreamReader):
                 self._fit_rows(X, y, sample_epsilon, sample_weight)
         return self
 
+    def plan(self, n: int, d: int, *, classes: int | None = None) -> Outlook:
+        """Return what ``fit`` on n rows of d features would charge, from public facts alone.
+
+        Parameters
+        ----------
+        n : int
+            The number of records, or a guess of it.
+        d : int
+            The number of features.
+        classes : int, optional
+            How many classes there are; what the constructor lists, else two.
+
+        Returns
+        -------
+        Outlook
+            The plan, its epsilon, the noise in plain units, memory and time to expect.
+
+        """
+        ledger, _ = self._check_public()
+        n, d = _validate.integer("n", n), _validate.integer("d", d)
+        _validate.delta_for(self.delta, n)
+        count = classes or (len(self.classes) if self.classes is not None else 2)
+        public = self._describe(n, d, classifier_loss(self.loss, count), ledger)
+        return outlook(recommend_sgd(self, public), n)
+
     def _fit_rows(self, X: Any, y: Any, sample_epsilon: Any, sample_weight: Any) -> None:
         ledger, randomness = self._check_public()
-        least = 2 if ledger.adjacency.size_is_public else 1
-        X, y = inputs.rows_and_labels(self, X, y, least, tame=False)  # the kernels blank huge rows
+        known = ledger.adjacency.size_is_public
+        X, y = inputs.rows_and_labels(
+            self, X, y, 2 if known else 1, tame=False
+        )  # the kernels blank huge rows
         classes = inputs.sorted_classes(self.classes, y)
-        loss = make_loss(self.loss, len(classes))
-        targets = targets_of(loss, label_numbers(classes, y))
+        loss = classifier_loss(self.loss, len(classes))
+        target = targets_of(loss, inputs.label_numbers(classes, y))
         n = X.shape[0]
-        size = n if ledger.adjacency.size_is_public else self.population
+        size = n if known else self.population
         if size is None:
             raise InvalidParameter(
                 "under add-remove n is private and schedules need a public number instead; give "
                 "population=..., a guess of n made without the data."
             )
         _validate.delta_for(self.delta, size)
-        values = weights = None
+        levels = weights = None
         if sample_epsilon is not None:
-            values = checked_levels(sample_epsilon, n, float(self.epsilon))
+            levels = inputs.levels(sample_epsilon, n, float(self.epsilon), self.grouping)
         if sample_weight is not None:
             weights = inputs.vector("sample_weight", sample_weight, n, 0.0, 1.0)
-        if values is not None and weights is not None:
+        if levels is not None and weights is not None:
             raise InvalidData("pass sample_weight or sample_epsilon, not both.")
-        chosen = choose(self, loss, X.shape[1], size, ledger.adjacency, levels=values is not None)
-        trained = self._run(canonical_rows(X), targets, chosen, values, weights, ledger, randomness)
-        notes = chosen.notes
-        if values is not None:
-            notes = (*notes, *level_notes(values, ledger.adjacency))
-        self._publish_weights(trained, chosen, loss, classes, size, notes)
-
-    def _run(
-        self, X: Any, y: NDArray[Any], chosen: Choice, values: Floats | None,
-        weights: Floats | None, ledger: Ledger, randomness: Randomness,
-    ) -> Trained:  # fmt: skip
-        shared: dict[str, Any] = {
-            "sample_weight": weights,
-            "ledger": ledger,
-            "epsilon": float(self.epsilon),
-            "delta": float(self.delta),
-            "label": f"SGDClassifier.fit ({chosen.method})",
-            "verbose": self.verbose,
-        }
-        if chosen.method == "single-pass":
-            levels = None if values is None else Levels(values, self.grouping)
-            return single_pass(
-                X, y, chosen.update, randomness, batch_size=chosen.batch_size, noise=chosen.noise,
-                levels=levels, permute=chosen.permute, **shared,
-            )  # fmt: skip
-        if values is not None and self.grouping != "scale":
-            raise InvalidParameter(
-                "grouping='batches' needs the single pass (sampling='disjoint')."
-            )
-        shared["population"], shared["levels"] = self.population, values
-        if chosen.method == "gradient-descent":
-            return gradient_descent(X, y, chosen.update, randomness, **shared)
-        assert chosen.sampler is not None
-        return noisy_sgd(
-            X, y, chosen.update, randomness, sampler=chosen.sampler, uses=chosen.uses,
-            noise=chosen.noise, released=self.released, multiplier=chosen.multiplier, **shared,
+        public = self._describe(size, X.shape[1], loss, ledger)
+        chosen = recommend_sgd(self, public, levels=levels)
+        method = {"noisy-sgd": "direct"}.get(chosen.algorithm.name, chosen.algorithm.name)
+        trained = train(
+            chosen.algorithm, chosen.public, Records(canonical_rows(X), [target], weights),
+            ledger=ledger, randomness=randomness, observer=self._observer,
+            label=f"SGDClassifier.fit ({method})", verbose=self.verbose,
         )  # fmt: skip
+        notes = chosen.notes
+        if levels is not None:
+            notes = (*notes, *level_notes(levels, ledger.adjacency))
+        self._publish(
+            trained, chosen, classes, f"the number of records, {size}" if known else "", notes
+        )
 
     # --- public facts and results ----------------------------------------------------------
 
@@ -259,13 +250,13 @@ class SGDClassifier(StreamReader):
         """Check every constructor parameter before the data are looked at."""
         epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
         adjacency = Adjacency.of(self.adjacency)
-        _validate.choice("loss", self.loss, LOSSES)
+        _validate.choice("loss", self.loss, classifier_losses())
         _validate.choice("noise", self.noise, NOISES)
         _validate.choice("released", self.released, RELEASES)
         _validate.choice("grouping", self.grouping, GROUPINGS)
         _validate.choice("missing", self.missing, inputs.MISSING)
         if not isinstance(self.sampling, Sampler):
-            _validate.choice("sampling", self.sampling, SAMPLINGS)
+            _validate.choice("sampling", self.sampling, ("auto", *SAMPLERS))
         if self.norm_bound is not None:
             checked_bound("norm_bound", self.norm_bound)
         _validate.integer("epochs", self.epochs)
@@ -279,50 +270,35 @@ class SGDClassifier(StreamReader):
         randomness = as_randomness(self.random_state)
         return self._ledger_to_charge(epsilon, delta, adjacency), randomness
 
-    def _intercept(self) -> float | None:
-        if not self.fit_intercept:
-            return None
-        return float(np.float32(INTERCEPT * float(self.norm_bound or 1.0)))
+    def _describe(self, size: int, features: int, loss: Loss, ledger: Ledger) -> Public:
+        """Return the public facts of a fit on rows of that many features."""
+        bias = self._intercept()
+        bound = math.inf if self.norm_bound is None else math.hypot(self.norm_bound, bias or 0.0)
+        return Public(
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
+            adjacency=ledger.adjacency,
+            loss=loss,
+            features=features + (bias is not None),
+            norm_bound=bound,
+            size=size,
+        )
 
-    def _loss(self, classes: int) -> Loss:
-        return make_loss(self.loss, classes)
-
-    def _publish_weights(
-        self, trained: Trained, chosen: Choice, loss: Loss, classes: NDArray[Any],
-        size: int | None, notes: tuple[str, ...],
+    def _publish(
+        self, trained: Trained, chosen: Recommendation, classes: NDArray[Any], size: str,
+        notes: tuple[str, ...],
     ) -> None:  # fmt: skip
         """Set the fitted attributes: released numbers and public facts."""
-        weights, permit = trained.weights[0], trained.permit
-        if isinstance(loss, Softmax):
-            parts = loss.expand(weights)
-            parts = parts[1:] - parts[:1] if len(classes) == 2 else parts
-        else:
-            parts = weights[None, :]
-        self._set_model(parts, chosen.update.bias, classes)
-        known = permit.adjacency.size_is_public
-        public = self._public_facts(chosen, classes, size, public_size=known)
-        proofs = (*loss.proofs, *trained.proofs)
-        self.privacy_ = self._stated(permit, public=public, notes=notes, proofs=proofs)
-
-    def _public_facts(
-        self, chosen: Choice, classes: NDArray[Any], size: int | None, *, public_size: bool
-    ) -> tuple[str, ...]:
-        listed = [f"the {self.n_features_in_} features and their names"]
-        if self.population is not None:
-            listed.insert(0, f"the guess {self.population} of the number of records (population)")
-        if size is None:
-            listed.insert(0, "the number of records in each chunk")
-        elif public_size:
-            listed.insert(0, f"the number of records, {size}")
-        if not public_size:
-            listed.insert(0, AT_LEAST_ONE)
-        update = chosen.update  # what ran: parameters may have changed since a stream began
-        if update.norm_bound is not None:
-            listed.append(rows_fact(update.norm_bound, update.bias))
+        loss = chosen.public.loss
+        update = (
+            chosen.algorithm.update
+        )  # what ran: parameters may have changed since a stream began
+        self._set_model(trained.weights, loss, update.bias, classes)
         # a stream's classes are always given, if not to the constructor then to its first call
-        listed.append(labels_fact(classes, given=self.classes is not None or size is None))
-        listed.append("all parameters of the estimator and the program")
-        return tuple(listed)
+        given = self.classes is not None or size.endswith("each chunk")
+        public = self._facts(size, classes, (update.norm_bound, update.bias), given=given)
+        proofs = (*loss.proofs, *trained.proofs)
+        self.privacy_ = self._stated(trained.permit, public=public, notes=notes, proofs=proofs)
 
     # --- using the model -------------------------------------------------------------------
 

@@ -11,15 +11,18 @@ from scipy import sparse
 
 from noisette import _validate
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.linear import inputs
-from noisette.linear.base import PrivateLinearClassifier
-from noisette.linear.sgd_choices import Choice, choose, label_numbers, make_loss
-from noisette.losses import Loss, Softmax
+from noisette.estimators import inputs
+from noisette.estimators.inputs import label_numbers
+from noisette.estimators.linear_model import LinearClassifier
+from noisette.losses import Loss, Softmax, classifier_loss
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
-from noisette.training.common import Trained
+from noisette.training import Public, Records, Trained
+from noisette.training.recommend import Recommendation
+from noisette.training.recommend_sgd import recommend_sgd
 from noisette.training.steps import Progress, canonical_rows
-from noisette.training.streaming import NEW_PEOPLE, Stream, chunks_of, rebatched
+from noisette.training.streaming import NEW_PEOPLE, Stream, StreamedPass, chunks_of, rebatched
+from noisette.training.train import begin
 
 __all__ = ["StreamReader", "is_stream", "targets_of"]
 
@@ -29,13 +32,21 @@ _MOST_WORK = 100_000  # far more than two slices of one matrix need
 _KEPT = ("_stream", "_chosen", "_traces", "classes_", "n_features_in_", "feature_names_in_")
 
 
-class StreamReader(PrivateLinearClassifier):
+class StreamReader(LinearClassifier):
     """One charge for a whole stream of new people; see `SGDClassifier`."""
 
+    epsilon: float
+    delta: float
     loss: str
     batch_size: int | str
     verbose: int
     _stream: Stream | None
+
+    def _check_public(self) -> tuple[Ledger, Randomness]:
+        raise NotImplementedError
+
+    def _describe(self, size: int, features: int, loss: Loss, ledger: Ledger) -> Public:
+        raise NotImplementedError
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "StreamReader":
         """Train on one more chunk of **new** people and return the estimator.
@@ -90,32 +101,33 @@ class StreamReader(PrivateLinearClassifier):
             numbers = label_numbers(self.classes_, labels)
         # before the first step, see `partial_fit`
         self._traces = [*traces, _Trace(X), _trace_of(rows)]
-        stream.feed(canonical_rows(rows), targets_of(stream.update.loss, numbers))
+        stream.feed(Records(canonical_rows(rows), [targets_of(stream.update.loss, numbers)]))
         self._publish_stream()
 
     def _open(self, shape: tuple[int, int], ledger: Ledger, randomness: Randomness) -> Stream:
         """Charge the whole stream and keep its permit."""
-        loss = make_loss(self.loss, len(self.classes_))
+        loss = classifier_loss(self.loss, len(self.classes_))
         # a first chunk may be shorter than a batch that was asked for
         least = 0 if self.batch_size == "auto" else int(self.batch_size)
         size = self.population or max(shape[0], least)
         _validate.delta_for(self.delta, self.population or shape[0])
-        chosen = choose(self, loss, shape[1], size, ledger.adjacency, levels=False, stream=True)
-        self._chosen = chosen
-        stream = Stream(
-            chosen.update, shape[1], randomness, ledger=ledger, epsilon=float(self.epsilon),
-            delta=float(self.delta), batch_size=chosen.batch_size, noise=chosen.noise,
+        public = self._describe(size, shape[1], loss, ledger)
+        chosen = recommend_sgd(self, public, stream=True)
+        assert isinstance(chosen.algorithm, StreamedPass)
+        prepared = chosen.algorithm.prepare(chosen.public)
+        passage = begin(
+            prepared, ledger=ledger, randomness=randomness, observer=self._observer,
             label="SGDClassifier (a stream of new people)",
         )  # fmt: skip
-        self._stream = stream
-        return stream
+        self._chosen, self._stream = chosen, Stream(chosen.algorithm, prepared, passage)
+        return self._stream
 
     def _publish_stream(self) -> None:
         stream, chosen = self._stream, self._chosen
         assert stream is not None
         notes = (*chosen.notes, NEW_PEOPLE, *stream.notes())
-        trained = Trained([stream.weights()], stream.permit, proofs=("CLIP",))
-        self._publish_weights(trained, chosen, stream.update.loss, self.classes_, None, notes)
+        trained = Trained([stream.weights()], stream.permit, stream.prepared.proofs)
+        self._publish(trained, chosen, self.classes_, "the number of records in each chunk", notes)
 
     def _fit_stream(self, source: Any, target: Any) -> None:
         if self.classes is None:
@@ -131,7 +143,8 @@ class StreamReader(PrivateLinearClassifier):
         stream = self._open(first[0].shape, ledger, randomness)
         progress = Progress(self.verbose, None)
         for rows, numbers in rebatched(_with(first, checked), stream.batch_size):
-            stream.feed(canonical_rows(rows), targets_of(stream.update.loss, numbers), progress)
+            target = targets_of(stream.update.loss, numbers)
+            stream.feed(Records(canonical_rows(rows), [target]), progress)
         self._publish_stream()
         self._stream = None
 
@@ -149,9 +162,9 @@ class StreamReader(PrivateLinearClassifier):
             traces.append(_trace_of(rows))
             yield rows, label_numbers(self.classes_, labels)
 
-    def _publish_weights(
-        self, trained: Trained, chosen: Choice, loss: Loss, classes: NDArray[Any],
-        size: int | None, notes: tuple[str, ...],
+    def _publish(
+        self, trained: Trained, chosen: Recommendation, classes: NDArray[Any], size: str,
+        notes: tuple[str, ...],
     ) -> None:  # fmt: skip
         raise NotImplementedError
 

@@ -6,6 +6,8 @@
 (1.0, 0.25)
 """
 
+from noisette import _validate
+from noisette.errors import InvalidParameter
 from noisette.losses.base import Loss, MarginLoss, RegressionLoss, ScalarLoss
 from noisette.losses.hinge import Hinge
 from noisette.losses.huber import Huber
@@ -29,6 +31,28 @@ LOSSES: dict[str, type[Loss]] = {
     LogCosh.name: LogCosh,
 }
 
+
+def classifier_losses(*, probabilities: bool | None = None) -> dict[str, type[Loss]]:
+    """Return the losses of classifiers by the names that users give them."""
+    return {
+        kind.short or name: kind
+        for name, kind in LOSSES.items()
+        if kind.kind != "regression" and probabilities in (None, kind.gives_probabilities)
+    }
+
+
+def classifier_loss(name: str, classes: int) -> Loss:
+    """Return the loss of that name for that many classes."""
+    kind = classifier_losses()[_validate.choice("loss", name, classifier_losses())]
+    if kind is Softmax or (kind is Logistic and classes > 2):
+        return Softmax(classes)
+    if classes > 2:
+        raise InvalidParameter(
+            f"loss={name!r} is for two classes; use 'logistic' or 'softmax' for {classes}."
+        )
+    return kind()
+
+
 __all__ = [
     "LOSSES",
     "Augmented",
@@ -45,6 +69,8 @@ __all__ = [
     "Softmax",
     "SoftplusHinge",
     "Squared",
+    "classifier_loss",
+    "classifier_losses",
     "gradient",
     "hessian_vector_product",
     "loss_sum",

@@ -51,6 +51,14 @@ class Loss(ABC):
     proofs: ClassVar[tuple[str, ...]]
     convex: ClassVar[bool] = True
     decreasing: ClassVar[bool] = False
+    short: ClassVar[str] = ""
+    """What users call it; its name where this is empty."""
+    gives_probabilities: ClassVar[bool] = False
+    """Whether scores become probabilities of the classes."""
+    kernel: ClassVar[int | None] = None
+    """Its number in the compiled SGD kernels; None runs in NumPy, batch by batch."""
+    last_iterate: ClassVar[str | None] = None
+    """What LAST-ITERATE calls it; None where that theorem does not cover it."""
 
     @classmethod
     @abstractmethod
@@ -66,6 +74,11 @@ class Loss(ABC):
     @abstractmethod
     def smoothness(self) -> float:
         """c, see the module's docstring."""
+
+    @property
+    def smoothing(self) -> float | None:
+        """The parameter by which a kink is rounded off, None for none."""
+        return None
 
     @property
     def self_bounded(self) -> float | None:

@@ -20,6 +20,7 @@ class Hinge(MarginLoss):
     """
 
     name: ClassVar[str] = "hinge"
+    kernel: ClassVar[int | None] = 1
     proofs: ClassVar[tuple[str, ...]] = ("LOSS-HINGE",)
     decreasing: ClassVar[bool] = True
 

@@ -23,11 +23,19 @@ class HuberHinge(MarginLoss):
     width: float = 0.5
 
     name: ClassVar[str] = "huber_hinge"
+    short: ClassVar[str] = "huber"
+    kernel: ClassVar[int | None] = 2
+    last_iterate: ClassVar[str | None] = "huber_hinge"
     proofs: ClassVar[tuple[str, ...]] = ("CMS11-Huber",)
     decreasing: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive("width", self.width)
+
+    @property
+    def smoothing(self) -> float:
+        """The half-width of the rounded kink."""
+        return self.width
 
     @classmethod
     def examples(cls) -> tuple[HuberHinge, ...]:

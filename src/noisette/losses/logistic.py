@@ -34,6 +34,9 @@ class Logistic(MarginLoss):
     """
 
     name: ClassVar[str] = "logistic"
+    gives_probabilities: ClassVar[bool] = True
+    kernel: ClassVar[int | None] = 0
+    last_iterate: ClassVar[str | None] = "logistic"
     proofs: ClassVar[tuple[str, ...]] = ("LOSS-LOGISTIC",)
     decreasing: ClassVar[bool] = True
 

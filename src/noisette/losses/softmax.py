@@ -41,6 +41,8 @@ class Softmax(Loss):
     classes: int
 
     name: ClassVar[str] = "softmax"
+    gives_probabilities: ClassVar[bool] = True
+    last_iterate: ClassVar[str | None] = "softmax"
     kind: ClassVar[Kind] = "multiclass"
     proofs: ClassVar[tuple[str, ...]] = ("LOSS-SOFTMAX",)
 

@@ -23,11 +23,19 @@ class SoftplusHinge(MarginLoss):
     temperature: float = 4.0
 
     name: ClassVar[str] = "softplus_hinge"
+    short: ClassVar[str] = "softplus"
+    kernel: ClassVar[int | None] = 3
+    last_iterate: ClassVar[str | None] = "softplus"
     proofs: ClassVar[tuple[str, ...]] = ("LOSS-SOFTPLUS",)
     decreasing: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive("temperature", self.temperature)
+
+    @property
+    def smoothing(self) -> float:
+        """The temperature."""
+        return self.temperature
 
     @classmethod
     def examples(cls) -> tuple[SoftplusHinge, ...]:

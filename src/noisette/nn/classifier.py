@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
+from noisette.estimators import inputs
+from noisette.estimators.private import PrivateEstimator
 from noisette.guarantee import ONE_FIT, TAKEN_AS_GIVEN
-from noisette.linear import inputs
-from noisette.linear.estimator import PrivateEstimator
 from noisette.nn.arrays import as_rows, as_tensor, made_up
 from noisette.nn.clipping import Clipping, as_clipping
 from noisette.nn.gradients import check_module

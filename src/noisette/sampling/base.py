@@ -46,6 +46,16 @@ class Sampler(ABC):
 
     name: ClassVar[str]
 
+    @classmethod
+    def of(cls, size: int, batch_size: int, epochs: int) -> "tuple[Sampler, int]":
+        """Return the sampler for batches of that size, and how often it is used in `epochs`.
+
+        `size` is n, or its public estimate where n is private.
+        """
+        raise Unproven(
+            f"{cls.name} sampling cannot be asked for by its name; make the sampler and pass it."
+        )
+
     @property
     def steps(self) -> int:
         """How many batches, hence noisy steps, one use hands out."""
@@ -88,6 +98,11 @@ class PassSampler(Sampler):
         if self.batch_size is not None:
             size = _validate.integer("batch_size", self.batch_size)
             object.__setattr__(self, "batch_size", size)
+
+    @classmethod
+    def of(cls, size: int, batch_size: int, epochs: int) -> tuple[Sampler, int]:
+        """Return the batches of one pass, used once in each epoch."""
+        return cls.of_size(size, batch_size), epochs
 
     @classmethod
     def of_size(cls, size: int, batch_size: int) -> "PassSampler":

@@ -19,6 +19,11 @@ class FullBatch(Sampler):
 
     name: ClassVar[str] = "full"
 
+    @classmethod
+    def of(cls, size: int, batch_size: int, epochs: int) -> tuple[Sampler, int]:
+        """Return all rows in each of `epochs` steps."""
+        return cls(), epochs
+
     def participation(self, adjacency: Adjacency) -> Participation:
         """One use is one noisy step of the plain mechanism."""
         return Participation("once", "FULL-BATCH")  # proof: FULL-BATCH

@@ -6,8 +6,9 @@ from typing import ClassVar
 import numpy as np
 
 from noisette import _validate
+from noisette.errors import InvalidParameter
 from noisette.randomness import Randomness
-from noisette.sampling.base import Indices, PassSampler
+from noisette.sampling.base import Indices, PassSampler, Sampler
 
 __all__ = ["Cyclic", "Disjoint", "Shuffle"]
 
@@ -25,6 +26,16 @@ class Disjoint(PassSampler):
     run: int = 1
 
     name: ClassVar[str] = "disjoint"
+
+    @classmethod
+    def of(cls, size: int, batch_size: int, epochs: int) -> tuple[Sampler, int]:
+        """Return the one pass that it is."""
+        if epochs != 1:
+            raise InvalidParameter(
+                f"disjoint sampling is a single pass; got epochs={epochs}, for which 'cyclic' or "
+                "'random-allocation' sampling is meant."
+            )
+        return cls.of_size(size, batch_size), 1
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -26,6 +26,11 @@ class Poisson(Sampler):
 
     name: ClassVar[str] = "poisson"
 
+    @classmethod
+    def of(cls, size: int, batch_size: int, epochs: int) -> tuple[Sampler, int]:
+        """Return batches of that expected size, as many as `epochs` passes have."""
+        return cls(min(1.0, batch_size / size)), epochs * -(-size // batch_size)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", _validate.rate("rate", self.rate))
 

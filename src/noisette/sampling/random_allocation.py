@@ -27,6 +27,11 @@ class RandomAllocation(Sampler):
 
     name: ClassVar[str] = "random-allocation"
 
+    @classmethod
+    def of(cls, size: int, batch_size: int, epochs: int) -> tuple[Sampler, int]:
+        """Return one allocation to batches of that expected size for each epoch."""
+        return cls(-(-size // batch_size)), epochs
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "batches", _validate.integer("batches", self.batches))
 

@@ -1,5 +1,6 @@
 """Fixed-size batches without replacement, and the poster's fraction of a fresh shuffle."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,6 +14,9 @@ from noisette.randomness import Randomness
 from noisette.sampling.base import Indices, Participation, Sampler
 
 __all__ = ["PartialShuffle", "WithoutReplacement"]
+
+PART_OF_SHUFFLE = 0.1
+"""The poster's tau for ``sampling="partial-shuffle"``: the used fraction of each shuffle."""
 
 
 def _replace_one_only(name: str, adjacency: Adjacency) -> None:
@@ -52,6 +56,11 @@ class WithoutReplacement(Sampler):
 
     name: ClassVar[str] = "without-replacement"
 
+    @classmethod
+    def of(cls, size: int, batch_size: int, epochs: int) -> tuple[Sampler, int]:
+        """Return batches of that size, as many as `epochs` passes have."""
+        return cls(batch_size, size), epochs * -(-size // batch_size)
+
     def __post_init__(self) -> None:
         _check_sizes(self, "batch_size", _validate.integer("size", self.size))
 
@@ -89,6 +98,12 @@ class PartialShuffle(Sampler):
     batch_size: int = 1
 
     name: ClassVar[str] = "partial-shuffle"
+
+    @classmethod
+    def of(cls, size: int, batch_size: int, epochs: int) -> tuple[Sampler, int]:
+        """Return the poster's tau = 0.1: the first tenth of a fresh shuffle, `epochs` passes."""
+        used = min(max(batch_size, int(PART_OF_SHUFFLE * size)), size - 1)
+        return cls(used, size, min(batch_size, used)), math.ceil(epochs * size / used)
 
     def __post_init__(self) -> None:
         if _validate.integer("size", self.size) < 2:

@@ -110,7 +110,7 @@ def newton_step(objective: Objective, point: Point, pace: float) -> Array:
 
 
 def _checked(objective: Objective, point: Point, goal: float) -> Array:
-    """p with ||H p + g|| <= goal, computed afresh; gradient steps on the model if need be.
+    """P with ||H p + g|| <= goal, computed afresh; gradient steps on the model if need be.
 
     A step of length 1/beta multiplies the residual by at most 1 - Lambda/beta, whatever the
     rounding errors of conjugate gradients were: (beta/Lambda) log(||g||/goal) steps suffice.

@@ -1,19 +1,54 @@
-"""Training: one algorithm = one theorem = one file.
+"""Training: one algorithm = one theorem = one file = one line in `ALGORITHMS`.
 
-Each function takes rows and targets (sensitive) and public facts, charges a ledger before any
-noise exists, and returns weights with the permit that paid for them.
+An algorithm prepares a plan from public facts, and runs on data under a permit for that plan;
+`train` joins the two. Nothing else in the library charges a ledger for a model.
 """
 
-from noisette.training.common import Facts, Trained, with_intercept
-from noisette.training.objective_perturbation import objective_perturbation
-from noisette.training.output_perturbation import output_perturbation
-from noisette.training.whitening import whitened_objective_perturbation
+from typing import Any
+
+from noisette.training.algorithm import Algorithm, Prepared, Trained
+from noisette.training.gradient_descent import GradientDescent
+from noisette.training.noisy_sgd import NoisySGD
+from noisette.training.objective_perturbation import ObjectivePerturbation
+from noisette.training.observer import Observer
+from noisette.training.output_perturbation import OutputPerturbation
+from noisette.training.passage import Passage
+from noisette.training.public import Public
+from noisette.training.records import Records, with_intercept
+from noisette.training.single_pass import SinglePass
+from noisette.training.streaming import StreamedPass
+from noisette.training.train import train
+from noisette.training.whitening import WhitenedObjective
 
 __all__ = [
-    "Facts",
+    "ALGORITHMS",
+    "Algorithm",
+    "GradientDescent",
+    "NoisySGD",
+    "ObjectivePerturbation",
+    "Observer",
+    "OutputPerturbation",
+    "Passage",
+    "Prepared",
+    "Public",
+    "Records",
+    "SinglePass",
+    "StreamedPass",
     "Trained",
-    "objective_perturbation",
-    "output_perturbation",
-    "whitened_objective_perturbation",
+    "WhitenedObjective",
+    "train",
     "with_intercept",
 ]
+
+ALGORITHMS: dict[str, type[Algorithm[Any]]] = {
+    kind.name: kind
+    for kind in (
+        OutputPerturbation,
+        ObjectivePerturbation,
+        WhitenedObjective,
+        SinglePass,
+        NoisySGD,
+        GradientDescent,
+        StreamedPass,
+    )
+}

@@ -8,45 +8,31 @@ smooth convex loss with rows swept once per epoch (LAST-ITERATE-GCM), and refuse
 
 import math
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _validate, accounting
 from noisette.adjacency import Adjacency
-from noisette.errors import InvalidParameter, Unproven
+from noisette.errors import Unproven
 from noisette.mechanisms import Gaussian, SphericalLaplace
 from noisette.mechanisms.base import on_grid
 from noisette.plans import LastIterate, Noisy, Plan, Repeat, Sampled
-from noisette.privacy import Ledger, release
-from noisette.randomness import Randomness
-from noisette.sampling import (
-    Cyclic,
-    Disjoint,
-    FullBatch,
-    PartialShuffle,
-    Poisson,
-    RandomAllocation,
-    Sampler,
-    Shuffle,
-    WithoutReplacement,
-)
-from noisette.training.common import Trained, check_scale
-from noisette.training.single_pass import run_blocks, shares_of
-from noisette.training.steps import Batches, Progress, State, Update, loss_parameter
+from noisette.sampling import SAMPLERS, Cyclic, FullBatch, Sampler, Shuffle
+from noisette.training.algorithm import Algorithm, Prepared
+from noisette.training.levels import Levels, check_rows, share_proofs, shares_of
+from noisette.training.passage import Passage
+from noisette.training.public import Public, check_scale
+from noisette.training.records import Records
+from noisette.training.single_pass import run_blocks
+from noisette.training.steps import Batches, Progress, State, Update
 
-__all__ = ["make_sampler", "noisy_sgd", "plan_for"]
+__all__ = ["NoisySGD", "make_sampler", "plan_for"]
 
 Floats = NDArray[np.float64]
 
-PART_OF_SHUFFLE = 0.1
-"""The poster's tau for ``sampling="partial-shuffle"``: the used fraction of each shuffle."""
-
-_LAST_NAMES = {
-    "logistic": "logistic", "huber_hinge": "huber_hinge", "softplus_hinge": "softplus",
-    "softmax": "softmax",
-}  # fmt: skip
 _BATCHED_USES = 64  # one-step samplers are run in blocks of so many steps
 
 
@@ -55,52 +41,24 @@ def make_sampler(name: str, size: int, batch_size: int, epochs: int) -> tuple[Sa
 
     `size` is n, or its public estimate where n is private.
     """
-    batches = -(-size // batch_size)
-    if name == "full":
-        return FullBatch(), epochs
-    if name == "poisson":
-        return Poisson(min(1.0, batch_size / size)), epochs * batches
-    if name == "without-replacement":
-        return WithoutReplacement(batch_size, size), epochs * batches
-    if name == "random-allocation":
-        return RandomAllocation(batches), epochs
-    if name == "shuffle":
-        return Shuffle.of_size(size, batch_size), epochs
-    if name == "cyclic":
-        return Cyclic.of_size(size, batch_size), epochs
-    if name == "partial-shuffle":
-        used = min(max(batch_size, int(PART_OF_SHUFFLE * size)), size - 1)
-        return PartialShuffle(used, size, min(batch_size, used)), math.ceil(epochs * size / used)
-    if name == "disjoint":
-        if epochs != 1:
-            raise InvalidParameter(
-                f"disjoint sampling is a single pass; got epochs={epochs}, for which 'cyclic' or "
-                "'random-allocation' sampling is meant."
-            )
-        return Disjoint.of_size(size, batch_size), 1
-    _validate.choice("sampling", name, (
-        "disjoint", "full", "poisson", "without-replacement", "random-allocation", "shuffle",
-        "cyclic", "partial-shuffle",
-    ))  # fmt: skip
-    raise AssertionError("unreachable")
+    return SAMPLERS[_validate.choice("sampling", name, SAMPLERS)].of(size, batch_size, epochs)
 
 
 def plan_for(
-    update: Update, sampler: Sampler, uses: int, *, noise: str, dimension: int, released: str,
-    adjacency: Adjacency, size: int | None,
-) -> Callable[[float], Plan]:  # fmt: skip
+    update: Update, sampler: Sampler, uses: int, public: Public, *, noise: str, released: str
+) -> Callable[[float], Plan]:
     """Return the plan as a function of the noise multiplier; refuse what has no proof."""
     if released == "last":
-        _check_last(update, sampler, noise, adjacency)
+        _check_last(update, sampler, noise, public.adjacency)
         return lambda z: LastIterate(
-            Gaussian(z), sampler, epochs=uses, loss=_LAST_NAMES[update.loss.name],
+            Gaussian(z), sampler, epochs=uses, loss=str(update.loss.last_iterate),
             learning_rate=update.eta0, regularization=update.regularization,
-            norm_bound=update.row_bound, loss_parameter=loss_parameter(update.loss),
-            size=None if isinstance(sampler, FullBatch) else size,
+            norm_bound=update.row_bound, loss_parameter=update.loss.smoothing,
+            size=None if isinstance(sampler, FullBatch) else public.size,
         )  # fmt: skip
 
     def plan(z: float) -> Plan:
-        mechanism = Gaussian(z) if noise == "gaussian" else SphericalLaplace(z, dimension)
+        mechanism = Gaussian(z) if noise == "gaussian" else SphericalLaplace(z, public.dimension)
         step = Sampled(mechanism, sampler)
         return step if uses == 1 else Repeat(step, uses)
 
@@ -116,7 +74,7 @@ def _check_last(update: Update, sampler: Sampler, noise: str, adjacency: Adjacen
             "cyclic, shuffle or full sampling",
         ),
         (adjacency is Adjacency.ADD_REMOVE, "replace-one or zero-out neighbours"),
-        (update.loss.name not in _LAST_NAMES, "a smooth loss, which the hinge is not"),
+        (update.loss.last_iterate is None, "a smooth loss, which the hinge is not"),
         (update.learning_rate != "constant", "learning_rate='constant'"),
         (update.averaging is not None, "averaging=False, since a mean reveals earlier iterates"),
         (update.norm_bound is None, "a norm_bound, which bounds the curvature"),
@@ -138,78 +96,82 @@ def _check_last(update: Update, sampler: Sampler, noise: str, adjacency: Adjacen
         )
 
 
-def noisy_sgd(
-    X: Any,
-    y: NDArray[Any],
-    update: Update,
-    randomness: Randomness,
-    *,
-    sampler: Sampler,
-    uses: int,
-    ledger: Ledger,
-    epsilon: float,
-    delta: float,
-    population: int | None = None,
-    noise: str = "gaussian",
-    released: str = "all",
-    levels: Floats | None = None,
-    sample_weight: Floats | None = None,
-    multiplier: float | None = None,
-    record: list[NDArray[np.intp]] | None = None,
-    label: str = "noisy SGD",
-    verbose: int = 0,
-) -> Trained:
-    """Return the weights after `uses` uses of `sampler`.
+@dataclass(frozen=True)
+class NoisySGD(Algorithm[Prepared]):
+    """SGD with many noisy steps on the batches of any sampler.
 
-    `population` is the public number that stands for n in normalisers where n is private.
-    `sample_weight` in [0, 1] scales everyone's gradient; give it or `levels`.
+    `uses` uses of `sampler`; where n is private, ``public.size`` stands for it in normalisers.
     `multiplier` is a noise multiplier that was calibrated before; the charge checks it.
-    `record` collects the batches that ran, for tests.
     """
-    n, features = X.shape
-    dimension, adjacency = update.dimension(features), ledger.adjacency
-    size = n if adjacency.size_is_public else _validate.integer("population", population)
-    make = plan_for(
-        update, sampler, uses, noise=noise, dimension=dimension, released=released,
-        adjacency=adjacency, size=size,
-    )  # fmt: skip
-    update.check(X, y, levels, sample_weight)
-    if adjacency.size_is_public:
-        sampler.check(n)
-    once = sampler.participation(adjacency).kind == "once" and released == "all"
-    if levels is not None and not once:
-        raise Unproven(
-            "sample_epsilon is proven where every person takes part once per pass and all "
-            "iterates count; use disjoint, cyclic, shuffle or full sampling, released='all'."
+
+    name: ClassVar[str] = "noisy-sgd"
+    summary: ClassVar[str] = "SGD with many passes, each sampler counted by its own theorem"
+    weight_proofs: ClassVar[tuple[str, ...]] = ("SAMPLE-WEIGHT",)
+
+    update: Update
+    sampler: Sampler
+    uses: int
+    noise: str = "gaussian"
+    released: str = "all"
+    levels: Levels | None = None
+    multiplier: float | None = None
+
+    def prepare(self, public: Public) -> Prepared:
+        """Return the repeated use of the sampler with the least noise that is certified."""
+        size, adjacency = public.known_size("noisy SGD"), public.adjacency
+        make = plan_for(
+            self.update, self.sampler, self.uses, public, noise=self.noise, released=self.released
         )
-    share, scaled = shares_of(levels, sample_weight, epsilon, delta, noise)
-    if multiplier is None:
-        multiplier = accounting.calibrate(make, epsilon=epsilon, delta=delta, adjacency=adjacency)
-    plan = make(multiplier)
-    for leaf, _ in plan.leaves():
-        assert isinstance(leaf, Noisy)
-        check_scale(leaf.mechanism, update.contribution)
-    permit = ledger.charge(
-        plan, label=label, delta=delta, epsilon=epsilon, seeded=randomness.seeded
-    )
-    # proof: CLIP
-    stream = release(update.bounded(features, adjacency, "CLIP"), permit, randomness)
-    state, progress = State.zero(dimension), Progress(verbose, plan.draws)
-    normaliser, done = sampler.normaliser(size), 0
-    while done < uses:
-        together = min(uses - done, _BATCHED_USES if sampler.steps == 1 else 1)
-        scheduled: list[NDArray[np.intp]] = []
-        for _ in range(together):
-            scheduled.extend(sampler.schedule(n, randomness))
-        done += together
-        if record is not None:
-            record.extend(scheduled)
-        run_blocks(
-            X, y, update, state, stream, Batches.of(scheduled, normaliser), share, progress,
-            rounded=released == "all",
-        )  # fmt: skip
-    if released == "last":
-        # Only the last iterate leaves, so only it is rounded: post-processing of that iterate.
-        step = 2.0 ** math.floor(math.log2(stream.grid * update.eta0 / normaliser))
-        state.w = on_grid(state.w, step)  # proof: FLOAT-GRID
-    return Trained([state.result(update, features)], permit, proofs=scaled)
+        if adjacency.size_is_public:
+            self.sampler.check(size)
+        once = self.sampler.participation(adjacency).kind == "once" and self.released == "all"
+        if self.levels is not None and not (once and self.levels.scaled):
+            raise Unproven(
+                "sample_epsilon is proven where every person takes part once per pass and all "
+                "iterates count; use disjoint, cyclic, shuffle or full sampling, released='all'."
+            )
+        multiplier = self.multiplier
+        if multiplier is None:
+            multiplier = accounting.calibrate(
+                make, epsilon=public.epsilon, delta=public.delta, adjacency=adjacency
+            )
+        plan = make(multiplier)
+        for leaf, _ in plan.leaves():
+            assert isinstance(leaf, Noisy)
+            check_scale(leaf.mechanism, self.update.contribution)
+        return Prepared(public, plan, share_proofs(self.levels, self.noise))
+
+    def check(self, records: Records, prepared: Prepared) -> None:
+        """Refuse labels, weights and levels that would break the bound."""
+        check_rows(self.update, records, self.levels)
+
+    def passes(self, prepared: Prepared) -> float:
+        """Return about how often every row is read."""
+        sampler, size = self.sampler, prepared.public.known_size("noisy SGD")
+        return self.uses * sampler.steps * sampler.normaliser(size) / size
+
+    def run(self, records: Records, prepared: Prepared, passage: Passage) -> list[Floats]:
+        """Return the weights after all uses of the sampler."""
+        public, update, sampler = prepared.public, self.update, self.sampler
+        n, features = records.rows.shape
+        share = shares_of(records, self.levels, public, self.noise)
+        # proof: CLIP
+        stream = passage.release(update.bounded(features, public.adjacency, "CLIP"))
+        state = State.zero(public.dimension)
+        progress = Progress(passage.verbose, prepared.plan.draws)
+        normaliser, done = sampler.normaliser(public.known_size("noisy SGD")), 0
+        while done < self.uses:
+            together = min(self.uses - done, _BATCHED_USES if sampler.steps == 1 else 1)
+            scheduled: list[NDArray[np.intp]] = []
+            for _ in range(together):
+                scheduled.extend(sampler.schedule(n, passage.randomness))
+            done += together
+            run_blocks(
+                records, update, state, stream, Batches.of(scheduled, normaliser), share, progress,
+                passage, rounded=self.released == "all",
+            )  # fmt: skip
+        if self.released == "last":
+            # Only the last iterate leaves, so only it is rounded: post-processing of that iterate.
+            step = 2.0 ** math.floor(math.log2(stream.grid * update.eta0 / normaliser))
+            state.w = on_grid(state.w, step)  # proof: FLOAT-GRID
+        return [state.result(update, features)]

@@ -7,8 +7,9 @@ neighbours' points lie in one ball of radius t / Lambda, so a second, tiny relea
 """
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,19 +22,22 @@ from noisette.errors import InvalidParameter, Unproven
 from noisette.losses import Loss
 from noisette.mechanisms import Gaussian, Mechanism, ObjectiveNoise, SphericalLaplace
 from noisette.plans import Plan, Repeat, Run, Together
-from noisette.privacy import Permit, release
-from noisette.randomness import Randomness
-from noisette.solvers import attainable_tolerance, minimise
-from noisette.training.common import Facts, Trained, check_scale
+from noisette.solvers import attainable_tolerance
+from noisette.training.algorithm import Algorithm, Prepared
+from noisette.training.passage import Passage
+from noisette.training.public import Public, check_scale
+from noisette.training.records import Records
 
 __all__ = [
+    "ObjectivePerturbation",
     "check_solve",
     "curvature",
     "least_regularization",
-    "objective_perturbation",
     "shape_of",
     "solve_with",
 ]
+
+Floats = NDArray[np.float64]
 
 _SHARE = 1e-3  # of epsilon and delta, for the solver's error and the accountant's rounding
 _TOLERANCE = 1e-9  # of C, on the gradient norm
@@ -57,15 +61,20 @@ def shape_of(loss: Loss) -> str:
     raise Unproven(f"objective perturbation of the {loss.name} loss is not covered here.")
 
 
-def curvature(loss: Loss, facts: Facts) -> float:
+def curvature(public: Public) -> float:
     """Return k = (bound on one record's Hessian) / Lambda, as `ObjectiveNoise` wants it."""
-    per_row = {
+    return per_row(public.loss) * public.squared_bound / public.ridge
+
+
+def per_row(loss: Loss) -> float:
+    """Return the bound on one record's Hessian, in rows of norm 1, that the theorem uses."""
+    found = {
         "self-bounded": loss.self_bounded,
         "one-signed": loss.smoothness,
         "softmax": loss.trace,
     }[shape_of(loss)]
-    assert per_row is not None
-    return per_row * facts.squared_bound / facts.regularization
+    assert found is not None
+    return found
 
 
 def least_regularization(loss: Loss, epsilon: float, contributions: int, squared: float) -> float:
@@ -124,17 +133,18 @@ def noise_multiplier(
     return math.exp(root)
 
 
-def _mechanism(loss: Loss, facts: Facts, dimension: int) -> ObjectiveNoise:
+def _mechanism(public: Public) -> ObjectiveNoise:
     """Return the law with the smaller noise for a single release."""
-    k, shape = curvature(loss, facts), shape_of(loss)
+    loss, dimension = public.loss, public.dimension
+    k, shape = curvature(public), shape_of(loss)
     classes = getattr(loss, "classes", 2)
-    epsilon, delta = facts.epsilon * (1.0 - _SHARE), facts.delta * (1.0 - _SHARE)
+    epsilon, delta = public.epsilon * (1.0 - _SHARE), public.delta * (1.0 - _SHARE)
 
     def candidate(law: str) -> ObjectiveNoise:
-        z = noise_multiplier(law, dimension, k, shape, classes, epsilon, delta, facts.adjacency)
+        z = noise_multiplier(law, dimension, k, shape, classes, epsilon, delta, public.adjacency)
         return ObjectiveNoise(z, dimension, law, k, shape, classes)
 
-    if facts.delta == 0.0:
+    if public.delta == 0.0:
         return candidate("spherical-laplace")
     gaussian = candidate("gaussian")
     if dimension > _MANY or shape == "softmax":
@@ -144,12 +154,14 @@ def _mechanism(loss: Loss, facts: Facts, dimension: int) -> ObjectiveNoise:
     return spherical if rms < gaussian.noise_multiplier else gaussian
 
 
-def _hiding(facts: Facts, dimension: int) -> Mechanism:
+def _hiding(public: Public) -> Mechanism:
     """Return the mechanism that hides where the solver stopped."""
-    epsilon, delta = facts.epsilon * _SHARE / 2.0, facts.delta * _SHARE
+    epsilon, delta = public.epsilon * _SHARE / 2.0, public.delta * _SHARE
     if delta == 0.0:
-        return SphericalLaplace.calibrated(epsilon, dimension=dimension, adjacency=facts.adjacency)
-    return Gaussian.calibrated(epsilon, delta, facts.adjacency)
+        return SphericalLaplace.calibrated(
+            epsilon, dimension=public.models * public.dimension, adjacency=public.adjacency
+        )
+    return Gaussian.calibrated(epsilon, delta, public.adjacency)
 
 
 def _plan(noise: ObjectiveNoise, hiding: Mechanism, models: int) -> Plan:
@@ -171,113 +183,109 @@ def _shared_multiplier(noise: ObjectiveNoise, hiding: Mechanism, models: int,
     return accounting.calibrate(plan, epsilon=epsilon, delta=delta, adjacency=adjacency)
 
 
-def objective_perturbation(
-    rows: Any,
-    targets: list[NDArray[Any]],
-    loss: Loss,
-    facts: Facts,
-    randomness: Randomness,
-    *,
-    sample_weight: NDArray[np.float64] | None = None,
-    label: str = "objective perturbation",
-) -> Trained:
-    """Return private models, one for each target vector (several for one-vs-rest).
+@dataclass(frozen=True)
+class ObjectivePerturbation(Algorithm[Prepared]):
+    """Add a random linear term to the regularised sum of losses, then minimise."""
 
-    `rows` must obey ``facts.norm_bound`` (see `with_intercept`), weights ``facts.weight_bound``.
-    """
-    facts.check(rows, targets, loss, sample_weight)
-    models, size = len(targets), int(np.prod(loss.parameter_shape(rows.shape[1])))
-    noise, hiding = _mechanism(loss, facts, size), _hiding(facts, models * size)
-    if models > 1:
-        z = _shared_multiplier(noise, hiding, models, facts.epsilon, facts.delta, facts.adjacency)
-        noise = ObjectiveNoise(z, size, noise.law, noise.curvature, noise.shape, noise.classes)
-    plan = _plan(noise, hiding, models)
-    tolerance = check_solve(loss, facts, noise, rows.shape[1])
-    check_scale(noise, facts.gradient_bound(loss))
-    check_scale(hiding, _reach(tolerance, facts, models))
-    permit = facts.ledger.charge(
-        plan, label=label, delta=facts.delta, epsilon=facts.epsilon, seeded=randomness.seeded
-    )
-    weights = solve_with(
-        rows, targets, loss, facts, randomness, permit, sample_weight=sample_weight, parts=(0, 1)
-    )
-    return Trained(weights, permit, proofs=loss.proofs)
+    name: ClassVar[str] = "objective"
+    summary: ClassVar[str] = "add a random linear term, then solve; smooth losses, least noise"
+
+    def prepare(self, public: Public) -> Prepared:
+        """Return the linear terms of all models and one tiny release of the solutions."""
+        noise, hiding, models = _mechanism(public), _hiding(public), public.models
+        if models > 1:
+            z = _shared_multiplier(
+                noise, hiding, models, public.epsilon, public.delta, public.adjacency
+            )
+            noise = ObjectiveNoise(
+                z, noise.dimension, noise.law, noise.curvature, noise.shape, noise.classes
+            )
+        tolerance = check_solve(public, noise)
+        check_scale(noise, public.gradient_bound)
+        check_scale(hiding, _reach(tolerance, public))
+        plan = _plan(noise, hiding, models)
+        return Prepared(public, plan, public.loss.proofs, weight_noise(public, noise))
+
+    def run(self, records: Records, prepared: Prepared, passage: Passage) -> list[Floats]:
+        """Return private models, one for each target vector."""
+        return solve_with(records, prepared.public, passage, parts=(0, 1))
+
+
+def weight_noise(public: Public, noise: ObjectiveNoise) -> float | None:
+    """Return about how far the linear term moves each weight, for rows alike in all directions."""
+    if public.size is None:
+        return None
+    each = noise.noise_multiplier * public.gradient_bound
+    if noise.law != "gaussian":
+        each *= math.sqrt(noise.dimension + 1.0)
+    bend = public.size * public.loss.initial_curvature * public.norm_bound**2 / public.features
+    return each / (bend + public.ridge)
 
 
 def solve_with(
-    rows: Any,
-    targets: list[NDArray[Any]],
-    loss: Loss,
-    facts: Facts,
-    randomness: Randomness,
-    permit: Permit,
-    *,
-    sample_weight: NDArray[np.float64] | None,
-    parts: tuple[int, int],
-) -> list[NDArray[np.float64]]:
+    records: Records, public: Public, passage: Passage, *, parts: tuple[int, int]
+) -> list[Floats]:
     """Draw the linear terms, solve, and release the solutions under an existing permit."""
-    shape = loss.parameter_shape(rows.shape[1])
-    size, bound = int(np.prod(shape)), facts.gradient_bound(loss)
-    noise = permit.leaf(parts[0]).mechanism
+    noise = passage.leaf(parts[0]).mechanism
     assert isinstance(noise, ObjectiveNoise)
-    tolerance = _public_tolerance(loss, facts, noise, rows.shape[1])
+    tolerance = _public_tolerance(public, noise)
     term = Bounded(
-        InKernel(size), contribution=bound, adjacency=facts.adjacency,
-        proof="OBJECTIVE-PERTURBATION",
+        InKernel(public.dimension), contribution=public.gradient_bound,
+        adjacency=public.adjacency, proof="OBJECTIVE-PERTURBATION",
     )  # fmt: skip
-    stream = release(term, permit, randomness, part=parts[0])
+    stream = passage.release(term, part=parts[0])
     solved = [
-        minimise(
-            loss,
-            rows,
+        passage.minimise(
+            public.loss,
+            records.rows,
             target,
-            regularization=facts.regularization,
-            norm_bound=facts.norm_bound,
+            regularization=public.ridge,
+            norm_bound=public.norm_bound,
             tolerance=tolerance,
-            linear=stream.take(1)[0].reshape(shape),
-            sample_weight=sample_weight,
-            weight_bound=facts.weight_bound,
-            max_rows=facts.size,
+            linear=stream.take(1)[0].reshape(public.shape),
+            sample_weight=records.weights,
+            weight_bound=public.weight_bound,
+            max_rows=public.most,
         ).weights
-        for target in targets
+        for target in records.targets
     ]
     # proof: APPROXIMATE-MINIMISER
-    reach = _reach(tolerance, facts, len(targets))
     value = Bounded(
-        np.stack(solved), l2=reach, adjacency=facts.adjacency, proof="APPROXIMATE-MINIMISER"
-    )
-    return [np.asarray(part) for part in release(value, permit, randomness, part=parts[1])]
+        np.stack(solved), l2=_reach(tolerance, public), adjacency=public.adjacency,
+        proof="APPROXIMATE-MINIMISER",
+    )  # fmt: skip
+    return [np.asarray(part) for part in passage.release(value, part=parts[1])]
 
 
-def _reach(tolerance: float, facts: Facts, models: int) -> float:
+def _reach(tolerance: float, public: Public) -> float:
     """Return how far apart two neighbours' points around the same minimisers can lie."""
-    return 2.0 * math.sqrt(models) * tolerance / facts.regularization * (1.0 + 1e-12)
+    return 2.0 * math.sqrt(public.models) * tolerance / public.ridge * (1.0 + 1e-12)
 
 
-def check_solve(loss: Loss, facts: Facts, noise: ObjectiveNoise, features: int) -> float:
+def check_solve(public: Public, noise: ObjectiveNoise) -> float:
     """Return the public tolerance; refuse, before the charge, what is not proven to be solved."""
-    tolerance = _public_tolerance(loss, facts, noise, features)
-    facts.check_ends(loss, features, tolerance, _largest_term(loss, facts, noise))
+    tolerance = _public_tolerance(public, noise)
+    public.check_ends(tolerance, _largest_term(public, noise))
     return tolerance
 
 
-def _largest_term(loss: Loss, facts: Facts, noise: ObjectiveNoise) -> float:
+def _largest_term(public: Public, noise: ObjectiveNoise) -> float:
     """Return a bound on the linear term's norm that fails with probability below e^-80.
 
     If it fails, the solver may refuse, whatever the data are.
     """
-    scale = noise.noise_multiplier * facts.gradient_bound(loss)
+    scale = noise.noise_multiplier * public.gradient_bound
     d = noise.dimension
     if noise.law == "gaussian":
         return scale * (math.sqrt(d) + 15.0)
     return scale * (d + 20.0 * math.sqrt(d) + 100.0)
 
 
-def _public_tolerance(loss: Loss, facts: Facts, noise: ObjectiveNoise, features: int) -> float:
+def _public_tolerance(public: Public, noise: ObjectiveNoise) -> float:
     """Return a tolerance that depends on public facts only, not on the drawn noise.
 
     The attainable tolerance grows with ||b||, so the bound on ||b|| stands in for it.
     """
-    largest = _largest_term(loss, facts, noise)
-    wanted = _TOLERANCE * facts.gradient_bound(loss)
-    return max(wanted, 1.01 * attainable_tolerance(loss, facts.for_solver(features, largest)))
+    largest = _largest_term(public, noise)
+    wanted = _TOLERANCE * public.gradient_bound
+    return max(wanted, 1.01 * attainable_tolerance(public.loss, public.for_solver(largest)))

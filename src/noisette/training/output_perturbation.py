@@ -7,85 +7,95 @@ a point within t of the minimiser moves by 2 t more. No smoothness is needed: th
 """
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noisette.bounded import Bounded
-from noisette.losses import Loss
 from noisette.mechanisms import Gaussian, SphericalLaplace
 from noisette.plans import Run
-from noisette.privacy import release
-from noisette.randomness import Randomness
-from noisette.solvers import default_tolerance, minimise
-from noisette.training.common import Facts, Trained, check_scale
+from noisette.solvers import default_tolerance
+from noisette.training.algorithm import Algorithm, Prepared
+from noisette.training.passage import Passage
+from noisette.training.public import Public, check_scale
+from noisette.training.records import Records
 
-__all__ = ["noise_for", "output_perturbation", "sensitivity"]
+__all__ = ["OutputPerturbation", "noise_for", "sensitivity"]
 
 _LARGEST_SPHERICAL = 2_000  # beyond, Gaussian noise is within 0.2 % and needs no quadrature
 
 
-def sensitivity(loss: Loss, facts: Facts, models: int, distance: float) -> float:
-    """Return the l2 sensitivity of `models` concatenated solutions with solver error `distance`."""
+def sensitivity(public: Public, distance: float) -> float:
+    """Return the l2 sensitivity of all models' solutions together with solver error `distance`."""
     # proof: OUTPUT-SENSITIVITY
-    moved = facts.adjacency.contributions * facts.gradient_bound(loss) / facts.regularization
-    return float(np.sqrt(models) * (moved + 2.0 * distance))
+    moved = public.adjacency.contributions * public.gradient_bound / public.ridge
+    return float(np.sqrt(public.models) * (moved + 2.0 * distance))
 
 
-def noise_for(facts: Facts, dimension: int) -> SphericalLaplace | Gaussian:
+def noise_for(public: Public, dimension: int) -> SphericalLaplace | Gaussian:
     """Return the least noise for the budget: spherical Laplace, which never loses to Gaussian."""
-    if facts.delta > 0.0 and dimension > _LARGEST_SPHERICAL:
-        return Gaussian.calibrated(facts.epsilon, facts.delta, facts.adjacency)
+    if public.delta > 0.0 and dimension > _LARGEST_SPHERICAL:
+        return Gaussian.calibrated(public.epsilon, public.delta, public.adjacency)
     return SphericalLaplace.calibrated(
-        facts.epsilon, facts.delta, dimension=dimension, adjacency=facts.adjacency
+        public.epsilon, public.delta, dimension=dimension, adjacency=public.adjacency
     )
 
 
-def output_perturbation(
-    rows: Any,
-    targets: list[NDArray[Any]],
-    loss: Loss,
-    facts: Facts,
-    randomness: Randomness,
-    *,
-    sample_weight: NDArray[np.float64] | None = None,
-    label: str = "output perturbation",
-) -> Trained:
-    """Return private minimisers, one for each target vector (several for one-vs-rest).
+@dataclass(frozen=True)
+class Output(Prepared):
+    """The sensitivity of the solutions and the solver's tolerance."""
 
-    `rows` must obey ``facts.norm_bound`` (see `with_intercept`), weights ``facts.weight_bound``.
-    """
-    facts.check(rows, targets, loss, sample_weight)
-    shape = loss.parameter_shape(rows.shape[1])
-    models, size = len(targets), int(np.prod(shape))
-    tolerance = default_tolerance(loss, facts.for_solver(rows.shape[1]))
-    facts.check_ends(loss, rows.shape[1], tolerance)
-    bound = sensitivity(loss, facts, models, tolerance / facts.regularization * (1.0 + 1e-12))
-    mechanism = noise_for(facts, models * size)
-    check_scale(mechanism, bound)
-    permit = facts.ledger.charge(
-        Run(mechanism), label=label, delta=facts.delta, epsilon=facts.epsilon,
-        seeded=randomness.seeded,
-    )  # fmt: skip
-    solved = [
-        minimise(
-            loss,
-            rows,
-            target,
-            regularization=facts.regularization,
-            norm_bound=facts.norm_bound,
-            tolerance=tolerance,
-            sample_weight=sample_weight,
-            weight_bound=facts.weight_bound,
-            max_rows=facts.size,
-        ).weights
-        for target in targets
-    ]
-    value = Bounded(
-        np.stack(solved), l2=bound, adjacency=facts.adjacency, proof="OUTPUT-SENSITIVITY"
-    )
-    noisy = release(value, permit, randomness)
-    # the hinge is certified by its duality gap
-    proofs = loss.proofs if math.isfinite(loss.smoothness) else (*loss.proofs, "HINGE-GAP")
-    return Trained([np.asarray(part) for part in noisy], permit, proofs=proofs)
+    bound: float = 0.0
+    tolerance: float = 0.0
+
+
+@dataclass(frozen=True)
+class OutputPerturbation(Algorithm[Output]):
+    """Minimise the regularised sum of losses, then add noise to the minimiser."""
+
+    name: ClassVar[str] = "output"
+    summary: ClassVar[str] = "solve, then add noise to the weights; any convex loss"
+
+    def prepare(self, public: Public) -> Output:
+        """Return one noisy release of all models' weights."""
+        tolerance = default_tolerance(public.loss, public.for_solver())
+        public.check_ends(tolerance)
+        bound = sensitivity(public, tolerance / public.ridge * (1.0 + 1e-12))
+        dimension = public.models * public.dimension
+        mechanism = noise_for(public, dimension)
+        check_scale(mechanism, bound)
+        loss = public.loss
+        # the hinge is certified by its duality gap
+        proofs = loss.proofs if math.isfinite(loss.smoothness) else (*loss.proofs, "HINGE-GAP")
+        unit = bound / public.adjacency.contributions
+        noise = mechanism.noise_multiplier * unit
+        if isinstance(mechanism, SphericalLaplace):
+            noise *= math.sqrt(dimension + 1.0)
+        return Output(public, Run(mechanism), proofs, noise, bound, tolerance)
+
+    def run(
+        self, records: Records, prepared: Output, passage: Passage
+    ) -> list[NDArray[np.float64]]:
+        """Return private minimisers, one for each target vector."""
+        public = prepared.public
+        solved = [
+            passage.minimise(
+                public.loss,
+                records.rows,
+                target,
+                regularization=public.ridge,
+                norm_bound=public.norm_bound,
+                tolerance=prepared.tolerance,
+                sample_weight=records.weights,
+                weight_bound=public.weight_bound,
+                max_rows=public.most,
+            ).weights
+            for target in records.targets
+        ]
+        value = Bounded(
+            np.stack(solved), l2=prepared.bound, adjacency=public.adjacency,
+            proof="OUTPUT-SENSITIVITY",
+        )  # fmt: skip
+        return [np.asarray(part) for part in passage.release(value)]

@@ -15,29 +15,36 @@ People may have own levels epsilon_i <= epsilon, public by declaration:
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noisette.adjacency import Adjacency
-from noisette.errors import InvalidParameter
 from noisette.mechanisms import Gaussian, SphericalLaplace
-from noisette.mechanisms.gaussian_curve import gdp_mu
 from noisette.plans import Parallel, Plan, Sampled
-from noisette.privacy import Ledger, Permit, release
 from noisette.privacy.door import NoiseStream
 from noisette.randomness import Randomness
 from noisette.sampling import Disjoint
-from noisette.training.common import Trained, check_scale
-from noisette.training.steps import Batches, Progress, State, Update, advance
+from noisette.training.algorithm import Algorithm, Prepared
+from noisette.training.levels import (
+    Levels,
+    check_rows,
+    level_groups,
+    share_proofs,
+    shares_of,
+)
+from noisette.training.passage import Passage
+from noisette.training.public import Public, check_scale
+from noisette.training.records import Records
+from noisette.training.steps import Batches, Progress, State, Update
 
-__all__ = ["Levels", "level_shares", "noise_for_one_use", "shares_of", "single_pass"]
+__all__ = ["SinglePass", "noise_for_one_use"]
 
 Floats = NDArray[np.float64]
 Noise = SphericalLaplace | Gaussian
+Groups = list[tuple[float, Any]]
 
-MOST_GROUPS = 100
 _RUN = 8  # neighbours that stay together in a random order, so that memory is read in runs
 _WORTH_A_THREAD = 1 << 19  # entries of noise, some 5 ms
 
@@ -51,101 +58,118 @@ def noise_for_one_use(
     return SphericalLaplace.calibrated(epsilon, delta, dimension=dimension, adjacency=adjacency)
 
 
-def level_shares(levels: Floats, epsilon: float, delta: float, law: str) -> Floats:
-    """Return c_i: the largest share of a gradient that costs person i at most levels[i].
+@dataclass(frozen=True)
+class Pass(Prepared):
+    """The groups of people that share batches: (level, members), members None for everybody."""
 
-    Pure: c = epsilon_i / epsilon. Gaussian: c = mu(epsilon_i, delta) / mu(epsilon, delta), since
-    mu is proportional to the shift. `epsilon` is the public largest level.
-    """
-    # proof: PER-PERSON-SCALE
-    if delta == 0.0:
-        shares = levels / epsilon
-    elif law == "gaussian":
-        distinct, where = np.unique(levels, return_inverse=True)
-        top = gdp_mu(epsilon, delta)
-        shares = np.array([gdp_mu(float(level), delta) / top for level in distinct])[where]
-    else:
-        raise InvalidParameter(
-            "sample_epsilon with delta > 0 needs noise='gaussian', or grouping='batches'."
-        )
-    return np.asarray(np.minimum(shares * (1.0 - 1e-12), 1.0))
-
-
-def shares_of(
-    levels: Floats | None, sample_weight: Floats | None, epsilon: float, delta: float, law: str
-) -> tuple[Floats | None, tuple[str, ...]]:
-    """Return by what everyone's gradient is multiplied (None: by 1), and the theorems for it."""
-    if levels is not None:
-        proofs = ("PER-PERSON-SCALE", *(("FILTER-GDP",) if law == "gaussian" else ()))
-        return level_shares(levels, epsilon, delta, law), proofs
-    if sample_weight is not None:
-        return sample_weight, ("SAMPLE-WEIGHT",)  # proof: SAMPLE-WEIGHT
-    return None, ()
+    groups: Groups = ()  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
-class Levels:
-    """Everyone's own epsilon: public numbers, one per record, and how they are honoured."""
+class SinglePass(Algorithm[Pass]):
+    """One private pass over the rows in disjoint batches.
 
-    values: Floats
-    grouping: str = "scale"
-
-
-def single_pass(
-    X: Any,
-    y: NDArray[Any],
-    update: Update,
-    randomness: Randomness,
-    *,
-    ledger: Ledger,
-    epsilon: float,
-    delta: float = 0.0,
-    batch_size: int,
-    noise: str = "spherical-laplace",
-    permute: bool = False,
-    levels: Levels | None = None,
-    sample_weight: Floats | None = None,
-    label: str = "one pass of SGD",
-    verbose: int = 0,
-) -> Trained:
-    """Return the weights after one private pass over the rows.
-
-    `X` is dense (C order) or canonical CSR, `y` holds -1 and +1 (class numbers for softmax).
-    Batches have `batch_size` records; a smaller last one is divided by `batch_size` all the same.
-    `sample_weight` in [0, 1] scales everyone's gradient; give it or `levels`.
+    `batch_size` is public; a smaller last batch is divided by it all the same. With `permute` the
+    rows are taken in one random order, else as they come.
     """
-    n, features = X.shape
-    dimension, adjacency = update.dimension(features), ledger.adjacency
-    update.check(X, y, None if levels is None else levels.values, sample_weight)
-    if levels is not None and levels.grouping == "batches":
-        groups = _groups(levels.values)
-    else:
-        groups = [(epsilon, None)]
-    sizes = [n if members is None else len(members) for _, members in groups]
-    leaves = [
-        Sampled(
-            noise_for_one_use(noise, level, delta, dimension, adjacency),
-            Disjoint.of_size(size, min(batch_size, size)),
+
+    name: ClassVar[str] = "single-pass"
+    summary: ClassVar[str] = "one pass of SGD over disjoint batches; pure privacy, fast"
+    weight_proofs: ClassVar[tuple[str, ...]] = ("SAMPLE-WEIGHT",)
+
+    update: Update
+    batch_size: int
+    noise: str = "spherical-laplace"
+    permute: bool = False
+    levels: Levels | None = None
+
+    def prepare(self, public: Public) -> Pass:
+        """Return the batches of every level, each with the noise of its level."""
+        n = public.known_size("a single pass")
+        groups = level_groups(self.levels, public.epsilon)
+        sizes = [n if members is None else len(members) for _, members in groups]
+        leaves = [
+            Sampled(
+                noise_for_one_use(
+                    self.noise, level, public.delta, public.dimension, public.adjacency
+                ),
+                Disjoint.of_size(size, min(self.batch_size, size)),
+            )
+            for (level, _), size in zip(groups, sizes, strict=True)
+        ]
+        if self.permute:
+            leaves = [_permuted(leaf) for leaf in leaves]
+        plan: Plan = leaves[0] if len(leaves) == 1 else Parallel(*leaves)
+        for leaf in leaves:
+            check_scale(leaf.mechanism, self.update.contribution)
+        return Pass(public, plan, ("CLIP", *share_proofs(self.levels, self.noise)), None, groups)
+
+    def check(self, records: Records, prepared: Pass) -> None:
+        """Refuse labels, weights and levels that would break the bound."""
+        check_rows(self.update, records, self.levels)
+
+    def passes(self, prepared: Pass) -> float:
+        """Return about how often every row is read."""
+        return 1.0
+
+    def run(self, records: Records, prepared: Pass, passage: Passage) -> list[Floats]:
+        """Return the weights after one private pass."""
+        public = prepared.public
+        state, progress = (
+            State.zero(public.dimension),
+            Progress(passage.verbose, prepared.plan.draws),
         )
-        for (level, _), size in zip(groups, sizes, strict=True)
-    ]
-    if permute:
-        leaves = [_permuted(leaf) for leaf in leaves]
-    plan: Plan = leaves[0] if len(leaves) == 1 else Parallel(*leaves)
-    scale = levels.values if levels is not None and levels.grouping == "scale" else None
-    share, scaled = shares_of(scale, sample_weight, epsilon, delta, noise)
-    for leaf in leaves:
-        check_scale(leaf.mechanism, update.contribution)
-    permit = ledger.charge(
-        plan, label=label, delta=delta, epsilon=epsilon, seeded=randomness.seeded
-    )
-    state = State.zero(dimension)
-    progress = Progress(verbose, plan.draws)
-    if len(leaves) == 1:
-        run_pass(X, y, update, state, permit, randomness, batch_size, share, progress)
-    else:
-        _run_groups(X, y, update, state, permit, randomness, groups, batch_size, progress)
-    return Trained([state.result(update, features)], permit, proofs=("CLIP", *scaled))
+        if len(prepared.groups) == 1:
+            share = shares_of(records, self.levels, public, self.noise)
+            self._run_pass(records, passage, state, share, progress)
+        else:
+            self._run_groups(records, prepared.groups, passage, state, progress)
+        return [state.result(self.update, records.rows.shape[1])]
+
+    def _run_pass(
+        self, records: Records, passage: Passage, state: State, share: Floats | None,
+        progress: Progress,
+    ) -> None:  # fmt: skip
+        """Draw and run every batch of a one-leaf plan."""
+        n, features = records.rows.shape
+        sampler = passage.leaf().sampler
+        assert isinstance(sampler, Disjoint)
+        edges = sampler.edges(n)
+        order = np.empty(0, dtype=np.int64)  # the given order, without a list of n numbers
+        if sampler.permute:
+            order = sampler.order(n, passage.randomness).astype(np.int64, copy=False)
+        batches = Batches(edges, np.full(len(edges) - 1, float(self.batch_size)), order)
+        # proof: PARALLEL
+        bounded = self.update.bounded(features, passage.permit.adjacency, "PARALLEL")
+        run_blocks(
+            records, self.update, state, passage.release(bounded), batches, share, progress,
+            passage,
+        )  # fmt: skip
+
+    def _run_groups(
+        self, records: Records, groups: Groups, passage: Passage, state: State, progress: Progress
+    ) -> None:
+        """Run the batches of all levels, evenly mixed; the mixture depends on public sizes only."""
+        turns: list[tuple[float, int]] = []
+        streams, schedules = [], []
+        for part, (_, members) in enumerate(groups):
+            sampler = passage.leaf(part).sampler
+            steps = sampler.steps
+            turns += [((t + 0.5) / steps, part) for t in range(steps)]
+            # proof: PARALLEL-GROUPS
+            bounded = self.update.bounded(
+                records.rows.shape[1], passage.permit.adjacency, "PARALLEL-GROUPS"
+            )
+            streams.append(passage.release(bounded, part=part))
+            schedules.append(_members(sampler, members, passage.randomness))
+        for _, part in sorted(turns):
+            batch = Batches.of([next(schedules[part])], self.batch_size)
+            noise = streams[part].take(1)
+            passage.advance(
+                self.update, state, records.rows, records.targets[0], batch, noise,
+                streams[part].grid,
+            )  # fmt: skip
+            progress.show(state.steps)
 
 
 def _permuted(leaf: Sampled) -> Sampled:
@@ -155,33 +179,16 @@ def _permuted(leaf: Sampled) -> Sampled:
     return Sampled(leaf.mechanism, shuffled)
 
 
-def run_pass(
-    X: Any, y: NDArray[Any], update: Update, state: State, permit: Permit,
-    randomness: Randomness, batch_size: int, share: Floats | None, progress: Progress,
-) -> None:  # fmt: skip
-    """Draw and run every batch of a one-leaf plan."""
-    n, features = X.shape
-    sampler = permit.leaf(0).sampler
-    assert isinstance(sampler, Disjoint)
-    edges = sampler.edges(n)
-    order = np.empty(0, dtype=np.int64)  # the given order, without a list of n numbers
-    if sampler.permute:
-        order = sampler.order(n, randomness).astype(np.int64, copy=False)
-    batches = Batches(edges, np.full(len(edges) - 1, float(batch_size)), order)
-    # proof: PARALLEL
-    stream = release(update.bounded(features, permit.adjacency, "PARALLEL"), permit, randomness)
-    run_blocks(X, y, update, state, stream, batches, share, progress)
-
-
 def run_blocks(
-    X: Any, y: NDArray[Any], update: Update, state: State, stream: NoiseStream,
-    batches: Batches, share: Floats | None, progress: Progress, *, rounded: bool = True,
+    records: Records, update: Update, state: State, stream: NoiseStream, batches: Batches,
+    share: Floats | None, progress: Progress, passage: Passage, *, rounded: bool = True,
 ) -> None:  # fmt: skip
     """Feed blocks of noise to the kernel."""
     grid = stream.grid if rounded else 0.0
+    X, y = records.rows, records.targets[0]
     blocks = list(batches.blocks(stream.dimension))
     for block, noise in zip(blocks, _drawn(stream, [len(b) for b in blocks]), strict=True):
-        advance(update, state, X, y, block, noise, grid, share)
+        passage.advance(update, state, X, y, block, noise, grid, share)
         progress.show(state.steps)
 
 
@@ -196,42 +203,6 @@ def _drawn(stream: NoiseStream, counts: list[int]) -> Iterator[Floats]:
             noise, pending = pending.result(), pool.submit(stream.take, count)
             yield noise
         yield pending.result()
-
-
-def _groups(values: Floats) -> list[tuple[float, NDArray[np.int64] | None]]:
-    """Return (level, members) for every level; levels are public."""
-    distinct, where = np.unique(values, return_inverse=True)
-    if len(distinct) > MOST_GROUPS:
-        raise InvalidParameter(
-            f"grouping='batches' takes at most {MOST_GROUPS} levels; round sample_epsilon down, "
-            "or use grouping='scale'."
-        )
-    return [(float(level), np.flatnonzero(where == k)) for k, level in enumerate(distinct)]
-
-
-def _run_groups(
-    X: Any, y: NDArray[Any], update: Update, state: State, permit: Permit,
-    randomness: Randomness, groups: list[tuple[float, NDArray[np.int64] | None]],
-    batch_size: int, progress: Progress,
-) -> None:  # fmt: skip
-    """Run the batches of all levels, evenly mixed; the mixture depends on public sizes only."""
-    features = X.shape[1]
-    turns: list[tuple[float, int]] = []
-    streams, schedules = [], []
-    for part, (_, members) in enumerate(groups):
-        assert members is not None
-        sampler = permit.leaf(part).sampler
-        steps = sampler.steps
-        turns += [((t + 0.5) / steps, part) for t in range(steps)]
-        # proof: PARALLEL-GROUPS
-        bounded = update.bounded(features, permit.adjacency, "PARALLEL-GROUPS")
-        streams.append(release(bounded, permit, randomness, part=part))
-        schedules.append(_members(sampler, members, randomness))
-    for _, part in sorted(turns):
-        batch = Batches.of([next(schedules[part])], batch_size)
-        noise = streams[part].take(1)
-        advance(update, state, X, y, batch, noise, streams[part].grid)
-        progress.show(state.steps)
 
 
 def _members(

@@ -20,16 +20,23 @@ from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded, InKernel
 from noisette.clipping import checked_bound
-from noisette.errors import InvalidData, InvalidParameter, Unproven
-from noisette.losses import HuberHinge, Loss, Softmax, SoftplusHinge
+from noisette.errors import InvalidParameter, Unproven
+from noisette.losses import Loss, Softmax
+from noisette.training.plain_steps import plain_steps
 
-__all__ = ["LEARNING_RATES", "Batches", "Progress", "State", "Update", "canonical_rows"]
+__all__ = [
+    "LEARNING_RATES",
+    "Batches",
+    "Progress",
+    "State",
+    "Update",
+    "canonical_rows",
+]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LEARNING_RATES = ("inverse-sqrt", "inverse", "constant")
-_NUMBER = {"logistic": 0, "hinge": 1, "huber_hinge": 2, "softplus_hinge": 3}
 _BLOCK_ENTRIES = 1 << 15  # noise entries per block: 256 kB, so that it stays in cache
 
 
@@ -62,9 +69,8 @@ class Update:
     averaging: float | None = None
 
     def __post_init__(self) -> None:
-        if self.loss.kind != "multiclass" and self.loss.name not in _NUMBER:
-            listed = ", ".join([*_NUMBER, "softmax"])
-            raise Unproven(f"SGD knows the losses {listed}; got {self.loss.name!r}.")
+        if self.loss.kind == "regression":
+            raise Unproven(f"SGD is for classifiers; the {self.loss.name} loss is for numbers.")
         _validate.choice("learning_rate", self.learning_rate, LEARNING_RATES)
         # plain floats, since a fraction would be refused by the kernels, after the charge
         self._put("eta0", _validate.positive("eta0", self.eta0))
@@ -122,27 +128,6 @@ class Update:
         if self.learning_rate == "inverse":
             return 1.0 / (self.regularization * t)
         return np.full(count, self.eta0)
-
-    def check(
-        self, X: Any, y: NDArray[Any], levels: Floats | None = None,
-        sample_weight: Floats | None = None,
-    ) -> None:  # fmt: skip
-        """Refuse, before anything is charged, what would break the bound C or the kernels.
-
-        A margin loss multiplies by the label, so a label 2 would double a gradient.
-        """
-        n = X.shape[0]
-        if len(self.loss.targets(y)) != n:
-            raise InvalidData("y must have one entry for each row of X.")
-        if levels is not None and (levels.shape != (n,) or not bool(np.all(levels > 0.0))):
-            raise InvalidData("levels must have one entry above 0 for each row of X.")
-        if sample_weight is not None:
-            inside = (sample_weight >= 0.0) & (sample_weight <= 1.0)  # proof: SAMPLE-WEIGHT
-            if sample_weight.shape != (n,) or not bool(np.all(inside)) or levels is not None:
-                raise InvalidData(
-                    "sample_weight must have one entry in [0, 1] for each row of X, and no levels "
-                    "beside it."
-                )
 
     def bounded(self, features: int, adjacency: Adjacency, proof: str) -> Bounded:
         """Return what stands for the batch sums that the kernel forms."""
@@ -245,14 +230,16 @@ def advance(
         grid, update.rates(state.steps, count), update.regularization, batches.normalisers,
         bound, update.bias or 0.0, update.clip, update.radius,
     )  # fmt: skip
-    if isinstance(loss, Softmax):
+    if loss.kernel is None and not isinstance(loss, Softmax):
+        plain_steps(update, state, X, y, batches, noise, grid, share)
+    elif isinstance(loss, Softmax):
         if sparse.issparse(X):
             X, y, data = _dense_part(X, y, data)
         kernels.softmax_steps(
             X, y, *data, state.w, state.mean, noise, *public, loss.basis, state.steps, power
         )
     else:
-        rule = (_NUMBER[loss.name], loss_parameter(loss) or 0.0, state.steps, power)
+        rule = (loss.kernel, loss.smoothing or 0.0, state.steps, power)
         own = (y, *data, state.w, state.mean, noise, *public, *rule)
         if sparse.issparse(X):
             kernels.sparse_steps(X.data, X.indices, X.indptr, X.shape[1], *own)
@@ -267,15 +254,3 @@ def _dense_part(X: Any, y: Any, data: tuple[Any, ...]) -> tuple[Any, Any, tuple[
     used = slice(edges[0], edges[-1]) if len(order) == 0 else order[edges[0] : edges[-1]]
     share = share if len(share) == 0 else share[used]
     return X[used].toarray(), y[used], (share, order[:0], edges - edges[0])
-
-
-def loss_parameter(loss: Loss) -> float | None:
-    """Return the smoothing parameter of a loss, None if it has none."""
-    if isinstance(loss, HuberHinge):
-        return loss.width
-    return loss.temperature if isinstance(loss, SoftplusHinge) else None
-
-
-def loss_number(loss: Loss) -> int:
-    """Return the kernels' number of a margin loss."""
-    return _NUMBER[loss.name]

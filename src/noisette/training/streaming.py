@@ -8,8 +8,9 @@ chunks hold *different* people is a promise of the caller, and the guarantee say
 
 import importlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +18,17 @@ from scipy import sparse
 
 from noisette.errors import InvalidData, MissingExtra
 from noisette.plans import Sampled
-from noisette.privacy import Ledger, Permit, release
-from noisette.randomness import Randomness
+from noisette.privacy import Permit
 from noisette.sampling import Disjoint
-from noisette.training.common import check_scale
+from noisette.training.algorithm import Algorithm, Prepared
+from noisette.training.levels import check_rows
+from noisette.training.passage import Passage
+from noisette.training.public import Public, check_scale
+from noisette.training.records import Records
 from noisette.training.single_pass import noise_for_one_use, run_blocks
 from noisette.training.steps import Batches, Progress, State, Update
 
-__all__ = ["MOST_BATCHES", "NEW_PEOPLE", "Stream", "chunks_of", "rebatched"]
+__all__ = ["MOST_BATCHES", "NEW_PEOPLE", "Stream", "StreamedPass", "chunks_of", "rebatched"]
 
 MOST_BATCHES = 10**12
 """Batches declared for a stream of unknown length; their number does not enter the cost."""
@@ -35,57 +39,105 @@ NEW_PEOPLE = (
     "every further chunk adds the same loss again."
 )
 
+Floats = NDArray[np.float64]
 Chunk = tuple[Any, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class StreamedPass(Algorithm[Prepared]):
+    """One private pass over people who come in chunks, under one charge.
+
+    Its run is driven by the caller: `Stream.feed` takes one chunk after another.
+    """
+
+    name: ClassVar[str] = "stream"
+    summary: ClassVar[str] = "one pass over a stream of chunks, in constant memory"
+
+    update: Update
+    batch_size: int
+    noise: str = "spherical-laplace"
+
+    def prepare(self, public: Public) -> Prepared:
+        """Return more batches than any stream has; their number does not enter the cost."""
+        mechanism = noise_for_one_use(
+            self.noise, public.epsilon, public.delta, public.dimension, public.adjacency
+        )
+        check_scale(mechanism, self.update.contribution)
+        plan = Sampled(mechanism, Disjoint(MOST_BATCHES, self.batch_size))
+        return Prepared(public, plan, ("CLIP",))
+
+    def check(self, records: Records, prepared: Prepared) -> None:
+        """Refuse a chunk whose labels would break the bound."""
+        check_rows(self.update, records, None)
+
+    def passes(self, prepared: Prepared) -> float:
+        """Return about how often every row is read."""
+        return 1.0
+
+    def run(self, records: Records, prepared: Prepared, passage: Passage) -> list[Floats]:
+        """Return the weights after a stream of this one chunk."""
+        stream = Stream(self, prepared, passage)
+        stream.feed(records)
+        return [stream.weights()]
 
 
 class Stream:
     """An open private pass: feed it chunks of new people, read the weights at any time.
 
-    All iterates are covered, so reading in between costs nothing. `batch_size` is public; the last
-    batch of a chunk may be smaller and is divided by `batch_size` all the same.
+    All iterates are covered, so reading in between costs nothing. The last batch of a chunk may be
+    smaller than the public batch size, by which it is divided all the same.
     """
 
-    def __init__(
-        self, update: Update, features: int, randomness: Randomness, *, ledger: Ledger,
-        epsilon: float, delta: float, batch_size: int, noise: str, label: str,
-    ) -> None:  # fmt: skip
-        self.update, self.features, self.batch_size = update, features, batch_size
-        self._randomness = randomness
-        dimension = update.dimension(features)
-        mechanism = noise_for_one_use(noise, epsilon, delta, dimension, ledger.adjacency)
-        plan = Sampled(mechanism, Disjoint(MOST_BATCHES, batch_size))
-        check_scale(mechanism, update.contribution)
-        self.permit: Permit = ledger.charge(
-            plan, label=label, delta=delta, epsilon=epsilon, seeded=randomness.seeded
-        )
-        self.state, self.records, self._delta = State.zero(dimension), 0, delta
+    def __init__(self, algorithm: StreamedPass, prepared: Prepared, passage: Passage) -> None:
+        self._algorithm, self.prepared, self._passage = algorithm, prepared, passage
+        public = prepared.public
+        self.state, self.records = State.zero(public.dimension), 0
+        update = algorithm.update
+        self._features = public.features - (update.bias is not None)
         # proof: PARALLEL
-        bounded = update.bounded(features, ledger.adjacency, "PARALLEL")
-        self._noise = release(bounded, self.permit, randomness)
+        bounded = update.bounded(self._features, public.adjacency, "PARALLEL")
+        self._noise = passage.release(bounded)
 
-    def feed(self, X: Any, y: NDArray[Any], progress: Progress | None = None) -> None:
+    @property
+    def update(self) -> Update:
+        """The public rule of a step."""
+        return self._algorithm.update
+
+    @property
+    def permit(self) -> Permit:
+        """What paid for the stream."""
+        return self._passage.permit
+
+    @property
+    def batch_size(self) -> int:
+        """The public size of a batch."""
+        return self._algorithm.batch_size
+
+    def feed(self, records: Records, progress: Progress | None = None) -> None:
         """Run one pass over a chunk of new people."""
-        self.update.check(X, y)
-        sampler = Disjoint.of_size(X.shape[0], min(self.batch_size, X.shape[0]))
-        edges = sampler.edges(X.shape[0])
+        self._algorithm.check(records, self.prepared)
+        n = records.rows.shape[0]
+        edges = Disjoint.of_size(n, min(self.batch_size, n)).edges(n)
         batches = Batches(edges, np.full(len(edges) - 1, float(self.batch_size)))
+        self.records += n
         shown = progress or Progress(0, None)
-        self.records += X.shape[0]
-        run_blocks(X, y, self.update, self.state, self._noise, batches, None, shown)
+        run_blocks(
+            records, self.update, self.state, self._noise, batches, None, shown, self._passage
+        )
 
     def notes(self) -> tuple[str, ...]:
         """Return what must be said about delta once there are more people than it is meant for."""
-        if self._delta * self.records < 1.0:
+        delta = self.prepared.public.delta
+        if delta * self.records < 1.0:
             return ()
         return (
             f"WARNING: the stream has grown to {self.records} records, for which delta = "
-            f"{self._delta:g} is not below 1/n: it allows that somebody's whole record is given "
-            "away.",
+            f"{delta:g} is not below 1/n: it allows that somebody's whole record is given away.",
         )
 
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Floats:
         """Return the released weights so far."""
-        return self.state.result(self.update, self.features)
+        return self.state.result(self.update, self._features)
 
 
 def rebatched(chunks: Iterable[Chunk], batch_size: int) -> Iterator[Chunk]:

@@ -10,9 +10,9 @@ Lambda = s R'^2 / k with it, because the pair of the objective step depends on (
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +23,16 @@ from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.clipping import clip_rows
 from noisette.errors import InvalidParameter, Unproven
-from noisette.losses import Loss, Rows
+from noisette.losses import Rows
 from noisette.mechanisms import Gaussian, ObjectiveNoise
 from noisette.plans import Plan, Run, Together
-from noisette.privacy import release
-from noisette.randomness import Randomness
-from noisette.training.common import Facts, Trained
-from noisette.training.objective_perturbation import check_solve, shape_of, solve_with
+from noisette.training.algorithm import Algorithm, Prepared
+from noisette.training.objective_perturbation import check_solve, per_row, shape_of, solve_with
+from noisette.training.passage import Passage
+from noisette.training.public import Public
+from noisette.training.records import Records
 
-__all__ = ["whitened_objective_perturbation"]
+__all__ = ["WhitenedObjective"]
 
 Floats = NDArray[np.float64]
 
@@ -68,98 +69,95 @@ def _noise(
     return ObjectiveNoise(c / math.sqrt(1.0 - share), dimension, "gaussian", k, shape, classes)
 
 
-def whitened_objective_perturbation(
-    rows: Any,
-    targets: list[NDArray[Any]],
-    loss: Loss,
-    facts: Facts,
-    randomness: Randomness,
-    *,
-    share: float = 0.1,
-    guess: int | None = None,
-    sample_weight: Floats | None = None,
-    label: str = "whitened objective perturbation",
-) -> Trained:
-    """Return one private model; ``facts.regularization`` is ignored (it follows from R').
+@dataclass(frozen=True)
+class Whitened(Prepared):
+    """k, the bound on the determinant that the objective step is calibrated for."""
 
-    `share` of the budget (in mu squared) goes to the second moment. Needs delta > 0. Under
-    add-remove `guess` is a public guess of n, on which only accuracy depends (default: the bound
-    ``facts.size``).
+    k: float = 0.0
+
+
+@dataclass(frozen=True)
+class WhitenedObjective(Algorithm[Whitened]):
+    """Release the second moment, make the rows alike in all directions, then perturb the objective.
+
+    `share` of the budget (in mu squared) goes to the second moment. The regularisation of the
+    public facts is ignored: it follows from the released norm R'.
     """
-    if len(targets) != 1:
-        raise Unproven("whitening is for one model; use multi_class='softmax', not one-vs-rest.")
-    if facts.delta == 0.0:
-        raise InvalidParameter("whitening needs delta > 0; set delta, or whiten=False.")
-    if not 0.0 < share < 1.0:
-        raise InvalidParameter(f"the share for whitening must be in (0, 1); got {share!r}.")
-    facts.check(rows, targets, loss, sample_weight)
-    shape, classes = shape_of(loss), getattr(loss, "classes", 2)
-    features = rows.shape[1]
-    dimension = int(np.prod(loss.parameter_shape(features)))
-    k = facts.epsilon / (_ROOM * facts.adjacency.contributions)
-    c = _calibrated(
-        share, dimension, k, shape, classes, facts.epsilon, facts.delta, facts.adjacency
-    )
-    plan = _plan(c, share, dimension, k, shape, classes)
-    noise = _noise(c, share, dimension, k, shape, classes)
-    # Whether the solve ends does not depend on R', which scales all of it alike (Lambda ~ R'^2);
-    # both ends of its range are checked, with room for rounding.
-    for bound in (1.0, math.sqrt(features)):
-        trial = _inner(facts, loss, shape, bound, k * (1.0 + 1e-6))
-        check_solve(loss, trial, noise, features)
-    permit = facts.ledger.charge(
-        plan, label=label, delta=facts.delta, epsilon=facts.epsilon, seeded=randomness.seeded
-    )
 
-    moment = _private_second_moment(rows, facts, permit, randomness)
-    count = facts.size if guess is None else guess
-    map_, new_bound = _whitener(moment / count, facts.norm_bound)
-    mapped = np.concatenate([np.asarray(block @ map_) for _, block in Rows(rows).blocks()])
-    mapped = clip_rows(mapped, new_bound)  # proof: WHITENING
-    inner = _inner(facts, loss, shape, new_bound, k)
-    (theta,) = solve_with(
-        mapped, targets, loss, inner, randomness, permit, sample_weight=sample_weight, parts=(1, 2)
-    )
-    return Trained([theta @ map_], permit, proofs=("WHITENING", *loss.proofs))  # A is symmetric
+    name: ClassVar[str] = "whitened"
+    summary: ClassVar[str] = "objective perturbation on privately whitened rows; needs delta"
+
+    share: float = 0.1
+
+    def prepare(self, public: Public) -> Whitened:
+        """Return the second moment, the linear term and one tiny release of the solution."""
+        if public.models != 1:
+            raise Unproven(
+                "whitening is for one model; use multi_class='softmax', not one-vs-rest."
+            )
+        if public.delta == 0.0:
+            raise InvalidParameter("whitening needs delta > 0; set delta, or whiten=False.")
+        if not 0.0 < self.share < 1.0:
+            raise InvalidParameter(
+                f"the share for whitening must be in (0, 1); got {self.share!r}."
+            )
+        loss = public.loss
+        shape, classes = shape_of(loss), getattr(loss, "classes", 2)
+        k = public.epsilon / (_ROOM * public.adjacency.contributions)
+        c = _calibrated(
+            self.share, public.dimension, k, shape, classes,
+            public.epsilon, public.delta, public.adjacency,
+        )  # fmt: skip
+        noise = _noise(c, self.share, public.dimension, k, shape, classes)
+        # Whether the solve ends does not depend on R', which scales all of it alike
+        # (Lambda ~ R'^2); both ends of its range are checked, with room for rounding.
+        for bound in (1.0, math.sqrt(public.features)):
+            check_solve(_inner(public, bound, k * (1.0 + 1e-6)), noise)
+        plan = _plan(c, self.share, public.dimension, k, shape, classes)
+        return Whitened(public, plan, ("WHITENING", *loss.proofs), None, k)
+
+    def passes(self, prepared: Whitened) -> float:
+        """Return about how often every row is read."""
+        return 30.0 + prepared.public.features / 4.0
+
+    def run(self, records: Records, prepared: Whitened, passage: Passage) -> list[Floats]:
+        """Return one private model."""
+        public = prepared.public
+        moment = _private_second_moment(records, public, passage)
+        count = public.size or public.most
+        assert count is not None
+        map_, new_bound = _whitener(moment / count, public.norm_bound)
+        rows = [np.asarray(block @ map_) for _, block in Rows(records.rows).blocks()]
+        mapped = clip_rows(np.concatenate(rows), new_bound)  # proof: WHITENING
+        inner = _inner(public, new_bound, prepared.k)
+        whitened = Records(mapped, records.targets, records.weights)
+        (theta,) = solve_with(whitened, inner, passage, parts=(1, 2))
+        return [theta @ map_]  # A is symmetric
 
 
-def _inner(facts: Facts, loss: Loss, shape: str, bound: float, k: float) -> Facts:
+def _inner(public: Public, bound: float, k: float) -> Public:
     """Return the facts of the objective step: rows of norm R' = `bound`, Lambda = s R'^2 / k."""
-    per_row = {
-        "self-bounded": loss.self_bounded,
-        "one-signed": loss.smoothness,
-        "softmax": loss.trace,
-    }[shape]
-    assert per_row is not None
-    inner = Facts(
-        epsilon=facts.epsilon,
-        delta=facts.delta,
-        ledger=facts.ledger,
-        norm_bound=bound,
-        regularization=1.0,
-        size=facts.size,
-        weight_bound=facts.weight_bound,
-    )
-    return replace(inner, regularization=per_row * inner.squared_bound / k)
+    inner = replace(public, norm_bound=bound, regularization=None)
+    return replace(inner, regularization=per_row(public.loss) * inner.squared_bound / k)
 
 
-def _private_second_moment(rows: Any, facts: Facts, permit: Any, randomness: Randomness) -> Floats:
+def _private_second_moment(records: Records, public: Public, passage: Passage) -> Floats:
     """Return sum x x' with symmetric Gaussian noise, in isometric coordinates.
 
     ||x x'||_F <= R^2 (zero-out, add-remove) and ||x x' - y y'||_F <= sqrt(2) R^2 (replace-one).
     """
     # proof: SECOND-MOMENT
-    factor = math.sqrt(2.0) if facts.adjacency is Adjacency.REPLACE_ONE else 1.0
-    d = rows.shape[1]
+    factor = math.sqrt(2.0) if public.adjacency is Adjacency.REPLACE_ONE else 1.0
+    d = public.features
     exact = np.zeros((d, d))
-    for _, block in Rows(rows).blocks():  # float64, whatever the type of the rows
+    for _, block in Rows(records.rows).blocks():  # float64, whatever the type of the rows
         product = block.T @ block
         exact += product.toarray() if sparse.issparse(product) else product
     upper = np.triu_indices(d, 1)
     flat = np.concatenate([np.diag(exact), math.sqrt(2.0) * exact[upper]]).astype(float)
-    squared = facts.squared_bound / facts.weight_bound
-    value = Bounded(flat, l2=factor * squared, adjacency=facts.adjacency, proof="SECOND-MOMENT")
-    noisy = release(value, permit, randomness, part=0)
+    squared = public.squared_bound / public.weight_bound
+    value = Bounded(flat, l2=factor * squared, adjacency=public.adjacency, proof="SECOND-MOMENT")
+    noisy = passage.release(value)
     out = np.zeros((d, d))
     out[upper] = noisy[d:] / math.sqrt(2.0)
     return np.asarray(out + out.T + np.diag(noisy[:d]))

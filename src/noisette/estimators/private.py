@@ -10,9 +10,10 @@ from sklearn.base import BaseEstimator
 
 from noisette.adjacency import Adjacency, require_same
 from noisette.errors import InvalidParameter
+from noisette.estimators.inputs import MISSING_AS_ZERO
 from noisette.guarantee import ONE_FIT, TAKEN_AS_GIVEN, Guarantee
-from noisette.linear.inputs import MISSING_AS_ZERO
 from noisette.privacy import Ledger, Permit
+from noisette.training.observer import Observer
 
 __all__ = ["PrivateEstimator"]
 
@@ -24,6 +25,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     ledger: Ledger | None
     _released: str
+    _observer: Observer | None = None
+    """Who watches the next fit: set by the audit on its own clone, never by users."""
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:

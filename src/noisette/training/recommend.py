@@ -29,11 +29,16 @@ from noisette.errors import InvalidParameter, Unproven
 from noisette.losses import Loss
 from noisette.mechanisms import SphericalLaplace
 from noisette.mechanisms.spherical_laplace_curve import largest_shift
-from noisette.training.common import Facts
-from noisette.training.objective_perturbation import least_regularization
-from noisette.training.output_perturbation import noise_for
+from noisette.training.algorithm import Algorithm
+from noisette.training.objective_perturbation import (
+    ObjectivePerturbation,
+    least_regularization,
+)
+from noisette.training.output_perturbation import OutputPerturbation, noise_for
+from noisette.training.public import Public
+from noisette.training.whitening import WhitenedObjective
 
-__all__ = ["MECHANISMS", "Setting", "choose_mechanism", "choose_regularization", "choose_whitening"]
+__all__ = ["MECHANISMS", "Recommendation", "bound_on_rows", "recommend"]
 
 MECHANISMS = ("auto", "output", "objective")
 
@@ -51,40 +56,43 @@ SHARE = 0.1
 
 
 @dataclass(frozen=True)
-class Setting:
-    """Public facts of one fit; `facts` holds the row bound with the intercept in it.
+class Recommendation:
+    """An algorithm, the public facts completed for it, and a sentence for each choice."""
 
-    `size` is n where it is public, else the public guess `population` or None.
-    """
-
-    facts: Facts
-    loss: Loss
-    features: int
-    models: int
-    size: int | None
+    algorithm: Algorithm[Any]
+    public: Public
+    notes: tuple[str, ...]
 
     @property
-    def adjacency(self) -> Adjacency:
-        """The neighbouring relation."""
-        return self.facts.adjacency
+    def known_regularization(self) -> float | None:
+        """Lambda beside the mean loss, None where it is not known before the data are seen."""
+        public = self.public
+        if public.size is None or public.regularization is None:
+            return None
+        return public.regularization / public.size
 
-    @property
-    def dimension(self) -> int:
-        """Number of weights of one model."""
-        return int(np.prod(self.loss.parameter_shape(self.features)))
 
-    def with_facts(self, **changes: Any) -> "Setting":
-        """Return the same setting with some facts changed."""
-        return replace(self, facts=replace(self.facts, **changes))
-
-    def with_size(self, why: str) -> int:
-        """Return the public size, or refuse in one sentence."""
-        if self.size is None:
-            raise InvalidParameter(
-                f"{why} needs the number of records, which is private under add-remove; "
-                "pass population=..., a public guess of it."
-            )
-        return self.size
+def recommend(
+    public: Public, *, mechanism: str, regularization: object, whiten: object, levels: bool
+) -> Recommendation:
+    """Fix mechanism, regularisation and whitening of a one-shot training from public facts."""
+    chosen, why = choose_mechanism(mechanism, public.loss, levels=levels, whiten=whiten)
+    notes = [why]
+    share, why = choose_whitening(whiten, chosen, public)
+    if why:
+        notes.append(why)
+    if share is not None:
+        notes.append(
+            "Regularization: follows from the released second moment, not from the parameter."
+        )
+        return Recommendation(WhitenedObjective(share), public, tuple(notes))
+    if chosen == "objective" and pure_is_as_good(public):
+        public = replace(public, delta=0.0)
+        notes.append("Delta is not used: for so few weights it would hardly lower the noise.")
+    ridge, why = choose_regularization(regularization, chosen, public)
+    notes.append(why)
+    algorithm = OutputPerturbation() if chosen == "output" else ObjectivePerturbation()
+    return Recommendation(algorithm, replace(public, regularization=ridge), tuple(notes))
 
 
 def bound_on_rows(adjacency: Adjacency, n: int, population: int | None) -> int:
@@ -133,23 +141,23 @@ def choose_mechanism(asked: str, loss: Loss, *, levels: bool, whiten: object) ->
     )
 
 
-def choose_regularization(asked: object, mechanism: str, setting: Setting) -> tuple[float, str]:
+def choose_regularization(asked: object, mechanism: str, public: Public) -> tuple[float, str]:
     """Return Lambda (for the sum of losses) from the asked lambda (for the mean) or "auto"."""
     given = None
     if not isinstance(asked, str):
-        given = _validate.positive("regularization", asked) * setting.with_size("regularization")
+        given = _validate.positive("regularization", asked) * public.known_size("regularization")
     elif asked != "auto":
         raise InvalidParameter(
             f"regularization must be 'auto' or a positive, finite number; got {asked!r}."
         )
     if mechanism == "output":
         if given is None:
-            chosen = _for_output(setting, setting.with_size("regularization='auto'"))
+            chosen = _for_output(public, public.known_size("regularization='auto'"))
             return chosen, _note(chosen, "least estimated excess risk, from public facts")
         return given, _note(given, "as asked")
-    least = _least(setting)
+    least = _least(public)
     if given is None:
-        chosen = max(least, _for_objective(setting))
+        chosen = max(least, _for_objective(public))
         why = "the least that the theorem needs without more noise"
         if chosen > least:
             why = "least estimated excess risk, from public facts"
@@ -163,62 +171,58 @@ def _note(regularization: float, why: str) -> str:
     return f"Regularization: Lambda={regularization:.6g} beside the sum of losses ({why})."
 
 
-def _least(setting: Setting) -> float:
-    facts = setting.facts
-    epsilon = facts.epsilon / setting.models
+def _least(public: Public) -> float:
+    epsilon = public.epsilon / public.models
     return least_regularization(
-        setting.loss, epsilon, setting.adjacency.contributions, facts.squared_bound
+        public.loss, epsilon, public.adjacency.contributions, public.squared_bound
     )
 
 
-def _hessian(setting: Setting, size: int) -> float:
+def _hessian(public: Public, size: int) -> float:
     """Return h = n c R^2 / d."""
-    facts = setting.facts
-    return size * setting.loss.initial_curvature * facts.norm_bound**2 / setting.features
+    return size * public.loss.initial_curvature * public.norm_bound**2 / public.features
 
 
-def _spread(setting: Setting, dimension: int) -> float:
+def _spread(public: Public, dimension: int) -> float:
     """Return E||z||^2 of the least additive noise for a sensitivity of 1."""
-    noise = noise_for(setting.facts, dimension)
-    scale = noise.noise_multiplier / setting.adjacency.contributions
+    noise = noise_for(public, dimension)
+    scale = noise.noise_multiplier / public.adjacency.contributions
     shape = dimension * (dimension + 1.0) if isinstance(noise, SphericalLaplace) else dimension
     return float(shape * scale * scale)
 
 
-def _for_objective(setting: Setting) -> float:
+def _for_objective(public: Public) -> float:
     """Return B^2 / (W^2 h) for one model; 0 where n is not public."""
-    if setting.size is None:
+    if public.size is None:
         return 0.0
-    facts = setting.facts
-    each = setting.with_facts(epsilon=facts.epsilon / setting.models)
-    moved = setting.adjacency.contributions * facts.gradient_bound(setting.loss)
-    squared = _spread(each, setting.dimension) * moved * moved
-    weight = WEIGHT_NORM / facts.norm_bound
-    return squared / (weight * weight * _hessian(setting, setting.size))
+    each = replace(public, epsilon=public.epsilon / public.models)
+    moved = public.adjacency.contributions * public.gradient_bound
+    squared = _spread(each, public.dimension) * moved * moved
+    weight = WEIGHT_NORM / public.norm_bound
+    return squared / (weight * weight * _hessian(public, public.size))
 
 
-def _for_output(setting: Setting, size: int) -> float:
+def _for_output(public: Public, size: int) -> float:
     """Return the Lambda with Lambda^3 = 2 h M^2 / W^2; W^2 counts once for each model."""
-    facts = setting.facts
-    moved = setting.adjacency.contributions * facts.gradient_bound(setting.loss)
-    spread = _spread(setting, setting.models * setting.dimension) * setting.models * moved * moved
-    weight = setting.models * (WEIGHT_NORM / facts.norm_bound) ** 2
-    return float(np.cbrt(2.0 * _hessian(setting, size) * spread / weight))
+    moved = public.adjacency.contributions * public.gradient_bound
+    spread = _spread(public, public.models * public.dimension) * public.models * moved * moved
+    weight = public.models * (WEIGHT_NORM / public.norm_bound) ** 2
+    return float(np.cbrt(2.0 * _hessian(public, size) * spread / weight))
 
 
-def pure_is_as_good(setting: Setting) -> bool:
+def pure_is_as_good(public: Public) -> bool:
     """Return whether delta would lower the noise of one model by less than a tenth.
 
     With few weights it hardly does (for epsilon = 1, delta = 1e-6: 1 % for 5, 9 % for 10), and
     then the stronger promise delta = 0 is the better bargain, and faster to calibrate.
     """
-    facts, dimension = setting.facts, setting.dimension
-    if facts.delta == 0.0 or setting.models > 1 or dimension > 100:
+    dimension = public.dimension
+    if public.delta == 0.0 or public.models > 1 or dimension > 100:
         return False
-    return largest_shift(facts.epsilon, facts.delta, dimension) < 1.1 * facts.epsilon
+    return largest_shift(public.epsilon, public.delta, dimension) < 1.1 * public.epsilon
 
 
-def choose_whitening(asked: object, mechanism: str, setting: Setting) -> tuple[float | None, str]:
+def choose_whitening(asked: object, mechanism: str, public: Public) -> tuple[float | None, str]:
     """Return the share of the budget for whitening, or None; "auto" uses it where it helps.
 
     The noise on the second moment has operator norm about z sqrt(d), z ~ a / epsilon with a = 2
@@ -235,29 +239,29 @@ def choose_whitening(asked: object, mechanism: str, setting: Setting) -> tuple[f
             raise InvalidParameter(
                 f"whiten must be True or 'auto', False, or a share in (0, 1); got {asked!r}."
             )
-        if setting.facts.delta == 0.0:
+        if public.delta == 0.0:
             raise InvalidParameter("whiten needs delta > 0; set delta, or whiten=False.")
-        if setting.models > 1:
+        if public.models > 1:
             raise Unproven("whiten is for one model; use multi_class='softmax', or whiten=False.")
-        setting.with_size("whiten")
+        public.known_size("whiten")
         return share, f"Whitening: {share:g} of the budget, as asked."
-    reason = _against_whitening(mechanism, setting)
+    reason = _against_whitening(mechanism, public)
     if reason:
         return None, f"Whitening: none, because {reason}."
     return SHARE, f"Whitening: {SHARE:g} of the budget, because n is large (public facts)."
 
 
-def _against_whitening(mechanism: str, setting: Setting) -> str:
+def _against_whitening(mechanism: str, public: Public) -> str:
     if mechanism != "objective":
         return "it needs objective perturbation"
-    if setting.facts.delta == 0.0:
+    if public.delta == 0.0:
         return "it needs delta > 0"
-    if setting.models > 1:
+    if public.models > 1:
         return "it is for one model"
-    if setting.size is None:
+    if public.size is None:
         return "no public guess of n is given"
-    each = setting.features * max(math.sqrt(setting.features), 6.0)
-    if setting.size < ENOUGH * setting.adjacency.contributions * each / setting.facts.epsilon:
+    each = public.features * max(math.sqrt(public.features), 6.0)
+    if public.size < ENOUGH * public.adjacency.contributions * each / public.epsilon:
         return (
             f"n < {ENOUGH:g} a d max(sqrt(d), 6) / epsilon, a = 2 under replace-one and 1 otherwise"
         )

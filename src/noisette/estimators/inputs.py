@@ -14,11 +14,14 @@ from sklearn import config_context
 from sklearn.utils.validation import check_array, validate_data
 
 from noisette.errors import InvalidData, InvalidParameter
+from noisette.training.levels import Levels
 
 __all__ = [
     "MISSING",
     "MISSING_AS_ZERO",
     "class_numbers",
+    "label_numbers",
+    "levels",
     "matrix",
     "rows_and_labels",
     "sorted_classes",
@@ -189,6 +192,26 @@ def vector(
             most = f"{cap}={high:g}; clip it first, or raise {cap}."
         raise InvalidData(f"{name} must lie between {low:g} and {most}")
     return checked
+
+
+def levels(values: Any, n: int, epsilon: float, grouping: str = "scale") -> Levels:
+    """Return ``sample_epsilon`` as n levels in (0, epsilon]."""
+    return Levels(vector("sample_epsilon", values, n, 0.0, epsilon, "epsilon"), grouping)
+
+
+def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
+    """Return positions in `classes`: by comparison where both are numbers, else one by one."""
+    if classes.dtype.kind not in "biuf" or y.dtype.kind not in "biuf":
+        return class_numbers(classes, y)
+    if len(classes) == 2:
+        numbers = (y == classes[1]).astype(np.intp)
+        right = bool(np.all((numbers == 1) | (y == classes[0])))
+    else:
+        numbers = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+        right = bool(np.all(classes[numbers] == y))
+    if not right:
+        raise InvalidData("y holds a label that is not in classes; list every label there.")
+    return np.asarray(numbers)
 
 
 def _vector_or_none(values: Any) -> Floats | None:

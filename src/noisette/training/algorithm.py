@@ -1,0 +1,75 @@
+"""`Algorithm`: every way to train, as one object with two halves.
+
+`prepare` sees public facts only and fixes the plan, the bounds and the schedule, so a plan can be
+shown before any data exist. `run` sees the data and crosses the door under a permit for that very
+plan. `train` joins the two.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette.plans import Plan
+from noisette.privacy import Permit
+from noisette.training.passage import Passage
+from noisette.training.public import Public
+from noisette.training.records import Records
+
+__all__ = ["Algorithm", "Prepared", "Trained"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What an algorithm fixed from public facts; each algorithm adds its own numbers.
+
+    `proofs` are theorems that it rests on beside those of its bounds and its plan. `weight_noise`
+    is about the standard deviation that privacy adds to each weight, None where it is not known
+    without the data.
+    """
+
+    public: Public
+    plan: Plan
+    proofs: tuple[str, ...] = ()
+    weight_noise: float | None = None
+
+
+P = TypeVar("P", bound=Prepared)
+
+
+class Algorithm(ABC, Generic[P]):
+    """One theorem, one file, one entry in `ALGORITHMS`."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    weight_proofs: ClassVar[tuple[str, ...]] = ()
+    """Theorems about sample weights, beside those of the plain sum."""
+
+    @abstractmethod
+    def prepare(self, public: Public) -> P:
+        """Return plan, bounds and schedule; refuse what has no proof."""
+
+    def check(self, records: Records, prepared: P) -> None:
+        """Refuse data that would break a bound, before anything is charged."""
+        records.check(prepared.public)
+
+    def passes(self, prepared: P) -> float:
+        """Return about how often every row is read, for an estimate of the time."""
+        return 30.0 * prepared.public.models
+
+    @abstractmethod
+    def run(self, records: Records, prepared: P, passage: Passage) -> list[Floats]:
+        """Return the released weights, one array for each model."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Private weights, one array per model, the permit that paid for them, and their theorems."""
+
+    weights: list[Floats]
+    permit: Permit
+    proofs: tuple[str, ...] = ()

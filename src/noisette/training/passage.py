@@ -1,0 +1,48 @@
+"""`Passage`: what an algorithm may do while it sees the data, and nothing else."""
+
+from typing import Any
+
+from noisette.bounded import Bounded
+from noisette.losses import Loss
+from noisette.plans import Noisy
+from noisette.privacy import Permit, release
+from noisette.randomness import Randomness
+from noisette.solvers import Solution, minimise
+from noisette.training import steps
+from noisette.training.observer import Observer
+
+__all__ = ["Passage"]
+
+
+class Passage:
+    """A permit, a source of randomness and whoever watches.
+
+    `first` is the leaf of the permit's plan at which this algorithm's own leaves begin, so that
+    several algorithms can run one after another under one charge.
+    """
+
+    def __init__(
+        self, permit: Permit, randomness: Randomness, observer: Observer, first: int = 0,
+        verbose: int = 0,
+    ) -> None:  # fmt: skip
+        self.permit, self.randomness, self.observer = permit, randomness, observer
+        self.first, self.verbose = first, verbose
+
+    def leaf(self, part: int = 0) -> Noisy:
+        """Return the algorithm's `part`-th leaf as it was charged."""
+        return self.permit.leaf(self.first + part)
+
+    def release(self, bounded: Bounded, part: int = 0) -> Any:
+        """Cross the door with a bounded value of the algorithm's `part`-th leaf."""
+        return self.observer.release(
+            release, bounded, self.permit, self.randomness, part=self.first + part
+        )
+
+    def minimise(self, loss: Loss, X: Any, y: Any, **options: Any) -> Solution:
+        """Return the certified minimiser of one problem."""
+        solution: Solution = self.observer.minimise(minimise, loss, X, y, **options)
+        return solution
+
+    def advance(self, *given: Any) -> None:
+        """Run SGD steps in the compiled kernels; see `steps.advance`."""
+        self.observer.advance(steps.advance, *given)

@@ -1,0 +1,56 @@
+"""`train`: the whole life of a guarantee on one screen."""
+
+from typing import Any
+
+from noisette.adjacency import require_same
+from noisette.privacy import Ledger
+from noisette.randomness import Randomness
+from noisette.training.algorithm import Algorithm, Prepared, Trained
+from noisette.training.observer import Observer
+from noisette.training.passage import Passage
+from noisette.training.public import Public
+from noisette.training.records import Records
+
+__all__ = ["begin", "train"]
+
+
+def train(
+    algorithm: Algorithm[Any],
+    public: Public,
+    records: Records,
+    *,
+    ledger: Ledger,
+    randomness: Randomness,
+    observer: Observer | None = None,
+    label: str = "",
+    verbose: int = 0,
+) -> Trained:
+    """Prepare, check, charge, run."""
+    prepared = algorithm.prepare(public)
+    algorithm.check(records, prepared)
+    passage = begin(
+        prepared, ledger=ledger, randomness=randomness, observer=observer,
+        label=label or algorithm.name, verbose=verbose,
+    )  # fmt: skip
+    weights = algorithm.run(records, prepared, passage)
+    weighed = algorithm.weight_proofs if records.weights is not None else ()
+    return Trained(weights, passage.permit, (*prepared.proofs, *weighed))
+
+
+def begin(
+    prepared: Prepared,
+    *,
+    ledger: Ledger,
+    randomness: Randomness,
+    observer: Observer | None = None,
+    label: str,
+    verbose: int = 0,
+) -> Passage:
+    """Charge what was prepared; only then can anything be drawn or released."""
+    public, watch = prepared.public, observer or Observer()
+    require_same(ledger.adjacency, "the ledger", public.adjacency, "the training")
+    permit = watch.charge(
+        ledger.charge, prepared.plan, label=label, delta=public.delta, epsilon=public.epsilon,
+        seeded=randomness.seeded,
+    )  # fmt: skip
+    return Passage(permit, randomness, watch, verbose=verbose)
