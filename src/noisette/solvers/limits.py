@@ -139,7 +139,7 @@ class InteriorPlan:
 
 
 def interior_plan(loss: Loss, facts: PublicFacts, tolerance: float) -> InteriorPlan:
-    """mu at which the certificate must hold, decimal digits, most steps. proof: SOLVER-INTERIOR."""
+    """Mu at which the certificate must hold, decimal digits, most steps. proof: SOLVER-INTERIOR."""
     dual = loss.box_dual(np.full(1, getattr(loss, "target_bound", 1.0)))
     assert dual is not None
     _, low, high, curve, centre, gain = (float(np.max(np.abs(part))) for part in dual)

@@ -131,7 +131,7 @@ def _tolerance(loss: Loss, facts: PublicFacts, tolerance: float | None) -> float
                 "regularization, norm_bound, weights or linear exceed float64's range."
             )
         return goal
-    if not (np.isfinite(tolerance) and 0 < tolerance):
+    if not (np.isfinite(tolerance) and tolerance > 0):
         raise InvalidParameter(f"tolerance must be a finite number above 0. Got {tolerance!r}.")
     smallest = attainable_tolerance(loss, facts)
     if not tolerance >= smallest:
