@@ -157,6 +157,15 @@ def test_the_last_resort_is_true_in_exact_arithmetic(loss):
         assert ExactProblem(loss, X, y, lam).gradient_norm(point.w) <= point.norm_bound <= tolerance
 
 
+@pytest.mark.parametrize("loss", QUADRATIC + CONCORDANT, ids=repr)
+def test_rows_of_weight_zero_leave_the_linear_terms_minimum(loss):
+    facts = PublicFacts(2, 1, 1.0, 1.0, 0.5, 3.0)
+    b = np.full(loss.parameter_shape(1), 3.0) / np.sqrt(loss.parameter_shape(1)[0])
+    y = loss.targets(np.ones(2))
+    objective = Objective(loss, Rows([[1.0], [-1.0]]), y, np.zeros(2), b, facts)
+    assert last_resort(objective, default_tolerance(loss, facts)) <= 1.0
+
+
 def test_one_short_fall_of_mu_needs_one_step():
     """SOLVER-INTERIOR (ii), SOLVER-CONTINUATION (ii): the guaranteed factors do what they claim."""
     for seed in range(6):

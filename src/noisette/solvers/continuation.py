@@ -50,13 +50,13 @@ def continuation(objective: Objective, tolerance: float) -> Point:
     assert loss.self_concordance is not None
     pace = loss.self_concordance * facts.norm_bound
     shortest = shortest_ratio(pace, facts.optimum_norm(loss))
-    ratio, w = FIRST_RATIO, np.zeros(objective.shape)
+    ratio, retreats, w = FIRST_RATIO, 0, np.zeros(objective.shape)
     mu = max(objective.lam, 8.0 * pace * objective.at(w).norm_bound)
-    while mu > objective.lam:
+    while mu > objective.lam and retreats < RETREATS:
         lower = max(objective.lam, mu / ratio)
         found = _follow(_with(objective, lower), w, pace)
         if found is None:
-            ratio = max(math.sqrt(ratio), shortest)
+            ratio, retreats = max(math.sqrt(ratio), shortest), retreats + 1
         else:
             w, mu = found, lower
     best = point = objective.at(w)

@@ -52,17 +52,14 @@ def interior_points(
 
     ``digits`` None computes in float64 and stops without a word where float64 fails.
     """
-    keep = np.flatnonzero(objective.weigh(np.ones(objective.rows.n), slice(None)) > 0.0)
-    if len(keep) == 0:
-        return
     path = _Path(objective, digits)
-    yield path.point()
-    ratio, shortest = FIRST_RATIO, shortest_ratio(objective.rows.n)
-    while path.mu > last:
+    yield path.point()  # the optimum when no row is present: mu is then 0
+    ratio, shortest, retreats = FIRST_RATIO, shortest_ratio(objective.rows.n), 0
+    while path.mu > last and retreats < RETREATS:
         if path.reduce(ratio):
             yield path.point()
             continue
-        ratio = max(math.sqrt(ratio), shortest)
+        ratio, retreats = max(math.sqrt(ratio), shortest), retreats + 1
         if digits is None and ratio < 1.1:
             return
 
