@@ -29,8 +29,9 @@ from noisette.errors import InvalidParameter, Unproven
 from noisette.losses import Loss
 from noisette.mechanisms import SphericalLaplace
 from noisette.mechanisms.spherical_laplace_curve import largest_shift
+from noisette.solvers import attainable_tolerance, smallest_regularization
 from noisette.training.common import Facts
-from noisette.training.objective_perturbation import least_regularization
+from noisette.training.objective_perturbation import TOLERANCE, least_regularization
 from noisette.training.output_perturbation import noise_for
 
 __all__ = ["MECHANISMS", "Setting", "choose_mechanism", "choose_regularization", "choose_whitening"]
@@ -145,11 +146,12 @@ def choose_regularization(asked: object, mechanism: str, setting: Setting) -> tu
     if mechanism == "output":
         if given is None:
             chosen = _for_output(setting, setting.with_size("regularization='auto'"))
+            chosen = _solvable(setting, chosen, 0.0)
             return chosen, _note(chosen, "least estimated excess risk, from public facts")
         return given, _note(given, "as asked")
     least = _least(setting)
     if given is None:
-        chosen = max(least, _for_objective(setting))
+        chosen = _solvable(setting, max(least, _for_objective(setting)), TOLERANCE)
         why = "the least that the theorem needs without more noise"
         if chosen > least:
             why = "least estimated excess risk, from public facts"
@@ -157,6 +159,23 @@ def choose_regularization(asked: object, mechanism: str, setting: Setting) -> tu
     if given < least:
         return least, _note(least, "raised from what was asked to what the theorem needs")
     return given, _note(given, "as asked")
+
+
+def _solvable(setting: Setting, chosen: float, relative: float) -> float:
+    """Return `chosen`, or ten times the least Lambda whose solve is proven to end.
+
+    `relative` is the tolerance asked for, in units of C; 0 stands for the solver's default. Ten
+    times, because the linear term of objective perturbation is not known here.
+    """
+    # proof: SOLVER-ENDS
+    facts, loss = setting.with_facts(regularization=chosen).facts, setting.loss
+    public = facts.for_solver(setting.features)
+    tolerance = None
+    if relative > 0.0:
+        wanted = relative * facts.gradient_bound(loss)
+        tolerance = max(wanted, attainable_tolerance(loss, public))
+    least = smallest_regularization(loss, public, tolerance)
+    return chosen if least is None or least == chosen else 10.0 * least
 
 
 def _note(regularization: float, why: str) -> str:

@@ -27,6 +27,7 @@ from noisette.solvers import attainable_tolerance, minimise
 from noisette.training.common import Facts, Trained, check_scale
 
 __all__ = [
+    "TOLERANCE",
     "check_solve",
     "curvature",
     "least_regularization",
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 _SHARE = 1e-3  # of epsilon and delta, for the solver's error and the accountant's rounding
-_TOLERANCE = 1e-9  # of C, on the gradient norm
+TOLERANCE = 1e-9  # of C, on the gradient norm
 _TOO_LITTLE = "no noise reaches epsilon={:.4g} with so little regularization; raise one of them."
 _MANY = 100  # from this dimension on Gaussian noise is as good and composes better
 
@@ -277,5 +278,5 @@ def _public_tolerance(loss: Loss, facts: Facts, noise: ObjectiveNoise, features:
     The attainable tolerance grows with ||b||, so the bound on ||b|| stands in for it.
     """
     largest = _largest_term(loss, facts, noise)
-    wanted = _TOLERANCE * facts.gradient_bound(loss)
+    wanted = TOLERANCE * facts.gradient_bound(loss)
     return max(wanted, 1.01 * attainable_tolerance(loss, facts.for_solver(features, largest)))
