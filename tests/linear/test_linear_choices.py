@@ -103,3 +103,15 @@ def test_the_svm_learns_too() -> None:
     for loss, least in (("softplus", 0.845), ("huber", 0.84), ("hinge", 0.82)):
         model = LinearSVC(1.0, loss=loss, random_state=0).fit(data.X, data.y)
         assert model.score(data.X_test, data.y_test) > least, loss
+
+
+@pytest.mark.parametrize("mechanism", ["output", "objective"])
+def test_automatic_regularization_is_never_one_that_the_solver_refuses(mechanism: str) -> None:
+    """At a huge epsilon the least risk asks for almost none; the choice stops where solves end."""
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 2
+    for epsilon in (1e6, 1e12):
+        model = LinearSVC(
+            epsilon, loss="softplus", mechanism=mechanism, classes=[0, 1], random_state=0
+        )
+        assert np.all(np.isfinite(model.fit(X, y).coef_))

@@ -1,18 +1,22 @@
 """Bad input is refused before anything is charged; rows above the bound are never believed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from one_shot_oracle import facts
 
-from noisette.errors import NoisetteError
+from noisette.errors import InvalidParameter, NoisetteError
 from noisette.losses import Logistic, Squared
 from noisette.randomness import Randomness
+from noisette.solvers import default_tolerance, minimise
 from noisette.training import (
     objective_perturbation,
     output_perturbation,
     whitened_objective_perturbation,
     with_intercept,
 )
+from noisette.training.output_perturbation import sensitivity
 
 WRONG = (AssertionError, pytest.fail.Exception)
 TRAINERS = [output_perturbation, objective_perturbation, whitened_objective_perturbation]
@@ -93,6 +97,63 @@ def test_squared_error_has_no_output_sensitivity_and_charges_nothing() -> None:
             given["rows"], [given["y"]], Squared(1.0), public, Randomness.from_seed(0)
         )
     assert public.ledger.charges == []
+
+
+@pytest.mark.parametrize("trainer", TRAINERS[:2])
+def test_a_solve_not_proven_to_end_is_refused_before_the_charge(trainer: object) -> None:
+    """One sentence, the same for every data set with these public facts; it names a way out."""
+    said = set()
+    for seed in range(2):
+        given = good()
+        given["rows"] = given["rows"][np.random.default_rng(seed).permutation(N)]
+        public = facts("zero-out", 1.0, 1e-6, regularization=1e-11, size=N)
+        with pytest.raises(InvalidParameter, match=r"too (small|little)|so little") as refusal:
+            trainer(given["rows"], [given["y"]], Logistic(), public, Randomness.from_seed(0))
+        assert public.ledger.charges == []
+        said.add(str(refusal.value))
+    assert len(said) == 1
+    (sentence,) = said
+    if trainer is output_perturbation:
+        named = float(sentence.split("; use ")[1].split(" ")[0])
+        public = facts("zero-out", 1.0, 1e-6, regularization=named, size=N)
+        trainer(given["rows"], [given["y"]], Logistic(), public, Randomness.from_seed(0))
+        assert len(public.ledger.charges) == 1
+
+
+def test_whitening_refuses_before_the_charge_what_is_not_proven_to_end() -> None:
+    """Lambda follows from epsilon and the released moment: for so many rows it is too small."""
+    given = good()
+    public = facts("zero-out", 20.0, 1e-6, size=10**9)
+    with pytest.raises(InvalidParameter, match="too small for a solve"):
+        whitened_objective_perturbation(
+            given["rows"], [given["y"]], Logistic(), public, Randomness.from_seed(0)
+        )
+    assert public.ledger.charges == []
+
+
+@pytest.mark.parametrize("cap", [4.4e298, 1e31, 1e-31])
+def test_weight_cap_has_a_public_range(cap: float) -> None:
+    """At 4.4e298 sums overflowed and NaN passed for a certificate: 371 sensitivities apart."""
+    with pytest.raises(InvalidParameter, match="weight_bound must lie between 1e-30 and 1e"):
+        replace(facts("zero-out", size=N), weight_bound=cap)
+
+
+def test_the_largest_weight_cap_still_keeps_its_sensitivity() -> None:
+    given = good()
+    public = replace(facts("zero-out", size=N), weight_bound=1e30, regularization=1e30)
+    tolerance = default_tolerance(Logistic(), public.for_solver(4))
+    solved = []
+    for last in (0.0, 1e30):
+        weights = np.full(N, 1e30)
+        weights[-1] = last
+        solved.append(
+            minimise(
+                Logistic(), given["rows"], given["y"], regularization=1e30, weight_bound=1e30,
+                sample_weight=weights, tolerance=tolerance,
+            ).weights
+        )  # fmt: skip
+    moved = float(np.linalg.norm(solved[0] - solved[1]))
+    assert 0.01 < moved <= sensitivity(Logistic(), public, 1, tolerance / 1e30)
 
 
 @pytest.mark.parametrize("trainer", TRAINERS[:2])

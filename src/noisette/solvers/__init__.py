@@ -9,7 +9,7 @@
 True
 """
 
-from noisette.solvers.limits import check_ends, most_steps
+from noisette.solvers.limits import check_ends, most_steps, smallest_regularization
 from noisette.solvers.minimise import Solution, SolverDefect, minimise
 from noisette.solvers.rounding import PublicFacts, attainable_tolerance, default_tolerance
 
@@ -22,4 +22,5 @@ __all__ = [
     "default_tolerance",
     "minimise",
     "most_steps",
+    "smallest_regularization",
 ]

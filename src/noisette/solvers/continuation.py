@@ -3,24 +3,24 @@
 Write J_mu for J with mu in place of Lambda, H and G for its Hessian and gradient,
 s_mu(w) = (a R/sqrt(mu)) sqrt(G' H^-1 G), where |l'''| <= a l'' along scores (``self_concordance``).
 
-**SOLVER-CONTINUATION.** (i) The Hessian changes by at most the factor e^{aR||p||} along p (Bach 2010,
-proposition 1), so a full Newton step from s <= 1/4 ends at s <= .155/4. (ii) With ||w|| <= D a fall
-of mu by the factor 1 + r changes s to at most (1 + r) s + r a R D. (iii) 0 is in the basin at
-mu = 8 a R ||G(0)||. So r = 1/(6 (2 + a R D)) always keeps s <= 1/4, D the public bound of
-SOLVER-NORM, which holds for every mu >= Lambda. Larger factors are tried first and given up for good
-when ``TRIES`` steps do not reach s <= 1/4, at most ``RETREATS`` times: at most
+**SOLVER-CONTINUATION.** (i) The Hessian changes by at most the factor e^{aR||p||} along p (Bach
+2010, proposition 1), so a full Newton step from s <= 1/4 ends at s <= .155/4. (ii) With ||w|| <= D
+a fall of mu by the factor 1 + r changes s to at most (1 + r) s + r a R D. (iii) 0 is in the basin
+at mu = 8 a R ||G(0)||. So r = 1/(6 (2 + a R D)) always keeps s <= 1/4, D the public bound of
+SOLVER-NORM, which holds for every mu >= Lambda. Larger factors are tried first and given up for
+good when ``TRIES`` steps do not reach s <= 1/4, at most ``RETREATS`` times: at most
 TRIES (RETREATS + ceil(log(mu_0/Lambda)/log(1 + r))) steps on the way, a public number.
 
-**In float64.** Let f bound the gradient's error and what rounding w costs (beta u ||w||), and eta the
-relative error of the Hessian and of the linear solve (Higham 2002, theorem 10.4:
+**In float64.** Let f bound the gradient's error and what rounding w costs (beta u ||w||), and eta
+the relative error of the Hessian and of the linear solve (Higham 2002, theorem 10.4:
 4u (m^2 + terms) beta/Lambda for m parameters). Then s is known to eta s + a R f/mu and a step adds
-as much, and (i) to (iii) have room for a R f/Lambda <= 1/128 and eta <= 1/64: computed s <= .25 means
-s <= .262, the step ends at .0433 + .0042 + .0078 < .056, the fall at 1.083 (.056) + 1/6 < .228,
-which is computed as at most .24. At mu = Lambda a step
-leaves ||G|| <= f (1 + 1/64) + sqrt(beta/Lambda) a R f^2/Lambda once s has reached its floor, which
-takes at most 60 steps (s falls by 5 each time). That is below tau/2 for tau >= 8f and
-sqrt(beta/Lambda) a R f^2/Lambda <= tau/4, and the certificate adds f once more. The three conditions
-are public; ``limits.check_ends`` refuses what violates them before any data are seen.
+as much, and (i) to (iii) have room for a R f/Lambda <= 1/128 and eta <= 1/64: computed s <= .25
+means s <= .262, the step ends at .0433 + .0042 + .0078 < .056, the fall at 1.083 (.056) + 1/6 <
+.228, which is computed as at most .24. At mu = Lambda a step leaves ||G|| <= f (1 + 1/64) +
+sqrt(beta/Lambda) a R f^2/Lambda once s has reached its floor, which takes at most 60 steps (s falls
+by 5 each time). That is below tau/2 for tau >= 8f and sqrt(beta/Lambda) a R f^2/Lambda <= tau/4,
+and the certificate adds f once more. The three conditions are public; ``limits.check_ends``
+refuses what violates them before any data are seen.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def continuation(objective: Objective, tolerance: float) -> Point:
     assert loss.self_concordance is not None
     pace = loss.self_concordance * facts.norm_bound
     shortest = shortest_ratio(pace, facts.optimum_norm(loss))
-    ratio, w = FIRST_RATIO, np.zeros(objective.shape)
+    ratio, retreats, w = FIRST_RATIO, 0, np.zeros(objective.shape)
     mu = max(objective.lam, 8.0 * pace * objective.at(w).norm_bound)
-    while mu > objective.lam:
+    while mu > objective.lam and retreats < RETREATS:
         lower = max(objective.lam, mu / ratio)
         found = _follow(_with(objective, lower), w, pace)
         if found is None:
-            ratio = max(math.sqrt(ratio), shortest)
+            ratio, retreats = max(math.sqrt(ratio), shortest), retreats + 1
         else:
             w, mu = found, lower
     best = point = objective.at(w)

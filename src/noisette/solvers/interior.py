@@ -11,9 +11,9 @@ with omega_i low <= a_i <= omega_i high (``Loss.box_dual``), and w* = w(a*).
 lambda(a) Newton's decrement of q/mu + F. (i) A full step from lambda <= 1/4 ends at lambda <= 1/9
 and inside the box. (ii) Then mu may fall by the factor 1 + 1/(9 sqrt(nu)) and lambda <= 1/4 again:
 1.08/9 + 1/9 < 1/4. (iii) At lambda <= 1/9, q(a) - q* <= 2 mu nu, so ||w(a) - w*|| <=
-2 sqrt(mu nu/Lambda), and for the hinge the duality gap at (w(a), a) is at most 3 n mu. All three are
-the textbook's (Nesterov, Introductory Lectures, 4.2); nothing depends on the condition beta/Lambda
-and no second-order smoothness is used. Larger factors are tried first and given up for good when
+2 sqrt(mu nu/Lambda), and for the hinge the duality gap at (w(a), a) is at most 3 n mu. All three
+are the textbook's (Nesterov, Introductory Lectures, 4.2); nothing depends on beta/Lambda, and no
+second-order smoothness is used. Larger factors are tried first and given up for good when
 20 steps do not reach lambda <= 1/4, at most 40 times. So at most
 20 (40 + ceil(log(mu_0/mu_end)/log(1 + 1/(9 sqrt(nu))))) steps are made, a public number
 (``limits.most_steps``), because mu_0 <= 2 n omega (high - low) max|q'| and mu_end is public.
@@ -52,17 +52,14 @@ def interior_points(
 
     ``digits`` None computes in float64 and stops without a word where float64 fails.
     """
-    keep = np.flatnonzero(objective.weigh(np.ones(objective.rows.n), slice(None)) > 0.0)
-    if len(keep) == 0:
-        return
     path = _Path(objective, digits)
-    yield path.point()
-    ratio, shortest = FIRST_RATIO, shortest_ratio(objective.rows.n)
-    while path.mu > last:
+    yield path.point()  # the optimum when no row is present: mu is then 0
+    ratio, shortest, retreats = FIRST_RATIO, shortest_ratio(objective.rows.n), 0
+    while path.mu > last and retreats < RETREATS:
         if path.reduce(ratio):
             yield path.point()
             continue
-        ratio = max(math.sqrt(ratio), shortest)
+        ratio, retreats = max(math.sqrt(ratio), shortest), retreats + 1
         if digits is None and ratio < 1.1:
             return
 

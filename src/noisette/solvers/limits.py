@@ -94,14 +94,16 @@ def check_ends(loss: Loss, facts: PublicFacts, tolerance: float | None = None) -
         if loss.box_dual(np.ones(1)) is None:
             raise InvalidParameter(f"no solver is proven to end for the {loss.name} loss.")
         return
-    if _ends(loss, facts, tolerance):
+    least = smallest_regularization(loss, facts, tolerance)
+    if least == facts.regularization:
         return
-    least = _least_regularization(loss, facts, tolerance)
     advice = "lower norm_bound or weight_bound" if least is None else f"use {least:.3g} or more"
     raise InvalidParameter(
-        f"regularization={facts.regularization:.3g} is too small for a solve that is certain to "
-        f"end, with up to {facts.rows} rows, norm_bound={facts.norm_bound:.3g}, "
-        f"weight_bound={facts.weight_bound:.3g} and the {loss.name} loss; {advice}."
+        f"Lambda={facts.regularization:.3g}, the regularization beside the sum of losses, is too "
+        f"small for a solve that is certain to end, with up to {facts.rows} rows, "
+        f"norm_bound={facts.norm_bound:.3g}, weight_bound={facts.weight_bound:.3g} and the "
+        f"{loss.name} loss; {advice} (an estimator's regularization is Lambda over the number of "
+        "rows)."
     )
 
 
@@ -110,8 +112,12 @@ def _ends(loss: Loss, facts: PublicFacts, tolerance: float | None) -> bool:
     return goal > 0.0 and conditions(loss, facts, goal).hold
 
 
-def _least_regularization(loss: Loss, facts: PublicFacts, tolerance: float | None) -> float | None:
-    """A Lambda that ends, within 1 % of the least one above the given; None if there is none."""
+def smallest_regularization(
+    loss: Loss, facts: PublicFacts, tolerance: float | None = None
+) -> float | None:
+    """The given Lambda if it ends, else one within 1 % of the least that does; None: none does."""
+    if loss.self_concordance is None or _ends(loss, facts, tolerance):
+        return facts.regularization
 
     def ends(log_lam: float) -> bool:
         trial = replace(facts, regularization=math.exp(log_lam))

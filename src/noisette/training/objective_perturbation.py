@@ -29,6 +29,7 @@ from noisette.training.public import Public, check_scale
 from noisette.training.records import Records
 
 __all__ = [
+    "TOLERANCE",
     "ObjectivePerturbation",
     "check_solve",
     "curvature",
@@ -40,7 +41,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 _SHARE = 1e-3  # of epsilon and delta, for the solver's error and the accountant's rounding
-_TOLERANCE = 1e-9  # of C, on the gradient norm
+TOLERANCE = 1e-9  # of C, on the gradient norm
 _TOO_LITTLE = "no noise reaches epsilon={:.4g} with so little regularization; raise one of them."
 _MANY = 100  # from this dimension on Gaussian noise is as good and composes better
 
@@ -287,5 +288,5 @@ def _public_tolerance(public: Public, noise: ObjectiveNoise) -> float:
     The attainable tolerance grows with ||b||, so the bound on ||b|| stands in for it.
     """
     largest = _largest_term(public, noise)
-    wanted = _TOLERANCE * public.gradient_bound
+    wanted = TOLERANCE * public.gradient_bound
     return max(wanted, 1.01 * attainable_tolerance(public.loss, public.for_solver(largest)))

@@ -29,8 +29,10 @@ from noisette.errors import InvalidParameter, Unproven
 from noisette.losses import Loss
 from noisette.mechanisms import SphericalLaplace
 from noisette.mechanisms.spherical_laplace_curve import largest_shift
+from noisette.solvers import attainable_tolerance, smallest_regularization
 from noisette.training.algorithm import Algorithm
 from noisette.training.objective_perturbation import (
+    TOLERANCE,
     ObjectivePerturbation,
     least_regularization,
 )
@@ -153,11 +155,12 @@ def choose_regularization(asked: object, mechanism: str, public: Public) -> tupl
     if mechanism == "output":
         if given is None:
             chosen = _for_output(public, public.known_size("regularization='auto'"))
+            chosen = _solvable(public, chosen, 0.0)
             return chosen, _note(chosen, "least estimated excess risk, from public facts")
         return given, _note(given, "as asked")
     least = _least(public)
     if given is None:
-        chosen = max(least, _for_objective(public))
+        chosen = _solvable(public, max(least, _for_objective(public)), TOLERANCE)
         why = "the least that the theorem needs without more noise"
         if chosen > least:
             why = "least estimated excess risk, from public facts"
@@ -165,6 +168,22 @@ def choose_regularization(asked: object, mechanism: str, public: Public) -> tupl
     if given < least:
         return least, _note(least, "raised from what was asked to what the theorem needs")
     return given, _note(given, "as asked")
+
+
+def _solvable(public: Public, chosen: float, relative: float) -> float:
+    """Return `chosen`, or ten times the least Lambda whose solve is proven to end.
+
+    `relative` is the tolerance asked for, in units of C; 0 stands for the solver's default. Ten
+    times, because the linear term of objective perturbation is not known here.
+    """
+    # proof: SOLVER-ENDS
+    facts = replace(public, regularization=chosen).for_solver()
+    tolerance = None
+    if relative > 0.0:
+        wanted = relative * public.gradient_bound
+        tolerance = max(wanted, attainable_tolerance(public.loss, facts))
+    least = smallest_regularization(public.loss, facts, tolerance)
+    return chosen if least is None or least == chosen else 10.0 * least
 
 
 def _note(regularization: float, why: str) -> str:
