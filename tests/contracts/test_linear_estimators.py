@@ -192,7 +192,7 @@ BAD_PARAMETERS = [
     {"classes": [0]},
     {"classes": [0, 0, 1]},
     {"multi_class": "magic"},
-    {"whiten": True},
+    {"missing": "mean"},
     {"whiten": "yes"},
     {"whiten": 1.5, "delta": 1e-6},
     {"whiten": 0.1},

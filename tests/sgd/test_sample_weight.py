@@ -9,7 +9,12 @@ from noisette.accounting.sensitivity import logistic_gradient_sensitivity
 from noisette.audit import check_estimator
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.linear import SGDClassifier
+from noisette.losses import Logistic
 from noisette.privacy import Ledger
+from noisette.randomness import Randomness
+from noisette.training.gradient_descent import gradient_descent
+from noisette.training.single_pass import single_pass
+from noisette.training.steps import Update
 
 RNG = np.random.default_rng(0)
 N = 120
@@ -74,6 +79,20 @@ def test_bad_weights_charge_nothing() -> None:
         made.fit(X, Y, np.full(N, 0.5), np.ones(N))
     with pytest.raises(InvalidParameter, match="not offered for streams"):
         made.fit(iter([(X, Y)]), sample_weight=np.ones(N))
+    assert ledger.charges == []
+
+
+@pytest.mark.parametrize("weight", [-0.1, 1.1, np.nan])
+def test_the_algorithms_themselves_refuse_weights_beyond_their_theorem(weight: float) -> None:
+    update, targets = Update(Logistic()), np.where(Y == 1, 1.0, -1.0)
+    ledger, randomness = Ledger(5.0, 1e-3), Randomness.from_seed(1)
+    given = {"ledger": ledger, "epsilon": 1.0, "sample_weight": np.full(N, weight)}
+    for run in (
+        lambda: single_pass(X, targets, update, randomness, batch_size=30, **given),
+        lambda: gradient_descent(X, targets, update, randomness, delta=1e-4, **given),
+    ):
+        with pytest.raises(InvalidData, match=r"one entry in \[0, 1\]"):
+            run()
     assert ledger.charges == []
 
 

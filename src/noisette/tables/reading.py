@@ -1,6 +1,6 @@
 """Reading tables: CSV (plain or gzip) with the standard library, Parquet with pyarrow.
 
-The kind of a file is seen from its first bytes, not by its name. A fault of the file as a whole (not
+A file's kind is seen from its first bytes, not from its name. A fault of the file as a whole (not
 a table, a row with too many cells) is one sentence without a line number or a cell: which row is at
 fault is a fact about a record. Such errors come before anything is charged.
 """
