@@ -308,9 +308,7 @@ def resumable(folder: Path, plan: Plan, seed: int | None, **options: Any) -> Pri
     module = model()
     with torch.no_grad():
         module.weight.zero_()
-    ledger = Ledger.open(
-        folder / "ledger.db", 1e6, 1e-5, adjacency=plan.adjacency, experiment=seed is not None
-    )
+    ledger = Ledger.open(folder / "ledger.db", 1e6, 1e-5, adjacency=plan.adjacency, experiment=True)
     return training(
         module, plan, ledger=ledger, checkpoint=folder / "run.pt", random_state=seed, **options
     )

@@ -207,7 +207,9 @@ def ledger(
         )
     opened = Ledger.open(file, epsilon, delta, adjacency=adjacency, rule=rule)
     if check:
-        opened.check()
+        from noisette.audit.charges import check_charges
+
+        check_charges(opened)
     if copy is not None:
         opened.copy_to(copy)
     if report is not None:

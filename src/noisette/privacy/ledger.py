@@ -259,29 +259,6 @@ class Ledger:
         first, count = _validate.integer("first", first), _validate.integer("count", count)
         return self._store.charges(first, count)
 
-    def check(self) -> None:
-        """Recompute what every charge costs from the plan beside it; raise if one is too small."""
-        known: set[Charge] = set()
-        for number, charge in enumerate(self.charges, start=1):
-            charge = charge._replace(label="")
-            if charge not in known and not self._is_paid(charge):
-                raise LedgerError(
-                    f"charge {number} costs less than its plan does; somebody changed the ledger, "
-                    "or an older noisette counted it too low."
-                )
-            known.add(charge)
-
-    def _is_paid(self, charge: Charge) -> bool:
-        plan = Plan.from_json(charge.plan).under(self.adjacency)
-        if self.rule == "sums":
-            try:
-                self._epsilon_of(plan, charge.cost[1], charge.cost[0])
-            except InvalidParameter:
-                return False
-            return True
-        least = self._filter.cost(plan, (math.nan, math.nan), self.adjacency)
-        return charge.cost[0] >= least[0] * (1.0 - 1e-9)
-
     def copy_to(self, path: str | os.PathLike[str]) -> None:
         """Write a backup of a ledger in a file. Put it back if need be; never charge both."""
         if not isinstance(self._store, FileStore):

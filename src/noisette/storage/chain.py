@@ -192,8 +192,9 @@ def backwards(file: FileIO, mark: Mark) -> Iterator[dict[str, Any]]:
 
 def append(file: FileIO, mark: Mark, node: dict[str, Any]) -> Mark:
     """Add a record by the protocol above; return the new end."""
-    if not mark.whole:
-        _write_mark(file, mark)  # first finish what was interrupted: the other mark stays whole
+    if not mark.whole:  # first finish what was interrupted: the other mark stays whole
+        os.fsync(file.fileno())  # whoever wrote the record may have been killed before this
+        _write_mark(file, mark)
     line = _seal({"before": mark.digest, "at": mark.start, **node})
     after = Mark(mark.number + 1, mark.end, mark.end + len(line), line[:64].decode())
     try:
