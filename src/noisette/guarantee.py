@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from noisette import _validate, accounting
+from noisette._text import visible
 from noisette.adjacency import Adjacency, require_same
 from noisette.errors import InvalidParameter
 from noisette.plans import LastIterate, Noisy, Plan
@@ -134,7 +135,7 @@ class Guarantee:
         parts.append(f"Numbers: {self.numeric_model}.")
         if self.proofs:
             parts.append("Proofs: " + ", ".join(self.proofs) + " (docs/theory/theorems.md).")
-        return " ".join(parts)
+        return visible(" ".join(parts))
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-ready dictionaries."""

@@ -8,7 +8,6 @@ before it starts and is composed as tightly as the accountants can. A charge is 
 import math
 import os
 import secrets
-from pathlib import Path
 
 from noisette import _validate, accounting
 from noisette.accounting.filters import FILTERS, Filter
@@ -72,7 +71,7 @@ class Ledger:
                 "sums" if rule is None else rule,
             )
         # Resolved now: a later chdir must not lead the charges to another file.
-        store = SqliteStore(Path(path).resolve())
+        store = SqliteStore(_validate.real_path(path))
         header = store.create_or_read(wanted)
         try:
             _header(*header)

@@ -92,9 +92,12 @@ class SqliteStore:
         except FileExistsError:
             pass  # somebody else has started it
         except (OSError, sqlite3.Error) as error:
-            raise LedgerError(self._explain(error)) from error
+            raise LedgerError(
+                f"{self.path} could not be made: the disk is full or failing. Nothing was charged."
+            ) from error
         finally:
-            draft.unlink(missing_ok=True)
+            for beside in ("", "-wal", "-shm", "-journal"):  # SQLite leaves some on a full disk
+                Path(f"{draft}{beside}").unlink(missing_ok=True)
 
     @staticmethod
     def _fill(draft: Path, header: Header) -> None:
