@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 ONE    := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench slow format clean
+.PHONY: help demo test check bench slow oldest format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -38,6 +38,19 @@ check: $(VENV)/.dev ## lint, types, import order
 slow: $(VENV)/.dev ## long statistical tests and random searches
 	$(ONE) $(BIN)/python -m pytest -m slow -n 2 --dist worksteal
 
+# The rooms where versions matter: estimators, files, the command line. Not the maths below them.
+# An old package warns of newer ones beside it; that is no fault of ours.
+OLDEST := tests/linear tests/sgd tests/tables tests/report tests/end_to_end
+
+$(VENV)-oldest/.ready: pyproject.toml requirements/oldest.txt
+	test -x $(VENV)-oldest/bin/python || $(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --requirement requirements/oldest.txt --editable '.[plot,parquet]'
+	touch $@
+
+oldest: $(VENV)-oldest/.ready ## test with the oldest versions that pyproject.toml allows
+	$(ONE) $(VENV)-oldest/bin/python -m pytest -W ignore::DeprecationWarning $(OLDEST)
+
 bench: $(VENV)/.dev ## measure speed against named peers
 	$(ONE) $(BIN)/python benchmarks/imports.py
 	$(ONE) $(BIN)/python benchmarks/door.py
@@ -52,5 +65,5 @@ format: $(VENV)/.dev ## apply the formatter
 	$(BIN)/ruff format .
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-oldest build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

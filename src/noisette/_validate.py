@@ -2,7 +2,9 @@
 
 import math
 import numbers
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
 from noisette.errors import InvalidParameter
 
@@ -106,3 +108,11 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
         listed = ", ".join(repr(known) for known in names)
         raise InvalidParameter(f"{name} must be one of {listed}; got {value!r}.")
     return value
+
+
+def real_path(path: str | os.PathLike[str]) -> Path:
+    """Return the absolute path without links; links that lead in a circle are refused."""
+    found = Path(os.path.realpath(path))
+    if found.is_symlink():  # all others have been followed
+        raise InvalidParameter(f"{path} is a link that leads back to itself; give another name.")
+    return found

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from noisette import _validate, accounting
+from noisette._text import visible
 from noisette.adjacency import Adjacency, require_same
 from noisette.errors import InvalidParameter
 from noisette.mechanisms import ObjectiveNoise
@@ -150,7 +151,7 @@ class Guarantee:
         parts.append(f"Numbers: {self.numeric_model}.")
         if self.proofs:
             parts.append("Proofs: " + ", ".join(self.proofs) + " (docs/theory/theorems.md).")
-        return " ".join(parts)
+        return visible(" ".join(parts))
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-ready dictionaries."""

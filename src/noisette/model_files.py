@@ -2,8 +2,11 @@
 
 A model file is a zip archive with three members: ``model.json`` (format, class, public parameters,
 guarantee) and ``coef.npy``, ``intercept.npy`` (plain float64 arrays). Nothing in it is executed.
-`load` accepts known classes only and checks the guarantee against its own plan and against the
-parameters, so an edited epsilon is refused. The ledger and the random state are not stored.
+`load` accepts known classes only and checks the guarantee against its own plan, the parameters and
+the labels, so an edited epsilon is refused. The ledger and the random state are not stored.
+
+A small archive may claim any size, so sizes are compared before anything is unpacked: noise does
+not compress, and an honest member is at most a few times as large as its packed form.
 """
 
 import contextlib
@@ -27,20 +30,31 @@ from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.guarantee import Guarantee
 
-__all__ = ["FORMAT", "MODELS", "load", "save"]
+__all__ = ["FORMAT", "IN_FOLDER", "MODELS", "load", "save"]
 
 FORMAT = 1
 MODELS = dict.fromkeys(("LinearSVC", "LogisticRegression", "SGDClassifier"), "noisette.linear")
+IN_FOLDER = "model.noisette"
+"""The name of the model file in a folder that ``noisette train`` wrote."""
 
 _TEXT, _ARRAYS = "model.json", ("coef", "intercept")
 _NOT_STORED = {"ledger", "random_state"}
-_LARGEST_TEXT, _LARGEST_ARRAY = 1 << 24, 1 << 30  # bytes; a small archive may claim any size
+_MAY_BE_INFINITE, _INFINITE = {"radius"}, "infinite"  # JSON has no such number
+_POSITIVE = ("regularization", "eta0", "radius", "clip_norm")  # where they are numbers
+_LARGEST_TEXT = 1 << 24  # bytes
+_SMALL, _TIMES = 1 << 20, 20  # a member above _SMALL may be _TIMES as large as its packed form
 # Not a zip, not JSON, not plain arrays, or damaged (OSError: a place outside of the file).
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, struct.error, ValueError, EOFError, RuntimeError, OSError,
 )  # fmt: skip
 _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_KINDS = {"bool": np.bool_, "int": np.int64, "float": np.float64, "str": np.str_, "object": object}
+_KINDS: dict[str, tuple[type[Any], tuple[type, ...]]] = {
+    "bool": (np.bool_, (bool,)),
+    "int": (np.int64, (int,)),
+    "float": (np.float64, (float,)),
+    "str": (np.str_, (str,)),
+    "object": (object, (bool, int, float, str)),
+}
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -50,11 +64,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         raise InvalidParameter(f"save stores {', '.join(MODELS)}; got an object of type {name}.")
     if not hasattr(model, "privacy_"):
         raise InvalidParameter(f"this {name} is not fitted; call fit before save.")
-    if not _is_promise_of(model.privacy_, model):
-        raise InvalidParameter(
-            f"epsilon, delta or adjacency of this {name} was changed after fit, so its parameters "
-            "contradict its guarantee; set them back, or fit again, before save."
-        )
+    arrays = {"coef": np.asarray(model.coef_), "intercept": np.asarray(model.intercept_)}
+    _check_unchanged(model, arrays)
     parameters = {
         key: _plain(key, value)
         for key, value in model.get_params(deep=False).items()
@@ -71,10 +82,24 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "regularization": getattr(model, "regularization_", None),
         "guarantee": model.privacy_.to_dict(),
     }
-    _write(
-        Path(path),
-        json.dumps(text, indent=1, allow_nan=False),
-        {"coef": model.coef_, "intercept": model.intercept_},
+    _write(Path(path), json.dumps(text, indent=1, allow_nan=False), arrays)
+
+
+def _check_unchanged(model: Any, arrays: dict[str, NDArray[Any]]) -> None:
+    """Refuse to write what `load` would refuse."""
+    stored = model.get_params(deep=False).items()
+    try:
+        type(model)(
+            **{key: value for key, value in stored if key not in _NOT_STORED}
+        )._check_public()
+        _check(model, model.privacy_, arrays)
+        _check_facts(model, model.privacy_)
+        return
+    except NoisetteError:
+        pass
+    raise InvalidParameter(
+        "the parameters of this model are not those it was fitted with, so its guarantee does not "
+        "speak of them; fit it again, or set them back, before save."
     )
 
 
@@ -83,20 +108,26 @@ def _write(path: Path, text: str, arrays: dict[str, NDArray[Any]]) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                archive.writestr(_TEXT, text)
+            with zipfile.ZipFile(file, "w") as archive:
+                _add(archive, _TEXT, text.encode())
                 for name, array in arrays.items():
                     buffer = io.BytesIO()
                     np.lib.format.write_array(
                         buffer, np.asarray(array, dtype=np.float64), allow_pickle=False
                     )
-                    archive.writestr(f"{name}.npy", buffer.getvalue())
+                    _add(archive, f"{name}.npy", buffer.getvalue())
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _add(archive: zipfile.ZipFile, member: str, content: bytes) -> None:
+    """Pack what is small; the rest as it is, so that `_fits` never refuses an honest file."""
+    packing = zipfile.ZIP_DEFLATED if len(content) <= _SMALL else zipfile.ZIP_STORED
+    archive.writestr(member, content, packing)
 
 
 def _plain(key: str, value: Any) -> Any:
@@ -107,6 +138,8 @@ def _plain(key: str, value: Any) -> Any:
         return _described(np.asarray(value))
     if isinstance(value, np.generic):
         value = value.item()
+    if key in _MAY_BE_INFINITE and value == math.inf:
+        return _INFINITE
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise InvalidParameter(f"the parameter {key} cannot be stored in a model file.")
@@ -124,15 +157,36 @@ def _described(labels: NDArray[Any]) -> dict[str, Any]:
 
 
 def _labels(node: Any) -> NDArray[Any]:
+    """Return labels of the stated kind; a label of another kind is not converted but refused."""
     values = list(node["values"])
-    if not all(isinstance(each, bool | int | float | str) for each in values):
+    kind, types = _KINDS[node["kind"]]
+    if not all(type(each) in types for each in values):
         raise TypeError
-    return np.array(values, dtype=_KINDS[node["kind"]])
+    return np.array(values, dtype=kind)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Return the model that `save` wrote to `path`, with its guarantee in ``privacy_``."""
-    node, arrays = _read(Path(path))
+    """Return the model that `save` wrote to `path`, with its guarantee in ``privacy_``.
+
+    `path` may also be a folder that ``noisette train`` wrote.
+    """
+    place = Path(path)
+    if place.is_dir():
+        place = place / IN_FOLDER
+        if not place.exists():
+            raise InvalidData(f"{path} is not a model folder: it has no {IN_FOLDER}.")
+    node, arrays = _read(place)
+    model, guarantee = _rebuilt(node)
+    _check(model, guarantee, arrays)
+    if node.get("version") == __version__:  # another version may say the same in other words
+        _check_facts(model, guarantee)
+    model.coef_, model.intercept_ = arrays["coef"], arrays["intercept"]
+    model.privacy_ = guarantee
+    return model
+
+
+def _rebuilt(node: dict[str, Any]) -> tuple[Any, Guarantee]:
+    """Return the estimator without its weights, and the guarantee, each checked by itself."""
     if node.get("noisette_model") != FORMAT:
         raise InvalidData(
             f"this model file is not of format {FORMAT}; "
@@ -142,66 +196,93 @@ def load(path: str | os.PathLike[str]) -> Any:
     if not isinstance(name, str) or name not in MODELS:
         raise InvalidData(f"this model file holds no model of the kinds {', '.join(MODELS)}.")
     try:
-        model, guarantee = _rebuilt(name, node)
+        return _filled(name, node), Guarantee.from_dict(node["guarantee"])
     except NoisetteError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
-        model = None
-    if model is None:
-        raise InvalidData("this model file lacks a field, or a field has the wrong type.")
-    _check(model, guarantee, arrays)
-    model.coef_, model.intercept_ = arrays["coef"], arrays["intercept"]
-    model.privacy_ = guarantee
+        pass
+    raise InvalidData("this model file lacks a field, or a field has the wrong type.")
+
+
+def _filled(name: str, node: dict[str, Any]) -> Any:
+    parameters = dict(node["parameters"])
+    if parameters["classes"] is not None:
+        parameters["classes"] = _labels(parameters["classes"]).tolist()
+    kind = getattr(importlib.import_module(MODELS[name]), name)
+    # Every one: of a parameter that is left out, the default would be taken for what was used.
+    if parameters.keys() != kind().get_params(deep=False).keys() - _NOT_STORED:
+        raise TypeError
+    for key in _POSITIVE:
+        if isinstance(parameters.get(key), int | float):
+            _positive(parameters[key], zero=key == "regularization")
+    parameters |= {key: math.inf for key in _MAY_BE_INFINITE if parameters.get(key) == _INFINITE}
+    model = kind(**parameters)
+    model._check_public()
+    model.classes_ = _labels(node["classes"])
+    model.n_features_in_ = _whole(node["features"])
+    names = list(node["feature_names"])
+    if not all(isinstance(each, str) for each in names):
+        raise TypeError
+    if names:
+        model.feature_names_in_ = np.array(names, dtype=object)
+    if name != "SGDClassifier":  # whose lambda is a parameter
+        known = node["regularization"]
+        model.regularization_ = None if known is None else _positive(known)
     return model
 
 
-def _rebuilt(name: str, node: dict[str, Any]) -> tuple[Any, Guarantee]:
-    parameters = dict(node["parameters"])
-    if _NOT_STORED & parameters.keys():
+def _whole(value: Any) -> int:
+    if type(value) is not int or value < 1:
         raise TypeError
-    if parameters["classes"] is not None:
-        parameters["classes"] = _labels(parameters["classes"]).tolist()
-    model = getattr(importlib.import_module(MODELS[name]), name)(**parameters)
-    model.classes_ = _labels(node["classes"])
-    model.n_features_in_ = int(node["features"])
-    names = list(node["feature_names"])
-    if names:
-        model.feature_names_in_ = np.array([str(each) for each in names], dtype=object)
-    if name != "SGDClassifier":  # whose lambda is a parameter
-        known = node["regularization"]
-        model.regularization_ = None if known is None else float(known)
-    return model, Guarantee.from_dict(node["guarantee"])
+    return value
+
+
+def _positive(value: Any, *, zero: bool = False) -> float:
+    right = type(value) in (int, float) and 0.0 <= value < math.inf
+    if not right or (value == 0.0 and not zero):
+        raise TypeError
+    return float(value)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
     """Return the JSON text and the arrays; every other content is refused."""
     content: tuple[Any, dict[str, NDArray[np.float64]]] | None = None
     with path.open("rb") as file, contextlib.suppress(*_DAMAGE), zipfile.ZipFile(file) as archive:
-        wanted = {_TEXT, *(f"{name}.npy" for name in _ARRAYS)}
-        listed = archive.namelist()
-        usual = all(info.compress_type in _PACKED for info in archive.infolist())
-        if set(listed) == wanted and len(listed) == len(wanted) and usual:
-            small = archive.getinfo(_TEXT).file_size <= _LARGEST_TEXT
-            text = json.loads(archive.read(_TEXT)) if small else None
+        wanted = [_TEXT, *(f"{name}.npy" for name in _ARRAYS)]
+        if sorted(archive.namelist()) == sorted(wanted) and all(map(_fits, archive.infolist())):
+            text = json.loads(_text(archive))
             content = text, {name: _array(archive, f"{name}.npy") for name in _ARRAYS}
     if content is None or not isinstance(content[0], dict):
         raise InvalidData(f"{path} is not a model file of noisette, or it is damaged.")
     return content
 
 
+def _fits(info: zipfile.ZipInfo) -> bool:
+    """Whether a member is packed as `save` packs and claims no more than such a file can hold."""
+    claimed = info.file_size
+    small = claimed <= max(_SMALL, _TIMES * info.compress_size)
+    readable = info.filename != _TEXT or claimed <= _LARGEST_TEXT
+    return info.compress_type in _PACKED and small and readable
+
+
+def _text(archive: zipfile.ZipFile) -> bytes:
+    # With a number: `read()` alone unpacks all there is and only then looks at the claimed size.
+    with archive.open(_TEXT) as file:
+        return file.read(archive.getinfo(_TEXT).file_size)
+
+
 def _array(archive: zipfile.ZipFile, member: str) -> NDArray[np.float64]:
     """Return an array of numbers whose stated shape is that of its bytes; else ValueError."""
-    if archive.getinfo(member).file_size > _LARGEST_ARRAY:
-        raise ValueError
-    data = archive.read(member)
-    buffer = io.BytesIO(data)
-    if np.lib.format.read_magic(buffer) != (1, 0):
-        raise ValueError
-    # Compared before anything is allocated: a header of a few bytes may claim terabytes.
-    shape, _, kind = np.lib.format.read_array_header_1_0(buffer)
-    if kind != np.float64 or 8 * math.prod(shape) != len(data) - buffer.tell():
-        raise ValueError
-    found: NDArray[np.float64] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    with archive.open(member) as file:
+        if np.lib.format.read_magic(file) != (1, 0):
+            raise ValueError
+        # Compared before anything is allocated: a header of a few bytes may claim terabytes.
+        shape, _, kind = np.lib.format.read_array_header_1_0(file)
+        payload = archive.getinfo(member).file_size - file.tell()
+        if kind != np.float64 or 8 * math.prod(shape) != payload:
+            raise ValueError
+        file.seek(0)
+        found: NDArray[np.float64] = np.lib.format.read_array(file, allow_pickle=False)
     return found
 
 
@@ -220,6 +301,9 @@ def _check(model: Any, guarantee: Guarantee, arrays: dict[str, NDArray[np.float6
         raise InvalidData(
             "the guarantee in this model file is not the one of its parameters; it was changed."
         )
+    given = model.classes_ if model.classes is None else model.classes
+    if _in_order(given) != list(map(repr, model.classes_.tolist())):
+        raise InvalidData("the labels in this model file are not those of its parameters.")
     classes = len(model.classes_)
     outputs = 1 if classes == 2 else classes
     fits = (
@@ -233,3 +317,27 @@ def _check(model: Any, guarantee: Guarantee, arrays: dict[str, NDArray[np.float6
     )
     if not fits:
         raise InvalidData("the weights in this model file do not fit its classes and features.")
+
+
+def _in_order(labels: Any) -> list[str]:
+    """Return the labels as `fit` orders them, written so that 1, 1.0, True and "1" differ."""
+    try:
+        return list(map(repr, np.unique(np.asarray(labels)).tolist()))
+    except TypeError:  # labels that cannot be compared
+        return []
+
+
+def _check_facts(model: Any, guarantee: Guarantee) -> None:
+    """Refuse a class, a norm bound or labels other than those of which the guarantee speaks."""
+    # Here, not above: whoever saves or loads needs scikit-learn, whoever imports this does not.
+    from noisette.linear.outputs import labels_fact, rows_fact
+
+    facts = [{labels_fact(model.classes_, given=given) for given in (True, False)}]
+    if model.norm_bound is not None:
+        facts.append({rows_fact(model.norm_bound, model._intercept())})
+    stated = set(guarantee.public)
+    if guarantee.released != model._released or not all(each & stated for each in facts):
+        raise InvalidData(
+            "the guarantee in this model file speaks of another kind of model, of other labels or "
+            "of another norm bound; it was changed."
+        )

@@ -4,6 +4,8 @@ import io
 import json
 import os
 import pickle
+import struct
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -112,7 +114,16 @@ def both_smaller(node: dict[str, Any]) -> None:
     node["guarantee"]["epsilon"] = node["parameters"]["epsilon"] = 0.05
 
 
-EDITS = {
+def as_svc(node: dict[str, Any]) -> None:
+    node["class"] = "LinearSVC"
+    node["parameters"]["loss"] = "softplus"
+
+
+def other_labels(node: dict[str, Any]) -> None:
+    node["classes"]["values"] = node["parameters"]["classes"]["values"] = ["ja", "nein"]
+
+
+EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "smaller epsilon": set_in("guarantee", "epsilon", to=0.1),
     "larger epsilon": set_in("guarantee", "epsilon", to=2.0),
     "other epsilon asked": set_in("parameters", "epsilon", to=0.1),
@@ -133,6 +144,25 @@ EDITS = {
     "nested classes": set_in("classes", "values", to=[["no"], ["yes"]]),
     "kind": set_in("classes", "kind", to="pickle"),
     "names": set_in("feature_names", to=["a"]),
+    "names type": set_in("feature_names", to=[1, 2, 3]),
+    "features as a fraction": set_in("features", to=3.0),
+    "negative norm bound": set_in("parameters", "norm_bound", to=-1),
+    "another norm bound": set_in("parameters", "norm_bound", to=2.0),
+    "norm bound as a text": set_in("parameters", "norm_bound", to="1"),
+    "mechanism": set_in("parameters", "mechanism", to="none"),
+    "a list as a parameter": set_in("parameters", "whiten", to=[False]),
+    "parameter left out": lambda node: node["parameters"].pop("mechanism"),
+    "negative regularization": set_in("parameters", "regularization", to=-1.0),
+    "negative lambda": set_in("regularization", to=-1.0),
+    "lambda that is no number": set_in("regularization", to=float("nan")),
+    "another class": set_in("class", to="LinearSVC"),
+    "another class with its parameters": as_svc,
+    "labels as numbers": set_in("classes", to={"kind": "int", "values": [0, 1]}),
+    "numbers as texts": set_in("classes", "values", to=[0, 1]),
+    "labels in another order": set_in("classes", "values", to=["yes", "no"]),
+    "other labels": set_in("classes", "values", to=["false", "true"]),
+    "other labels everywhere": other_labels,
+    "the same label twice": set_in("classes", "values", to=["yes", "yes"]),
 }
 
 
@@ -141,6 +171,58 @@ def test_an_edited_file_is_refused_in_one_sentence(saved: Path, name: str) -> No
     with pytest.raises(NoisetteError) as error:
         load(edited(saved, EDITS[name]))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("values", [["0", "1"], [0.0, 1.0], [False, True], [0.5, 1.5]])
+@pytest.mark.parametrize("kind", ["int", "str", "bool", "float"])
+def test_labels_are_not_converted(saved: Path, kind: str, values: list[Any]) -> None:
+    """Labels that stand in the file as another kind than the stated one are refused."""
+
+    def change(node: dict[str, Any]) -> None:
+        node["parameters"]["classes"] = None
+        node["classes"] = {"kind": kind, "values": values}
+        fact = f"the set of labels ({', '.join(map(str, values))}), as given"
+        node["guarantee"]["public"].append(fact)
+
+    path = edited(saved, change)
+    if kind == {str: "str", float: "float", bool: "bool"}[type(values[0])]:
+        assert load(path).classes_.tolist() == values
+    else:
+        with pytest.raises(InvalidData, match="wrong type"):
+            load(path)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"epsilon": 0.1},
+        {"norm_bound": 2.0},
+        {"norm_bound": -1.0},
+        {"adjacency": "zero-out"},
+        {"classes": ["a", "b"]},
+    ],
+)
+def test_nothing_is_saved_that_would_not_load(tmp_path: Path, changed: dict[str, Any]) -> None:
+    model = LogisticRegression(classes=[0, 1]).fit(X, np.arange(200) % 2).set_params(**changed)
+    with pytest.raises(InvalidParameter, match="not those it was fitted with"):
+        save(model, tmp_path / "model")
+    assert not os.listdir(tmp_path)
+
+
+def test_a_pickled_model_has_no_ledger_and_is_saved(tmp_path: Path) -> None:
+    model = LogisticRegression(ledger=Ledger(1.0)).fit(X, np.arange(200) % 2)
+    save(pickle.loads(pickle.dumps(model)), tmp_path / "model")
+    assert load(tmp_path / "model").privacy_ == model.privacy_
+
+
+def test_a_folder_of_the_command_line_is_loaded(saved: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with pytest.raises(InvalidData, match=r"is not a model folder: it has no model\.noisette"):
+        load(folder)
+    saved.rename(folder / "model.noisette")
+    assert np.array_equal(load(folder).coef_, load(folder / "model.noisette").coef_)
+    assert load(str(folder)).epsilon == 0.5
 
 
 def test_unedited_copies_load(saved: Path) -> None:
@@ -182,24 +264,64 @@ def exchanged(path: Path, name: str, content: bytes) -> Path:
     return out
 
 
-def test_claims_of_terabytes_are_not_believed(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_of_terabytes_are_not_believed(saved: Path) -> None:
     buffer = io.BytesIO()
     header = {"descr": "<f8", "fortran_order": False, "shape": (10**13,)}
     np.lib.format.write_array_header_1_0(buffer, header)
     with pytest.raises(InvalidData, match="not a model file"):
         load(exchanged(saved, "coef.npy", buffer.getvalue()))
-    monkeypatch.setattr(model_files, "_LARGEST_ARRAY", 1 << 20)
-    bomb = exchanged(saved, "coef.npy", bytes(1 << 22))
-    assert bomb.stat().st_size < 1 << 15
 
-    def read(self: zipfile.ZipFile, name: str, pwd: bytes | None = None) -> bytes:
-        assert name != "coef.npy", "it was unpacked"
-        return real(self, name, pwd)
 
-    real = zipfile.ZipFile.read
-    monkeypatch.setattr(zipfile.ZipFile, "read", read)
-    with pytest.raises(InvalidData, match="not a model file"):
-        load(bomb)
+def bomb(path: Path, member: str, size: int, claimed: int | None = None) -> Path:
+    """Write a copy whose `member` is packed zeros behind a true header; it may claim fewer."""
+    buffer = io.BytesIO()
+    shape = (1, size // 8)
+    header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, header)
+    content = buffer.getvalue() + bytes(8 * shape[1])
+    if member == "model.json":
+        content = b" " * size + zipfile.ZipFile(path).read(member)
+    out = exchanged(path, member, content)
+    if claimed is not None:  # in the member's own head and in the directory at the end
+        data = out.read_bytes()
+        told, lie = struct.pack("<L", len(content)), struct.pack("<L", claimed)
+        assert data.count(told) >= 2
+        out.write_bytes(data.replace(told, lie))
+    return out
+
+
+def peak_of(path: Path) -> int:
+    """Return the most memory that Python held while a file was refused."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidData, match="not a model file"):
+            load(path)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("claimed", [None, 152])
+@pytest.mark.parametrize("member", ["coef.npy", "intercept.npy", "model.json"])
+def test_a_small_file_does_not_take_much_memory(
+    saved: Path, member: str, claimed: int | None
+) -> None:
+    """64 MB of zeros in 64 kB, stated truly or as a few bytes, are not unpacked."""
+    small = bomb(saved, member, 1 << 26, claimed)
+    assert small.stat().st_size < 1 << 17
+    assert peak_of(small) < 1 << 22
+
+
+def test_what_compresses_well_is_still_a_model(tmp_path: Path) -> None:
+    """Honest weights may repeat and names may be alike: what `save` wrote, `load` takes."""
+    names = [f"column={j:06d}" for j in range(150_000)]
+    model = LogisticRegression(classes=[0, 1], fit_intercept=False)
+    few = pd.DataFrame(np.zeros((20, 2)), columns=names[:2])
+    model.fit(few, np.arange(20) % 2)
+    model.coef_ = np.zeros((1, len(names)))
+    model.n_features_in_, model.feature_names_in_ = len(names), np.array(names, dtype=object)
+    save(model, tmp_path / "model")
+    assert list(load(tmp_path / "model").feature_names_in_) == names
 
 
 def test_a_damaged_file_is_one_sentence_wherever_the_damage_is(saved: Path, tmp_path: Path) -> None:
@@ -248,3 +370,16 @@ def test_sgd_models_are_stored_too(tmp_path: Path, delta: float) -> None:
     assert isinstance(again, SGDClassifier)
     assert np.array_equal(again.predict(X), model.predict(X))
     assert again.privacy_ == model.privacy_
+
+
+def test_a_radius_without_end_is_stored(tmp_path: Path) -> None:
+    model = SGDClassifier(2.0, radius=np.inf, eta0=0.1, classes=[0, 1]).fit(X, np.arange(200) % 2)
+    save(model, tmp_path / "model")
+    assert load(tmp_path / "model").radius == np.inf
+
+
+@pytest.mark.parametrize("key", ["eta0", "radius", "clip_norm", "regularization", "epochs"])
+def test_numbers_of_sgd_are_checked(tmp_path: Path, key: str) -> None:
+    save(SGDClassifier(2.0, classes=[0, 1]).fit(X, np.arange(200) % 2), tmp_path / "model")
+    with pytest.raises(NoisetteError):
+        load(edited(tmp_path / "model", set_in("parameters", key, to=-1.0)))

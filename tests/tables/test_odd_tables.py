@@ -76,7 +76,11 @@ def test_every_kind_of_parquet_text(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "t.parquet"
     for kind in (pa.string(), pa.large_string(), pa.string_view()):
-        x = pa.array(["7,5", None, "2,5"]).cast(kind)
+        try:
+            x = pa.array(["7,5", None, "2,5"]).cast(kind)
+        except pa.ArrowNotImplementedError:  # the oldest pyarrow cannot make views
+            assert kind == pa.string_view()
+            continue
         parquet.write_table(pa.table({"x": x, "ill": pa.array(["no", "yes", "no"])}), path)
         schema = Schema.from_dict(facts(file={"delimiter": ";", "decimal": ","}, row_norm=1.0))
         assert encode(path, schema, target=True).X.ravel().tolist() == [0.5, 0.0, -0.5]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from html import escape
 from pathlib import Path
 
 from noisette._version import __version__
@@ -13,6 +12,7 @@ from noisette.audit.figure import pyplot, svg
 from noisette.audit.findings import AuditReport, Finding, sureness
 from noisette.errors import InvalidParameter
 from noisette.guarantee import Guarantee
+from noisette.report.html import escape
 
 __all__ = ["check_target", "html", "write"]
 

@@ -29,7 +29,9 @@ def main() -> None:
     if not _flushed() and code != UNPRINTED:
         code, sentence = UNPRINTED, f"the answer could not be printed; {_WHOLE}."
     if sentence:
-        print(f"noisette: {sentence}", file=sys.stderr)
+        from noisette._text import visible
+
+        print(f"noisette: {visible(sentence)}", file=sys.stderr)
     sys.exit(code)
 
 

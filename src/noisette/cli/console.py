@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from noisette import _validate
 from noisette.errors import InvalidParameter
 
 __all__ = ["busy", "readable", "write_text"]
@@ -30,8 +31,9 @@ def write_text(path: Path, text: str, *, force: bool) -> None:
         raise InvalidParameter(f"{path} is not an ordinary file; give another name.")
     if path.exists() and not force:
         raise InvalidParameter(f"{path} exists; give another name, or --force to replace it.")
+    folder = _validate.real_path(path).parent
     try:
-        handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.resolve().parent)
+        handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=folder)
     except OSError as error:
         raise InvalidParameter(f"{path} cannot be written ({error.strerror}).") from None
     try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noisette._text import visible
 from noisette.cli import options as opt
 from noisette.errors import InvalidData, InvalidParameter
 
@@ -110,7 +111,7 @@ def _visible(words: str) -> "Text":
     """Return text for a terminal: a file from elsewhere must not steer it."""
     from rich.text import Text
 
-    return Text("".join(c if c.isprintable() or c == "\n" else "?" for c in words))
+    return Text(visible(words))
 
 
 def _show(
@@ -193,13 +194,14 @@ def ledger(
 
     [bold]Example[/bold]: noisette ledger patients.ledger --epsilon 3 --delta 1e-6
     """
+    from noisette import _validate
     from noisette.privacy import Ledger
 
     if file.is_dir():
         raise InvalidParameter(f"{file} is a folder; give the name of a ledger file.")
     if file.exists() and not file.is_file():  # starting a ledger there would replace the device
         raise InvalidParameter(f"{file} is not an ordinary file; give the name of a ledger file.")
-    if report is not None and report.resolve() == file.resolve():
+    if report is not None and _validate.real_path(report) == _validate.real_path(file):
         raise InvalidParameter("the page must not replace the ledger; give --report another name.")
     if epsilon is None and not file.exists():
         raise InvalidParameter(
@@ -225,7 +227,7 @@ def ledger(
         typer.echo("checked: no charge costs less than its plan")
     for written in (report, copy):
         if written is not None:
-            typer.echo(f"wrote {written}")
+            typer.echo(visible(f"wrote {written}"))
 
 
 def _as_json(ledger: "Ledger") -> dict[str, Any]:
@@ -271,7 +273,7 @@ def _show_ledger(ledger: "Ledger", file: Path, page: int | None) -> None:
     if ledger.experiment:
         console.print("for experiments: noise from a seed is allowed, and hides nobody")
     title = f"Charges in {file}" + (f", page {shown} of {pages}" if pages > 1 else "")
-    table = Table(title=Text(title), title_justify="left", show_footer=True)
+    table = Table(title=_visible(title), title_justify="left", show_footer=True)
     table.add_column("", Text(""))
     table.add_column("charge", Text("left"))
     first_number = (shown - 1) * PAGE + 1

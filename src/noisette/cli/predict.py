@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from noisette._text import visible
 from noisette.cli import options as opt
 from noisette.cli.console import busy, write_text
 from noisette.cli.train import ForceOption, NoHeaderOption, TableArgument
@@ -76,7 +77,7 @@ def predict(
         sys.stdout.write(text)
         return
     write_text(out, text, force=force)
-    typer.echo(f"wrote {len(rows.X)} predictions to {out}", err=True)
+    typer.echo(visible(f"wrote {len(rows.X)} predictions to {out}"), err=True)
 
 
 def _csv_text(names: list[str], columns: list[list[Any]]) -> str:

@@ -1,12 +1,14 @@
 """``noisette schema`` and ``noisette train``: from a table to a model."""
 
 import json as json_module
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noisette._text import visible
 from noisette.cli import options as opt
 from noisette.cli.console import busy, readable, write_text
 from noisette.errors import InvalidData, InvalidParameter
@@ -54,8 +56,8 @@ def schema(
         sys.stdout.write(text)
         return
     write_text(out, text, force=force)
-    typer.echo(f"Wrote {out}. Fill in every \"?\" from what you know, then: noisette train {table} "
-               f"--schema {out} --epsilon 1")  # fmt: skip
+    words = f'Wrote {out}. Fill in every "?" from what you know, then: noisette train {table} '
+    typer.echo(visible(f"{words}--schema {out} --epsilon 1"))
 
 
 def train(
@@ -189,7 +191,7 @@ def _finish(
         unit=facts.unit,
         facts=facts_of(facts),
         records=records,
-        check=f"noisette inspect {readable(out.resolve().name)}",
+        check=f"noisette inspect {readable(os.path.basename(os.path.realpath(out)))}",
     )
     fitted = TableModel(estimator, facts)
     write_model(draft, out, fitted, model_page(estimator.privacy_, subject, ledger))
@@ -219,13 +221,15 @@ def _report_training(
 
     console = Console()
     style = "red" if guarantee.seeded else "green"
-    console.print(Panel(Text(guarantee.statement()), title="the guarantee", border_style=style))
+    console.print(
+        Panel(Text(visible(guarantee.statement())), title="the guarantee", border_style=style)
+    )
     if ledger is not None:
         left = budget.remaining
         words = f"ledger {ledger}: epsilon {left[0]:.6g} and delta {left[1]:g} are left"
         if budget.rule != "sums":
             words = f"ledger {ledger}: see noisette ledger {ledger} for what is left"
-        console.print(words, highlight=False, soft_wrap=True, markup=False)
+        console.print(visible(words), highlight=False, soft_wrap=True, markup=False)
     folder = readable(str(out))
     for line in (
         f"wrote {folder}/model.noisette, schema.toml, guarantee.json and report.html",

@@ -24,7 +24,7 @@ from noisette.training import Public, Records, Trained, train
 from noisette.training.levels import GROUPINGS, level_notes
 from noisette.training.recommend import Recommendation
 from noisette.training.recommend_sgd import NOISES, RELEASES, recommend_sgd
-from noisette.training.steps import Update, canonical_rows
+from noisette.training.steps import canonical_rows
 
 __all__ = ["SGDClassifier"]
 

@@ -8,7 +8,6 @@ before it starts and is composed as tightly as the accountants can. A charge is 
 import math
 import os
 import secrets
-from pathlib import Path
 
 from noisette import _validate, accounting
 from noisette.accounting.filters import FILTERS, Filter
@@ -78,7 +77,7 @@ class Ledger:
                 False if experiment is None else experiment,
             )
         # Resolved now: a later chdir must not lead the charges to another file.
-        store = FileStore(Path(path).resolve())
+        store = FileStore(_validate.real_path(path))
         header = store.create_or_read(wanted)
         try:
             _header(*header)
@@ -263,7 +262,7 @@ class Ledger:
         """Write a backup of a ledger in a file. Put it back if need be; never charge both."""
         if not isinstance(self._store, FileStore):
             raise LedgerError("a ledger in memory has no file to copy.")
-        self._store.copy_to(Path(path).resolve())
+        self._store.copy_to(_validate.real_path(path))
 
     @property
     def spent(self) -> tuple[float, float]:

@@ -1,8 +1,9 @@
 """Pieces of HTML. Every text that enters is escaped here; what returns is ready for the page."""
 
 from collections.abc import Sequence
-from html import escape
+from html import escape as _quoted
 
+from noisette._text import visible
 from noisette.report.style import CSS
 
 __all__ = [
@@ -11,6 +12,16 @@ __all__ = [
 ]  # fmt: skip
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+def escape(text: str) -> str:
+    """Return text that is neither markup nor a sign that turns the direction of reading."""
+    return _quoted(visible(text))
+
+
+def _isolated(text: str) -> str:
+    """Return text whose direction is its own; most has no letter that could run to the left."""
+    return escape(text) if text.isascii() else f"<bdi>{escape(text)}</bdi>"
 
 
 def paragraph(text: str, name: str = "") -> str:
@@ -26,7 +37,7 @@ def section(title: str, *parts: str) -> str:
 
 def items(texts: Sequence[str]) -> str:
     """Return a list."""
-    return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
+    return "<ul>" + "".join(f"<li>{_isolated(text)}</li>" for text in texts) + "</ul>"
 
 
 def cards(entries: Sequence[tuple[str, str]]) -> str:
@@ -39,7 +50,7 @@ def cards(entries: Sequence[tuple[str, str]]) -> str:
 def rows(entries: Sequence[tuple[str, str]]) -> str:
     """Return a table of two columns: a name and what it is."""
     inner = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(text)}</td></tr>'
+        f'<tr><th scope="row">{_isolated(name)}</th><td>{_isolated(text)}</td></tr>'
         for name, text in entries
     )
     return f'<div class="wide"><table><tbody>{inner}</tbody></table></div>'
@@ -54,7 +65,7 @@ def table(
     def cell(kind: str, j: int, text: str) -> str:
         name = ' class="n"' if j >= first else ""
         scope = ' scope="col"' if kind == "th" else ""
-        return f"<{kind}{scope}{name}>{escape(text)}</{kind}>"
+        return f"<{kind}{scope}{name}>{_isolated(text)}</{kind}>"
 
     top = "".join(cell("th", j, text) for j, text in enumerate(head))
     inner = "".join(

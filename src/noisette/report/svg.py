@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from html import escape
+
+from noisette.report.html import escape
 
 __all__ = ["bars", "curve"]
 

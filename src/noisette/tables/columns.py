@@ -11,6 +11,7 @@ something about the rows, and no theorem has paid for it.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -130,7 +131,7 @@ class Categorical:
     missing: tuple[str, ...] = ()
     missing_slot: bool = False
 
-    @property
+    @cached_property
     def _slots(self) -> tuple[str, ...]:
         """The names of the indicators; a name in brackets cannot be mistaken for a level."""
         named = [f"={group}" for group, _ in self.groups if group != self.reference]
@@ -147,16 +148,22 @@ class Categorical:
         """The squared weight, or half of it if a reference level saves a part of the rows."""
         return self.weight**2 * (1.0 if self.reference is None else 0.5)
 
-    def fill(self, cells: Cells, out: Floats) -> None:
-        """Write the indicators of all cells into `out`, shape (n, len(features))."""
-        slots = self._slots
+    @cached_property
+    def _places(self) -> tuple[dict[str, int], int, int]:
+        """The slot of every known text, that of any other, and the number that means no slot."""
+        slots = {slot: place for place, slot in enumerate(self._slots)}
         nowhere = len(slots)
-        unlisted = slots.index(" (other)") if self.other else nowhere
-        absent = slots.index(" (missing)") if self.missing_slot else unlisted
+        unlisted = slots[" (other)"] if self.other else nowhere
+        absent = slots[" (missing)"] if self.missing_slot else unlisted
         known = {"": absent} | dict.fromkeys(self.missing, absent)
         for group, levels in self.groups:
-            place = nowhere if group == self.reference else slots.index(f"={group}")
+            place = nowhere if group == self.reference else slots[f"={group}"]
             known.update(dict.fromkeys(levels, place))
+        return known, unlisted, nowhere
+
+    def fill(self, cells: Cells, out: Floats) -> None:
+        """Write the indicators of all cells into `out`, shape (n, len(features))."""
+        known, unlisted, nowhere = self._places
         quick = known.get
         found = [quick(text, -1) for text in cells.texts()]
         if -1 in found:  # only then is a cell's text brought into canonical form

@@ -1,5 +1,6 @@
 """From a file and a schema to the matrix and the labels of an estimator, row by row."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,13 +62,14 @@ def _checked_types(types: Any, schema: Schema) -> list[str]:
     """Return the names of Parquet columns; refuse a used one whose type has no encoding."""
     pa = arrow()
     used = {column.name for column in schema.columns if not isinstance(column, Ignored)}
+    used.add(schema.target)
     for field in types:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         plain = (
             pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
             or pa.types.is_decimal(kind) or is_text(kind) or pa.types.is_null(kind)
         )  # fmt: skip
-        if field.name in (*used, schema.target) and not plain:
+        if field.name in used and not plain:
             raise InvalidData(
                 f"column {field.name!r} has the Parquet type {kind}, which has no encoding; turn "
                 'it into a number or a text, or set kind = "ignore".'
@@ -86,8 +88,9 @@ def _check_columns(path: Path, names: Sequence[str], schema: Schema, *, target: 
             f"{path} names none of the columns of the schema; check delimiter and encoding under "
             "[file], or give --no-header if its first line is a row."
         )
-    for name in names:
-        if names.count(name) > 1:
+    present = Counter(names)
+    for name, times in present.items():
+        if times > 1:
             named = f"named {name!r}" if name else "without a name"
             raise InvalidData(f"the table has two columns {named}; rename one.")
     for name in names:
@@ -103,7 +106,7 @@ def _check_columns(path: Path, names: Sequence[str], schema: Schema, *, target: 
             )
     needed = [column.name for column in schema.columns if not isinstance(column, Ignored)]
     for name in (*needed, schema.target) if target else needed:
-        if name not in names:
+        if name not in present:
             raise InvalidData(f"the table has no column {name!r}, which the schema names.")
 
 

@@ -7,22 +7,22 @@ than its own is refused.
 
 import contextlib
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from noisette import model_files
+from noisette import _validate, model_files
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.guarantee import TAKEN_AS_GIVEN, Guarantee
 from noisette.tables import toml
+from noisette.tables.drafts import OLD, clear_away, new_draft
 from noisette.tables.schema import Schema, read_schema
 
 __all__ = ["TableModel", "check_folder", "draft_folder", "read_model", "stated", "write_model"]
 
-MODEL, SCHEMA, GUARANTEE, REPORT = "model.noisette", "schema.toml", "guarantee.json", "report.html"
+MODEL = model_files.IN_FOLDER
+SCHEMA, GUARANTEE, REPORT = "schema.toml", "guarantee.json", "report.html"
 _FILES = {MODEL, SCHEMA, GUARANTEE, REPORT}
 
 
@@ -58,12 +58,17 @@ def stated(guarantee: Guarantee, schema: Schema) -> Guarantee:
 
 
 def check_folder(folder: Path, *, force: bool) -> None:
-    """Refuse a place where a model folder cannot or must not be written; change nothing."""
+    """Refuse a place where a model folder cannot or must not be written.
+
+    Nothing is changed, except that what a killed run left there is cleared away.
+    """
+    target = _validate.real_path(folder)
+    clear_away(target)
     if folder.exists() and not folder.is_dir():
         raise InvalidParameter(f"{folder} is a file; give the name of a folder for the model.")
-    if folder.resolve() == Path.cwd():
+    if target == Path.cwd():
         raise InvalidParameter("the model needs a folder of its own; give --out the name of one.")
-    if not folder.resolve().parent.is_dir():
+    if not target.parent.is_dir():
         raise InvalidParameter(f"the folder {folder.parent} does not exist; nothing was written.")
     if not folder.exists() or not any(folder.iterdir()):
         return
@@ -82,16 +87,14 @@ def check_folder(folder: Path, *, force: bool) -> None:
 @contextlib.contextmanager
 def draft_folder(folder: Path) -> Iterator[Path]:
     """Yield a new folder beside `folder`; it is removed at the end, whatever happens."""
-    try:
-        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.resolve().parent))
-    except OSError as error:
-        raise InvalidParameter(
-            f"{folder} cannot be written ({error.strerror}); nothing was charged."
-        ) from None
-    try:
+    with contextlib.ExitStack() as stack:
+        try:
+            draft = stack.enter_context(new_draft(_validate.real_path(folder)))
+        except OSError as error:
+            raise InvalidParameter(
+                f"{folder} cannot be written ({error.strerror}); nothing was charged."
+            ) from None
         yield draft
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def write_model(draft: Path, folder: Path, fitted: TableModel, page: str) -> None:
@@ -104,14 +107,14 @@ def write_model(draft: Path, folder: Path, fitted: TableModel, page: str) -> Non
     (full / REPORT).write_text(page, encoding="utf-8")
     for path in full.iterdir():
         path.chmod(0o666 & ~_umask())
-    target = folder.resolve()
+    target = _validate.real_path(folder)
     try:
         if target.exists() and any(target.iterdir()):
-            os.rename(target, draft / "old")
+            os.rename(target, draft / OLD)
         os.rename(full, target)
     except BaseException:
-        if (draft / "old").exists() and not target.exists():
-            os.rename(draft / "old", target)
+        if (draft / OLD).exists() and not target.exists():
+            os.rename(draft / OLD, target)
         raise
 
 

@@ -24,8 +24,13 @@ __all__ = ["csv_header", "is_parquet", "open_parquet", "pieces"]
 ROWS = 8192
 """How many rows are held as cells at a time."""
 
-_LONGEST_LINE = 1 << 20
-_BROKEN = (csv.Error, EOFError, zlib.error, OSError)
+_LONGEST_HEADER = 1 << 20
+_LONGEST_LINE = 1 << 26
+"""In characters. A file without line ends would else be read into memory as a single line."""
+
+# UnicodeError, not its kin for decoding alone: some codecs raise it bare. MemoryError: a record of
+# endless lines inside of quotes.
+_BROKEN = (csv.Error, EOFError, zlib.error, OSError, UnicodeError, MemoryError)
 
 
 def _open(path: Path) -> BinaryIO:
@@ -64,16 +69,16 @@ def csv_header(path: Path, facts: FileFacts) -> list[str]:
     text, problem, rows = "", True, [[""]]
     try:
         with _decompressed(path) as file:
-            while line := file.readline(_LONGEST_LINE):
+            while line := file.readline(_LONGEST_HEADER):
                 text += line.decode(facts.encoding if text else _with_mark(facts.encoding))
                 # A name in quotes may hold a line break: go on until the quotes are even.
                 if text.strip() and text.count('"') % 2 == 0:
                     break
-                if len(text) > _LONGEST_LINE:
+                if len(text) > _LONGEST_HEADER:
                     break
-        problem = len(text) > _LONGEST_LINE or "\x00" in text
+        problem = len(text) > _LONGEST_HEADER or "\x00" in text
         rows = list(csv.reader(io.StringIO(text.strip("\r\n")), **_dialect(facts))) or rows
-    except (UnicodeDecodeError, *_BROKEN):
+    except _BROKEN:
         problem = True
     if problem:
         raise _not_a_table(path, facts)
@@ -119,7 +124,7 @@ def pieces(
     fault: InvalidData | None = None
     try:
         yield from _csv_pieces(path, facts, wanted, header)
-    except (UnicodeDecodeError, *_BROKEN):
+    except _BROKEN:
         fault = _not_a_table(path, facts)
     if fault is not None:  # raised here, so that the original, which may quote cells, is left out
         raise fault
@@ -132,11 +137,12 @@ def _csv_pieces(
         _decompressed(path) as raw,
         io.TextIOWrapper(raw, encoding=_with_mark(facts.encoding), newline="") as file,
     ):
-        reader = csv.reader(file, **_dialect(facts))
+        reader = csv.reader(_lines(file), **_dialect(facts))
         names = header
         if names is None:
             names = [cell.strip() for cell in next((row for row in reader if _filled(row)), [])]
-        places = [(name, names.index(name)) for name in wanted]
+        at = {name: place for place, name in enumerate(names)}
+        places = [(name, at[name]) for name in wanted]
         while rows := list(islice(reader, ROWS)):
             full = [row for row in rows if len(row) == len(names)]
             if len(full) != len(rows):
@@ -150,6 +156,15 @@ def _csv_pieces(
                 yield {name: TextCells(columns[at], facts.decimal) for name, at in places}
 
 
+def _lines(file: io.TextIOWrapper) -> Iterator[str]:
+    """Yield the lines; a line that is too long for a row is refused before it is in memory."""
+    longest = _LONGEST_LINE
+    while line := file.readline(longest):
+        if len(line) >= longest:
+            raise csv.Error
+        yield line
+
+
 def _filled(row: list[str]) -> bool:
     """Whether a line is more than blanks."""
     return len(row) > 1 or bool(row and row[0].strip())
@@ -161,9 +176,10 @@ def _parquet_pieces(path: Path, wanted: list[str], decimal: str) -> Iterator[Map
     try:
         with open_parquet(path) as file:
             for batch in file.iter_batches(batch_size=ROWS, columns=wanted):
+                batch.validate(full=True)  # texts that are no UTF-8 fail here, not cell by cell
                 if batch.num_rows:
                     yield {name: ArrowCells(_plain(batch.column(name)), decimal) for name in wanted}
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, UnicodeError):
         broken = True
     if broken:
         raise InvalidData(f"{path} is a Parquet file but is damaged.")

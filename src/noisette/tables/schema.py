@@ -35,6 +35,20 @@ _TOP = ("target", "classes", "unit", "row_norm", "missing", "file", "columns")
 _LARGEST = 1 << 24
 
 
+def _reads_tables(encoding: Any) -> bool:
+    """Whether an encoding reads the signs of a table as themselves, wherever they stand.
+
+    Names of no text encoding fail, and so do those of two bytes a letter, and codecs for other
+    things than files (punycode, idna, unicode-escape).
+    """
+    signs, escape = 'abcXYZ0189,;|\t"\r\n.-+ .xn--bcher-kva', b"\\u0041"
+    try:
+        plain = signs.encode("ascii").decode(encoding) == signs
+        return bool(plain and len(escape.decode(encoding)) == len(escape))
+    except (LookupError, TypeError, ValueError):
+        return False
+
+
 @dataclass(frozen=True)
 class FileFacts:
     """How the file is written; `names` are the columns of a file without a header line."""
@@ -58,15 +72,11 @@ class FileFacts:
                 f"decimal must be '.' or ',' and not the delimiter; got {decimal!r}."
             )
         encoding = node.get("encoding", "utf-8")
-        try:
-            b"a".decode(
-                encoding
-            )  # names of no text encoding, and those of two bytes a letter, fail
-        except (LookupError, TypeError, ValueError):
+        if not _reads_tables(encoding):
             raise InvalidParameter(
                 "encoding must be a name such as 'utf-8' or 'latin-1', not UTF-16; "
                 f"got {encoding!r}."
-            ) from None
+            )
         names = text_list(node.get("names", []), "names of [file]", empty=True)
         return cls(delimiter, decimal, encoding, names)
 
@@ -201,8 +211,9 @@ def _check_names(names: tuple[str, ...], columns: list[str], target: str) -> Non
         return
     if len(set(names)) != len(names):
         raise InvalidParameter("names of [file] lists a column twice.")
+    listed = set(names)
     for name in (*columns, target):
-        if name not in names:
+        if name not in listed:
             raise InvalidParameter(f"names of [file] lacks the column {name!r}.")
 
 

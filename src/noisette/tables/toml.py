@@ -5,9 +5,18 @@ import math
 import re
 from typing import Any
 
+from noisette._text import steers
+
 __all__ = ["dumps", "key", "value"]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def _sign(sign: str) -> str:
+    """Return a sign of a text as it stands, or written out: a schema is read by people."""
+    if sign.isprintable() or not steers(sign):
+        return sign
+    return f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}"
 
 
 def key(name: str) -> str:
@@ -18,7 +27,7 @@ def key(name: str) -> str:
 def value(item: Any) -> str:
     """Return a value on one line."""
     if isinstance(item, str):
-        return json.dumps(item, ensure_ascii=False).replace("\x7f", "\\u007f")
+        return "".join(map(_sign, json.dumps(item, ensure_ascii=False)))
     if isinstance(item, bool):
         return "true" if item else "false"
     if isinstance(item, float) and not math.isfinite(item):

@@ -5,7 +5,8 @@ Levels epsilon_i <= epsilon are public by declaration, one for each person.
 - **Output perturbation**: a smaller weight buys a smaller epsilon. All weights are at most 1, and
   the noise is calibrated for (epsilon, delta) at the sensitivity
   Delta = sqrt(m) (a C / Lambda + 2 t), C = L R, a = 2 under replace-one and 1 otherwise, t the
-  distance that the solver may leave and m the number of models. A record of weight omega moves the solution by at most
+  distance that the solver may leave and m the number of models. A record of weight omega moves
+  the solution by at most
   sqrt(m) (omega a C / Lambda + 2 t) (a swap keeps the weight). If z(epsilon_i) is the noise
   multiplier that epsilon_i would need, the shift it may have is the fraction
   r_i = z(epsilon) / z(epsilon_i) of Delta (pure noise: epsilon_i / epsilon), hence

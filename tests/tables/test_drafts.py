@@ -1,0 +1,104 @@
+"""Drafts of model folders: a killed run's are cleared away, a living run's are left alone."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from noisette.errors import InvalidParameter
+from noisette.tables import drafts
+from noisette.tables.folders import check_folder, draft_folder
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from noisette.tables.folders import draft_folder, write_model
+with draft_folder(Path(sys.argv[1])) as draft:
+    (draft / "new").mkdir()
+    if sys.argv[2:]:
+        Path(sys.argv[1]).rename(draft / "old")
+    print(draft, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def holder():
+    """Start processes that hold a draft; none outlives the test."""
+    running = []
+
+    def start(folder, *more):
+        command = [sys.executable, "-c", HOLD, str(folder), *more]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        running.append(process)
+        return process, Path(process.stdout.readline().strip())
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def hidden(folder):
+    return sorted(name for name in os.listdir(folder) if name.startswith("."))
+
+
+def test_a_draft_of_a_killed_run_is_cleared_away_and_no_other(tmp_path, holder):
+    alive, kept = holder(tmp_path / "m")
+    _, other = holder(tmp_path / "n")
+    killed, left = holder(tmp_path / "m")
+    strange = [tmp_path / ".m.abcd1234", tmp_path / ".m.noisette-draft-elsewhere-1"]
+    for path in strange:
+        path.mkdir()
+    killed.kill()
+    killed.wait()
+    assert left.is_dir()
+    check_folder(tmp_path / "m", force=False)
+    assert not left.exists()
+    assert (kept / "new").is_dir()
+    assert alive.poll() is None
+    assert hidden(tmp_path) == sorted(path.name for path in (kept, other, *strange))
+
+
+def test_a_model_that_a_killed_run_took_away_is_put_back(tmp_path, holder):
+    model = tmp_path / "m"
+    model.mkdir()
+    (model / "model.noisette").write_bytes(b"years of work")
+    process, _ = holder(model, "replace")
+    assert not model.exists()
+    process.kill()
+    process.wait()
+    with pytest.raises(
+        InvalidParameter, match="exists and is not empty"
+    ):  # put back, so no --force
+        check_folder(model, force=False)
+    assert (model / "model.noisette").read_bytes() == b"years of work"
+    assert hidden(tmp_path) == []
+
+
+def test_a_draft_that_is_cleared_away_before_its_lock_is_made_again(tmp_path, monkeypatch):
+    real, tries = drafts._lock, []
+
+    def late(draft, *, wait):
+        tries.append(draft)
+        if len(tries) == 1:
+            drafts.clear_away(tmp_path / "m")  # another run, between making and locking
+        return real(draft, wait=wait)
+
+    monkeypatch.setattr(drafts, "_lock", late)
+    with draft_folder(tmp_path / "m") as draft:
+        assert draft.is_dir()
+        assert draft != tries[0]
+    assert hidden(tmp_path) == []
+
+
+def test_a_link_in_the_place_of_a_draft_is_not_followed(tmp_path):
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    link = tmp_path / f"{drafts._prefix(tmp_path / 'm')}x"
+    link.symlink_to(precious)
+    drafts.clear_away(tmp_path / "m")
+    assert precious.is_dir()
