@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
-import random
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -32,9 +31,10 @@ _FEW = 64
 
 _SKIPPED = (
     types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType, type,
-    np.ufunc, Ledger, Permit, NoiseStream, Randomness, np.random.Generator, np.random.RandomState,
-    np.random.BitGenerator, np.random.SeedSequence, random.Random, logging.Logger,
+    np.ufunc, Ledger, Permit, NoiseStream, Randomness, logging.Logger,
 )  # fmt: skip
+_SOURCES = ("random.", "numpy.random.")
+"""Modules whose objects draw random numbers."""
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic)
 
 
@@ -74,8 +74,9 @@ class _Walk:
         if isinstance(value, np.ndarray) and value.dtype != object:
             self._array(value, path, label)
         elif isinstance(value, _PLAIN):
+            self._note(f"{path}:kind", label, type(value).__qualname__)
             self._note(path, label, type(value).__name__, value)
-        elif not isinstance(value, _SKIPPED) and id(value) not in self._open:
+        elif not _skipped(value) and id(value) not in self._open:
             self._open[id(value)] = value
             self._note(f"{path}:kind", label, type(value).__qualname__)
             self._opened(value, path, label, owner)
@@ -114,9 +115,7 @@ class _Walk:
         elif hasattr(value, "to_numpy"):  # a table, a column or an index of pandas
             self.visit(value.to_numpy(), f"{path}:values", label, owner)
             for name in ("index", "columns"):
-                part = getattr(value, name, None)
-                if hasattr(part, "to_numpy"):
-                    self.visit(part.to_numpy(), f"{path}:{name}", label, owner)
+                self.visit(np.asarray(getattr(value, name, ())), f"{path}:{name}", label, owner)
         elif isinstance(value, set | frozenset):
             self._note(path, label, *sorted(self._whole(item) for item in value))
         elif isinstance(value, Mapping):
@@ -167,6 +166,10 @@ class _Walk:
             except Exception:  # it cannot be copied, so nothing more can be seen
                 return
             self.visit(parts, f"{path}:state", label, label)
+
+
+def _skipped(value: Any) -> bool:
+    return isinstance(value, _SKIPPED) or f"{type(value).__module__}.".startswith(_SOURCES)
 
 
 def _named(item: Any) -> bool:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -31,21 +33,37 @@ class Table:
     rows: list[Any]
     labels: list[Any]
     wrapped: Callable[[list[Any]], Any]
-    families: Callable[[Table], list[Family]]
+    moves: Callable[[Table], list[Family]]
     room: Room
 
+    def families(self, missing: bool) -> list[Family]:
+        """Return all families; one has missing entries, for estimators that say they take them."""
+        gone = [_missing(self)] if missing and isinstance(self.rows[-1], np.ndarray) else []
+        return [*self.moves(self), *gone, _other_label(self)]
+
+    @property
+    def blankable(self) -> bool:
+        """Whether ``fit`` can be told that a record is blank; a level per person is public."""
+        return self.room.null != "sample_epsilon"
+
+    @property
+    def apart(self) -> tuple[int, int]:
+        """How many changes lie between number 0 and another data set, and between two others."""
+        if self.room.adjacency is Adjacency.REPLACE_ONE:
+            return 1, 1
+        return 1 if self.room.adjacency is Adjacency.ADD_REMOVE or self.blankable else 2, 2
+
     def data(self, record: Record | None) -> Data:
-        """Return the table with this last record; None: as ordinary, missing or blank as can be."""
+        """Return the table with this last record; None: missing, blank, else an ordinary one."""
         rows, labels = self.rows[:-1], self.labels[:-1]
         relation = self.room.adjacency
         if record is None and relation is Adjacency.ADD_REMOVE:
             return Data(self.wrapped(rows), np.asarray(labels))
-        blank = record is None and relation is Adjacency.ZERO_OUT
         row, label = (self.rows[-1], self.labels[-1]) if record is None else record
         options = {}
-        if relation is Adjacency.ZERO_OUT:
-            options = self.room.presence(len(rows) + 1, blank)
-            row = np.zeros_like(row) if blank else row
+        if relation is Adjacency.ZERO_OUT and self.blankable:
+            options = self.room.presence(len(rows) + 1, blank=record is None)
+            row = np.zeros_like(row) if record is None else row
         return Data(self.wrapped([*rows, row]), np.asarray([*labels, label]), options)
 
 
@@ -67,11 +85,9 @@ def number_tables(room: Room, names: list[str] | None) -> Iterator[Table]:
     """Yield tables of numbers, the plain one first; the others are for steps that refuse it."""
 
     def wrapped(rows: list[Any]) -> Any:
-        if names is None:
+        if names is None or find_spec("pandas") is None:
             return np.array(rows)
-        from pandas import DataFrame
-
-        return DataFrame(np.array(rows), columns=names)
+        return import_module("pandas").DataFrame(np.array(rows), columns=names)
 
     data = plain_table(room)
     labels = list(data.y)
@@ -140,12 +156,12 @@ def _missing(table: Table) -> Family:
 
 def _signed(table: Table) -> list[Family]:
     signs = (-1.0) ** np.arange(table.room.features)
-    return [_extreme(table, signs), _central(table), _missing(table), _other_label(table)]
+    return [_extreme(table, signs), _central(table)]
 
 
 def _positive(table: Table) -> list[Family]:
     signs = np.ones(table.room.features)
-    return [_extreme(table, signs), _central(table), _missing(table), _other_label(table)]
+    return [_extreme(table, signs), _central(table)]
 
 
 def _bits(table: Table) -> list[Family]:
@@ -157,18 +173,15 @@ def _bits(table: Table) -> list[Family]:
         row[:width] = np.abs(row[:width] - flipped)
         return row, table.labels[-1]
 
-    flips = Family("other bits", table, record, 2**width - 1)
-    return [flips, _missing(table), _other_label(table)]
+    return [Family("other bits", table, record, 2**width - 1)]
 
 
 def _words(table: Table) -> list[Family]:
     def record(j: int) -> Record:
         return np.array([f"word{j}"] * table.room.features, dtype=object), table.labels[-1]
 
-    new = Family("a new category", table, record, MANY)
-    return [new, _missing(table), _other_label(table)]
+    return [Family("a new category", table, record, MANY)]
 
 
 def _texts(table: Table) -> list[Family]:
-    new = Family("a new word", table, lambda j: (f"word{j}", table.labels[-1]), MANY)
-    return [new, _other_label(table)]
+    return [Family("a new word", table, lambda j: (f"word{j}", table.labels[-1]), MANY)]

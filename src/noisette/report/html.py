@@ -6,11 +6,12 @@ from html import escape
 from noisette.report.style import CSS
 
 __all__ = [
-    "cards", "code", "document", "escape", "figure", "folded", "items", "paragraph", "rows",
-    "section", "table",
+    "POLICY", "cards", "code", "document", "escape", "figure", "folded", "items", "paragraph",
+    "rows", "section", "table",
 ]  # fmt: skip
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""Of every page that noisette writes: the browser runs no script and fetches nothing."""
 
 
 def paragraph(text: str, name: str = "") -> str:
@@ -87,7 +88,7 @@ def document(title: str, body: str) -> str:
     """Return the whole page; its policy forbids the browser to fetch anything."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<link rel="icon" href="data:,">'
         f"<title>{escape(title)}</title><style>{CSS}</style></head>\n"

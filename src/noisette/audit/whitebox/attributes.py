@@ -2,8 +2,8 @@
 
 Every attribute, also of the steps of a pipeline, is compared between fits on one data set and fits
 on its neighbours. A few fits find suspects: attributes whose values come again on the same data and
-are others on the neighbour. Fresh fits on as many neighbours as the claim makes necessary then decide,
-so that a private choice from a short list, which may repeat honestly, raises no alarm.
+are others on the neighbour. Fresh fits on as many neighbours as the claim makes necessary then
+decide, so that a private choice from a short list, which may repeat honestly, raises no alarm.
 """
 
 import copy
@@ -12,9 +12,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from noisette.adjacency import Adjacency
 from noisette.audit.canaries import Data
 from noisette.audit.fitted_state import State, fitted_state
 from noisette.audit.neighbour_tables import Family, Table, number_tables, text_tables
@@ -26,7 +24,9 @@ __all__ = ["LEVEL", "attributes", "least_epsilon", "likelihood"]
 
 LEVEL = 1e-6
 """The error of this attack at most; it is small because the evidence is overwhelming."""
-SCREEN, PILOT, MOST_FITS = 3, 2, 2_000
+SCREEN, MOST_FITS = 3, 2_000
+PILOTS = (2, 24)
+"""Fits that foretell the values; the second try is for those that are drawn from a few."""
 _MOST_FAMILIES = 12  # of all tables together; the level is shared among them
 _WIDE = 30
 _SHOWN = 8
@@ -68,7 +68,12 @@ class _Design:
 
     @property
     def fits(self) -> int:
+        """Return how many fits the test takes."""
         return len(self.worlds) * self.rounds
+
+    def refutes(self, claim: tuple[float, float], level: float) -> float:
+        """Return the epsilon that is refuted if every fit is as foretold."""
+        return least_epsilon(len(self.worlds), self.fits, claim, self.apart, level)
 
 
 def attributes(subject: Subject, *, level: float, most: int = MOST_FITS) -> Outcome:
@@ -76,7 +81,7 @@ def attributes(subject: Subject, *, level: float, most: int = MOST_FITS) -> Outc
     out = Outcome("fitted attributes", subject.claim, confidence=1.0 - level)
     hunt = _Hunt(subject, out, level / _MOST_FAMILIES, most)
     for table in hunt.tables():
-        for family in table.families(table):
+        for family in table.families(subject.takes_missing):
             suspects = hunt.screened(family)
             if suspects:
                 hunt.decide(family, suspects)
@@ -163,54 +168,58 @@ class _Hunt:
         return found
 
     def decide(self, family: Family, suspects: dict[str, str]) -> None:
-        """Fit on many neighbours, foretell each suspect's values there, and see if they come."""
-        level = self._level / len(suspects)
-        count = min(_wanted(self._subject.claim, self._apart, level), family.size)
-        pilots: dict[int, list[State]] = {}
-        for j in range(count + 1):
-            states = self._fits(family.world(j), PILOT)
-            if states is not None:
-                pilots[j] = states
+        """Foretell the values of the suspects on many neighbours, and see whether they come."""
+        for pilot in PILOTS:
+            level = self._level / len(PILOTS) / len(suspects)
+            designs, foretold = self._designs(family, suspects, pilot, level)
+            met = self._met(family, designs, foretold)
+            for path in met:
+                self._guilty.setdefault(suspects[path], family.name)
+                self._out.at_least(designs[path].refutes(self._subject.claim, level))
+            suspects = {
+                path: label
+                for path, label in suspects.items()
+                if path in designs and label not in self._guilty
+            }
+            if not suspects:
+                return
+
+    def _designs(
+        self, family: Family, suspects: dict[str, str], pilot: int, level: float
+    ) -> tuple[dict[str, _Design], dict[str, dict[int, set[bytes]]]]:
+        """Return how to test each suspect, and its values in each world as the pilot has them."""
+        between = family.table.apart
+        count = min(_wanted(self._subject.claim, between[1], level), self._most // pilot)
+        pilots = {j: self._fits(family.world(j), pilot) for j in range(min(count, family.size) + 1)}
+        known = {j: states for j, states in pilots.items() if states is not None}
         foretold = {
-            path: {j: _values(states, path) for j, states in pilots.items()} for path in suspects
+            path: {j: _values(states, path) for j, states in known.items()} for path in suspects
         }
-        designs = {path: self._design(foretold[path], level) for path in suspects}
-        affordable = {p: d for p, d in designs.items() if d is not None and d.fits <= self._most}
-        self._unsure |= {suspects[path] for path in suspects if path not in affordable}
-        alive = dict(affordable)
-        for number in range(max((d.rounds for d in affordable.values()), default=0)):
+        designs = {}
+        for path, values in foretold.items():
+            design = _design(values, between, self._subject.claim, level)
+            if design is not None and design.fits <= self._most:
+                designs[path] = design
+            elif design is not None:
+                self._unsure.add(suspects[path])
+        return designs, foretold
+
+    def _met(
+        self,
+        family: Family,
+        designs: dict[str, _Design],
+        foretold: dict[str, dict[int, set[bytes]]],
+    ) -> list[str]:
+        """Return the suspects that showed a foretold value in every fresh fit."""
+        alive = dict(designs)
+        for number in range(max((d.rounds for d in designs.values()), default=0)):
             waiting = {path: d for path, d in alive.items() if d.rounds > number}
             for j in sorted({j for d in waiting.values() for j in d.worlds}):
                 state = self._fit(family.world(j))
                 for path, design in waiting.items():
                     if j in design.worlds and _value(state, path) not in foretold[path][j]:
                         alive.pop(path, None)
-        for path, design in alive.items():
-            self._guilty.setdefault(suspects[path], family.name)
-            k = len(design.worlds)
-            self._out.at_least(
-                least_epsilon(k, design.fits, self._subject.claim, design.apart, level)
-            )
-
-    @property
-    def _apart(self) -> int:
-        """How many changes lie between two data sets of a family, at most."""
-        return 1 if self._subject.adjacency is Adjacency.REPLACE_ONE else 2
-
-    def _design(self, foretold: dict[int, set[bytes]], level: float) -> _Design | None:
-        """Return the cheapest test: few worlds often, or many worlds with other values each."""
-        chosen, seen = [], set[bytes]()
-        for j, values in foretold.items():
-            if not values & seen:
-                chosen.append(j)
-                seen |= values
-        if len(chosen) < 2:
-            return None
-        options = [_rounds(chosen[:k], self._apart, self._subject.claim, level)
-                   for k in range(2, len(chosen) + 1)]  # fmt: skip
-        if chosen[0] == 0:  # the data set without the record is one change from all others
-            options.append(_rounds(chosen[:2], 1, self._subject.claim, level))
-        return min((each for each in options if each), key=lambda each: each.fits, default=None)
+        return list(alive)
 
     # --- in words -----------------------------------------------------------------------------
 
@@ -237,6 +246,22 @@ class _Hunt:
                 f"the same in every fit on one data set and different on a neighbour, but "
                 f"{self._most} fits cannot refute so weak a claim: {_listed(sorted(self._unsure))}"
             )
+
+
+def _design(
+    foretold: dict[int, set[bytes]], between: tuple[int, int], claim: tuple[float, float],
+    level: float,
+) -> _Design | None:  # fmt: skip
+    """Return the cheapest test: few worlds often, or many worlds with other values each."""
+    chosen, seen = [], set[bytes]()
+    for j, values in foretold.items():
+        if not values & seen:
+            chosen.append(j)
+            seen |= values
+    options = [_rounds(chosen[:k], between[1], claim, level) for k in range(2, len(chosen) + 1)]
+    if chosen[0] == 0 and len(chosen) > 1:  # number 0 may be nearer to all others
+        options.append(_rounds(chosen[:2], between[0], claim, level))
+    return min((each for each in options if each), key=lambda each: each.fits, default=None)
 
 
 def _rounds(

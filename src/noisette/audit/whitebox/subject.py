@@ -72,6 +72,11 @@ class Subject:
                     names.update(dict.fromkeys(each for each in asked if isinstance(each, str)))
         return list(names) or None
 
+    @cached_property
+    def takes_missing(self) -> bool:
+        """Whether a part says that rows may have missing entries, so that the claim covers them."""
+        return any(map(_takes_missing, (self.estimator, *self.nested.values())))
+
     @property
     def ours(self) -> bool:
         """Whether it is an estimator of this library, which can be watched from inside."""
@@ -161,3 +166,14 @@ class Subject:
             model.fit(data.X, data.y, **data.options)
         trace.check()
         return model, trace
+
+
+def _takes_missing(part: Any) -> bool:
+    if not hasattr(part, "fit") or isinstance(part, type):
+        return False
+    from sklearn.utils import get_tags
+
+    try:
+        return bool(get_tags(part).input_tags.allow_nan)
+    except Exception:  # a class that follows scikit-learn only in part
+        return False

@@ -108,9 +108,7 @@ def least_epsilon(plan: Plan, delta: float, relation: Adjacency) -> float:
 
 def _least(plan: Plan, delta: float, relation: Adjacency) -> float:
     leaves = list(plan.leaves())
-    plain = all(
-        isinstance(leaf, Run | Sampled) and leaf.sampler.name in ONCE for leaf, _ in leaves
-    )
+    plain = all(isinstance(leaf, Run | Sampled) and leaf.sampler.name in ONCE for leaf, _ in leaves)
     if plain:
         noisy = [(leaf, count) for leaf, count in leaves if isinstance(leaf, Noisy)]
         if delta == 0.0:
