@@ -14,6 +14,7 @@ from helpers import run_command
 from noisette import LogisticRegression, save
 from noisette.audit import AuditReport, Finding, page
 from noisette.audit.figure import draw
+from noisette.report.html import POLICY
 
 
 def run(*arguments):
@@ -56,11 +57,28 @@ class NothingToSee(BaseEstimator):
 def make_model():
     return TooLittleNoise(epsilon=1.0)
 
+def make_pipeline():
+    from sklearn import pipeline, preprocessing
+    from noisette import LogisticRegression
+    return pipeline.make_pipeline(preprocessing.MinMaxScaler(), LogisticRegression(epsilon=1.0))
+
 def broken():
     return 3
 
 not_a_model = "text"
 '''
+
+
+SCHEMA = """
+target = "y"
+classes = ["0", "1"]
+unit = "one row is one person"
+
+[columns.x]
+kind = "numeric"
+low = 0
+high = 6
+"""
 
 
 @pytest.fixture
@@ -100,7 +118,8 @@ def test_our_estimator_passes_and_writes_a_page(tmp_path):
     reader.feed(text)
     assert {"table", "svg", "figure", "h1"} <= set(reader.tags)
     assert "script" not in reader.tags
-    assert all(link.startswith("#") for link in reader.links)  # marks inside the figure only
+    assert all(link.startswith(("#", "data:")) for link in reader.links)  # marks, and no icon
+    assert f'http-equiv="Content-Security-Policy" content="{POLICY}"' in text
     assert not re.search(r"@import|url\(http", text)
     assert [each.name for each in tmp_path.iterdir()] == ["audit.html"]
 
@@ -121,6 +140,12 @@ def test_nothing_tested_is_not_a_pass(own_module):
     assert json.loads(done.stdout)["verdict"] == "not applicable"
 
 
+def test_a_pipeline_with_an_exact_step_gives_exit_code_1(own_module):
+    done = run("audited_module:make_pipeline", "--epsilon", 1)
+    assert done.returncode == 1, done.stderr
+    assert "minmaxscaler.data_max_" in done.stdout
+
+
 def test_relation_and_bound_of_another_library(own_module):
     told = ["--adjacency", "add-remove", "--norm-bound", 1]
     done = run("audited_module.TooLittleNoise", "--epsilon", 1, "--runs", 200, "--json", *told)
@@ -139,6 +164,44 @@ def test_a_model_file_is_checked_against_its_plan(model_file):
     assert first["claim"] == [1.0, 0.0]
     assert first["confidence"] == 1.0
     assert "follows from the plan" in first["detail"]
+
+
+@pytest.fixture
+def model_folder(tmp_path):
+    rows = "".join(f"{i % 7},{i % 2}\n" for i in range(60))
+    (tmp_path / "table.csv").write_text(f"x,y\n{rows}")
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    out = tmp_path / "trained"
+    done = run_command("train", tmp_path / "table.csv", "--schema", tmp_path / "schema.toml",
+                       "--epsilon", 2, "--out", out)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_a_folder_from_train_is_checked_like_its_model(model_folder, no_attacks, monkeypatch):
+    monkeypatch.chdir(model_folder.parent)
+    for name in (model_folder, model_folder.name, f"{model_folder.name}/"):
+        done = run(name, "--json")
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        first = json.loads(done.stdout)["findings"][0]
+        assert first["attack"] == "model file"
+        assert first["claim"] == [2.0, 0.0]
+    assert run(model_folder, "--epsilon", 1, "--json").returncode == 1
+    assert no_attacks.call_args.args[0].epsilon == 2.0
+
+
+def test_a_folder_is_attacked_as_well(model_folder):
+    done = run(model_folder, "--runs", 40, "--json")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    attacks = {each["attack"] for each in json.loads(done.stdout)["findings"]}
+    assert {"model file", "fitted attributes", "exposed numbers"} <= attacks
+
+
+def test_another_folder_is_a_mistake(model_folder):
+    (model_folder / "model.noisette").unlink()
+    done = run(model_folder)
+    assert done.returncode == 2
+    assert "is not a model folder" in done.stderr
 
 
 @pytest.fixture

@@ -1,13 +1,16 @@
 """The tape keeps runs in step, the trace writes down what ran, and both leave no trace."""
 
 from importlib import import_module
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
 import pytest
 
 from noisette.adjacency import Adjacency
+from noisette.audit import check_estimator
 from noisette.audit.canaries import CANARIES, Data, plain_table
+from noisette.audit.whitebox import trace as trace_module
 from noisette.audit.whitebox.replay import replay
 from noisette.audit.whitebox.subject import Subject
 from noisette.audit.whitebox.tape import Tape
@@ -130,3 +133,61 @@ def test_the_kernel_s_sums_are_the_plain_ones() -> None:
             at = int(np.flatnonzero(step.batch == 7)[0])
             assert step.alone == pytest.approx(slope[at] * X[at], abs=1e-10)
     assert sum(step.alone is not None for step in trace.steps) == 1
+
+
+# --- a function that got another name ------------------------------------------------------------
+
+
+def renamed(patch: pytest.MonkeyPatch, module: Any, name: str) -> None:
+    """Give a global of a module, and its uses in there, a name that nobody watches."""
+    other = f"another_{name}"
+
+    def rewritten(code: Any) -> Any:
+        names = tuple(other if each == name else each for each in code.co_names)
+        parts = tuple(rewritten(c) if isinstance(c, CodeType) else c for c in code.co_consts)
+        return code.replace(co_names=names, co_consts=parts)
+
+    for function in list(vars(module).values()):
+        if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+            patch.setattr(function, "__code__", rewritten(function.__code__))
+    patch.setattr(module, other, getattr(module, name), raising=False)
+    patch.delattr(module, name)
+
+
+OBJECTIVE = "noisette.training.objective_perturbation"
+OUTPUT, PASS = "noisette.training.output_perturbation", "noisette.training.single_pass"
+
+
+@pytest.mark.parametrize(
+    ("estimator", "module", "name", "attacks", "words"),
+    [
+        (LogisticRegression(), OBJECTIVE, "minimise",
+         ["exposed", "replay", "solver", "density", "noise-law"], "no call of the solver"),
+        (LinearSVC(loss="hinge"), OUTPUT, "minimise",
+         ["exposed", "replay", "solver", "density", "noise-law"], "no call of the solver"),
+        (LogisticRegression(mechanism="output"), OUTPUT, "release",
+         ["replay", "solver", "density", "noise-law"], "pass the door"),
+        (SGDClassifier(), PASS, "advance",
+         ["exposed", "replay", "noise-law", "sampling-law"], "none of its steps"),
+        (SGDClassifier(), PASS, "release",
+         ["exposed", "replay", "noise-law", "sampling-law"], "pass the door"),
+    ],
+)  # fmt: skip
+def test_a_check_that_sees_nothing_is_a_fault(
+    monkeypatch: pytest.MonkeyPatch, estimator: Any, module: str, name: str, attacks: list[str],
+    words: str,
+) -> None:  # fmt: skip
+    before = check_estimator(estimator, attacks=attacks)
+    assert {found.verdict for found in before.findings} == {"consistent"}, str(before)
+    renamed(monkeypatch, import_module(module), name)
+    found = check_estimator(estimator, attacks=attacks)
+    assert {each.verdict for each in found.findings} == {"violated"}, str(found)
+    assert all(words in each.detail for each in found.findings), str(found)
+
+
+def test_noise_that_nobody_saw_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mechanism whose noise is no longer drawn by the method that is watched."""
+    monkeypatch.setattr(trace_module, "MECHANISMS", {})
+    found = check_estimator(LogisticRegression(mechanism="output"), attacks=["density"])
+    assert found.verdict == "violated"
+    assert "none was seen to be drawn" in found.findings[0].detail

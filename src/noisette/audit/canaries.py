@@ -70,6 +70,19 @@ class Room:
         """Return the k-th class."""
         return self.classes[k % len(self.classes)]
 
+    def presence(self, rows: int, blank: bool) -> dict[str, Floats]:
+        """Return the arguments of ``fit`` that say that all records are there, or all but the last.
+
+        None where a row of zeros says it.
+        """
+        full = {"sample_weight": 1.0, "sample_epsilon": self.epsilon}.get(self.null)
+        if full is None:
+            return {}
+        given = np.full(rows, full)
+        if blank:
+            given[-1] = 0.0 if self.null == "sample_weight" else 1e-9 * full
+        return {self.null: given}
+
 
 def plain_table(room: Room, rows: int = 60, seed: int = 1) -> Data:
     """Return an ordinary table: rows of norm 0.2 R to R, labels by a noisy half-space."""
@@ -112,13 +125,8 @@ def _pair(name: str, room: Room, X: Floats, y: NDArray[Any], old: Record, new: R
         X2[-1], y2[-1] = new
         return Pair(name, first, Data(X2, y2), last)
     X2[-1] = 0.0
-    full = {"sample_weight": 1.0, "sample_epsilon": room.epsilon}.get(room.null)
-    if full is None:
-        return Pair(name, first, Data(X2, y2), last)
-    present, blank = np.full(len(X), full), np.full(len(X), full)
-    blank[-1] = 0.0 if room.null == "sample_weight" else 1e-9 * full
-    first = replace(first, options={room.null: present})
-    return Pair(name, first, Data(X2, y2, {room.null: blank}), last)
+    first = replace(first, options=room.presence(len(X), blank=False))
+    return Pair(name, first, Data(X2, y2, room.presence(len(X), blank=True)), last)
 
 
 def saturated_push(room: Room) -> Pair:

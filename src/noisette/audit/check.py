@@ -8,11 +8,14 @@ from noisette.adjacency import Adjacency
 from noisette.audit.engine import LEAST_RUNS
 from noisette.audit.findings import AuditReport, Finding
 from noisette.audit.parallel import jobs
+from noisette.audit.whitebox.attributes import LEVEL, MOST_FITS, attributes
 from noisette.audit.whitebox.clipping import clipping
 from noisette.audit.whitebox.density import density
 from noisette.audit.whitebox.exposed import exposed
 from noisette.audit.whitebox.from_outside import FIRST_LOOK, STRANGERS, from_outside
 from noisette.audit.whitebox.noise_law import noise_law
+from noisette.audit.whitebox.outcome import Outcome
+from noisette.audit.whitebox.records import Blind
 from noisette.audit.whitebox.repeated import repeated
 from noisette.audit.whitebox.replay import replay
 from noisette.audit.whitebox.sampling_law import sampling_law
@@ -23,13 +26,14 @@ from noisette.errors import InvalidParameter
 __all__ = ["ATTACKS", "check_estimator"]
 
 ATTACKS = (
-    "exposed", "replay", "solver", "density", "clipping", "repeated", "noise-law", "sampling-law",
-    "two-worlds",
+    "attributes", "exposed", "replay", "solver", "density", "clipping", "repeated", "noise-law",
+    "sampling-law", "two-worlds",
 )  # fmt: skip
-"""The battery, in the order in which it runs. Strangers get "repeated" and "two-worlds"."""
+"""The battery, in the order in which it runs. Strangers get the first, "repeated" and the last."""
 
 _STATISTICAL = ("noise-law", "sampling-law", "two-worlds")
 _FROM_OUTSIDE = ("repeated", "two-worlds")  # both statistical there
+_ANYBODY = ("attributes", *_FROM_OUTSIDE)
 
 
 def check_estimator(
@@ -58,7 +62,9 @@ def check_estimator(
     runs : fits in each world of a black-box test (default: 100 for ours, 600 for others, ten
         times as many with `long`).
     confidence : a correct estimator is called violated with probability at most 1 - confidence;
-        the statistical attacks share this error by Bonferroni's inequality.
+        the statistical attacks share this error by Bonferroni's inequality. An exact attribute of
+        a stranger refutes the claim by itself; then nothing else is run unless `attacks` or `long`
+        ask for it.
     long : more seeds, more noise, finer grids, all canaries in the black-box tests.
     n_jobs, progress : for the black-box tests, see `two_worlds`.
     attacks : names out of `ATTACKS`, all of them by default.
@@ -97,9 +103,10 @@ def check_estimator(
     findings: list[Finding] = []
     if not subject.ours:
         if attacks is not None:
-            findings += [_inside(a, subject) for a in chosen if a not in _FROM_OUTSIDE]
-        chosen = tuple(attack for attack in chosen if attack in _FROM_OUTSIDE)
-    alpha = 1.0 - confidence
+            findings += [_inside(a, subject) for a in chosen if a not in _ANYBODY]
+        chosen = tuple(attack for attack in chosen if attack in _ANYBODY)
+    level = min(LEVEL, 0.1 * (1.0 - confidence)) if "attributes" in chosen else 0.0
+    alpha = 1.0 - confidence - level
     statistical = _STATISTICAL if subject.ours else _FROM_OUTSIDE
     shared = sum(attack in statistical for attack in chosen)
     share = alpha / max(1, shared)
@@ -107,7 +114,8 @@ def check_estimator(
         runs = (100 if subject.ours else 600) * (10 if long else 1)
     fits = runs
     seeds, factor, points = (5, 8.0, 181) if long else (1, 1.0, 61)
-    white: dict[str, Callable[[], Any]] = {
+    white: dict[str, Callable[[], Outcome]] = {
+        "attributes": lambda: attributes(subject, level=level, most=MOST_FITS * (1 + 9 * long)),
         "exposed": lambda: exposed(subject),
         "replay": lambda: replay(subject, seeds=seeds),
         "solver": lambda: solver(subject),
@@ -124,8 +132,21 @@ def check_estimator(
                 subject, alpha=share, runs=fits, n_jobs=n_jobs, progress=progress, names=names
             )
         else:
-            findings.append(white[attack]().finding())
+            findings.append(_watched(attack, white[attack], subject))
+        refuted = findings and findings[-1].verdict == "violated"
+        if attack == "attributes" and refuted and attacks is None and not (long or subject.ours):
+            break  # a certain answer in seconds; minutes of other attacks would add nothing
     return AuditReport(_name(estimator), tuple(findings))
+
+
+def _watched(attack: str, run: Callable[[], Outcome], subject: Subject) -> Finding:
+    """Run one attack; where it could not watch an estimator of ours, that is a fault."""
+    try:
+        return run().finding()
+    except Blind as gap:
+        out = Outcome(attack, subject.claim)
+        out.fault(f"{gap}: the audit could not watch this fit, so the check was not made")
+        return out.finding()
 
 
 def _inside(attack: str, subject: Subject) -> Finding:
@@ -149,14 +170,21 @@ def _check_facts(subject: Subject) -> None:
 
 def _claim(estimator: Any, epsilon: float | None, delta: float | None) -> tuple[float, float]:
     """Return the claimed pair, from the arguments or the estimator's parameters."""
-    parameters = estimator.get_params(deep=False)
-    stated = parameters.get("epsilon") if epsilon is None else epsilon
+    own = estimator.get_params(deep=False)
+    stated, spare = own.get("epsilon"), own.get("delta")
+    if stated is None:  # of the one private step of a pipeline; two of them would have to be added
+        deep = estimator.get_params(deep=True)
+        parts = [name for name in deep if name.endswith("__epsilon") and deep[name] is not None]
+        if len(parts) == 1:
+            stated = deep[parts[0]]
+            spare = deep.get(parts[0].removesuffix("epsilon") + "delta")
+    stated = stated if epsilon is None else epsilon
     if stated is None:
         raise InvalidParameter(
             f"{type(estimator).__name__} has no parameter epsilon; say what is claimed with "
             "epsilon=..."
         )
-    spare = parameters.get("delta", 0.0) if delta is None else delta
+    spare = spare if delta is None else delta
     return _validate.epsilon(stated), _validate.delta(0.0 if spare is None else spare)
 
 

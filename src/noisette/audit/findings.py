@@ -112,4 +112,7 @@ def sureness(finding: Finding) -> str:
     """The confidence in words; none for an attack that could not be run."""
     if finding.verdict == "not applicable":
         return "-"
-    return "certain" if finding.confidence == 1 else f"{100 * finding.confidence:.6g} %"
+    if finding.confidence == 1:
+        return "certain"
+    short = f"{100 * finding.confidence:.6g} %"
+    return short if short != "100 %" else f"{100 * finding.confidence:.10g} %"

@@ -12,7 +12,7 @@ from noisette.audit.figure import pyplot, svg
 from noisette.audit.findings import AuditReport, Finding, sureness
 from noisette.errors import InvalidParameter
 from noisette.guarantee import Guarantee
-from noisette.report.html import escape
+from noisette.report.html import POLICY, escape
 
 __all__ = ["check_target", "html", "write"]
 
@@ -86,7 +86,9 @@ def html(report: AuditReport, guarantee: Guarantee | None = None) -> str:
     bad = " bad" if report.verdict == "violated" else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<link rel="icon" href="data:,">'
         f"<title>Privacy audit of {escape(report.subject)}</title><style>{_STYLE}</style></head>"
         f"<body><h1>Privacy audit of {escape(report.subject)}</h1>"
         f'<p class="box{bad}"><span class="{verdict}">{verdict}</span>'

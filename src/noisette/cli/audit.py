@@ -23,13 +23,14 @@ Target = Annotated[
     str,
     typer.Argument(
         metavar="MODEL_OR_IMPORT_PATH",
-        help="A model file, a class such as noisette.LogisticRegression, or a function without "
-        "arguments that returns an estimator, such as mypackage.module:make_model.",
+        help="A model file, a folder that noisette train wrote, a class such as "
+        "noisette.LogisticRegression, or a function without arguments that returns an estimator, "
+        "such as mypackage.module:make_model.",
     ),
 ]
 Epsilon = Annotated[
     float | None,
-    typer.Option(help="The claimed epsilon. A model file or a factory may bring its own."),
+    typer.Option(help="The claimed epsilon. A model or a factory may bring its own."),
 ]
 Delta = Annotated[float | None, typer.Option(help="The claimed delta; 0 is a pure claim.")]
 Runs = Annotated[int | None, typer.Option(help="Fits in each world for the black-box attacks.")]
@@ -144,7 +145,7 @@ def _audit(
 
 
 def _is_file(target: str) -> bool:
-    return os.path.isfile(target) or os.sep in target or target.endswith(".noisette")
+    return os.path.exists(target) or os.sep in target or target.endswith(".noisette")
 
 
 def _from_file(
@@ -154,12 +155,13 @@ def _from_file(
     from sklearn.base import clone
 
     from noisette.audit import Finding
-    from noisette.model_files import load
+    from noisette.tables.folders import load_model, read_model
 
-    if not Path(target).is_file():
+    path = Path(target)
+    if not path.exists():
         raise InvalidParameter(f"the file {target} does not exist.")
     try:
-        model = load(target)
+        model = read_model(path).model if path.is_dir() else load_model(path)
     except InvalidParameter as error:
         if "would be wrong" not in str(error):  # damaged; only a guarantee below its plan is false
             raise

@@ -8,6 +8,7 @@ before it starts and is composed as tightly as the accountants can. A charge is 
 import math
 import os
 import secrets
+from pathlib import Path
 
 from noisette import _validate, accounting
 from noisette.accounting.filters import FILTERS, Filter

@@ -7,11 +7,12 @@ from noisette._text import visible
 from noisette.report.style import CSS
 
 __all__ = [
-    "cards", "code", "document", "escape", "figure", "folded", "items", "paragraph", "rows",
-    "section", "table",
+    "POLICY", "cards", "code", "document", "escape", "figure", "folded", "items", "paragraph",
+    "rows", "section", "table",
 ]  # fmt: skip
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""Of every page that noisette writes: the browser runs no script and fetches nothing."""
 
 
 def escape(text: str) -> str:
@@ -98,7 +99,7 @@ def document(title: str, body: str) -> str:
     """Return the whole page; its policy forbids the browser to fetch anything."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<link rel="icon" href="data:,">'
         f"<title>{escape(title)}</title><style>{CSS}</style></head>\n"

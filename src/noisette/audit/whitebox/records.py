@@ -13,13 +13,17 @@ from noisette.mechanisms import AdditiveNoise, Mechanism
 from noisette.plans import Plan
 from noisette.sampling import Sampler
 
-__all__ = ["Charge", "Draw", "FlowDiffers", "Release", "Solve", "Step"]
+__all__ = ["Blind", "Charge", "Draw", "FlowDiffers", "Release", "Solve", "Step"]
 
 Floats = NDArray[np.float64]
 
 
 class FlowDiffers(Exception):
     """The second run left the path of the first one: its control flow depends on the data."""
+
+
+class Blind(Exception):
+    """Something must have happened in the fit that the trace did not see."""
 
 
 @dataclass

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from noisette.audit.canaries import CANARIES, Data, Pair
+from noisette.audit.canaries import CANARIES, Data, Pair, plain_table
 from noisette.audit.whitebox.outcome import Outcome
-from noisette.audit.whitebox.records import FlowDiffers, Release
+from noisette.audit.whitebox.records import Blind, FlowDiffers, Release
 from noisette.audit.whitebox.subject import Subject
-from noisette.audit.whitebox.theory import CONTRIBUTIONS
+from noisette.audit.whitebox.theory import CONTRIBUTIONS, ONCE
 from noisette.audit.whitebox.trace import Trace
 from noisette.errors import Unproven
 from noisette.mechanisms import ObjectiveNoise
@@ -48,9 +48,19 @@ def replay(subject: Subject, *, seeds: int = 1) -> Outcome:
         if compared
         else "no neighbour was compared, because fit cannot be told that a record is blank"
     )
-    if out.worst == 0.0:  # as where no random batch held a canary
+    if out.worst == 0.0:
+        if compared and not _chancy(subject):
+            raise Blind("no canary moved anything that was released")
+        # no random batch held a canary
         out.applies, out.missing = False, "no canary moved anything that was released"
     return out
+
+
+def _chancy(subject: Subject) -> bool:
+    """Whether a record may be in no batch at all."""
+    data = plain_table(subject.room())
+    _, trace = subject.fit(Data(data.X, data.y))
+    return any(seen.sampler.name not in ONCE for seen in trace.releases)
 
 
 def compare(subject: Subject, pair: Pair, seed: int, out: Outcome) -> bool:

@@ -35,6 +35,48 @@ class Subject:
         """The constructor's parameters."""
         return dict(self.estimator.get_params(deep=False))
 
+    @cached_property
+    def nested(self) -> dict[str, Any]:
+        """The parameters of all parts of a stranger, such as the steps of a pipeline."""
+        return {} if self.ours else dict(self.estimator.get_params(deep=True))
+
+    def fact(self, name: str) -> Any:
+        """Return a parameter of the estimator, else of the only part of it that states one."""
+        if self.parameters.get(name) is not None:
+            return self.parameters[name]
+        stated = [
+            value
+            for key, value in self.nested.items()
+            if key.endswith(f"__{name}") and value is not None
+        ]
+        return stated[0] if len(stated) == 1 else None
+
+    @cached_property
+    def width(self) -> int | None:
+        """The number of features, where a part was fitted beforehand or columns are named."""
+        if self.columns is not None:
+            return len(self.columns)
+        parts = [getattr(part, "n_features_in_", None) for part in self.nested.values()]
+        fixed = [count for count in parts if isinstance(count, int)]
+        return fixed[0] if fixed else None
+
+    @cached_property
+    def columns(self) -> list[str] | None:
+        """The names of the columns that parts of the estimator ask for, if they ask by name."""
+        names: dict[str, None] = {}
+        for part in (self.estimator, *self.nested.values()):
+            for entry in getattr(part, "transformers", None) or ():
+                asked = entry[-1] if isinstance(entry, tuple) else ()
+                asked = [asked] if isinstance(asked, str) else asked
+                if isinstance(asked, list | tuple):
+                    names.update(dict.fromkeys(each for each in asked if isinstance(each, str)))
+        return list(names) or None
+
+    @cached_property
+    def takes_missing(self) -> bool:
+        """Whether a part says that rows may have missing entries, so that the claim covers them."""
+        return any(map(_takes_missing, (self.estimator, *self.nested.values())))
+
     @property
     def ours(self) -> bool:
         """Whether it is an estimator of this library, which can be watched from inside."""
@@ -46,16 +88,16 @@ class Subject:
         """The relation of the claim; replace-one, the founding papers' one, where none is said."""
         if self.relation is not None:
             return self.relation
-        return Adjacency.of(self.parameters.get("adjacency") or Adjacency.REPLACE_ONE)
+        return Adjacency.of(self.fact("adjacency") or Adjacency.REPLACE_ONE)
 
     @cached_property
     def classes(self) -> tuple[Any, ...]:
         """The label set: as given, else two labels (three where a scheme for several is asked)."""
-        given = self.parameters.get("classes")
+        given = self.fact("classes")
         if given is not None:
             return tuple(given)
-        several = self.parameters.get("multi_class") in ("ovr", "softmax")
-        return (0, 1, 2) if several or self.parameters.get("loss") == "softmax" else (0, 1)
+        several = self.fact("multi_class") in ("ovr", "softmax")
+        return (0, 1, 2) if several or self.fact("loss") == "softmax" else (0, 1)
 
     @property
     def norm(self) -> float:
@@ -63,14 +105,15 @@ class Subject:
         if self.bound is not None:
             return self.bound
         for name in _NORMS:
-            value = self.parameters.get(name)
+            value = self.fact(name)
             if isinstance(value, int | float) and math.isfinite(value):
                 return float(value)
         return 1.0
 
-    def room(self, features: int = 3) -> Room:
-        """Return what canaries must fit into."""
-        sampler, rows = self.parameters.get("sampling"), None
+    def room(self, features: int | None = None) -> Room:
+        """Return what canaries must fit into; three features unless the estimator says more."""
+        features = self.width or 3 if features is None else features
+        sampler, rows = self.fact("sampling"), None
         if isinstance(sampler, Sampler):
             rows = getattr(sampler, "size", None)
             if isinstance(sampler, PassSampler) and sampler.batch_size is not None:
@@ -78,8 +121,8 @@ class Subject:
         elif sampler not in (None, "auto"):
             rows = 600  # several batches, and one calibration for all canaries
         most = None
-        if self.adjacency is Adjacency.ADD_REMOVE and self.parameters.get("population"):
-            most = int(self.parameters["population"])
+        if self.adjacency is Adjacency.ADD_REMOVE and self.fact("population"):
+            most = int(self.fact("population"))
             rows = None if rows is None else min(rows, most)
         return Room(
             self.norm, self.classes, self.adjacency, features, rows, most, self._null(),
@@ -105,8 +148,9 @@ class Subject:
         wanted = {"ledger": None, "verbose": 0, "classes": list(self.classes), **changes}
         if self.ours:
             bare.set_params(**{k: v for k, v in wanted.items() if k in self.parameters})
-        elif changes:
-            bare.set_params(**changes)
+        else:  # the ledgers of its parts are left alone as well
+            ledgers = [name for name in self.nested if name.rpartition("__")[2] == "ledger"]
+            bare.set_params(**dict.fromkeys(ledgers), **changes)
         return bare
 
     def fit(
@@ -120,4 +164,16 @@ class Subject:
         model = self.make(random_state=tape)
         with tracing(tape, reference, watch) as trace:
             model.fit(data.X, data.y, **data.options)
+        trace.check()
         return model, trace
+
+
+def _takes_missing(part: Any) -> bool:
+    if not hasattr(part, "fit") or isinstance(part, type):
+        return False
+    from sklearn.utils import get_tags
+
+    try:
+        return bool(get_tags(part).input_tags.allow_nan)
+    except Exception:  # a class that follows scikit-learn only in part
+        return False

@@ -11,14 +11,14 @@ from noisette.adjacency import Adjacency
 from noisette.mechanisms import Gaussian, Mechanism, ObjectiveNoise, SphericalLaplace
 from noisette.plans import Noisy, Plan, Run, Sampled
 
-__all__ = ["CONTRIBUTIONS", "least_epsilon", "pure_epsilon", "spherical_epsilon"]
+__all__ = ["CONTRIBUTIONS", "ONCE", "least_epsilon", "pure_epsilon", "spherical_epsilon"]
 
 CONTRIBUTIONS = {"replace-one": 2.0, "zero-out": 1.0, "add-remove": 1.0}
 """How many contribution bounds a sum moves by between neighbours."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
 
-_ONCE = ("full", "disjoint", "cyclic", "shuffle")
+ONCE = ("full", "disjoint", "cyclic", "shuffle")
 """Samplers of which one use shows every record once and amplifies nothing."""
 
 
@@ -108,9 +108,7 @@ def least_epsilon(plan: Plan, delta: float, relation: Adjacency) -> float:
 
 def _least(plan: Plan, delta: float, relation: Adjacency) -> float:
     leaves = list(plan.leaves())
-    plain = all(
-        isinstance(leaf, Run | Sampled) and leaf.sampler.name in _ONCE for leaf, _ in leaves
-    )
+    plain = all(isinstance(leaf, Run | Sampled) and leaf.sampler.name in ONCE for leaf, _ in leaves)
     if plain:
         noisy = [(leaf, count) for leaf, count in leaves if isinstance(leaf, Noisy)]
         if delta == 0.0:

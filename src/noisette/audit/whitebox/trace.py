@@ -18,15 +18,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette.audit.whitebox.records import Charge, Draw, FlowDiffers, Release, Solve, Step
+from noisette.audit.whitebox.records import (
+    Blind,
+    Charge,
+    Draw,
+    FlowDiffers,
+    Release,
+    Solve,
+    Step,
+)
 from noisette.bounded import Bounded
 from noisette.losses import Loss
-from noisette.mechanisms import MECHANISMS, AdditiveNoise
+from noisette.mechanisms import MECHANISMS, AdditiveNoise, ObjectiveNoise
 from noisette.privacy import Ledger, NoiseStream
 
 __all__ = ["Trace", "tracing"]
 
 Floats = NDArray[np.float64]
+
+_SOLVED = ("OBJECTIVE-PERTURBATION", "OUTPUT-SENSITIVITY", "APPROXIMATE-MINIMISER")
+"""Theorems about the solution of a problem: who cites one has called the solver."""
 
 
 @dataclass
@@ -45,6 +56,28 @@ class Trace:
     _drawing: bool = False
     _streams: dict[int, Release] = field(default_factory=dict)
     _kept: list[Any] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Raise `Blind` where what was seen is not all that must have run.
+
+        Without this a function that got another name would leave the checks with nothing to look
+        at, and nothing to object to.
+        """
+        if self.charges and not self.releases:
+            raise Blind("a plan was charged, but nothing was seen to pass the door")
+        solved = any(seen.bounded.proof in _SOLVED for seen in self.releases)
+        if solved and not self.solves:
+            raise Blind("a solution was released, but no call of the solver was seen")
+        kernels = [
+            seen
+            for seen in self.releases
+            if seen.stream and not isinstance(seen.mechanism, ObjectiveNoise)
+        ]
+        if kernels and not self.steps:
+            raise Blind("noise was handed to a kernel, but none of its steps was seen")
+        silent = [seen for seen in self.releases if isinstance(seen.mechanism, AdditiveNoise)]
+        if silent and not any(seen.draws for seen in silent) and not self.stray:
+            raise Blind("noise was charged, but none was seen to be drawn")
 
     # --- wrappers --------------------------------------------------------------------------
 

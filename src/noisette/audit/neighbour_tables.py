@@ -1,0 +1,187 @@
+"""Tables in which one record takes many places: beyond all others, in their middle, a new word.
+
+Each `Family` has one ordinary table and a list of records for its last row that pull at whatever a
+preprocessing step computes: extremes move ranges, means and directions, a record in the middle is
+the median, a new word is a new category, another label moves every statistic of the target. The set
+of labels stays what it was: it counts as public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from noisette.adjacency import Adjacency
+from noisette.audit.canaries import LONG, Data, Room, plain_table
+
+__all__ = ["Family", "Table", "number_tables", "text_tables"]
+
+Record = tuple[Any, Any]
+MANY = 1000
+"""Records in families that can have any number of them."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """An ordinary table with its families; `wrapped` turns rows into what ``fit`` takes."""
+
+    rows: list[Any]
+    labels: list[Any]
+    wrapped: Callable[[list[Any]], Any]
+    moves: Callable[[Table], list[Family]]
+    room: Room
+
+    def families(self, missing: bool) -> list[Family]:
+        """Return all families; one has missing entries, for estimators that say they take them."""
+        gone = [_missing(self)] if missing and isinstance(self.rows[-1], np.ndarray) else []
+        return [*self.moves(self), *gone, _other_label(self)]
+
+    @property
+    def blankable(self) -> bool:
+        """Whether ``fit`` can be told that a record is blank; a level per person is public."""
+        return self.room.null != "sample_epsilon"
+
+    @property
+    def apart(self) -> tuple[int, int]:
+        """How many changes lie between number 0 and another data set, and between two others."""
+        if self.room.adjacency is Adjacency.REPLACE_ONE:
+            return 1, 1
+        return 1 if self.room.adjacency is Adjacency.ADD_REMOVE or self.blankable else 2, 2
+
+    def data(self, record: Record | None) -> Data:
+        """Return the table with this last record; None: missing, blank, else an ordinary one."""
+        rows, labels = self.rows[:-1], self.labels[:-1]
+        relation = self.room.adjacency
+        if record is None and relation is Adjacency.ADD_REMOVE:
+            return Data(self.wrapped(rows), np.asarray(labels))
+        row, label = (self.rows[-1], self.labels[-1]) if record is None else record
+        options = {}
+        if relation is Adjacency.ZERO_OUT and self.blankable:
+            options = self.room.presence(len(rows) + 1, blank=record is None)
+            row = np.zeros_like(row) if record is None else row
+        return Data(self.wrapped([*rows, row]), np.asarray([*labels, label]), options)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Records for the last row of one table, each different from all others."""
+
+    name: str
+    table: Table
+    record: Callable[[int], Record]
+    size: int
+
+    def world(self, j: int) -> Data:
+        """Return the data set number j; number 0 is the one without the record."""
+        return self.table.data(None if j == 0 else self.record(j - 1))
+
+
+def number_tables(room: Room, names: list[str] | None) -> Iterator[Table]:
+    """Yield tables of numbers, the plain one first; the others are for steps that refuse it."""
+
+    def wrapped(rows: list[Any]) -> Any:
+        if names is None or find_spec("pandas") is None:
+            return np.array(rows)
+        return import_module("pandas").DataFrame(np.array(rows), columns=names)
+
+    data = plain_table(room)
+    labels = list(data.y)
+    yield Table(list(data.X), labels, wrapped, _signed, room)
+    yield Table(list(np.abs(data.X)), labels, wrapped, _positive, room)
+    yield Table(list((data.X > 0.0).astype(float)), labels, wrapped, _bits, room)
+
+
+def text_tables(room: Room) -> Iterator[Table]:
+    """Yield a table of words and a list of texts."""
+    labels = list(plain_table(room).y)
+    words = np.array(["red", "green", "blue", "grey", "pink"], dtype=object)
+    n, d = len(labels), room.features
+    cells = words[(np.arange(n)[:, None] * (1 + np.arange(d)) + np.arange(d)) % len(words)]
+
+    def as_table(rows: list[Any]) -> Any:
+        return np.array(rows, dtype=object).reshape(len(rows), d)
+
+    yield Table(list(cells), labels, as_table, _words, room)
+    yield Table([" ".join(row) for row in cells], labels, list, _texts, room)
+
+
+# --- families ------------------------------------------------------------------------------------
+
+
+def _other_label(table: Table) -> Family:
+    """The ordinary row with the other labels."""
+    own = table.labels[-1]
+    others = [label for label in table.room.classes if label != own]
+    return Family("another label", table, lambda j: (table.rows[-1], others[j]), len(others))
+
+
+def _extreme(table: Table, signs: Any) -> Family:
+    """Farther out than all others, in every column."""
+
+    def record(j: int) -> Record:
+        return table.room.norm * (LONG + j) * signs, table.labels[-1]
+
+    return Family("an extreme record", table, record, MANY)
+
+
+def _central(table: Table) -> Family:
+    """Between the two rows in the middle of every column, where it is the median."""
+    others = np.sort(np.array(table.rows[:-1]), axis=0)
+    low, high = others[len(others) // 2 - 1], others[len(others) // 2]
+
+    def record(j: int) -> Record:
+        return low + (j + 1.0) / (MANY + 1.0) * (high - low), table.labels[-1]
+
+    return Family("a record in the middle", table, record, MANY)
+
+
+def _missing(table: Table) -> Family:
+    """The ordinary row with entries missing, in all ways (of few columns)."""
+    width = min(len(table.rows[-1]), 8)
+
+    def record(j: int) -> Record:
+        gone = np.zeros(len(table.rows[-1]), dtype=bool)
+        gone[:width] = (j + 1) >> np.arange(width) & 1
+        row = np.array(table.rows[-1])
+        row[gone] = None if row.dtype == object else np.nan
+        return row, table.labels[-1]
+
+    return Family("a missing entry", table, record, 2**width - 1)
+
+
+def _signed(table: Table) -> list[Family]:
+    signs = (-1.0) ** np.arange(table.room.features)
+    return [_extreme(table, signs), _central(table)]
+
+
+def _positive(table: Table) -> list[Family]:
+    signs = np.ones(table.room.features)
+    return [_extreme(table, signs), _central(table)]
+
+
+def _bits(table: Table) -> list[Family]:
+    width = min(table.room.features, 8)
+
+    def record(j: int) -> Record:
+        row = np.array(table.rows[-1])
+        flipped = (j + 1) >> np.arange(width) & 1
+        row[:width] = np.abs(row[:width] - flipped)
+        return row, table.labels[-1]
+
+    return [Family("other bits", table, record, 2**width - 1)]
+
+
+def _words(table: Table) -> list[Family]:
+    def record(j: int) -> Record:
+        return np.array([f"word{j}"] * table.room.features, dtype=object), table.labels[-1]
+
+    return [Family("a new category", table, record, MANY)]
+
+
+def _texts(table: Table) -> list[Family]:
+    return [Family("a new word", table, lambda j: (f"word{j}", table.labels[-1]), MANY)]

@@ -1,0 +1,304 @@
+"""Exact attributes: nothing that a fitted model carries may be a plain function of one record.
+
+Every attribute, also of the steps of a pipeline, is compared between fits on one data set and fits
+on its neighbours. A few fits find suspects: attributes whose values come again on the same data and
+are others on the neighbour. Fresh fits on as many neighbours as the claim makes necessary then
+decide, so that a private choice from a short list, which may repeat honestly, raises no alarm.
+"""
+
+import copy
+import itertools
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from noisette.audit.canaries import Data
+from noisette.audit.fitted_state import State, fitted_state
+from noisette.audit.neighbour_tables import Family, Table, number_tables, text_tables
+from noisette.audit.whitebox.outcome import Outcome
+from noisette.audit.whitebox.subject import Subject
+from noisette.errors import NoisetteError
+
+__all__ = ["LEVEL", "attributes", "least_epsilon", "likelihood"]
+
+LEVEL = 1e-6
+"""The error of this attack at most; it is small because the evidence is overwhelming."""
+SCREEN, MOST_FITS = 3, 2_000
+PILOTS = (2, 24)
+"""Fits that foretell the values; the second try is for those that are drawn from a few."""
+_MOST_FAMILIES = 12  # of all tables together; the level is shared among them
+_WIDE = 30
+_SHOWN = 8
+ABSENT, REFUSED = b"absent", b"refused"
+
+
+def likelihood(k: int, pair: tuple[float, float]) -> float:
+    """Return how likely k disjoint answers of k neighbours can be on average, at most."""
+    # proof: AUDIT-EXACT
+    odds = math.exp(min(pair[0], 700.0))
+    return min(1.0, (odds + (k - 1) * pair[1]) / (odds + k - 1))
+
+
+def least_epsilon(k: int, fits: int, claim: tuple[float, float], apart: int, level: float) -> float:
+    """Return the largest epsilon that so many fits, all as foretold, refute at the level."""
+    low, high = 0.0, 50.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        chance = likelihood(k, _between((middle, claim[1]), apart))
+        low, high = (middle, high) if fits * math.log(chance) <= math.log(level) else (low, middle)
+    return low
+
+
+def _between(claim: tuple[float, float], apart: int) -> tuple[float, float]:
+    """Return what the claim promises for data sets that are `apart` (1 or 2) changes apart."""
+    epsilon, delta = claim
+    if apart == 1:
+        return claim
+    return 2.0 * epsilon, min(1.0, delta * (1.0 + math.exp(min(epsilon, 700.0))))
+
+
+@dataclass(frozen=True)
+class _Design:
+    """The worlds in which one suspect is tested, and how often in each of them."""
+
+    worlds: tuple[int, ...]
+    rounds: int
+    apart: int
+
+    @property
+    def fits(self) -> int:
+        """Return how many fits the test takes."""
+        return len(self.worlds) * self.rounds
+
+    def refutes(self, claim: tuple[float, float], level: float) -> float:
+        """Return the epsilon that is refuted if every fit is as foretold."""
+        return least_epsilon(len(self.worlds), self.fits, claim, self.apart, level)
+
+
+def attributes(subject: Subject, *, level: float, most: int = MOST_FITS) -> Outcome:
+    """Compare everything that fitted models carry, on every kind of neighbour that they accept."""
+    out = Outcome("fitted attributes", subject.claim, confidence=1.0 - level)
+    hunt = _Hunt(subject, out, level / _MOST_FAMILIES, most)
+    for table in hunt.tables():
+        for family in table.families(subject.takes_missing):
+            suspects = hunt.screened(family)
+            if suspects:
+                hunt.decide(family, suspects)
+    hunt.report()
+    return out
+
+
+class _Hunt:
+    """The fits of one attack, and what they showed."""
+
+    def __init__(self, subject: Subject, out: Outcome, level: float, most: int) -> None:
+        self._subject, self._out, self._level, self._most = subject, out, level, most
+        self._bare = subject.make(**subject.unseeded())
+        self._base: tuple[Table, list[State]] | None = None
+        self._guilty: dict[str, str] = {}
+        self._unsure: set[str] = set()
+        self._compared: set[str] = set()
+
+    # --- fits ---------------------------------------------------------------------------------
+
+    def _fit(self, data: Data) -> State | None:
+        """Return what a fresh model carries after its fit; None if it refuses the data."""
+        from sklearn.base import clone
+
+        self._out.runs += 1
+        model = clone(self._bare)
+        expected: type[Exception] = NoisetteError if self._subject.ours else Exception
+        X, y, options = copy.deepcopy((data.X, data.y, data.options))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                fitted = model.fit(X, y, **options)
+        except expected:
+            return None
+        return fitted_state(model if fitted is None else fitted)
+
+    def _fits(self, data: Data, count: int) -> list[State] | None:
+        """Several fits; None if one of them refuses."""
+        found = []
+        for _ in range(count):
+            state = self._fit(data)
+            if state is None:
+                return None
+            found.append(state)
+        return found
+
+    def tables(self) -> Iterator[Table]:
+        """Yield the tables that the estimator accepts: one of numbers, and those of words."""
+        yield from itertools.islice(filter(self._accepted, self._of_numbers()), 1)
+        if not self._subject.ours:
+            yield from filter(self._accepted, text_tables(self._subject.room()))
+
+    def _of_numbers(self) -> Iterator[Table]:
+        names, width = self._subject.columns, self._subject.width
+        for features in (width,) if width is not None else (None, _WIDE):
+            yield from number_tables(self._subject.room(features), names)
+
+    def _accepted(self, table: Table) -> bool:
+        base = self._fits(table.data(None), SCREEN)
+        if base is None:
+            return False
+        self._base = table, base
+        before = fitted_state(self._bare)
+        for path, note in base[0].items():
+            if path not in before or before[path].digest != note.digest:
+                self._compared.add(note.label)
+        return True
+
+    # --- suspects and tests -------------------------------------------------------------------
+
+    def screened(self, family: Family) -> dict[str, str]:
+        """Return (path, label) of all that comes again on the same data, not on the neighbour."""
+        assert self._base is not None
+        here, there = self._base[1], self._fits(family.world(1), SCREEN)
+        if there is None:
+            return {}
+        labels = {path: note.label for state in (*here, *there) for path, note in state.items()}
+        found = {}
+        for path, label in labels.items():
+            one, two = _values(here, path), _values(there, path)
+            again = max(len(one), len(two)) < SCREEN
+            if again and not one & two and label not in self._guilty:
+                found[path] = label
+        return found
+
+    def decide(self, family: Family, suspects: dict[str, str]) -> None:
+        """Foretell the values of the suspects on many neighbours, and see whether they come."""
+        for pilot in PILOTS:
+            level = self._level / len(PILOTS) / len(suspects)
+            designs, foretold = self._designs(family, suspects, pilot, level)
+            met = self._met(family, designs, foretold)
+            for path in met:
+                self._guilty.setdefault(suspects[path], family.name)
+                self._out.at_least(designs[path].refutes(self._subject.claim, level))
+            suspects = {
+                path: label
+                for path, label in suspects.items()
+                if path in designs and label not in self._guilty
+            }
+            if not suspects:
+                return
+
+    def _designs(
+        self, family: Family, suspects: dict[str, str], pilot: int, level: float
+    ) -> tuple[dict[str, _Design], dict[str, dict[int, set[bytes]]]]:
+        """Return how to test each suspect, and its values in each world as the pilot has them."""
+        between = family.table.apart
+        count = min(_wanted(self._subject.claim, between[1], level), self._most // pilot)
+        pilots = {j: self._fits(family.world(j), pilot) for j in range(min(count, family.size) + 1)}
+        known = {j: states for j, states in pilots.items() if states is not None}
+        foretold = {
+            path: {j: _values(states, path) for j, states in known.items()} for path in suspects
+        }
+        designs = {}
+        for path, values in foretold.items():
+            design = _design(values, between, self._subject.claim, level)
+            if design is not None and design.fits <= self._most:
+                designs[path] = design
+            elif design is not None:
+                self._unsure.add(suspects[path])
+        return designs, foretold
+
+    def _met(
+        self,
+        family: Family,
+        designs: dict[str, _Design],
+        foretold: dict[str, dict[int, set[bytes]]],
+    ) -> list[str]:
+        """Return the suspects that showed a foretold value in every fresh fit."""
+        alive = dict(designs)
+        for number in range(max((d.rounds for d in designs.values()), default=0)):
+            waiting = {path: d for path, d in alive.items() if d.rounds > number}
+            for j in sorted({j for d in waiting.values() for j in d.worlds}):
+                state = self._fit(family.world(j))
+                for path, design in waiting.items():
+                    if j in design.worlds and _value(state, path) not in foretold[path][j]:
+                        alive.pop(path, None)
+        return list(alive)
+
+    # --- in words -----------------------------------------------------------------------------
+
+    def report(self) -> None:
+        """Put the outcome into words; the attributes are named, their values are not."""
+        out = self._out
+        out.applies = bool(self._compared)
+        out.missing = (
+            "fit refused every table that the audit made up"
+            if self._base is None
+            else "the fit leaves no attribute behind"
+        )
+        if self._guilty:
+            where = sorted(set(self._guilty.values()))
+            out.fault(
+                f"fitted attributes that come again in every fit on the same data and are others "
+                f"on neighbours ({', '.join(where)}), so that they show single records exactly: "
+                f"{_listed(sorted(self._guilty, key=_private))}"
+            )
+        self._unsure -= set(self._guilty)
+        out.note = f"{len(self._compared)} fitted attributes, none of which shows a record exactly"
+        if self._unsure and self._compared:
+            out.note = (
+                f"the same in every fit on one data set and different on a neighbour, but "
+                f"{self._most} fits cannot refute so weak a claim: {_listed(sorted(self._unsure))}"
+            )
+
+
+def _design(
+    foretold: dict[int, set[bytes]], between: tuple[int, int], claim: tuple[float, float],
+    level: float,
+) -> _Design | None:  # fmt: skip
+    """Return the cheapest test: few worlds often, or many worlds with other values each."""
+    chosen, seen = [], set[bytes]()
+    for j, values in foretold.items():
+        if not values & seen:
+            chosen.append(j)
+            seen |= values
+    options = [_rounds(chosen[:k], between[1], claim, level) for k in range(2, len(chosen) + 1)]
+    if chosen[0] == 0 and len(chosen) > 1:  # number 0 may be nearer to all others
+        options.append(_rounds(chosen[:2], between[0], claim, level))
+    return min((each for each in options if each), key=lambda each: each.fits, default=None)
+
+
+def _rounds(
+    worlds: Sequence[int], apart: int, claim: tuple[float, float], level: float
+) -> _Design | None:
+    chance = likelihood(len(worlds), _between(claim, apart))
+    if chance >= 1.0:
+        return None
+    rounds = math.ceil(math.log(level) / (len(worlds) * math.log(chance)))
+    return _Design(tuple(worlds), max(1, rounds), apart)
+
+
+def _wanted(claim: tuple[float, float], apart: int, level: float) -> int:
+    """Return how many neighbours make one fit on each of them enough."""
+    pair = _between(claim, apart)
+    for k in range(4, 500):
+        chance = likelihood(k, pair)
+        if chance < 1.0 and k * math.log(chance) <= math.log(level):
+            return k
+    return 500
+
+
+def _value(state: State | None, path: str) -> bytes:
+    """Return the digest at a path; a fit that refused shows nothing that anybody foretold."""
+    if state is None:
+        return REFUSED
+    return state[path].digest if path in state else ABSENT
+
+
+def _values(states: Sequence[State], path: str) -> set[bytes]:
+    return {_value(state, path) for state in states}
+
+
+def _private(label: str) -> bool:
+    return label.rpartition(".")[2].startswith("_")
+
+
+def _listed(labels: Sequence[str]) -> str:
+    more = len(labels) - _SHOWN
+    return ", ".join(labels[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
