@@ -189,8 +189,10 @@ def test_exact_parts_are_found_wherever_they_are(more: str) -> None:
 
 @pytest.mark.parametrize("more", ["", "answer"])
 def test_private_parts_are_no_alarm(more: str) -> None:
-    found = check_estimator(Noisy(more), attacks=["attributes"]).findings[0]
-    assert found.verdict == "consistent", found
+    """At epsilon 3 the private answer is right in 95 of 100 fits: a suspect, but not exact."""
+    for _ in range(4):
+        found = check_estimator(Noisy(more, 3.0), attacks=["attributes"]).findings[0]
+        assert found.verdict == "consistent", found
 
 
 def test_the_number_of_records_is_public_under_replace_one_only() -> None:
