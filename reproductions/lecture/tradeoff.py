@@ -15,9 +15,7 @@ from noisette.losses import Logistic
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
 from noisette.solvers import minimise
-from noisette.training.common import Facts
-from noisette.training.objective_perturbation import objective_perturbation
-from noisette.training.output_perturbation import output_perturbation
+from noisette.training import ObjectivePerturbation, OutputPerturbation, Public, Records, train
 
 __all__ = ["DELTA", "METHODS", "accuracies", "directions", "hinge_is_refused", "output_noise"]
 
@@ -83,9 +81,14 @@ def _with_optimum(
     rows: Floats, bound: float, y: Floats, epsilon: float, Lambda: float, mechanism: str, seed: int
 ) -> tuple[Floats, Floats]:
     """Return (private weights, exact minimiser) for the same Lambda; rows have norm <= bound."""
-    facts = Facts(epsilon, 0.0, Ledger(epsilon), bound, Lambda, len(y))
-    train = output_perturbation if mechanism == "output" else objective_perturbation
-    private = train(rows, [y], Logistic(), facts, Randomness.from_seed(seed)).weights[0]
+    ledger, n = Ledger(epsilon), len(y)
+    public = Public(epsilon, 0.0, ledger.adjacency, Logistic(), rows.shape[1], bound, n, n, Lambda)
+    algorithm = OutputPerturbation() if mechanism == "output" else ObjectivePerturbation()
+    trained = train(
+        algorithm, public, Records(rows, [y]), ledger=ledger,
+        randomness=Randomness.from_seed(seed),
+    )  # fmt: skip
+    private = trained.weights[0]
     exact = minimise(Logistic(), rows, y, regularization=Lambda, norm_bound=bound).weights
     return private, exact
 

@@ -26,7 +26,7 @@ from noisette.mechanisms import Gaussian
 from noisette.plans import Repeat, Sampled
 from noisette.privacy import Ledger, release
 from noisette.randomness import Randomness
-from noisette.training.noisy_sgd import noisy_sgd
+from noisette.training import NoisySGD, Public, Records, train
 from noisette.training.steps import Batches, State, Update, advance
 
 __all__ = ["DELTA", "DIMENSION", "algorithm1", "equal_privacy", "trajectory"]
@@ -147,10 +147,8 @@ def algorithm1(
         if multiplier:
             plan = Repeat(Sampled(Gaussian(multiplier), sampler), rounds)
             cost = epsilon or accounting.epsilon(plan, delta=DELTA)
-            w = noisy_sgd(
-                data.X, data.y, update(step), source, sampler=sampler, uses=rounds,
-                ledger=Ledger(cost, DELTA), epsilon=cost, delta=DELTA, multiplier=multiplier,
-            ).weights[0]  # fmt: skip
+            rule = NoisySGD(update(step), sampler, rounds, multiplier=multiplier)
+            w = _run(rule, data, cost, source)
         else:
             batches = Batches.of(
                 [b for _ in range(rounds) for b in sampler.schedule(n, source)], 1.0
@@ -182,12 +180,25 @@ def equal_privacy(
     if last not in ("", "last"):
         raise InvalidParameter(f"name must be a sampler's, maybe with ' last'; got {name!r}.")
     for seed, step in itertools.product(seeds, steps):
-        run = noisy_sgd(
-            data.X, data.y, update(step), Randomness.from_seed(seed), sampler=sampler, uses=uses,
-            ledger=Ledger(epsilon, DELTA), epsilon=epsilon, delta=DELTA,
-            released=last or "all", multiplier=_noise(sampler, uses, epsilon, step, last, n),
+        rule = NoisySGD(
+            update(step), sampler, uses, released=last or "all",
+            multiplier=_noise(sampler, uses, epsilon, step, last, n),
         )  # fmt: skip
-        yield {"seed": seed, "step": step, "gap": data.gap(run.weights[0])}
+        w = _run(rule, data, epsilon, Randomness.from_seed(seed))
+        yield {"seed": seed, "step": step, "gap": data.gap(w)}
+
+
+def _public(n: int, epsilon: float) -> Public:
+    return Public(epsilon, DELTA, Ledger(1.0).adjacency, Logistic(), DIMENSION, 1.0, n)
+
+
+def _run(rule: NoisySGD, data: Problem, epsilon: float, source: Randomness) -> Floats:
+    """Return the released weights of one private run."""
+    trained = train(
+        rule, _public(len(data.y), epsilon), Records(data.X, [data.y]),
+        ledger=Ledger(epsilon, DELTA), randomness=source,
+    )  # fmt: skip
+    return trained.weights[0]
 
 
 @lru_cache(maxsize=256)
@@ -200,7 +211,6 @@ def _noise(
     if not last and step != 1.0:
         return _noise(sampler, uses, epsilon, 1.0, last, n)
     make = plan_for(
-        update(step), sampler, uses, noise="gaussian", dimension=DIMENSION,
-        released=last or "all", adjacency=Ledger(1.0).adjacency, size=n,
-    )  # fmt: skip
+        update(step), sampler, uses, _public(n, epsilon), noise="gaussian", released=last or "all"
+    )
     return accounting.calibrate(make, epsilon=epsilon, delta=DELTA)

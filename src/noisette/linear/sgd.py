@@ -24,7 +24,7 @@ from noisette.training import Public, Records, Trained, train
 from noisette.training.levels import GROUPINGS, level_notes
 from noisette.training.recommend import Recommendation
 from noisette.training.recommend_sgd import NOISES, RELEASES, recommend_sgd
-from noisette.training.steps import canonical_rows
+from noisette.training.steps import Update, canonical_rows
 
 __all__ = ["SGDClassifier"]
 
@@ -290,9 +290,7 @@ class SGDClassifier(StreamReader):
     ) -> None:  # fmt: skip
         """Set the fitted attributes: released numbers and public facts."""
         loss = chosen.public.loss
-        update = (
-            chosen.algorithm.update
-        )  # what ran: parameters may have changed since a stream began
+        update: Update = chosen.algorithm.update  # what ran: a stream's parameters may have changed
         self._set_model(trained.weights, loss, update.bias, classes)
         # a stream's classes are always given, if not to the constructor then to its first call
         given = self.classes is not None or size.endswith("each chunk")

@@ -42,7 +42,7 @@ def plain_steps(
         )  # fmt: skip
 
 
-def blocked_gradient(X: Any, y: NDArray[Any], update: Update, share: Floats | None) -> Any:
+def blocked_gradient(X: Any, y: NDArray[Any], update: "Update", share: Floats | None) -> Any:
     """Return w -> sum of clipped gradients, by blocks of matrix products."""
     loss, bias = update.loss, update.bias
     rows = Rows(X)

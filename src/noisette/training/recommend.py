@@ -30,7 +30,6 @@ from noisette.losses import Loss
 from noisette.mechanisms import SphericalLaplace
 from noisette.mechanisms.spherical_laplace_curve import largest_shift
 from noisette.solvers import attainable_tolerance, smallest_regularization
-from noisette.training.algorithm import Algorithm
 from noisette.training.objective_perturbation import (
     TOLERANCE,
     ObjectivePerturbation,
@@ -61,7 +60,7 @@ SHARE = 0.1
 class Recommendation:
     """An algorithm, the public facts completed for it, and a sentence for each choice."""
 
-    algorithm: Algorithm[Any]
+    algorithm: Any
     public: Public
     notes: tuple[str, ...]
 

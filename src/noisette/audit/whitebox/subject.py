@@ -163,7 +163,9 @@ class Subject:
         tape = Tape.from_seed(1_000_003 * self.seed + seed)
         model = self.make(random_state=tape)
         with tracing(tape, reference, watch) as trace:
+            model._observer = trace
             model.fit(data.X, data.y, **data.options)
+        del model._observer
         trace.check()
         return model, trace
 

@@ -1,15 +1,14 @@
-"""`tracing`: record everything that a fit charges, bounds, solves, draws and releases.
+"""`Trace`: the observer that writes down what a fit charges, bounds, solves, draws and releases.
 
-While the context is open, `release`, `minimise` and `advance` are wrapped in every training module
-that imported them, and `Ledger.charge`, `NoiseStream.take` and the noise of each mechanism in their
-classes. The wrappers call what they found there, so nothing about the run changes except that it is
-written down; the door itself is not touched. Not for several threads at once.
+It is handed to the estimator under audit; every crossing of the door, every solve and every block
+of steps passes through it, and it calls the real function, so nothing about the run changes. Noise
+drawn *outside* the door would pass unseen, so while a trace is open (`tracing`) the noise of each
+registered mechanism is listened to as well. Not for several threads at once.
 
 A second run with ``reference=`` the first trace is forced onto the first run's outputs: whatever
 leaves the door is what left it then, so both runs are compared at the same past (see `replay`).
 """
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -30,18 +29,20 @@ from noisette.audit.whitebox.records import (
 from noisette.bounded import Bounded
 from noisette.losses import Loss
 from noisette.mechanisms import MECHANISMS, AdditiveNoise, ObjectiveNoise
-from noisette.privacy import Ledger, NoiseStream
+from noisette.privacy import NoiseStream
+from noisette.training.observer import Observer
 
 __all__ = ["Trace", "tracing"]
 
 Floats = NDArray[np.float64]
+Real = Callable[..., Any]
 
 _SOLVED = ("OBJECTIVE-PERTURBATION", "OUTPUT-SENSITIVITY", "APPROXIMATE-MINIMISER")
 """Theorems about the solution of a problem: who cites one has called the solver."""
 
 
 @dataclass
-class Trace:
+class Trace(Observer):
     """The record of one fit, in the order of events."""
 
     tape: Any
@@ -54,8 +55,6 @@ class Trace:
     stray: list[Draw] = field(default_factory=list)
     _at_door: Release | None = None
     _drawing: bool = False
-    _streams: dict[int, Release] = field(default_factory=dict)
-    _kept: list[Any] = field(default_factory=list)
 
     def check(self) -> None:
         """Raise `Blind` where what was seen is not all that must have run.
@@ -79,39 +78,37 @@ class Trace:
         if silent and not any(seen.draws for seen in silent) and not self.stray:
             raise Blind("noise was charged, but none was seen to be drawn")
 
-    # --- wrappers --------------------------------------------------------------------------
+    # --- what is told ----------------------------------------------------------------------
 
-    def charge(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap `Ledger.charge`."""
+    def charge(self, real: Real, plan: Any, **options: Any) -> Any:
+        """Write down what was booked, and how often randomness had been read by then."""
+        reads = self.tape.reads
+        permit = real(plan, **options)
+        self.charges.append(Charge(permit.plan, permit.epsilon, permit.delta, reads))
+        return permit
 
-        def charge(ledger: Ledger, plan: Any, **options: Any) -> Any:
-            reads = self.tape.reads
-            permit = real(ledger, plan, **options)
-            self.charges.append(Charge(permit.plan, permit.epsilon, permit.delta, reads))
-            return permit
+    def release(
+        self, real: Real, bounded: Bounded, permit: Any, randomness: Any, *, part: int = 0
+    ) -> Any:
+        """Write down a crossing of the door; the second of two runs gets the first one's result."""
+        leaf = permit.leaf(part)
+        seen = Release(bounded, part, leaf.mechanism, leaf.sampler, permit.plan)
+        with self._door(seen):
+            result = real(bounded, permit, randomness, part=part)
+        self.releases.append(seen)
+        if isinstance(result, NoiseStream):
+            return _Watched(result, self, seen)
+        seen.result = np.array(result)
+        return self._forced(result)
 
-        return charge
-
-    def release(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap `release`."""
-
-        def release(bounded: Bounded, permit: Any, randomness: Any, *, part: int = 0) -> Any:
-            leaf = permit.leaf(part)
-            seen = Release(bounded, part, leaf.mechanism, leaf.sampler, permit.plan)
-            before, self._at_door = self._at_door, seen
-            try:
-                result = real(bounded, permit, randomness, part=part)
-            finally:
-                self._at_door = before
-            self.releases.append(seen)
-            if isinstance(result, NoiseStream):
-                self._streams[id(result)] = seen
-                self._kept.append(result)  # so that its id stays its own
-                return result
-            seen.result = np.array(result)
-            return self._forced(result)
-
-        return release
+    @contextmanager
+    def _door(self, seen: Release) -> Iterator[None]:
+        """Count what is drawn inside as drawn at the door."""
+        before, self._at_door = self._at_door, seen
+        try:
+            yield
+        finally:
+            self._at_door = before
 
     def _forced(self, result: Any) -> Any:
         if self.reference is None:
@@ -124,19 +121,7 @@ class Trace:
             raise FlowDiffers("a released value has another shape than on the neighbour")
         return then.copy()
 
-    def take(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap `NoiseStream.take`."""
-
-        def take(stream: NoiseStream, count: int) -> Any:
-            before, self._at_door = self._at_door, self._streams.get(id(stream))
-            try:
-                return real(stream, count)
-            finally:
-                self._at_door = before
-
-        return take
-
-    def draw(self, real: Callable[..., Any]) -> Callable[..., Any]:
+    def listen(self, real: Real) -> Real:
         """Wrap the noise of one class of mechanisms."""
 
         def noise(mechanism: Any, count: int, dimension: int, unit: float, generator: Any) -> Any:
@@ -154,27 +139,23 @@ class Trace:
 
         return noise
 
-    def minimise(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap the solver."""
-
-        def minimise(loss: Loss, X: Any, y: Any, **options: Any) -> Any:
-            linear = options.get("linear")
-            dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
-            seen = Solve(
-                loss, dense, np.array(y), float(options["regularization"]),
-                float(options.get("norm_bound", 1.0)), float(options.get("tolerance") or 0.0),
-                options.get("sample_weight"),
-                None if linear is None else np.array(linear, dtype=float), np.empty(0),
-            )  # fmt: skip
-            if self.reference is not None and linear is not None:
-                seen.linear = self._coupled(seen)
-                options["linear"] = seen.linear
-            solution = real(loss, X, y, **options)
-            seen.weights = np.array(solution.weights)
-            self.solves.append(seen)
-            return solution
-
-        return minimise
+    def minimise(self, real: Real, loss: Loss, X: Any, y: Any, **options: Any) -> Any:
+        """Write down one problem and its solution."""
+        linear = options.get("linear")
+        dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
+        seen = Solve(
+            loss, dense, np.array(y), float(options["regularization"]),
+            float(options.get("norm_bound", 1.0)), float(options.get("tolerance") or 0.0),
+            options.get("sample_weight"),
+            None if linear is None else np.array(linear, dtype=float), np.empty(0),
+        )  # fmt: skip
+        if self.reference is not None and linear is not None:
+            seen.linear = self._coupled(seen)
+            options["linear"] = seen.linear
+        solution = real(loss, X, y, **options)
+        seen.weights = np.array(solution.weights)
+        self.solves.append(seen)
+        return solution
 
     def _coupled(self, seen: Solve) -> Floats:
         """Return the linear term under which this data set has the first run's minimiser."""
@@ -186,29 +167,25 @@ class Trace:
         exact, _ = then.problem().solve(then.linear, start=then.weights)
         return -seen.problem().gradient(exact)
 
-    def advance(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap the SGD kernels: the same steps, one by one."""
-
-        def advance(
-            update: Any, state: Any, X: Any, y: Any, batches: Any, noise: Floats, grid: float,
-            share: Any = None,
-        ) -> None:  # fmt: skip
-            for t in range(len(noise)):
-                self._sync(state)
-                one = _cut(batches, t)
-                seen = Step(
-                    update, state.steps, state.w.copy(),
-                    _clean(real, update, state, X, y, one, share), noise[t].copy(), np.empty(0),
-                    float(one.normalisers[0]), float(grid), _members(one),
-                )  # fmt: skip
-                if self.watch is not None and self.watch in seen.batch:
-                    rest = _without(one, self.watch)
-                    seen.alone = seen.total - _clean(real, update, state, X, y, rest, share)
-                real(update, state, X, y, one, noise[t : t + 1], grid, share)
-                seen.after = state.w.copy()
-                self.steps.append(seen)
-
-        return advance
+    def advance(
+        self, real: Real, update: Any, state: Any, X: Any, y: Any, batches: Any, noise: Floats,
+        grid: float, share: Any = None,
+    ) -> None:  # fmt: skip
+        """Run the same steps one by one, and write each down."""
+        for t in range(len(noise)):
+            self._sync(state)
+            one = _cut(batches, t)
+            seen = Step(
+                update, state.steps, state.w.copy(),
+                _clean(real, update, state, X, y, one, share), noise[t].copy(), np.empty(0),
+                float(one.normalisers[0]), float(grid), _members(one),
+            )  # fmt: skip
+            if self.watch is not None and self.watch in seen.batch:
+                rest = _without(one, self.watch)
+                seen.alone = seen.total - _clean(real, update, state, X, y, rest, share)
+            real(update, state, X, y, one, noise[t : t + 1], grid, share)
+            seen.after = state.w.copy()
+            self.steps.append(seen)
 
     def _sync(self, state: Any) -> None:
         if self.reference is None:
@@ -252,31 +229,29 @@ def _clean(real: Any, update: Any, state: Any, X: Any, y: Any, batch: Any, share
     return np.asarray(state.w - probe.w)
 
 
+class _Watched:
+    """A stream of noise whose draws are counted as drawn at the door."""
+
+    def __init__(self, stream: NoiseStream, trace: Trace, seen: Release) -> None:
+        self._stream, self._trace, self._seen = stream, trace, seen
+
+    def take(self, count: int) -> Floats:
+        """Return the next `count` noise vectors."""
+        with self._trace._door(self._seen):
+            return self._stream.take(count)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 @contextmanager
 def tracing(tape: Any, reference: Trace | None = None, watch: int | None = None) -> Iterator[Trace]:
-    """Record what runs inside; `watch` is the index of the record that changes."""
+    """Yield a trace to hand to an estimator; `watch` is the index of the record that changes."""
     trace = Trace(tape, reference, watch)
     with ExitStack() as stack:
-        for owner, name, wrap in _places(trace):
-            original = vars(owner)[name]
-            stack.callback(setattr, owner, name, original)
-            setattr(owner, name, wrap(original))
+        for kind in MECHANISMS.values():
+            if issubclass(kind, AdditiveNoise) and "noise" in vars(kind):
+                original = vars(kind)["noise"]
+                stack.callback(setattr, kind, "noise", original)
+                setattr(kind, "noise", trace.listen(original))  # noqa: B010
         yield trace
-
-
-def _places(trace: Trace) -> list[tuple[Any, str, Callable[..., Any]]]:
-    """Return (owner, name, wrapper) of everything that is watched."""
-    found: list[tuple[Any, str, Callable[..., Any]]] = [
-        (Ledger, "charge", trace.charge),
-        (NoiseStream, "take", trace.take),
-    ]
-    for kind in MECHANISMS.values():
-        if issubclass(kind, AdditiveNoise) and "noise" in vars(kind):
-            found.append((kind, "noise", trace.draw))
-    wrappers = {"release": trace.release, "minimise": trace.minimise, "advance": trace.advance}
-    for path, module in list(sys.modules.items()):
-        if path.startswith(("noisette.training.", "noisette.nn", "noisette.linear")):
-            for name, wrap in wrappers.items():
-                if callable(vars(module).get(name)):
-                    found.append((module, name, wrap))
-    return found
