@@ -11,6 +11,7 @@ from noisette.cli import inspect as reading
 from noisette.cli import options as opt
 from noisette.cli import train as tables
 from noisette.cli.options import Description
+from noisette.cli.plan import plan
 from noisette.cli.predict import predict
 from noisette.cli.reproduce import reproduce
 
@@ -43,7 +44,7 @@ def root(
     """Machine learning on sensitive data, with a privacy guarantee that can be checked."""
 
 
-for _command in (tables.schema, tables.train, predict, reading.inspect, reading.ledger):
+for _command in (tables.schema, plan, tables.train, predict, reading.inspect, reading.ledger):
     app.command()(_command)
 
 

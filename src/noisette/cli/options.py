@@ -1,27 +1,40 @@
 """Options shared by the commands, and the plan that they describe."""
 
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Annotated, Any
 
 import typer
 
-from noisette import mechanisms, plans, sampling
+from noisette import _validate, mechanisms, plans, sampling
 from noisette.errors import InvalidParameter
 from noisette.mechanisms import Mechanism
 from noisette.sampling import Sampler
 
 __all__ = ["Description"]
 
-MECHANISMS = ("gaussian", "laplace", "spherical-laplace", "randomized-response", "exponential")
-SAMPLINGS = (
-    "full",
-    "disjoint",
-    "poisson",
-    "without-replacement",
-    "shuffle",
-    "cyclic",
-    "random-allocation",
-)
+_OPTIONS = {
+    "noise_multiplier": "--noise-multiplier",
+    "epsilon": "--step-epsilon",
+    "dimension": "--dimension",
+    "rate": "--rate",
+    "batches": "--batches",
+    "batch_size": "--batch-size",
+    "size": "--size",
+}
+"""Parameter of a mechanism or sampler -> the option that sets it."""
+
+
+def _described(registry: dict[str, Any]) -> tuple[str, ...]:
+    """Return the entries whose necessary parameters all have an option."""
+    return tuple(name for name, kind in registry.items() if set(_required(kind)) <= set(_OPTIONS))
+
+
+def _required(kind: Any) -> list[str]:
+    return [item.name for item in fields(kind) if item.default is MISSING]
+
+
+MECHANISMS = _described(mechanisms.MECHANISMS)
+SAMPLINGS = _described(sampling.SAMPLERS)
 
 MechanismOption = Annotated[str, typer.Option(help="One of: " + ", ".join(MECHANISMS) + ".")]
 NoiseOption = Annotated[
@@ -73,6 +86,26 @@ PlotOption = Annotated[
 ]
 
 
+def mechanism_help() -> str:
+    """Return what ``--mechanism`` of train and plan may be, from the registry."""
+    from noisette.training.recommend import mechanisms as offered
+
+    return f"One of: {', '.join(offered())} (logistic and svm)."
+
+
+def loss_help() -> str:
+    """Return what ``--loss`` of train and plan may be, from the registry."""
+    from noisette.losses import classifier_losses
+
+    margins = ", ".join(classifier_losses(probabilities=False))
+    return f"svm: {margins}; sgd: {', '.join(classifier_losses())}."
+
+
+def sampling_help() -> str:
+    """Return what ``--sampling`` of train and plan may be, from the registry."""
+    return f"sgd: auto, {', '.join(sampling.SAMPLERS)}."
+
+
 def _needs(value: Any, option: str, what: str) -> Any:
     if value is None:
         raise InvalidParameter(f"{what} needs {option}.")
@@ -108,7 +141,8 @@ class Description:
     @property
     def sweeps(self) -> bool:
         """Whether one use of the sampler is a pass over the data (counted in epochs)."""
-        return self.sampling in ("disjoint", "shuffle", "cyclic", "random-allocation")
+        kind = sampling.SAMPLERS.get(self.sampling)
+        return kind is not None and "batches" in {item.name for item in fields(kind)}
 
     @property
     def times(self) -> int:
@@ -131,40 +165,28 @@ class Description:
 
     def make_mechanism(self) -> Mechanism:
         """Return the mechanism that the options describe."""
-        if self.mechanism not in MECHANISMS:
-            listed = ", ".join(MECHANISMS)
-            raise InvalidParameter(f"--mechanism must be one of {listed}; got {self.mechanism!r}.")
-        if self.mechanism in ("randomized-response", "exponential"):
-            epsilon = _needs(self.step_epsilon, "--step-epsilon", self.mechanism)
-            kind = mechanisms.MECHANISMS[self.mechanism]
-            return kind(epsilon=epsilon)  # type: ignore[call-arg]
-        noise = _needs(self.noise_multiplier, "--noise-multiplier", f"{self.mechanism} noise")
-        if self.mechanism == "gaussian":
-            return mechanisms.Gaussian(noise)
-        if self.mechanism == "laplace":
-            return mechanisms.Laplace(noise)
-        dimension = _needs(self.dimension, "--dimension", "spherical-laplace noise")
-        return mechanisms.SphericalLaplace(noise, dimension)
+        made: Mechanism = self._made("mechanism", mechanisms.MECHANISMS, MECHANISMS, "noise")
+        return made
 
     def make_sampler(self) -> Sampler:
         """Return the sampler that the options describe."""
-        if self.sampling == "full":
-            return sampling.FullBatch()
-        if self.sampling == "poisson":
-            return sampling.Poisson(_needs(self.rate, "--rate", "poisson sampling"))
-        if self.sampling == "without-replacement":
-            batch = _needs(self.batch_size, "--batch-size", "without-replacement sampling")
-            return sampling.WithoutReplacement(
-                batch, _needs(self.size, "--size", "without-replacement sampling")
-            )
         if self.sampling == "disjoint":
             # How many batches there are does not matter for the cost of a pass.
             return sampling.Disjoint(batches=1 if self.batches is None else self.batches)
-        if self.sampling not in SAMPLINGS:
-            listed = ", ".join(SAMPLINGS)
-            raise InvalidParameter(f"--sampling must be one of {listed}; got {self.sampling!r}.")
-        batches = _needs(self.batches, "--batches", f"{self.sampling} sampling")
-        return sampling.SAMPLERS[self.sampling](batches=batches)  # type: ignore[call-arg]
+        made: Sampler = self._made("sampling", sampling.SAMPLERS, SAMPLINGS, "sampling")
+        return made
+
+    def _made(
+        self, option: str, registry: dict[str, Any], offered: tuple[str, ...], noun: str
+    ) -> Any:
+        """Return the entry of a registry that the options describe."""
+        name = _validate.choice(f"--{option}", getattr(self, option), offered)
+        given = {"epsilon": self.step_epsilon}
+        parameters = {}
+        for parameter in _required(registry[name]):
+            value = given.get(parameter, getattr(self, parameter, None))
+            parameters[parameter] = _needs(value, _OPTIONS[parameter], f"{name} {noun}")
+        return registry[name](**parameters)
 
     def plan(self) -> plans.Plan:
         """Return the plan."""

@@ -1,5 +1,6 @@
 """``noisette schema`` and ``noisette train``: from a table to a model."""
 
+import inspect
 import json as json_module
 import os
 import sys
@@ -17,7 +18,16 @@ if TYPE_CHECKING:
     from noisette.cli.watched import WatchedLedger
     from noisette.tables import Schema, TableModel
 
-__all__ = ["ForceOption", "NoHeaderOption", "TableArgument", "schema", "train"]
+__all__ = [
+    "MODELS",
+    "ForceOption",
+    "NoHeaderOption",
+    "TableArgument",
+    "check_sgd",
+    "estimator_of",
+    "schema",
+    "train",
+]
 
 TableArgument = Annotated[
     Path,
@@ -31,7 +41,8 @@ NoHeaderOption = Annotated[
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace what is already there.")]
 
-MODELS = ("logistic", "svm", "sgd")
+MODELS = {"logistic": "LogisticRegression", "svm": "LinearSVC", "sgd": "SGDClassifier"}
+"""What ``--model`` says -> the class in `noisette.linear`."""
 
 
 def schema(
@@ -71,9 +82,9 @@ def train(
         float, typer.Option(help="0 is pure privacy; else far below 1/n, such as 1e-6.")
     ] = 0.0,
     model: Annotated[str, typer.Option(help="One of: " + ", ".join(MODELS) + ".")] = "logistic",
-    mechanism: Annotated[
-        str, typer.Option(help="auto, objective or output (logistic and svm).")
-    ] = "auto",
+    mechanism: Annotated[str, typer.Option(help=opt.mechanism_help())] = "auto",
+    loss: Annotated[str | None, typer.Option(help=opt.loss_help())] = None,
+    sampling: Annotated[str | None, typer.Option(help=opt.sampling_help())] = None,
     adjacency: opt.AdjacencyOption = "replace-one",
     population: Annotated[
         int | None, typer.Option(help="A guess of the row count, for add-remove.")
@@ -118,8 +129,9 @@ def train(
     facts = read_schema(schema, target)
     check_folder(out, force=force)
     with spending(ledger, epsilon, delta, relation) as budget, draft_folder(out) as draft:
+        wishes = {"mechanism": mechanism, "loss": loss, "sampling": sampling}
         estimator = _estimator(
-            model, mechanism, facts, epsilon, delta, adjacency, population, seed, budget
+            model, wishes, facts, epsilon, delta, adjacency, population, seed, budget
         )
         with busy("reading the table"):  # and how far it is would tell the number of rows
             rows = encode(table, facts, target=True, header=not no_header)
@@ -142,39 +154,56 @@ def _check_size(table: Path, records: int | None, guess: int | None, delta: floa
 
 
 def _estimator(
-    model: str, mechanism: str, facts: "Schema", epsilon: float, delta: float, adjacency: str,
-    population: int | None, seed: int | None, ledger: "WatchedLedger",
+    model: str, wishes: dict[str, str | None], facts: "Schema", epsilon: float, delta: float,
+    adjacency: str, population: int | None, seed: int | None, ledger: "WatchedLedger",
 ) -> Any:  # fmt: skip
-    from noisette.adjacency import Adjacency
-    from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
-
-    if model == "sgd" and Adjacency.of(adjacency) is Adjacency.ADD_REMOVE:
-        if delta == 0.0:
-            raise InvalidParameter(
-                "--model sgd without --delta cuts the table into batches, which has no proof under "
-                "add-remove; give a --delta such as 1e-6, or use --model logistic or svm."
-            )
-        if population is None:
-            raise InvalidParameter(
-                "--model sgd under add-remove needs --population, a guess of the row count made "
-                "without the data."
-            )
-    kinds = {"logistic": LogisticRegression, "svm": LinearSVC, "sgd": SGDClassifier}
-    shared: dict[str, Any] = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "adjacency": adjacency,
-        "classes": list(facts.classes),
-        "population": population,
-        "random_state": seed,
-        "ledger": ledger,
-        "norm_bound": 1.0,
-    }
     if model == "sgd":
-        if mechanism != "auto":
-            raise InvalidParameter(f"--mechanism {mechanism} is for logistic and svm, not for sgd.")
-        return SGDClassifier(**shared)
-    return kinds[model](mechanism=mechanism, **shared)
+        check_sgd(adjacency, delta, population)
+    return estimator_of(
+        model,
+        wishes,
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency,
+        classes=list(facts.classes),
+        population=population,
+        random_state=seed,
+        ledger=ledger,
+        norm_bound=1.0,
+    )
+
+
+def check_sgd(adjacency: str, delta: float, population: int | None) -> None:
+    """Refuse what has no proof for SGD under add-remove, in the words of the command line."""
+    from noisette.adjacency import Adjacency
+
+    if Adjacency.of(adjacency) is not Adjacency.ADD_REMOVE:
+        return
+    if delta == 0.0:
+        raise InvalidParameter(
+            "--model sgd without --delta cuts the table into batches, which has no proof under "
+            "add-remove; give a --delta such as 1e-6, or use --model logistic or svm."
+        )
+    if population is None:
+        raise InvalidParameter(
+            "--model sgd under add-remove needs --population, a guess of the row count made "
+            "without the data."
+        )
+
+
+def estimator_of(model: str, wishes: dict[str, str | None], **shared: Any) -> Any:
+    """Return the estimator that ``--model`` names; refuse a wish that it has no parameter for."""
+    from noisette import _validate, linear
+
+    kind = getattr(linear, MODELS[_validate.choice("--model", model, MODELS)])
+    known = inspect.signature(kind).parameters
+    for option, value in wishes.items():
+        if value in (None, "auto"):
+            continue
+        if option not in known:
+            raise InvalidParameter(f"--{option} {value} is not for --model {model}.")
+        shared[option] = value
+    return kind(**shared)
 
 
 def _finish(

@@ -25,7 +25,7 @@ from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
 from noisette.training import Public, Records, train, with_intercept
 from noisette.training.levels import level_notes, present, weights_of_levels
-from noisette.training.recommend import MECHANISMS, Recommendation, bound_on_rows, recommend
+from noisette.training.recommend import Recommendation, bound_on_rows, mechanisms, recommend
 
 __all__ = ["OneShotClassifier"]
 
@@ -131,7 +131,7 @@ class OneShotClassifier(LinearClassifier):
             notes = (*notes, *level_notes(levels, ledger.adjacency))
             proofs = ("PER-PERSON-SCALE",)
         records = Records(rows, self._targets(chosen.public, numbers, len(classes)), weights)
-        name = "output" if chosen.algorithm.name == "output" else "objective"
+        name = chosen.algorithm.name.replace("whitened", "objective")
         trained = train(
             chosen.algorithm, chosen.public, records, ledger=ledger, randomness=randomness,
             observer=self._observer, label=f"{type(self).__name__}.fit ({name} perturbation)",
@@ -151,7 +151,7 @@ class OneShotClassifier(LinearClassifier):
         adjacency = Adjacency.of(self.adjacency)
         checked_bound("norm_bound", self.norm_bound)
         _validate.positive("weight_bound", self.weight_bound)
-        _validate.choice("mechanism", self.mechanism, MECHANISMS)
+        _validate.choice("mechanism", self.mechanism, mechanisms())
         _validate.choice("multi_class", self.multi_class, self._schemes)
         _validate.boolean("fit_intercept", self.fit_intercept)
         if self.population is not None:

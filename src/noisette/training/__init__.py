@@ -4,9 +4,8 @@ An algorithm prepares a plan from public facts, and runs on data under a permit 
 `train` joins the two. Nothing else in the library charges a ledger for a model.
 """
 
-from typing import Any
-
 from noisette.training.algorithm import Algorithm, Prepared, Trained
+from noisette.training.algorithms import ALGORITHMS, one_shot
 from noisette.training.gradient_descent import GradientDescent
 from noisette.training.noisy_sgd import NoisySGD
 from noisette.training.objective_perturbation import ObjectivePerturbation
@@ -36,19 +35,7 @@ __all__ = [
     "StreamedPass",
     "Trained",
     "WhitenedObjective",
+    "one_shot",
     "train",
     "with_intercept",
 ]
-
-ALGORITHMS: dict[str, type[Algorithm[Any]]] = {
-    kind.name: kind
-    for kind in (
-        OutputPerturbation,
-        ObjectivePerturbation,
-        WhitenedObjective,
-        SinglePass,
-        NoisySGD,
-        GradientDescent,
-        StreamedPass,
-    )
-}

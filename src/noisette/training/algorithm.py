@@ -46,6 +46,8 @@ class Algorithm(ABC, Generic[P]):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    one_shot: ClassVar[bool] = False
+    """Whether it solves one regularised problem and takes no options of its own."""
     weight_proofs: ClassVar[tuple[str, ...]] = ()
     """Theorems about sample weights, beside those of the plain sum."""
 

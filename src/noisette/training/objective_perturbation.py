@@ -190,6 +190,7 @@ class ObjectivePerturbation(Algorithm[Prepared]):
 
     name: ClassVar[str] = "objective"
     summary: ClassVar[str] = "add a random linear term, then solve; smooth losses, least noise"
+    one_shot: ClassVar[bool] = True
 
     def prepare(self, public: Public) -> Prepared:
         """Return the linear terms of all models and one tiny release of the solutions."""

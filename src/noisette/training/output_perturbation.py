@@ -57,6 +57,7 @@ class OutputPerturbation(Algorithm[Output]):
 
     name: ClassVar[str] = "output"
     summary: ClassVar[str] = "solve, then add noise to the weights; any convex loss"
+    one_shot: ClassVar[bool] = True
 
     def prepare(self, public: Public) -> Output:
         """Return one noisy release of all models' weights."""

@@ -30,18 +30,12 @@ from noisette.losses import Loss
 from noisette.mechanisms import SphericalLaplace
 from noisette.mechanisms.spherical_laplace_curve import largest_shift
 from noisette.solvers import attainable_tolerance, smallest_regularization
-from noisette.training.objective_perturbation import (
-    TOLERANCE,
-    ObjectivePerturbation,
-    least_regularization,
-)
-from noisette.training.output_perturbation import OutputPerturbation, noise_for
+from noisette.training.objective_perturbation import TOLERANCE, least_regularization
+from noisette.training.output_perturbation import noise_for
 from noisette.training.public import Public
 from noisette.training.whitening import WhitenedObjective
 
-__all__ = ["MECHANISMS", "Recommendation", "bound_on_rows", "recommend"]
-
-MECHANISMS = ("auto", "output", "objective")
+__all__ = ["Recommendation", "bound_on_rows", "mechanisms", "recommend"]
 
 WEIGHT_NORM = 5.0
 """W of the module's docstring, for rows of norm 1; W / R in general."""
@@ -73,6 +67,17 @@ class Recommendation:
         return public.regularization / public.size
 
 
+def mechanisms() -> tuple[str, ...]:
+    """Return what users may ask for as ``mechanism``."""
+    return ("auto", *_one_shot())
+
+
+def _one_shot() -> dict[str, Any]:
+    from noisette.training.algorithms import one_shot  # which imports the algorithms
+
+    return one_shot()
+
+
 def recommend(
     public: Public, *, mechanism: str, regularization: object, whiten: object, levels: bool
 ) -> Recommendation:
@@ -92,7 +97,7 @@ def recommend(
         notes.append("Delta is not used: for so few weights it would hardly lower the noise.")
     ridge, why = choose_regularization(regularization, chosen, public)
     notes.append(why)
-    algorithm = OutputPerturbation() if chosen == "output" else ObjectivePerturbation()
+    algorithm = _one_shot()[chosen]()
     return Recommendation(algorithm, replace(public, regularization=ridge), tuple(notes))
 
 
@@ -116,7 +121,7 @@ def bound_on_rows(adjacency: Adjacency, n: int, population: int | None) -> int:
 
 def choose_mechanism(asked: str, loss: Loss, *, levels: bool, whiten: object) -> tuple[str, str]:
     """Return "output" or "objective": the latter wherever a theorem covers it."""
-    asked = _validate.choice("mechanism", asked, MECHANISMS)
+    asked = _validate.choice("mechanism", asked, mechanisms())
     smooth = math.isfinite(loss.smoothness)
     if asked == "objective" and not smooth:
         raise Unproven(
@@ -128,7 +133,7 @@ def choose_mechanism(asked: str, loss: Loss, *, levels: bool, whiten: object) ->
     chosen = asked
     if asked == "auto":
         chosen = "output" if levels or not smooth else "objective"
-    if chosen == "output" and whiten is not False and whiten != "auto":
+    if chosen != "objective" and whiten is not False and whiten != "auto":
         raise InvalidParameter("whiten needs mechanism='objective'; set whiten=False.")
     if asked != "auto":
         return chosen, f"Mechanism: {chosen} perturbation, as asked."
@@ -151,7 +156,7 @@ def choose_regularization(asked: object, mechanism: str, public: Public) -> tupl
         raise InvalidParameter(
             f"regularization must be 'auto' or a positive, finite number; got {asked!r}."
         )
-    if mechanism == "output":
+    if mechanism != "objective":
         if given is None:
             chosen = _for_output(public, public.known_size("regularization='auto'"))
             chosen = _solvable(public, chosen, 0.0)
