@@ -94,11 +94,14 @@ def test_spherical_laplace_delta_goldens(epsilon, eps0, d, golden):
         assert mechanism.delta(epsilon, relation) == pytest.approx(golden, rel=digits)
 
 
-@pytest.mark.parametrize(("d", "golden"), [(2, 0.41547831), (10, 0.09893043), (50, 0.01999032)])
+RENYI = [(2, 0.415478273353), (10, 0.098930427607), (50, 0.019990315438)]
+
+
+@pytest.mark.parametrize(("d", "golden"), RENYI)
 def test_spherical_laplace_renyi_goldens(d, golden):
+    """The reference's values, with more digits (its last one is off by 4 for d = 2)."""
     renyi = SphericalLaplace(1.0, d).renyi(np.array([2.0]), ZERO_OUT)[0]
-    assert renyi == pytest.approx(golden, rel=2e-5)
-    assert renyi >= golden * (1 - 1e-7)
+    assert golden * (1 - 1e-10) <= renyi <= golden * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("d", "golden"), SHIFTS)
