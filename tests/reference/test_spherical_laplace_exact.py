@@ -113,6 +113,27 @@ def test_the_two_formulas_agree(epsilon, gap, d):
     assert radius <= curve.delta(epsilon, eps0, d) <= radius * (1 + MARGIN)
 
 
+@pytest.mark.parametrize(("d", "mu"), [(2000, 3.0), (30_000, 1.0)])
+def test_many_dimensions(d, mu):
+    """Most of the mass lies within a few 1/sqrt(d) of the right angle."""
+    eps0 = mp.mpf(mu * math.sqrt(d))
+    epsilon = mp.mpf(mu * mu / 2 + 2 * mu)
+    z, order = eps0 / 2, mp.mpf(d) / 2 - 1
+    c = (d - 1) / z * mp.besselk(order + 1, z) / mp.besselk(order, z)
+    top, reach = mp.acos(epsilon / eps0), 14 / mp.sqrt(d)
+
+    def density(phi):
+        sine = mp.sin(phi)
+        return mp.exp((d - 2) * mp.log(sine)) * (sine**2 + c) * mp.exp(z * mp.cos(phi))
+
+    def gap(phi):
+        return density(phi) * -mp.expm1(epsilon - eps0 * mp.cos(phi))
+
+    total = mp.quad(density, [mp.pi / 2 + reach * i / 14 for i in range(-14, 15)])
+    exact = mp.quad(gap, [top - reach * i / 14 for i in range(14, -1, -1)]) / total
+    assert exact <= curve.delta(float(epsilon), float(eps0), d) <= exact * (1 + MARGIN)
+
+
 @pytest.mark.parametrize("d", [2, 3])
 def test_stated_epsilon_holds_at_tiny_delta(d):
     """The front door: epsilon at delta, and delta at epsilon, of one release."""

@@ -26,12 +26,15 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import kve
 
+from noisette.mechanisms.pure_moments import laplace_log_moment, response_log_moment
+
 __all__ = ["bessel_k_ratio", "delta", "deltas", "largest_shift", "log_moment"]
 
 Floats = NDArray[np.float64]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _ROUND_UP = 1.0 + 1e-10  # proof: SPHERICAL-POSITIVE, the error of the sums is below 1e-11
+_A_FEW_ROUNDINGS = 1.0 + 1e-14  # for the closed forms
 _SMALLEST = 1e-300  # a positive delta is never stated as 0
 _STEEPEST = 500.0  # largest s * eps0 at which the moments are integrated
 
@@ -46,16 +49,16 @@ class _Law(NamedTuple):
 def _panels(top: float, d: int, rate: float) -> tuple[Floats, Floats]:
     """Return Gauss nodes, as distances from `top`, and their weights on [0, top].
 
-    Panels are at most 0.3/sqrt(rate) wide, and 2 phi/(d+1) where sin^{d-2} falls so fast that this
-    is less, down to where it has lost a factor e^-50.
+    Panels are at most 0.3/sqrt(rate) wide, and 2 tan(phi)/(d+1) where sin^{d-2} falls so fast that
+    this is less, down to where it has lost a factor e^-50.
     """
     width = 0.3 / math.sqrt(rate)
     start = min(top, math.atan(width * (d - 1) / 2.0))
     even = np.linspace(0.0, top - start, math.ceil((top - start) / width) + 1)
     shrink = math.log((d - 1.0) / (d + 1.0))
     count = math.ceil(-50.0 / ((d - 1) * shrink))
-    fall = -start * np.expm1(shrink * np.arange(1, count + 1))
-    knots = np.concatenate((even, (top - start) + fall, [top]))
+    fall = np.arcsin(math.sin(start) * np.exp(shrink * np.arange(1, count + 1)))
+    knots = np.concatenate((even, top - fall, [top]))
     half = np.diff(knots)[:, None] / 2.0
     below = (knots[:-1, None] + half * (1.0 + _NODES)).ravel()
     return below, (half * _WEIGHTS).ravel()
@@ -114,9 +117,9 @@ def delta(epsilon: float, eps0: float, d: int) -> float:
         return 0.0
     if epsilon < 0.0:  # reflection: both orders have the same curve
         mirrored = -np.expm1(epsilon) + np.exp(epsilon) * delta(-epsilon, eps0, d)
-        return min(1.0, float(mirrored) * _ROUND_UP)
+        return min(1.0, float(mirrored) * _A_FEW_ROUNDINGS)
     if d == 1:
-        return min(1.0, float(-np.expm1((epsilon - eps0) / 2.0)) * _ROUND_UP)
+        return min(1.0, float(-np.expm1((epsilon - eps0) / 2.0)) * _A_FEW_ROUNDINGS)
     top = 2.0 * math.asin(math.sqrt((eps0 - epsilon) / (2.0 * eps0)))
     below, weight = _panels(top, d, d + eps0)
     law, phi = _law(eps0, d), top - below
@@ -148,12 +151,9 @@ def log_moment(s: Floats, eps0: float, d: int) -> Floats:
     """Return log E_P exp(s L), rounded up, for s > 0."""
     s = np.asarray(s, dtype=float)
     # Any eps0-private mechanism is dominated by randomised response. proof: PURE-RR
-    log_p, log_q = -np.logaddexp(0.0, -eps0), -np.logaddexp(0.0, eps0)
-    pure = np.logaddexp(log_p + s * eps0, log_q - s * eps0)
+    pure = response_log_moment(s, eps0)
     if d == 1:
-        up = np.log((s + 1.0) / (2.0 * s + 1.0)) + s * eps0
-        down = np.log(s / (2.0 * s + 1.0)) - (s + 1.0) * eps0
-        return np.asarray(np.logaddexp(up, down))
+        return laplace_log_moment(s, eps0)
     loss, weight = _moment_table(eps0, d)
     steep = s * eps0 > _STEEPEST
     mild = np.where(steep, 0.0, s)[..., None]
