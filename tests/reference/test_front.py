@@ -21,6 +21,7 @@ from noisette.plans import Declared, LastIterate, Repeat, Run, Sampled, Together
 from noisette.sampling import (
     Cyclic,
     Disjoint,
+    FullBatch,
     Poisson,
     RandomAllocation,
     Shuffle,
@@ -125,7 +126,8 @@ def test_the_posters_algorithm(tau, truth):
 )
 def test_last_iterate_table(batches, epochs, z, ridge, cyclic, shuffled):
     for sampler, truth in ((Cyclic(batches), cyclic), (Shuffle(batches), shuffled)):
-        plan = LastIterate(Gaussian(z), sampler, epochs, "logistic", 4.0, regularization=ridge)
+        fields = {"regularization": ridge, "size": 30 * batches}
+        plan = LastIterate(Gaussian(z), sampler, epochs, "logistic", 4.0, **fields)
         found = accounting.epsilon(plan, delta=1e-5, adjacency="zero-out")
         assert found == pytest.approx(truth, abs=6e-3)
         assert accounting.delta(plan, epsilon=found, adjacency="zero-out") <= 1e-5 * (1 + 1e-9)
@@ -153,10 +155,81 @@ def test_last_iterate_is_gated():
 
 def test_last_iterate_with_a_remainder_batch():
     plan = LastIterate(Gaussian(1.0), Shuffle(4, batch_size=30), 2, "logistic", 4.0, size=100)
-    equal = LastIterate(Gaussian(1.0), Shuffle(4), 2, "logistic", 4.0)
+    equal = LastIterate(Gaussian(1.0), Shuffle(4), 2, "logistic", 4.0, size=100)
     found, even = (accounting.epsilon(p, delta=1e-5, adjacency="zero-out") for p in (plan, equal))
     # The last position is the worst; it is rarer when the last batch is small.
     assert found < even
+
+
+def test_last_iterate_without_a_size_counts_the_worst_one():
+    """n = 11 in 10 batches: the last, worst position holds 2 of 11 records, not 1 of 10."""
+
+    def plan(sampler, size=None):
+        return LastIterate(Gaussian(1.0), sampler, 2, "logistic", 4.0, size=size)
+
+    for epsilon in (0.5, 2.0, 6.0):
+        at = {"epsilon": epsilon, "adjacency": "zero-out"}
+        known = [accounting.delta(plan(Shuffle(10), n), **at) for n in range(10, 45)]
+        unknown = accounting.delta(plan(Shuffle(10)), **at)
+        assert max(known) * (1 - 1e-12) <= unknown <= 1.1 * max(known)
+        rest = [accounting.delta(plan(Shuffle(4, 30), n), **at) for n in range(91, 121)]
+        found = accounting.delta(plan(Shuffle(4, 30)), **at)
+        assert max(rest) * (1 - 1e-12) <= found <= 1.1 * max(rest)
+    equal, eleven = (plan(Shuffle(10), n) for n in (100, 11))
+    ratio = accounting.delta(eleven, **at) / accounting.delta(equal, **at)
+    assert ratio > 1.7
+    stated = accounting.epsilon(plan(Shuffle(10)), delta=1e-5, adjacency="zero-out")
+    assert accounting.delta(eleven, epsilon=stated, adjacency="zero-out") <= 1e-5
+
+
+def test_last_iterate_size_must_fit_the_batches():
+    with pytest.raises(InvalidParameter, match="more than the 3 records"):
+        LastIterate(Gaussian(1.0), Shuffle(4), 2, "logistic", 4.0, size=3)
+    with pytest.raises(InvalidParameter, match="size"):
+        LastIterate(Gaussian(1.0), FullBatch(), 2, "logistic", 4.0, size=2.5)
+
+
+def test_last_iterate_of_a_full_batch_under_add_remove_needs_a_divisor():
+    plan = LastIterate(Gaussian(1.0), FullBatch(), 3, "logistic", 4.0)
+    with pytest.raises(Unproven, match="a public number that divides"):
+        accounting.epsilon(plan, delta=1e-5, adjacency="add-remove")
+    stated = LastIterate(Gaussian(1.0), FullBatch(), 3, "logistic", 4.0, size=1000)
+    found = accounting.epsilon(stated, delta=1e-5, adjacency="add-remove")
+    assert found == accounting.epsilon(plan, delta=1e-5, adjacency="zero-out")
+
+
+EXACT = [
+    Gaussian(0.05),
+    Repeat(Gaussian(0.3), 30),
+    Repeat(Sampled(Gaussian(0.5), Cyclic(10)), 200),
+    Together(Gaussian(0.1), Repeat(Gaussian(40.0), 7)),
+    Laplace(0.01),
+    Laplace(3.0),
+    SphericalLaplace(0.01, 3),
+    SphericalLaplace(2.0, 20),
+    RandomizedResponse(700.0),
+]
+
+
+@pytest.mark.parametrize("plan", EXACT, ids=str)
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.01])
+def test_both_ends_of_an_exact_plan_come_from_its_closed_form(plan, delta):
+    low, high = accounting.bracket(plan, delta=delta)
+    assert high * (1 - 1e-6) <= low <= high
+    # The curve itself says that the lower end is not private enough.
+    assert low == 0.0 or accounting.delta(plan, epsilon=low) > delta
+    assert accounting.delta(plan, epsilon=high) <= delta * (1 + 1e-9)
+
+
+def test_both_ends_of_a_pure_plan():
+    low, high = accounting.bracket(Repeat(Laplace(0.5), 10), delta=0.0)
+    assert (low, high) == (pytest.approx(40.0, rel=1e-12), 40.0)
+    assert low <= high
+    # Nobody knows how much of a declared epsilon is used, or how much a shuffle hides.
+    assert accounting.bracket(Declared(1.0), delta=0.0) == (0.0, 1.0)
+    shuffled = Repeat(Sampled(Gaussian(1.0), Shuffle(10)), 5)
+    low, high = accounting.bracket(shuffled, delta=1e-5, adjacency="zero-out")
+    assert low < 0.999 * high
 
 
 def test_full_rate_is_no_sampling():
@@ -171,7 +244,7 @@ def test_full_rate_is_no_sampling():
 
 def test_disjoint_is_one_use_and_pure():
     plan = Sampled(SphericalLaplace(2.0, 5), Disjoint.of_size(1000, 10))
-    assert accounting.bracket(plan, delta=0.0) == (0.0, 1.0)
+    assert accounting.bracket(plan, delta=0.0) == (pytest.approx(1.0, rel=1e-14), 1.0)
     assert accounting.epsilon(Repeat(plan, 3), delta=0.0) == 3.0
     with pytest.raises(Unproven, match="use random-allocation or poisson"):
         accounting.epsilon(plan, delta=0.0, adjacency="add-remove")

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from noisette import _validate
 from noisette.accounting.numerical import Pair
+from noisette.accounting.numerical.pairs.base import ROUNDING
 
 __all__ = ["BoundedRange"]
 
@@ -53,6 +54,11 @@ class BoundedRange(Pair):
     def tail_error(self) -> float:
         """Cells are products of positive numbers."""
         return 0.0
+
+    @property
+    def cell_error(self) -> float:
+        """Each exponent of a mass, up to eta in size, is rounded."""
+        return ROUNDING * (2.0 + self.eta)
 
     def log_moment(self, s: Any) -> npt.NDArray[np.complex128]:
         """Return log[sinh((s + 1/2) eta) / ((2 s + 1) sinh(eta/2))]."""

@@ -1,7 +1,8 @@
 """Privacy filters: rules that stay valid when each charge is chosen after seeing earlier outputs.
 
 Ordinary composition theorems fix all parameters in advance. A ledger cannot: its user looks at
-one model before asking for the next. Each rule here is proven for that case. Costs are additive;
+one model before asking for the next. Each rule here is proven for that case, and stays valid when
+open permits are used in turns (proof: FILTER-CONCURRENT). Costs are additive;
 a charge is accepted iff every component of the sum stays within a limit fixed at the opening.
 """
 
@@ -125,7 +126,7 @@ class RenyiFilter(Filter):
 
 
 class GaussianFilter(Filter):
-    """Sum of mu squared, for ledgers that only ever add Gaussian noise. Exact."""
+    """Sum of mu squared, for ledgers whose charges are all mu-GDP, as Gaussian noise is."""
 
     name: ClassVar[str] = "gdp"
     proof: ClassVar[str] = "FILTER-GDP"

@@ -1,6 +1,7 @@
 """The front door of accounting: the best proven numbers for a plan."""
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -11,11 +12,11 @@ from noisette import _validate
 from noisette.accounting.base import Accountant, counted, participation
 from noisette.accounting.gdp import GaussianAccountant
 from noisette.accounting.moments import MomentsAccountant, RenyiAccountant
-from noisette.accounting.pld import NumericalAccountant
+from noisette.accounting.pld import NumericalAccountant, attained
 from noisette.accounting.pure import AdvancedAccountant, LinearAccountant, pure_epsilon
 from noisette.adjacency import Adjacency
 from noisette.mechanisms import Mechanism
-from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
+from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon, stated_delta
 from noisette.plans import Declared, Plan, PlanLike, Run, Sampled, as_plan
 
 __all__ = ["ACCOUNTANTS", "bracket", "delta", "epsilon"]
@@ -102,6 +103,31 @@ def _inverse(mechanism: Mechanism, delta: float, adjacency: Adjacency, high: flo
     return root
 
 
+def _just_below(curve: Callable[[float], float], delta: float, upper: float) -> float:
+    """Return an epsilon close to `upper` at which an exact curve is certainly above `delta`."""
+    value, step = upper, 1e-12
+    while value > 0.0 and curve(value) * (1.0 - 1e-9) <= delta:
+        value, step = max(0.0, upper * (1.0 - step)), 4.0 * step
+    return value
+
+
+def _closed_form(plan: Plan, delta: float, relation: Adjacency) -> tuple[float, float] | None:
+    """Return both ends where the plan's own curve is exact: pure, all Gaussian, or a single use."""
+    if not all(attained(leaf, relation) for leaf, _ in counted(plan, relation)):
+        return None
+    pure, mu = _exact(plan, relation)
+    if delta == 0.0:
+        return (pure * (1.0 - 2.0**-50) if math.isfinite(pure) else pure), pure
+    if math.isfinite(mu):
+        upper = gdp_epsilon(mu, delta)
+        return _just_below(lambda e: float(gdp_delta(mu, e)), delta, upper), upper
+    mechanism = _single_use(plan, relation)
+    if mechanism is None:
+        return None
+    upper = _inverse(mechanism, delta, relation, pure)
+    return _just_below(lambda e: mechanism.delta(e, relation), delta, upper), upper
+
+
 def bracket(
     plan: PlanLike,
     *,
@@ -128,6 +154,9 @@ def _bracket(plan: Plan, delta: float, relation: Adjacency, rtol: float) -> tupl
     if len(alternatives) > 1:  # proof: PARALLEL-GROUPS
         pairs = [_bracket(each, delta, relation, rtol) for each in alternatives]
         return max(low for low, _ in pairs), max(high for _, high in pairs)
+    exact = _closed_form(plan, delta, relation)
+    if exact is not None:
+        return exact
     pure, mu = _exact(plan, relation)
     if delta == 0.0:  # only a pure accountant can answer
         return 0.0, pure
@@ -173,6 +202,6 @@ def _delta(plan: Plan, epsilon: float, relation: Adjacency) -> float:
         value = min(value, mechanism.delta(epsilon, relation))
     value = min(value, _two_uses(plan, epsilon, relation))
     if math.isfinite(mu):
-        value = min(value, float(gdp_delta(mu, epsilon)))
+        value = min(value, float(stated_delta(mu, epsilon)))
     # Not pure at this epsilon, so delta is positive even where its double is 0.
     return max(value, _SMALLEST_DELTA)

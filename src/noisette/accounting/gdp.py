@@ -6,7 +6,7 @@ from typing import ClassVar
 from noisette.accounting.base import Accountant, participation
 from noisette.accounting.last_iterate import last_iterate_run
 from noisette.adjacency import Adjacency
-from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
+from noisette.mechanisms.gaussian_curve import gdp_epsilon, stated_delta
 from noisette.plans import LastIterate, Leaf, Run, Sampled
 
 __all__ = ["GaussianAccountant"]
@@ -41,4 +41,4 @@ class GaussianAccountant(Accountant[float]):
 
     def to_delta(self, total: float, epsilon: float) -> float:
         """Return the exact delta of sqrt(total)-GDP."""
-        return float(gdp_delta(math.sqrt(total), epsilon))
+        return float(stated_delta(math.sqrt(total), epsilon))

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from noisette import _validate
 from noisette.accounting.minorant import best_position_mus
 from noisette.errors import InvalidParameter
-from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
+from noisette.mechanisms.gaussian_curve import gdp_epsilon, stated_delta
 
 __all__ = [
     "cyclic_last_mu",
@@ -92,25 +92,47 @@ def _weights(count: int, weights: ArrayLike | None) -> Array:
     return np.asarray(w / w.sum())
 
 
+def _worst_split(values: Array, mus: Array, split: str) -> Array:
+    """Return the largest mean of values[..., j] over the batch sizes that `split` leaves open.
+
+    "even": weights s_j / sum(s), s_j in {1, 2}; values grow with mus, so the worst k batches to be
+    the larger ones are those of the largest mus. "rest": equal weights, or 0 for the last batch.
+    """
+    # proof: LAST-ITERATE-SPLIT
+    if split == "rest":
+        means = [values.mean(axis=-1), values[..., : max(mus.size - 1, 1)].mean(axis=-1)]
+        return np.asarray(np.maximum(*means))
+    falling = values[..., np.argsort(-mus, kind="stable")]
+    count, total = mus.size, falling.sum(axis=-1, keepdims=True)
+    larger = np.arange(1, count + 1)
+    means = (total + np.cumsum(falling, axis=-1)) / (count + larger)
+    return np.asarray(np.maximum(means.max(axis=-1), total[..., 0] / count))
+
+
 def reshuffled_last_delta(
-    epsilon: ArrayLike, mus: ArrayLike, weights: ArrayLike | None = None
+    epsilon: ArrayLike, mus: ArrayLike, weights: ArrayLike | str | None = None
 ) -> Array | float:
     """Return sum_j w_j delta_{mu_j}(epsilon), the last-iterate curve of a random order.
 
     mus from `reshuffled_last_mus`; weights are the probabilities of the record's position in the
-    last epoch, batch sizes / n for a uniform permutation (default: equal). Any shape of epsilon.
+    last epoch, batch sizes / n for a uniform permutation (default: equal). Where n is not known
+    they are "even" (batch sizes differ by at most one) or "rest" (full batches but for the last,
+    which may be smaller), and the worst n counts. Any shape of epsilon.
     """
     # proof: LAST-ITERATE-RESHUFFLED
     m = np.asarray(mus, dtype=float)
-    w = _weights(m.size, weights)
     e = np.asarray(epsilon, dtype=float)
-    values = np.asarray(gdp_delta(m, e[..., None])) @ w
+    each = np.asarray(stated_delta(m, e[..., None]))
+    if isinstance(weights, str):
+        values = _worst_split(each, m, _validate.choice("weights", weights, ("even", "rest")))
+    else:
+        values = each @ _weights(m.size, weights)
     delta = np.minimum(values * (1.0 + (m.size + 8) * 2.0**-52), 1.0)
     return float(delta) if delta.ndim == 0 else delta
 
 
 def reshuffled_last_epsilon(
-    delta: float, mus: ArrayLike, weights: ArrayLike | None = None
+    delta: float, mus: ArrayLike, weights: ArrayLike | str | None = None
 ) -> float:
     """Return the smallest epsilon >= 0 with `reshuffled_last_delta` <= delta, rounded up."""
     m = np.asarray(mus, dtype=float)

@@ -27,7 +27,7 @@ from noisette.accounting.last_curves import (
 from noisette.accounting.minorant import full_batch_last_mu, minorant_mu
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter, Unproven
-from noisette.sampling import Shuffle
+from noisette.sampling import PassSampler, Shuffle
 
 __all__ = [
     "LOSSES",
@@ -83,7 +83,8 @@ def loss_constants(
 def _frozen(values: Any) -> Any:
     """Return nested sequences and arrays as nested tuples, other values unchanged."""
     values = values.tolist() if isinstance(values, np.ndarray) else values
-    return tuple(_frozen(v) for v in values) if isinstance(values, Sequence) else values
+    nested = isinstance(values, Sequence) and not isinstance(values, str)
+    return tuple(_frozen(v) for v in values) if nested else values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +103,9 @@ class LastIterate:
     noise_ratio         r = Delta/sigma: 1/z for zero-out, 2/z for replace-one, z = sigma/C
     adjacency           "zero-out", "replace-one"; "add-remove" only for full batches (l = 1)
     order               "cyclic" (any fixed order), "reshuffled" (each epoch), "shuffled-once"
-    batch_sizes         one number or one per batch; none above normalizer (else M is too small)
+    batch_sizes         one number or one per batch; none above normalizer (else M is too small);
+                        unknown: "even" (they differ by at most one) or "rest" (the last is
+                        smaller), and none above normalizer
     normalizer          b, the public divisor of the gradient sum
     diameter            of the set that Pi projects onto after every step, inf without projection
     noise_std           sigma/b, the noise std of the averaged gradient; needed with a diameter
@@ -124,7 +127,7 @@ class LastIterate:
     noise_ratio: float
     adjacency: str
     order: str
-    batch_sizes: int | Sequence[int]
+    batch_sizes: int | Sequence[int] | str
     normalizer: float
     diameter: float = math.inf
     noise_std: float | None = None
@@ -229,7 +232,7 @@ class LastIterate:
             )
 
     def _sizes(self) -> NDArray[np.int64]:
-        sizes = np.asarray(self.batch_sizes)
+        sizes = np.asarray(1 if self.batch_sizes in ("even", "rest") else self.batch_sizes)
         right = sizes.ndim == 0 or sizes.shape == (self.batches,)
         if not right or not np.issubdtype(sizes.dtype, np.integer) or (sizes < 1).any():
             raise InvalidParameter("batch_sizes must be one whole number >= 1, or one per batch.")
@@ -279,9 +282,12 @@ class LastIterate:
             return np.array([self.mu()])
         return reshuffled_last_mus(**self._iteration())
 
-    def _position_weights(self) -> Array | None:
+    def _position_weights(self) -> Array | str | None:
         # A uniform permutation puts a record in batch j with probability size_j / n.
-        return None if self.order == "cyclic" else self._sizes().astype(float)
+        if self.order == "cyclic":
+            return None
+        known = self.batch_sizes
+        return known if isinstance(known, str) else self._sizes().astype(float)
 
     def delta(self, epsilon: ArrayLike) -> Array | float:
         """Return the privacy curve of the released iterate at epsilon (any shape)."""
@@ -294,14 +300,19 @@ class LastIterate:
 
 def last_iterate_run(leaf: plans.LastIterate, adjacency: Adjacency) -> LastIterate:
     """Return the checked description of a last-iterate leaf; refuses what has no proof."""
-    sampler = leaf.sampler
-    batches = sampler.steps
-    if leaf.size is not None and hasattr(sampler, "edges"):
+    sampler, batches, normalizer = leaf.sampler, leaf.sampler.steps, 1.0
+    sizes: list[int] | str = "even" if getattr(sampler, "batch_size", None) is None else "rest"
+    if adjacency is Adjacency.ADD_REMOVE and leaf.size is None:
+        # The number of rows is not public, so the sum cannot be divided by it.
+        raise Unproven(
+            "last-iterate privacy under add-remove needs `size`, a public number that divides the "
+            "gradient sum and that the number of records never exceeds; state it, or use "
+            "replace-one or zero-out."
+        )
+    if leaf.size is not None and isinstance(sampler, PassSampler):
         edges = sampler.edges(leaf.size)
-        sizes: int | list[int] = [int(b - a) for a, b in itertools.pairwise(edges)]
+        sizes = [int(b - a) for a, b in itertools.pairwise(edges)]
         normalizer = sampler.normaliser(leaf.size)
-    else:
-        sizes, normalizer = 1, 1.0
     return LastIterate.for_loss(
         leaf.loss,
         noise_multiplier=leaf.mechanism.noise_multiplier,  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from scipy.special import log_ndtr, ndtr
 from noisette.accounting import numerical as engine
 from noisette.accounting.numerical.pairs.discrete import Table, TablePair
 from noisette.errors import Unproven
-from noisette.mechanisms.gaussian_curve import gdp_delta
+from noisette.mechanisms.gaussian_curve import stated_delta
 from noisette.mechanisms.objective_noise import ObjectiveNoise
 
 __all__ = ["ObjectiveReplaced", "ObjectiveTable"]
@@ -149,7 +149,7 @@ def _exact_replace(mechanism: ObjectiveNoise, grid: Floats) -> Floats:
     if mechanism.shape == "self-bounded":
         least = max(least, 2.0 * mechanism.curvature)
     proven = grid >= least
-    out[proven] = gdp_delta(2.0 * mu, grid[proven] - shift)
+    out[proven] = stated_delta(2.0 * mu, grid[proven] - shift)
     return out
 
 
@@ -158,7 +158,9 @@ def _hockey_stick(table: Table, epsilons: Floats) -> Floats:
     p_above = np.append(np.cumsum(table.p[::-1])[::-1], 0.0)
     q_above = np.append(np.cumsum(table.q[::-1])[::-1], 0.0)
     first = np.searchsorted(table.losses, epsilons, side="right")
-    value = p_above[first] - np.exp(epsilons) * q_above[first]
+    p, q = p_above[first], np.exp(epsilons) * q_above[first]
+    # Near the largest loss p and q agree in most digits: their roundings count against us.
+    value = p - q + 2.0**-51 * (len(table.p) + 64.0 + np.abs(epsilons)) * (p + q)
     # below every loss the missing Q-mass does not count: delta <= 1 - e^e Q(finite)
     return np.asarray(np.clip(value, 0.0, 1.0) + table.infinite_p)
 

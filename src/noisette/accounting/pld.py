@@ -67,6 +67,15 @@ def _base_pair(mechanism: Mechanism, adjacency: Adjacency) -> tuple[engine.Pair,
     return engine.RandomizedResponse(epsilon), False  # proof: PURE-RR
 
 
+def attained(leaf: Leaf, adjacency: Adjacency) -> bool:
+    """Whether some neighbours realise the curve of one unsampled use, so that it is exact."""
+    if not isinstance(leaf, Run | Sampled) or isinstance(leaf.sampler, Shuffle):
+        return False  # a shuffle may hide something
+    plain = participation(leaf, adjacency).kind == "once"
+    known = not isinstance(leaf.mechanism, ObjectiveNoise | Exponential)
+    return plain and known and _base_pair(leaf.mechanism, adjacency)[1]
+
+
 def _objective_pair(mechanism: ObjectiveNoise, adjacency: Adjacency) -> Composition:
     if adjacency is Adjacency.REPLACE_ONE:
         return _both(ObjectiveReplaced(mechanism), None)

@@ -14,6 +14,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette.mechanisms.pure_moments import response_log_moment
+
 __all__ = ["poisson_add_remove", "poisson_replace", "pure", "without_replacement"]
 
 Floats = NDArray[np.float64]
@@ -26,8 +28,7 @@ _ROUND_UP = 1e-9
 def pure(s: Floats, epsilon: float) -> Floats:
     """Return the moment function of randomised response, which dominates any pure epsilon."""
     # proof: PURE-RR
-    log_p, log_q = -np.logaddexp(0.0, -epsilon), -np.logaddexp(0.0, epsilon)
-    return np.asarray(np.logaddexp(log_p + s * epsilon, log_q - s * epsilon))
+    return response_log_moment(s, epsilon)
 
 
 def _log_ratio(x: Floats, rate: float, z: float) -> Floats:

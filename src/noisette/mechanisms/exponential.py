@@ -13,6 +13,8 @@ from noisette.mechanisms.base import Floats, Mechanism
 
 __all__ = ["Exponential"]
 
+_ROUND_UP = 1.0 + 1e-14  # a few roundings of products
+
 
 @dataclass(frozen=True)
 class Exponential(Mechanism):
@@ -49,16 +51,17 @@ class Exponential(Mechanism):
         return self.epsilon
 
     def delta(self, epsilon: float, adjacency: Adjacency) -> float:
-        """Return the worst delta(epsilon) of any bounded-range mechanism, any real epsilon."""
+        """Return the worst delta(epsilon) of any bounded-range mechanism, rounded up."""
         epsilon = _validate.real("epsilon", epsilon)
         self._check(adjacency)
         if epsilon < 0.0:
-            return float(-np.expm1(epsilon) + np.exp(epsilon) * self.delta(-epsilon, adjacency))
+            mirrored = -np.expm1(epsilon) + np.exp(epsilon) * self.delta(-epsilon, adjacency)
+            return min(1.0, float(mirrored) * _ROUND_UP)
         if epsilon >= self.epsilon:
             return 0.0
         # Divided by e^epsilon above and below, so that no exponential overflows.
         gap = -np.expm1((epsilon - self.epsilon) / 2.0)
-        return float(gap**2 / -np.expm1(-self.epsilon))
+        return min(1.0, float(gap**2 / -np.expm1(-self.epsilon)) * _ROUND_UP)
 
     def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
         """Return the least of the bounded-range bound and the pure bound."""

@@ -9,7 +9,7 @@ import numpy as np
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.mechanisms.base import AdditiveNoise, Floats
-from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_mu
+from noisette.mechanisms.gaussian_curve import gdp_mu, stated_delta
 
 __all__ = ["Gaussian"]
 
@@ -42,7 +42,7 @@ class Gaussian(AdditiveNoise):
         contributions = Adjacency.of(adjacency).contributions
         z = contributions / gdp_mu(epsilon, delta)
         # Rounding contributions / z may lift mu by one ulp above what gdp_mu certified.
-        while float(gdp_delta(contributions / z, epsilon)) > delta:
+        while float(stated_delta(contributions / z, epsilon)) > delta:
             z = math.nextafter(z, math.inf)
         return cls(z)
 
@@ -55,9 +55,9 @@ class Gaussian(AdditiveNoise):
         return self.shift(adjacency)
 
     def delta(self, epsilon: float, adjacency: Adjacency) -> float:
-        """Return the exact delta(epsilon)."""
+        """Return the exact delta(epsilon), rounded up."""
         epsilon = _validate.real("epsilon", epsilon)
-        return float(gdp_delta(self.shift(adjacency), epsilon))
+        return float(stated_delta(self.shift(adjacency), epsilon))
 
     def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
         """Return mu^2 s (s + 1) / 2."""

@@ -27,7 +27,7 @@ from scipy.special import erfcx, ndtr
 
 from noisette.errors import InvalidParameter
 
-__all__ = ["gdp_delta", "gdp_epsilon", "gdp_log_delta", "gdp_mu"]
+__all__ = ["gdp_delta", "gdp_epsilon", "gdp_log_delta", "gdp_mu", "stated_delta"]
 
 Array = NDArray[np.float64]
 
@@ -157,6 +157,13 @@ def gdp_delta(mu: ArrayLike, epsilon: ArrayLike) -> NDArray[np.float64] | float:
     m, e = _prepare(mu, epsilon)
     delta = _curve(m.ravel(), e.ravel())[0].reshape(m.shape)
     return float(delta) if delta.ndim == 0 else delta
+
+
+def stated_delta(mu: ArrayLike, epsilon: ArrayLike) -> NDArray[np.float64] | float:
+    """Return `gdp_delta`, moved up by more than its measured error: what a guarantee may state."""
+    # Half of the slack of the inverse functions, so that what they accept is stated within target.
+    delta = np.minimum(np.asarray(gdp_delta(mu, epsilon)) * (1.0 + _SLACK / 2.0), 1.0)
+    return float(delta) if delta.ndim == 0 else np.asarray(delta)
 
 
 def gdp_log_delta(mu: ArrayLike, epsilon: ArrayLike) -> NDArray[np.float64] | float:

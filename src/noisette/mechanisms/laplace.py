@@ -9,7 +9,9 @@ from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import Unproven
+from noisette.mechanisms import spherical_laplace_curve as curve
 from noisette.mechanisms.base import AdditiveNoise, Floats, smallest_multiplier
+from noisette.mechanisms.pure_moments import laplace_log_moment
 
 __all__ = ["Laplace"]
 
@@ -44,19 +46,13 @@ class Laplace(AdditiveNoise):
         return self.shift(adjacency)
 
     def delta(self, epsilon: float, adjacency: Adjacency) -> float:
-        """Return the exact delta(epsilon), any real epsilon."""
+        """Return the exact delta(epsilon), any real epsilon, rounded up."""
         epsilon = _validate.real("epsilon", epsilon)
-        if epsilon < 0.0:  # both orders have the same curve
-            return float(-np.expm1(epsilon) + np.exp(epsilon) * self.delta(-epsilon, adjacency))
-        return float(max(0.0, -np.expm1(min(0.0, (epsilon - self.shift(adjacency)) / 2.0))))
+        return curve.delta(epsilon, self.shift(adjacency), 1)
 
     def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
-        """Return the closed form of the class docstring."""
-        s = np.asarray(s, dtype=float)
-        eps0 = self.shift(adjacency)
-        up = np.log((s + 1.0) / (2.0 * s + 1.0)) + s * eps0
-        down = np.log(s / (2.0 * s + 1.0)) - (s + 1.0) * eps0
-        return np.asarray(np.logaddexp(up, down))
+        """Return the closed form of the class docstring, rounded up."""
+        return laplace_log_moment(s, self.shift(adjacency))
 
     def check_value(self, bounded: Bounded) -> None:
         """Refuse vectors: the proof is for one number."""

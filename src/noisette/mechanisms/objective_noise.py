@@ -35,12 +35,15 @@ from noisette.bounded import Bounded
 from noisette.mechanisms import spherical_laplace_curve as curve
 from noisette.mechanisms.base import AdditiveNoise, Floats, require_dimension
 from noisette.mechanisms.gaussian import Gaussian
-from noisette.mechanisms.gaussian_curve import gdp_delta
+from noisette.mechanisms.gaussian_curve import stated_delta
+from noisette.mechanisms.pure_moments import response_log_moment
 from noisette.mechanisms.spherical_laplace import SphericalLaplace
 
 __all__ = ["ObjectiveNoise"]
 
 _SMALLEST = 1e-300
+_ROUND_UP = 1.0 + 1e-13
+_LOST = 1e-14  # absolute error of the logarithm of a sum of probabilities near 1
 
 LAWS = ("spherical-laplace", "gaussian")
 SHAPES = ("self-bounded", "one-signed", "softmax")
@@ -139,7 +142,7 @@ class ObjectiveNoise(AdditiveNoise):
         """Return the additive curve at every epsilon >= 0, times the union over vertices."""
         shift = 1.0 / self.noise_multiplier
         if self.law == "gaussian":
-            base = np.asarray(gdp_delta(shift, epsilons))
+            base = np.asarray(stated_delta(shift, epsilons))
         else:
             base = curve.deltas(epsilons, shift, self.dimension)
         factor = self.classes - 1.0 if self.shape == "softmax" else 1.0
@@ -152,10 +155,13 @@ class ObjectiveNoise(AdditiveNoise):
         if self.shape == "self-bounded":
             at_k = float(self._additive_deltas(np.array([k]))[0])
             # Below k: loss <= max(k, psi); crude, but nobody should be reading the curve there.
-            below = np.minimum(1.0, -np.expm1(np.minimum(epsilons - k, 0.0)) + at_k)
+            below = -np.expm1(np.minimum(epsilons - k, 0.0)) + at_k
+            below = np.minimum(1.0, below * _ROUND_UP)
             return np.where(epsilons >= k, self._additive_deltas(epsilons), below)
         above = self._additive_deltas(np.maximum(epsilons - k, 0.0))
-        below = 1.0 - np.exp(np.minimum(epsilons - k, 0.0)) * (1.0 - at_zero)
+        # 1 - e^{eps - k} (1 - delta(0)) without its cancellation
+        short = np.minimum(epsilons - k, 0.0)
+        below = np.minimum(1.0, (-np.expm1(short) + np.exp(short) * at_zero) * _ROUND_UP)
         return np.where(epsilons >= k, above, below)
 
     def _two_changes(self, epsilon: float) -> float:
@@ -177,7 +183,7 @@ class ObjectiveNoise(AdditiveNoise):
             enough = self.shape == "one-signed" or self.curvature <= epsilon / 2.0
             if enough and epsilon - shift >= mu * mu:
                 # proof: OBJECTIVE-REPLACE
-                best = min(best, float(gdp_delta(2.0 * mu, epsilon - shift)))
+                best = min(best, float(stated_delta(2.0 * mu, epsilon - shift)))
         return best
 
     def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
@@ -186,8 +192,7 @@ class ObjectiveNoise(AdditiveNoise):
         epsilon = self.pure_epsilon(adjacency)
         pure = np.full_like(s, np.inf)
         if math.isfinite(epsilon):  # proof: PURE-RR
-            log_p, log_q = -np.logaddexp(0.0, -epsilon), -np.logaddexp(0.0, epsilon)
-            pure = np.logaddexp(log_p + s * epsilon, log_q - s * epsilon)
+            pure = response_log_moment(s, epsilon)
         if self.law != "gaussian" or adjacency is Adjacency.REPLACE_ONE or self.shape == "softmax":
             return pure
         mu, k = 1.0 / self.noise_multiplier, self.offset
@@ -196,10 +201,11 @@ class ObjectiveNoise(AdditiveNoise):
         grow = s * (s + 1.0) * mu * mu / 2.0
         if self.shape == "one-signed":
             flat = log_ndtr(-mu / 2.0)
-            return np.asarray(s * k + np.logaddexp(flat, grow + log_ndtr(mu / 2.0 + s * mu)))
+            rest = np.logaddexp(flat, grow + log_ndtr(mu / 2.0 + s * mu))
+            return np.asarray((s * k + rest) * _ROUND_UP + _LOST)
         below = log_ndtr((k - mu * mu / 2.0) / mu)
         above = log_ndtr((mu * mu / 2.0 + s * mu * mu - k) / mu)
-        return np.asarray(np.logaddexp(s * k + below, grow + above))
+        return np.asarray(np.logaddexp(s * k + below, grow + above) * _ROUND_UP + _LOST)
 
     def check_value(self, bounded: Bounded) -> None:
         """Refuse a value of another dimension than was charged."""

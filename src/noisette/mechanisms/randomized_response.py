@@ -5,16 +5,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import InvalidParameter, PermitError, Unproven
 from noisette.mechanisms.base import Floats, Mechanism
+from noisette.mechanisms.pure_moments import response_log_moment
 
 __all__ = ["RandomizedResponse"]
 
+_ROUND_UP = 1.0 + 2e-13  # more than the error of a probability, 2^-52 times its exponent
 _MOST = 2**62  # the sum of two categories still fits 64 bits
 
 
@@ -62,7 +63,7 @@ class RandomizedResponse(Mechanism):
         return self.epsilon
 
     def delta(self, epsilon: float, adjacency: Adjacency) -> float:
-        """Return the exact delta(epsilon), any real epsilon."""
+        """Return the exact delta(epsilon), any real epsilon, rounded up."""
         epsilon = _validate.real("epsilon", epsilon)
         self._check(adjacency)
         log_p, log_r = self._log_probabilities()
@@ -70,17 +71,13 @@ class RandomizedResponse(Mechanism):
         losses = np.array([self.epsilon, 0.0, -self.epsilon])
         masses = np.array([np.exp(log_p), (k - 2) * np.exp(log_r), np.exp(log_r)])
         above = losses > epsilon
-        return float(np.sum(masses[above] * -np.expm1(epsilon - losses[above])))
+        value = float(np.sum(masses[above] * -np.expm1(epsilon - losses[above])))
+        return min(1.0, value * _ROUND_UP)
 
     def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
-        """Return log[p e^{s eps} + r e^{-s eps} + (k - 2) r]."""
+        """Return log[p e^{s eps} + r e^{-s eps} + (k - 2) r], rounded up."""
         self._check(adjacency)
-        s = np.asarray(s, dtype=float)
-        log_p, log_r = self._log_probabilities()
-        terms = [log_p + s * self.epsilon, log_r - s * self.epsilon]
-        if self.categories > 2:
-            terms.append(np.full_like(s, np.log(self.categories - 2.0) + log_r))
-        return np.asarray(logsumexp(np.stack(terms), axis=0))
+        return response_log_moment(s, self.epsilon, self._log_probabilities()[0])
 
     def check_value(self, bounded: Bounded) -> None:
         """Refuse answers from another number of categories: an unknown one would stay as it is."""

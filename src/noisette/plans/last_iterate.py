@@ -20,7 +20,8 @@ class LastIterate(Noisy):
     once in each of `epochs` passes. The loss is one of the listed smooth convex ones on rows of
     norm at most `norm_bound` (bias column included), enforced by clipping rows. No momentum, no
     averaging, no stopping or checkpoint that looks at the data. `size` is the public number of
-    records; None says that all batches have the same size.
+    records; None leaves it open, and the worst number counts. Under add-remove, where the number
+    is not public, it is the public divisor of the gradient sum, and no data set may be larger.
     """
 
     epochs: int
@@ -46,6 +47,8 @@ class LastIterate(Noisy):
                 "use cyclic, shuffle or full, or release all iterates."
             )
         object.__setattr__(self, "epochs", _validate.integer("epochs", self.epochs))
+        if self.size is not None:
+            self.sampler.check(_validate.integer("size", self.size))
         rates = self.learning_rate
         if isinstance(rates, list | tuple):
             rates = tuple(_validate.positive("learning_rate", rate) for rate in rates)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import kve
 
 from noisette.accounting.numerical.pairs.base import (
     ComplexArray,
@@ -19,6 +18,7 @@ from noisette.accounting.numerical.pairs.base import (
 )
 from noisette.accounting.numerical.pairs.laplace import Laplace
 from noisette.errors import InvalidParameter
+from noisette.mechanisms.spherical_laplace_curve import bessel_k_ratio
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 
@@ -157,18 +157,3 @@ def _gauss(knots: FloatArray) -> tuple[FloatArray, FloatArray]:
     half = np.diff(knots)[:, None] / 2
     middle = (knots[1:] + knots[:-1])[:, None] / 2
     return middle + half * _NODES, half * _WEIGHTS
-
-
-def bessel_k_ratio(dimension: int, z: float) -> float:
-    """K_{d/2}(z) / K_{d/2-1}(z) by the forward recurrence r_{v+1} = 1/r_v + 2(v+1)/z, stable.
-
-    Starts from K_{1/2}/K_{-1/2} = 1 (odd d) or K_1/K_0 (even d).
-    """
-    if dimension % 2:
-        ratio, order, steps = 1.0, -0.5, (dimension - 1) // 2
-    else:
-        ratio, order, steps = float(kve(1, z) / kve(0, z)), 0.0, (dimension - 2) // 2
-    for _ in range(steps):
-        order += 1.0
-        ratio = 1 / ratio + 2 * order / z
-    return ratio
