@@ -70,7 +70,7 @@ def test_transformer_layers(first: bool) -> None:
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(8, 2, 12, 0.0, batch_first=True, norm_first=first)
     engine = agrees(layer, normal(N, 4, 8))
-    assert "General" not in engine.layers.values()
+    assert "per record" not in engine.layers.values()
     layer.eval()
     agrees(layer, normal(N, 4, 8))
     decoder = nn.TransformerDecoderLayer(8, 2, 12, 0.0, batch_first=True, norm_first=first)
@@ -129,7 +129,9 @@ def test_custom_layers() -> None:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(4, 4), Custom(), nn.Linear(4, 2))
     engine = agrees(net, normal(N, 4))
-    assert engine.layers == {"0": "Linear", "1": "General", "2": "Linear"}
+    assert engine.layers["1.scale"] == "per record"
+    assert engine.layers["1.child.weight"] == "linear, per record"
+    assert engine.layers["2.weight"] == "linear"
     agrees(net, normal(2 * N, 3, 4), copies=2)
 
 
@@ -166,7 +168,10 @@ def test_other_layers_of_torch(layer: nn.Module) -> None:
 def test_weight_norm_parametrisation() -> None:
     torch.manual_seed(0)
     net = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)), nn.Linear(3, 2))
-    assert agrees(net, normal(N, 4)).layers["0"] == "General"
+    found = agrees(net, normal(N, 4)).layers
+    assert found["0.parametrizations.weight.original0"] == "per record"
+    assert found["0.bias"] == "per record"
+    assert found["1.weight"] == "linear"
 
 
 class Positions(nn.Module):
@@ -190,7 +195,8 @@ def test_parameters_used_outside_their_layer_or_for_all_examples(tied: bool, T: 
     torch.manual_seed(0)
     tokens = torch.randint(0, 9, (N, T))
     engine = agrees(Positions(tied), tokens)
-    assert engine.layers == {"": "General"}
+    assert engine.layers["tokens.weight"] == "embedding, linear"
+    assert "per record" not in engine.layers.values()
 
 
 def test_dropout_is_the_same_in_norms_and_sum() -> None:

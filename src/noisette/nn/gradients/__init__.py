@@ -1,14 +1,12 @@
 """Clipped gradients: the sum over a batch, every example's part within the clip norm."""
 
-from noisette.nn.gradients import (  # the kinds register themselves
+from noisette.nn.gradients import (  # the rules register themselves
     attention,
     conv,
     embedding,
     factors,
-    group_norm,
-    instance_norm,
-    layer_norm,
     linear,
+    normalisation,
     recurrent,
 )
 from noisette.nn.gradients.clipped import ClippedGradients, check_module
@@ -20,9 +18,7 @@ __all__ = [
     "conv",
     "embedding",
     "factors",
-    "group_norm",
-    "instance_norm",
-    "layer_norm",
     "linear",
+    "normalisation",
     "recurrent",
 ]

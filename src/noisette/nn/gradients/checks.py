@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from noisette.errors import InvalidParameter
-from noisette.nn.gradients.base import KINDS
+from noisette.nn.gradients.embedding import REASONS
 
 __all__ = ["Unchanged", "refuse"]
 
@@ -24,6 +24,11 @@ def refuse(module: nn.Module) -> None:
         if reason:
             raise InvalidParameter(f"{shown} {reason}.")
     _uninitialised(module)
+    if _global_hooks():
+        raise InvalidParameter(
+            "hooks on the gradients of all modules are set (torch.nn.modules.module), which would "
+            "see those of all records, or run for none; remove them."
+        )
 
 
 class Unchanged:
@@ -39,7 +44,7 @@ class Unchanged:
         return [*layers, *compiled, *(p for p in module.parameters() if p.requires_grad)]
 
     def check(self) -> None:
-        """Raise InvalidParameter if something was added, replaced, frozen, unfrozen or compiled."""
+        """Raise if something was added, replaced, frozen, compiled, hooked, or mixes records."""
         now = self._seen(self._module)
         if len(now) != len(self._known) or any(
             new is not old for new, old in zip(now, self._known, strict=True)
@@ -48,6 +53,7 @@ class Unchanged:
                 "the layers or the trainable parameters of the module were changed after the "
                 "training had been made for it; change them first, or make another one."
             )
+        refuse(self._module)  # modes and hooks may change
 
 
 def _reason(layer: Any) -> str | None:
@@ -62,12 +68,13 @@ def _reason(layer: Any) -> str | None:
     names = {kind.__name__ for kind in type(layer).__mro__}
     if names & wrappers or getattr(layer, "_compiled_call_impl", None) is not None:
         return "is compiled or wrapped, so its layers cannot be followed; pass the module inside it"
-    if isinstance(layer, _BatchNorm):
-        return f"mixes the examples of a batch, so no example's gradient is its own; {_REPLACE}"
-    if any(name.startswith(("running_", "num_batches")) for name, _ in _own_buffers(layer)):
-        return f"keeps running statistics of the data, which no noise protects; {_REPLACE}"
-    if getattr(layer, "track_running_stats", False):
-        return f"keeps running statistics of the data, which no noise protects; {_REPLACE}"
+    if isinstance(layer, nn.Embedding):
+        for option, why in REASONS.items():
+            if getattr(layer, option, None):
+                return f"has {option}, which {why}; leave it off"
+    running = _remembers(layer)
+    if running:
+        return running
     if names & {"_SpectralNorm", "SpectralNorm"}:
         return "updates its power iteration in every forward pass; remove the spectral norm"
     if isinstance(layer, nn.EmbeddingBag):
@@ -79,21 +86,41 @@ def _reason(layer: Any) -> str | None:
                 "use torch.nn.utils.parametrizations.weight_norm, or remove it"
             )
     plain = [vars(layer).get(name) for name in ("weight", "bias")]
-    if type(layer) in KINDS and any(isinstance(held, torch.Tensor) for held in plain):
+    if any(isinstance(held, torch.Tensor) for held in plain):
         return (
             "has a weight that a hook computes from other parameters (pruning, for instance), "
             "which cannot be followed; make it permanent, or use torch.nn.utils.parametrize"
         )
-    if isinstance(layer, nn.Transformer | nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
-        attention = getattr(layer, "self_attn", None) or getattr(layer, "encoder", None)
-        first = getattr(layer, "batch_first", getattr(attention, "batch_first", True))
-        if not first:
-            return "has batch_first=False, so its first axis is not the batch; set batch_first=True"
+    hooked = [p for p in layer.parameters(recurse=False) if _hooks(p)]
+    if layer._backward_hooks or layer._backward_pre_hooks or hooked:
+        return (
+            "has a hook on its gradients, which would see those of all records, or run for none; "
+            "remove it"
+        )
     return None
 
 
-def _own_buffers(layer: nn.Module) -> list[tuple[str, torch.Tensor]]:
-    return list(layer.named_buffers(recurse=False))
+def _global_hooks() -> bool:
+    hooks = torch.nn.modules.module
+    return bool(hooks._global_backward_hooks or hooks._global_backward_pre_hooks)
+
+
+def _hooks(parameter: Any) -> bool:
+    return bool(parameter._backward_hooks or parameter._post_accumulate_grad_hooks)
+
+
+def _remembers(layer: Any) -> str | None:
+    """Say why a layer with statistics of the data is refused; as constants they are fine."""
+    if isinstance(layer, _BatchNorm):
+        if layer.training or layer.running_mean is None:
+            return (
+                "normalises by the statistics of a batch, so no record's gradient is its own; "
+                f"{_REPLACE}, or keep it in evaluation mode (layer.eval()), where its running "
+                "statistics are constants"
+            )
+    elif getattr(layer, "track_running_stats", False) and layer.training:
+        return f"keeps running statistics of the data, which no noise protects; {_REPLACE}"
+    return None
 
 
 def _uninitialised(module: nn.Module) -> None:
