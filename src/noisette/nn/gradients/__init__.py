@@ -2,6 +2,7 @@
 
 from noisette.nn.gradients import (  # the rules register themselves
     attention,
+    chance,
     conv,
     embedding,
     factors,
@@ -14,6 +15,7 @@ from noisette.nn.gradients.clipped import ClippedGradients, check_module
 __all__ = [
     "ClippedGradients",
     "attention",
+    "chance",
     "check_module",
     "conv",
     "embedding",

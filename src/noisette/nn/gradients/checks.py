@@ -1,5 +1,8 @@
 """What is refused before anything runs: layers that mix examples or remember them."""
 
+import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -24,36 +27,63 @@ def refuse(module: nn.Module) -> None:
         if reason:
             raise InvalidParameter(f"{shown} {reason}.")
     _uninitialised(module)
-    if _global_hooks():
-        raise InvalidParameter(
-            "hooks on the gradients of all modules are set (torch.nn.modules.module), which would "
-            "see those of all records, or run for none; remove them."
-        )
+    _refuse_global_hooks()
 
 
 class Unchanged:
-    """The layers and trainable parameters that were looked at; others would not be followed."""
+    """The layers and tensors that were looked at; others would not be followed.
+
+    Looked at before and after every step, so it is a walk over lists that are at hand.
+    """
 
     def __init__(self, module: nn.Module) -> None:
-        self._module, self._known = module, self._seen(module)
-
-    @staticmethod
-    def _seen(module: nn.Module) -> list[Any]:
-        layers = list(module.modules())
-        compiled = [getattr(layer, "_compiled_call_impl", None) for layer in layers]
-        return [*layers, *compiled, *(p for p in module.parameters() if p.requires_grad)]
+        self._layers: list[tuple[Any, list[Any]]] = [
+            (layer, _held(layer)) for layer in module.modules()
+        ]
+        self._tensors = [
+            (f"{name}.{own}".strip("."), table, own, held, held.requires_grad)
+            for name, layer in module.named_modules()
+            for table in (layer._parameters, layer._buffers)
+            for own, held in table.items()
+            if held is not None
+        ]
 
     def check(self) -> None:
         """Raise if something was added, replaced, frozen, compiled, hooked, or mixes records."""
-        now = self._seen(self._module)
-        if len(now) != len(self._known) or any(
-            new is not old for new, old in zip(now, self._known, strict=True)
-        ):
-            raise InvalidParameter(
-                "the layers or the trainable parameters of the module were changed after the "
-                "training had been made for it; change them first, or make another one."
-            )
-        refuse(self._module)  # modes and hooks may change
+        for layer, held in self._layers:
+            now = _held(layer)
+            if len(now) != len(held) or not all(map(operator.is_, now, held)):
+                raise _CHANGED
+            if layer._backward_hooks or layer._backward_pre_hooks or layer.training:
+                reason = _hooked(layer) or _remembers(layer)
+                if reason:
+                    raise InvalidParameter(f"a layer ({type(layer).__name__}) {reason}.")
+        for _, table, own, held, trained in self._tensors:
+            if table.get(own) is not held or held.requires_grad is not trained:
+                raise _CHANGED
+        _refuse_global_hooks()
+
+    @contextmanager
+    def unwritten(self) -> Iterator[None]:
+        """Raise if a buffer or parameter is written to or replaced inside the block."""
+        before = [held._version for _, _, _, held, _ in self._tensors]
+        yield
+        for (name, table, own, held, _), version in zip(self._tensors, before, strict=True):
+            if table.get(own) is not held or held._version != version:
+                kind = "parameter" if isinstance(held, nn.Parameter) else "buffer"
+                raise InvalidParameter(
+                    f"the forward pass changes the {kind} {name!r}; make it a constant."
+                )
+
+
+def _held(layer: Any) -> list[Any]:
+    return [layer._compiled_call_impl, *layer._modules.values(), *layer._parameters.values()]
+
+
+_CHANGED = InvalidParameter(
+    "the layers or the trainable parameters of the module were changed after the training had been "
+    "made for it; change them first, or make another one."
+)
 
 
 def _reason(layer: Any) -> str | None:
@@ -91,7 +121,11 @@ def _reason(layer: Any) -> str | None:
             "has a weight that a hook computes from other parameters (pruning, for instance), "
             "which cannot be followed; make it permanent, or use torch.nn.utils.parametrize"
         )
-    hooked = [p for p in layer.parameters(recurse=False) if _hooks(p)]
+    return _hooked(layer)
+
+
+def _hooked(layer: Any) -> str | None:
+    hooked = [p for p in layer._parameters.values() if p is not None and _hooks(p)]
     if layer._backward_hooks or layer._backward_pre_hooks or hooked:
         return (
             "has a hook on its gradients, which would see those of all records, or run for none; "
@@ -100,9 +134,13 @@ def _reason(layer: Any) -> str | None:
     return None
 
 
-def _global_hooks() -> bool:
+def _refuse_global_hooks() -> None:
     hooks = torch.nn.modules.module
-    return bool(hooks._global_backward_hooks or hooks._global_backward_pre_hooks)
+    if hooks._global_backward_hooks or hooks._global_backward_pre_hooks:
+        raise InvalidParameter(
+            "hooks on the gradients of all modules are set (torch.nn.modules.module), which would "
+            "see those of all records, or run for none; remove them."
+        )
 
 
 def _hooks(parameter: Any) -> bool:

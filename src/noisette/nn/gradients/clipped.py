@@ -124,7 +124,7 @@ class ClippedGradients:
             raise InvalidParameter(
                 "a private step cannot be made inside another transform or mode of torch."
             )
-        with _unwritten(self.module):
+        with self._unchanged.unwritten():
             record, watch, value = self._forward(losses, records)
             device = value.device.type
             with torch.enable_grad(), torch.autocast(device, enabled=False):
@@ -189,32 +189,19 @@ def _all_records() -> Iterator[None]:
     """Let nobody hook into what autograd saves: those tensors hold all records.
 
     vmap need not tell, either, that it runs an operation record by record: it is right, and slow.
+    Libraries that look at values to save work ask first whether there are any, as when torch
+    compiles, and take the way that needs none.
     """
+    before = torch.compiler.is_compiling()
+    torch.compiler._is_compiling_flag = True
     torch._C._autograd._saved_tensors_hooks_disable("saved tensor hooks are refused")
     _functorch._set_vmap_fallback_warning_enabled(False)
     try:
         yield
     finally:
+        torch.compiler._is_compiling_flag = before
         _functorch._set_vmap_fallback_warning_enabled(True)
         torch._C._autograd._saved_tensors_hooks_enable()
-
-
-@contextmanager
-def _unwritten(module: nn.Module) -> Iterator[None]:
-    """Raise if a buffer or parameter is written to or replaced inside the block."""
-    before = [(held, held._version) for _, held in _state(module)]
-    yield
-    for (name, now), (held, version) in zip(_state(module), before, strict=False):
-        if now is not held or now._version != version:
-            kind = "parameter" if isinstance(held, nn.Parameter) else "buffer"
-            raise InvalidParameter(
-                f"the forward pass changes the {kind} {name!r}; make it a constant."
-            )
-
-
-def _state(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    yield from module.named_parameters()
-    yield from module.named_buffers()
 
 
 def _joined(terms: list[Term]) -> list[Term]:
