@@ -47,12 +47,16 @@ _SIZED = (
     "the code makes a tensor whose size depends on a record's values; use torch.where, or "
     "multiply by a mask"
 )
+_HOOKED = "the code hooks into gradients, which would see those of all records; change the loss"
 _REFUSED = {
     "__repr__": _PRINTED,
     "__format__": _PRINTED,
     "bincount": _SIZED,
     "argwhere": _SIZED,
     "lstsq": _SIZED,
+    "linalg_lstsq": _SIZED,
+    "register_hook": _HOOKED,
+    "register_post_accumulate_grad_hook": _HOOKED,
     "_pack_padded_sequence": "packed sequences have lengths, which are a record's values; pass "
     "padded sequences and a mask",
 }
@@ -62,8 +66,8 @@ def _kind(func: Any) -> int | str:
     """Say what is to be done about a function of torch; looked up once for each."""
     name = getattr(func, "__name__", "")
     if isinstance(func, OpOverload | OpOverloadPacket):
-        space = func._qualified_op_name.split("::")[0]
-        return _FOREIGN if space not in ("aten", "prims", "prim") else _named(name.split(".")[0])
+        space, name, *_ = str(func).split(".")
+        return _named(name) if space in ("aten", "prims", "prim") else _FOREIGN
     if name == "__get__":
         return _ORDINARY if func.__self__.__name__ in _CONNECTED else _FREE
     if name == "custom_function_call":
@@ -113,6 +117,8 @@ class Watch(TorchFunctionMode):
                 "the code runs under a dispatch mode of its own, which would see all records; "
                 "take it away"
             )
+        if isinstance(kind, str) and any(self._carries(x) for x in args):
+            raise refusal(kind)
         trained = self._look(args)
         if kwargs:
             trained = self._look(kwargs.values()) or trained
@@ -188,10 +194,7 @@ class Watch(TorchFunctionMode):
 
     def _special(self, kind: int | str, func: Any, args: Any, kwargs: Any) -> None:
         """Refuse a function that would print, keep, or see more than one record."""
-        if isinstance(kind, str):
-            if any(self._carries(x) for x in args):
-                raise refusal(kind)
-        elif kind == _FOREIGN:
+        if kind == _FOREIGN:
             raise refusal(
                 f"the code calls {getattr(func, '__name__', func)}, an operator that is not "
                 "torch's own and may do anything with all records; use operations of torch"
@@ -249,8 +252,12 @@ class Watch(TorchFunctionMode):
 
     def nothing_kept(self, module: nn.Module) -> None:
         """Refuse if a tensor of a record is still held somewhere after the pass."""
+        alive: list[Tensor] = []
+        kept: list[Tensor] = []
         for generation in (None, 0, 2):
             if generation is not None:
+                alive.clear()
+                kept.clear()
                 gc.collect(generation)
             alive = [x for ref in self._known.values() if (x := ref()) is not None]
             kept = [x for x in alive if _functorch.maybe_get_level(x) != -1]
