@@ -402,7 +402,9 @@ def test_dropout_by_its_law() -> None:
     """Every record and entry has chance of its own, kept with probability 1 - p, scaled."""
     p, size, width = 0.3, 200, 50
     for drop in (nn.Dropout(p), nn.Dropout(p, inplace=True), nn.Dropout1d(p)):
-        module = nn.Sequential(drop, Run(lambda m, x: x * m.scale, scale=nn.Parameter(torch.ones(1))))
+        module = nn.Sequential(
+            drop, Run(lambda m, x: x * m.scale, scale=nn.Parameter(torch.ones(1)))
+        )
         engine = ClippedGradients(module.double())
         x = torch.ones(size, width, 1, dtype=torch.float64)
         norms = engine.add(

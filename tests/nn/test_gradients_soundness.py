@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from gradient_oracle import agrees, one_by_one, squared  # noqa: E402
+from gradient_oracle import one_by_one, squared  # noqa: E402
 from torch import nn  # noqa: E402
 
 from noisette.errors import InvalidData, InvalidParameter  # noqa: E402

@@ -116,9 +116,12 @@ MIXES: dict[str, Op] = {
         h.transpose(0, 1), h.transpose(0, 1), h.transpose(0, 1)
     ).transpose(0, 1),
     "lstm over records": lambda m, h: back(m.gru(h.transpose(0, 1))[0].transpose(0, 1), h),
-    "conv over records": lambda m, h: h + functional.conv1d(
-        h.permute(1, 2, 0), m.matrix.unsqueeze(2).expand(W, W, 1)
-    ).permute(2, 0, 1),
+    "conv over records": lambda m, h: (
+        h
+        + functional.conv1d(h.permute(1, 2, 0), m.matrix.unsqueeze(2).expand(W, W, 1)).permute(
+            2, 0, 1
+        )
+    ),
     "in place": lambda m, h: m.shifted(h),
     "weights from the batch": lambda m, h: functional.linear(h, h.mean((0, 1)).outer(m.row)),
     "item": lambda m, h: h * float(h.mean()),

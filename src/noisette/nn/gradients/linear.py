@@ -14,7 +14,9 @@ from noisette.nn.gradients.terms import Cotangent, Dense, Outer, Shift, Term
 __all__ = ["linear", "matrix_terms", "weight_term"]
 
 
-def matrix_terms(weight: Tensor | None, bias: Tensor | None, a: Tensor, g: Tensor) -> Iterator[Term]:
+def matrix_terms(
+    weight: Tensor | None, bias: Tensor | None, a: Tensor, g: Tensor
+) -> Iterator[Term]:
     """Yield the terms of out_t = W a_t + b from a (size, T, d) and g (size, T, p).
 
     Per-example gradients are formed at once when they are no larger than what they replace: one

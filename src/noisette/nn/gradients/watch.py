@@ -199,7 +199,7 @@ class Watch(TorchFunctionMode):
                 f"the code calls {getattr(func, '__name__', func)}, an operator that is not "
                 "torch's own and may do anything with all records; use operations of torch"
             )
-        elif kind == _APPLY:
+        if kind == _APPLY:
             if not args[0].__module__.startswith(("torch.", "noisette.")):
                 raise refusal(
                     f"the code uses {args[0].__name__}, a torch.autograd.Function of its own, "

@@ -28,9 +28,7 @@ def refusal(reason: str, frames: Iterable[tuple[CodeType, int]] | None = None) -
     """Return the refusal with the innermost line that is neither torch's nor ours."""
     for code, line in _stack() if frames is None else frames:
         name = code.co_filename
-        ours = name.startswith(_OURS) and not (
-            _PACKAGES in name and not name.startswith(_OURS[:2])
-        )
+        ours = name.startswith(_OURS) and not (_PACKAGES in name and not name.startswith(_OURS[:2]))
         if not ours and not name.startswith("<"):
             return InvalidParameter(f"{reason} (in {name}, line {line})")
     return InvalidParameter(reason)
@@ -79,8 +77,8 @@ _MEANINGS = (
     (
         ("backward() called inside", "cannot register a hook", "requires_grad_() (or perhaps",
          "does not require grad and does not have a grad_fn"),
-        "the code takes gradients itself, or hooks into them; the losses must not; use "
-        "torch.func.grad inside the module where a gradient is part of the loss",
+        "the code takes gradients itself, or hooks into them, as gradient checkpointing does; "
+        "switch that off, and use torch.func.grad where a gradient is part of the loss",
     ),
     (
         ("may have escaped from inside a function being vmapped",),
