@@ -4,6 +4,7 @@ In double precision, so that what is left is the order of sums; the largest devi
 is stated in `MOST`. Reduced precision has a test of its own.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -184,7 +185,7 @@ def tied(m: Any, x: Any) -> Any:
 def deep(*widths: int) -> Callable[[], nn.Module]:
     def make() -> nn.Module:
         layers: list[nn.Module] = []
-        for into, out in zip(widths, widths[1:], strict=False):
+        for into, out in itertools.pairwise(widths):
             layers += [nn.Linear(into, out), nn.GELU()]
         return nn.Sequential(*layers, nn.Linear(widths[-1], 2))
 
@@ -231,14 +232,15 @@ ARCHITECTURES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
                                    conv=nn.Conv1d(W, 5, 3)), (W, 9)),
     "conv2d": (sequential(of(nn.Conv2d, 2, 4, 3), of(nn.ReLU, True), of(nn.MaxPool2d, 2),
                           of(nn.Flatten), of(nn.Linear, 16, 3)), IMAGE),
-    "conv2d, groups": (sequential(of(nn.Conv2d, 2, 4, 3, groups=2), of(nn.Conv2d, 4, 4, 2, groups=4),
-                                  of(nn.Conv2d, 4, 3, 1)), IMAGE),
+    "conv2d, groups": (sequential(of(nn.Conv2d, 2, 4, 3, groups=2),
+                                  of(nn.Conv2d, 4, 4, 2, groups=4), of(nn.Conv2d, 4, 3, 1)), IMAGE),
     "conv2d, same": (sequential(of(nn.Conv2d, 2, 3, 4, padding="same", dilation=2)), IMAGE),
     "conv2d, reflect": (sequential(of(nn.Conv2d, 2, 3, 3, padding=1, padding_mode="reflect")),
                         IMAGE),
     "conv3d": (sequential(of(nn.Conv3d, 2, 3, 2), of(nn.Tanh), of(nn.Conv3d, 3, 2, 2)),
                (2, 4, 4, 4)),
-    "transposed convolution": (sequential(of(nn.Conv2d, 2, 4, 3, 2), of(nn.ConvTranspose2d, 4, 2, 3)),
+    "transposed convolution": (sequential(
+        of(nn.Conv2d, 2, 4, 3, 2), of(nn.ConvTranspose2d, 4, 2, 3)),
                                IMAGE),
     "transposed convolution 1d": (sequential(of(nn.ConvTranspose1d, W, 3, 3, 2)), (W, T)),
     "u-net": (lambda: Run(
@@ -253,7 +255,8 @@ ARCHITECTURES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
                              c=nn.Conv2d(4, 4, 3, padding=1), norm1=nn.GroupNorm(2, 4),
                              norm2=nn.GroupNorm(2, 4), last=nn.Linear(4, 3)), IMAGE),
     "patches in the batch axis": (lambda: Run(patches, conv=nn.Conv2d(2, 4, 2),
-                                              norm=nn.GroupNorm(2, 4), last=nn.Linear(16, 3)), IMAGE),
+                                              norm=nn.GroupNorm(2, 4), last=nn.Linear(16, 3)),
+                                  IMAGE),
     "images without a batch axis": (lambda: Run(lambda m, x: m.conv(x[0]).unsqueeze(0),
                                                 conv=nn.Conv2d(2, 3, 3)), IMAGE),
     "interpolated": (lambda: Run(lambda m, x: m.conv(functional.interpolate(x, scale_factor=2.0)),
@@ -262,9 +265,11 @@ ARCHITECTURES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
                   TOKENS),
     "padded embedding": (sequential(of(nn.Embedding, 9, W, padding_idx=1), of(nn.Linear, W, 2)),
                          TOKENS),
-    "tied embedding": (lambda: Run(tied, tokens=nn.Embedding(9, W), middle=nn.Linear(W, W)), TOKENS),
+    "tied embedding": (lambda: Run(tied, tokens=nn.Embedding(9, W), middle=nn.Linear(W, W)),
+                       TOKENS),
     "one table of positions": (lambda: Run(numbered, tokens=nn.Embedding(9, W),
-                                           places=nn.Embedding(T, W), last=nn.Linear(W, 2)), TOKENS),
+                                           places=nn.Embedding(T, W), last=nn.Linear(W, 2)),
+                               TOKENS),
     "class token": (lambda: Run(cls, token=parameter(1, 1, W), places=parameter(1, T + 1, W),
                                 layer=nn.TransformerEncoderLayer(W, 2, 12, 0.0, batch_first=True),
                                 last=nn.Linear(W, 2)), (T, W)),
@@ -366,7 +371,8 @@ def test_an_architecture_equals_batches_of_one(name: str) -> None:
 
 
 AUTOCAST = ["mlp on sequences", "multi-head", "multi-head with weights", "attention by hand",
-            "encoder layer", "conv2d", "lora", "hugging conv1d", "one table of positions"]  # fmt: skip
+            "encoder layer", "conv2d", "lora", "hugging conv1d",
+            "one table of positions"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", AUTOCAST)

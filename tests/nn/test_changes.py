@@ -89,7 +89,7 @@ def test_what_is_refused_is_refused_under_another_name(module: nn.Module, text: 
         ClippedGradients(module)
 
 
-# --- memories that begin later ---------------------------------------------------------------------
+# --- memories that begin later ------------------------------------------------------------------
 
 
 class Late(nn.Module):

@@ -1,4 +1,4 @@
-"""Records are kept apart in whatever runs: every attack is refused, or has no effect (NN-INDEPENDENCE).
+"""Records are kept apart in whatever runs: every attack is refused, or has no effect.
 
 "No effect" is measured: the norms and the sum are those of a plain loop over batches of one, and
 changing one record leaves everybody else's norm as it was.
@@ -34,7 +34,7 @@ def added(module: Any, losses: Any, batch: Any, size: int = N, C: float = 1e9) -
 
 
 def alone(module: Any, losses: Any = squared, batch: Any = X) -> None:
-    """Check that the result is that of batches of one, and that nobody hears of a changed record."""
+    """Check that the result is that of batches of one; nobody hears of a changed record."""
     rows = one_by_one(module, losses, batch, N)
     norms, out = added(module, losses, batch)
     assert torch.allclose(norms, rows.norm(dim=1), rtol=1e-4)
@@ -67,7 +67,7 @@ class Net(nn.Module):
         return self.last(self.after(self, torch.tanh(self.first(self.before(self, x)))))
 
 
-# --- what mixes records has nobody to mix with -----------------------------------------------------
+# --- what mixes records has nobody to mix with --------------------------------------------------
 
 
 def by_length(module: Any, x: Any) -> Any:
@@ -163,7 +163,7 @@ def test_a_shared_mask_is_never_cut_into_records() -> None:
     alone(Masked(), lambda m, b: (m(b, mask) - 0.3).square().sum((1, 2)), x)
 
 
-# --- what Python may not know ----------------------------------------------------------------------
+# --- what Python may not know -------------------------------------------------------------------
 
 READS: dict[str, tuple[Any, str]] = {
     "item": (lambda m, x: x * x.max().item(), "value into Python"),
@@ -217,12 +217,14 @@ def test_every_operator_whose_size_depends_on_values_is_refused() -> None:
         def before(m: Any, x: Any, call: Any = call) -> Any:
             return call(x) and x
 
-        with pytest.raises((InvalidParameter, RuntimeError)):
+        try:
             added(Net(before), squared, X[:1], 1)
-            pytest.fail(name)
+        except (InvalidParameter, RuntimeError):
+            continue
+        pytest.fail(name)
 
 
-# --- what would see all records --------------------------------------------------------------------
+# --- what would see all records -----------------------------------------------------------------
 
 
 class Rescaled(torch.autograd.Function):
@@ -373,7 +375,7 @@ def test_forward_hooks_run_for_one_record() -> None:
     alone(module)
 
 
-# --- memories --------------------------------------------------------------------------------------
+# --- memories -----------------------------------------------------------------------------------
 
 
 class RunningMeanStd:
@@ -533,6 +535,9 @@ def test_nothing_of_a_record_is_written_to_what_records_share(name: str, size: i
 @pytest.mark.parametrize("name", ["buffer", "attribute", "item", "scalar", "data", "out", "aten"])
 def test_a_write_is_refused_with_its_line(name: str) -> None:
     refused(Writes(WRITES[name]), squared, "same for all records")
+    with pytest.raises(InvalidParameter) as told:
+        added(Writes(WRITES[name]), squared, X)
+    assert told.value.__cause__ is None  # found before torch was asked to do it
 
 
 def test_a_buffer_that_is_replaced_or_counts_is_refused() -> None:
@@ -585,7 +590,7 @@ def test_rows_that_share_memory_do_not_meet_in_it() -> None:
     assert torch.allclose(added(module, losses, shared)[0], expected.norm(dim=1), rtol=1e-4)
 
 
-# --- parameters that nobody could follow -----------------------------------------------------------
+# --- parameters that nobody could follow --------------------------------------------------------
 
 
 def test_a_tensor_made_from_a_parameter_before_the_pass_is_refused() -> None:

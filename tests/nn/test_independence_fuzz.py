@@ -1,6 +1,6 @@
 """Random graphs of torch's operations, half of them made to mix records: nobody hears of another.
 
-The user's code sees a batch of one, so an operation along the batch axis has nobody to mix with, and
+The user's code sees a batch of one, so an operation along the batch axis has nobody to mix with;
 what reaches around that is refused. "Accepted" therefore means: `add` returned. For every accepted
 graph it is checked that
   * norms and sum are those of a plain loop over batches of one,

@@ -143,9 +143,7 @@ def test_bert_costs_less_than_twice_plain_torch() -> None:
     """It cost 36 times plain: its (1, T) positions made every record run by itself."""
     torch.manual_seed(0)
     wide = {"hidden_size": 128, "intermediate_size": 512, "vocab_size": 1000}
-    model = bert(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1, **{
-        name: value for name, value in wide.items()
-    })  # fmt: skip
+    model = bert(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1, **wide)
     size = 32
     batch = {
         "input_ids": torch.randint(5, 1000, (size, 32)), "labels": torch.randint(0, 3, (size,)),

@@ -17,7 +17,7 @@ def attend(
     record: Pass, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
     dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
     enable_gqa: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """Run torch's kernel once, with the records beside the batch that Python sees."""
     given = record.replaced((query, key, value, attn_mask))
     if not query.dim() == key.dim() == value.dim() == 4:
@@ -38,7 +38,7 @@ def attend(
         out = functional.scaled_dot_product_attention(
             q, k, v, mask, dropout_p, is_causal, scale=scale, **options
         )
-        return out.unflatten(0, (record.size, batch))
+        return out.view(record.size, batch, *out.shape[1:])
 
     return record.below(compute, *given)
 

@@ -195,12 +195,13 @@ def _all_records() -> Iterator[None]:
     before = torch.compiler.is_compiling()
     torch.compiler._is_compiling_flag = True
     torch._C._autograd._saved_tensors_hooks_disable("saved tensor hooks are refused")
-    _functorch._set_vmap_fallback_warning_enabled(False)
+    warn: Any = torch._C._functorch._set_vmap_fallback_warning_enabled  # type: ignore[attr-defined]
+    warn(False)
     try:
         yield
     finally:
         torch.compiler._is_compiling_flag = before
-        _functorch._set_vmap_fallback_warning_enabled(True)
+        warn(True)
         torch._C._autograd._saved_tensors_hooks_enable()
 
 

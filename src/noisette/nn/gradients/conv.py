@@ -137,7 +137,7 @@ def _tuple(value: Any, count: int) -> tuple[int, ...]:
 
 def _follow(call: Any, count: int, record: Pass, input: Tensor, weight: Tensor,
             bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-            groups: int = 1) -> Tensor:  # fmt: skip
+            groups: int = 1) -> Any:  # fmt: skip
     """Follow out = W * x + b."""
     if not (record.constant(weight) and record.constant(bias)):
         return NotImplemented

@@ -1,6 +1,7 @@
 """Embeddings: a linear layer on one-hot rows, without the one-hot rows."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -73,7 +74,7 @@ def embedding(
     record: Pass, input: Tensor, weight: Tensor, padding_idx: int | None = None,
     max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
     sparse: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """Follow out_t = W[index_t]."""
     given = {"max_norm": max_norm, "scale_grad_by_freq": scale_grad_by_freq, "sparse": sparse}
     for option, value in given.items():

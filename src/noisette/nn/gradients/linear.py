@@ -40,7 +40,7 @@ def weight_term(weight: Tensor, a: Tensor, cotangent: Cotangent) -> Term:
 
 
 @rule(functional.linear)
-def linear(record: Pass, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(record: Pass, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """Follow out = x W' + b."""
     if not (record.constant(weight) and record.constant(bias)):
         return NotImplemented
@@ -74,7 +74,7 @@ def _right(record: Pass, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tens
 
 
 @rule(torch.matmul, torch.mm, Tensor.matmul, Tensor.mm, Tensor.__matmul__)
-def matmul(record: Pass, input: Tensor, other: Tensor, **options: Any) -> Tensor:
+def matmul(record: Pass, input: Tensor, other: Tensor, **options: Any) -> Any:
     """Follow x W."""
     if options or not record.trains(other) or other.dim() != 2 or record.trains(input):
         return NotImplemented
@@ -82,7 +82,7 @@ def matmul(record: Pass, input: Tensor, other: Tensor, **options: Any) -> Tensor
 
 
 @rule(torch.addmm, Tensor.addmm)
-def addmm(record: Pass, input: Tensor, mat1: Tensor, mat2: Tensor, **options: Any) -> Tensor:
+def addmm(record: Pass, input: Tensor, mat1: Tensor, mat2: Tensor, **options: Any) -> Any:
     """Follow b + x W, as the Conv1D of Hugging Face computes it."""
     row = record.trains(input) and input.shape == mat2.shape[1:]
     if options or not (row and record.trains(mat2)) or record.trains(mat1):

@@ -19,7 +19,7 @@ Normalise = Callable[..., Tensor]
 def _tapped(
     record: Pass, x: Tensor, weight: Tensor | None, bias: Tensor | None, normalise: Normalise,
     summed: Callable[[Tensor], Tensor], merged: int = 1,
-) -> Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """Follow out = normalise(x) * weight + bias; `summed` adds up what meets one weight."""
     if not (record.constant(weight) and record.constant(bias)):
         return NotImplemented
@@ -44,7 +44,7 @@ def _tapped(
 def layer_norm(
     record: Pass, input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
     bias: Tensor | None = None, eps: float = 1e-5,
-) -> Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """Follow (x - mean) / std * weight + bias over the last axes."""
 
     def normalise(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -60,7 +60,7 @@ def layer_norm(
 def rms_norm(
     record: Pass, input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
     eps: float | None = None,
-) -> Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """Follow x / rms * weight over the last axes."""
 
     def normalise(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -74,7 +74,7 @@ def rms_norm(
 
 def _channels(
     record: Pass, x: Tensor, weight: Tensor | None, bias: Tensor | None, normalise: Normalise
-) -> Tensor:
+) -> Any:
     """Follow a normalisation with one weight per channel; x is (images, channels, ...)."""
 
     def summed(g: Tensor) -> Tensor:
@@ -87,7 +87,7 @@ def _channels(
 def group_norm(
     record: Pass, input: Tensor, num_groups: int, weight: Tensor | None = None,
     bias: Tensor | None = None, eps: float = 1e-5,
-) -> Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """Follow a normalisation over groups of channels."""
 
     def normalise(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -101,7 +101,7 @@ def instance_norm(
     record: Pass, input: Tensor, running_mean: Tensor | None = None,
     running_var: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None,
     use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
-) -> Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """Follow a normalisation of each channel by itself, without running statistics."""
     if running_mean is not None or running_var is not None or not use_input_stats:
         return NotImplemented
@@ -113,7 +113,7 @@ def instance_norm(
 
 
 @rule(torch._weight_norm)
-def weight_norm(record: Pass, v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+def weight_norm(record: Pass, v: Tensor, g: Tensor, dim: int = 0) -> Any:
     """Return g v / |v|, which vmap would compute record by record."""
     v, g = record.replaced((v, g))
     others = [axis for axis in range(v.dim()) if dim == -1 or axis != dim % v.dim()]

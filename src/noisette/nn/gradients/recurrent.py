@@ -67,7 +67,7 @@ def _direction(
     return torch.stack(seen[::-1] if backward else seen), state
 
 
-def _linear(record: Pass, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _linear(record: Pass, x: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
     found = linear(record, x, weight, bias)
     if found is NotImplemented:
         return functional.linear(*record.replaced((x, weight, bias)))

@@ -199,13 +199,12 @@ class Watch(TorchFunctionMode):
                 f"the code calls {getattr(func, '__name__', func)}, an operator that is not "
                 "torch's own and may do anything with all records; use operations of torch"
             )
-        if kind == _APPLY:
-            if not args[0].__module__.startswith(("torch.", "noisette.")):
-                raise refusal(
-                    f"the code uses {args[0].__name__}, a torch.autograd.Function of its own, "
-                    "whose backward pass is not known to keep records apart; write it with "
-                    "operations of torch, which know their derivatives"
-                )
+        if kind == _APPLY and not args[0].__module__.startswith(("torch.", "noisette.")):
+            raise refusal(
+                f"the code uses {args[0].__name__}, a torch.autograd.Function of its own, whose "
+                "backward pass is not known to keep records apart; write it with operations of "
+                "torch, which know their derivatives"
+            )
         targets = [kwargs["out"]] if "out" in kwargs else []
         sources = [x for name, x in kwargs.items() if name != "out"]
         if kind == _WRITES:

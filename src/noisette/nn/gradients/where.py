@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-import noisette
+from noisette import errors
 from noisette.errors import InvalidParameter
 
 __all__ = ["refusal", "translated"]
@@ -17,7 +17,7 @@ __all__ = ["refusal", "translated"]
 _OURS = tuple(
     os.path.join(path, "")
     for path in (
-        *(os.path.dirname(package.__file__ or "") for package in (torch, noisette)),
+        *(os.path.dirname(package.__file__ or "") for package in (torch, errors)),
         *(p for name, p in sysconfig.get_paths().items() if name in ("stdlib", "platstdlib")),
     )
 )
