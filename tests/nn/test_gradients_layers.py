@@ -61,7 +61,7 @@ def test_a_layer_alone_and_inside_a_net(name: str, copies: int) -> None:
     for parameter in layer.parameters():
         nn.init.normal_(parameter)
     x = torch.randn(N * copies, *shape)
-    assert agrees(layer, x, copies=copies).layers[""] != "General"
+    assert "per record" not in agrees(layer, x, copies=copies).layers.values()
     width = layer(x).flatten(1).shape[1]
     net = nn.Sequential(layer, nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(width, 2))
     agrees(net, x, copies=copies)
@@ -91,7 +91,7 @@ def test_frozen_layers_and_parameters_are_skipped() -> None:
     net[4].bias.requires_grad_(False)
     engine = agrees(net, images(4))
     assert engine.dimension == 6 + 6 + 12
-    assert list(engine.layers) == ["0", "3", "4"]
+    assert list(engine.layers) == ["0.bias", "3.weight", "4.weight"]
 
 
 class Shared(nn.Module):

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from gradient_oracle import agrees, one_by_one, squared  # noqa: E402
+from gradient_oracle import one_by_one, squared  # noqa: E402
 from torch import nn  # noqa: E402
 
 from noisette.errors import InvalidData, InvalidParameter  # noqa: E402
@@ -193,11 +193,11 @@ def test_factors_keep_the_product_within_the_clip_norm(rule) -> None:
 
 REFUSED = {
     "batch norm": (lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2)), "GroupNorm"),
-    "sync": (lambda: nn.Sequential(nn.Linear(2, 2), nn.SyncBatchNorm(2)), "mixes the examples"),
+    "sync": (lambda: nn.Sequential(nn.Linear(2, 2), nn.SyncBatchNorm(2)), "statistics of a batch"),
     "lazy batch norm": (lambda: nn.Sequential(nn.Linear(2, 2), nn.LazyBatchNorm1d()), "GroupNorm"),
     "batch norm without statistics": (
         lambda: nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, track_running_stats=False)),
-        "mixes the examples",
+        "statistics of a batch",
     ),
     "instance norm": (
         lambda: nn.Sequential(nn.Linear(2, 2), nn.InstanceNorm1d(2, track_running_stats=True)),
@@ -210,9 +210,6 @@ REFUSED = {
     "lazy": (lambda: nn.LazyLinear(2), "no shape yet"),
     "frozen": (lambda: nn.Linear(2, 2).requires_grad_(False), "no trainable"),
     "empty": (lambda: nn.ReLU(), "no trainable"),
-    "attention": (lambda: nn.MultiheadAttention(4, 2), "batch_first=True"),
-    "transformer": (lambda: nn.TransformerEncoderLayer(4, 2, 4), "batch_first=True"),
-    "lstm": (lambda: nn.Sequential(nn.LSTM(4, 2)), "batch_first=True"),
     "max norm": (lambda: nn.Embedding(4, 2, max_norm=1.0), "max_norm"),
     "frequency": (lambda: nn.Embedding(4, 2, scale_grad_by_freq=True), "scale_grad_by_freq"),
     "sparse": (lambda: nn.Embedding(4, 2, sparse=True), "sparse"),
@@ -231,45 +228,6 @@ def test_what_mixes_or_remembers_examples_is_refused(name: str) -> None:
         module = make()
     with pytest.raises(InvalidParameter, match=text):
         ClippedGradients(module)
-
-
-class Centred(nn.Module):
-    """Subtracts the batch's mean, with or without letting gradients through."""
-
-    def __init__(self, detach: bool) -> None:
-        super().__init__()
-        self.a, self.b, self.detach = nn.Linear(4, 4), nn.Linear(4, 2), detach
-
-    def forward(self, x):
-        h = self.a(x)
-        mean = h.mean(0)
-        return self.b(h - (mean.detach() if self.detach else mean))
-
-
-@pytest.mark.parametrize("detach", [False, True])
-def test_a_custom_module_that_mixes_examples_is_found(detach: bool) -> None:
-    torch.manual_seed(0)
-    with pytest.raises(InvalidParameter, match="mixes examples"):
-        run(Centred(detach), torch.randn(6, 4), 6)
-
-
-def test_losses_that_mix_examples_are_found() -> None:
-    torch.manual_seed(0)
-
-    def losses(module, x):
-        found = squared(module, x)
-        return found / found.sum()
-
-    with pytest.raises(InvalidParameter, match="depend on each other"):
-        run(nn.Linear(4, 3), torch.randn(6, 4), 6, losses=losses)
-
-
-def test_a_parameter_in_the_losses_is_refused() -> None:
-    def losses(module, x):
-        return squared(module, x) + module.weight.square().sum()
-
-    with pytest.raises(InvalidParameter, match="used outside"):
-        run(nn.Linear(4, 3), torch.randn(6, 4), 6, losses=losses)
 
 
 def test_modules_are_themselves_again_after_an_error() -> None:
@@ -292,8 +250,13 @@ def test_bad_arguments_are_told() -> None:
     x, out = torch.randn(6, 4), torch.zeros(15)
     with pytest.raises(InvalidData, match="15 entries"):
         engine.add(squared, x, 6, factors.flat(1.0), torch.zeros(3))
-    with pytest.raises(InvalidData, match="one loss for each row"):
-        engine.add(lambda m, b: squared(m, b).mean(), x, 6, factors.flat(1.0), out)
+    with pytest.raises(InvalidData, match=r"one loss for the record.*shape \(1, 3\)"):
+        engine.add(lambda m, b: m(b), x, 6, factors.flat(1.0), out)
+    with pytest.raises(InvalidData, match="returned a dict; return its loss"):
+        engine.add(lambda m, b: {"loss": m(b).sum()}, x, 6, factors.flat(1.0), out)
+    for wrong in (x[:5], torch.zeros(()), (x, torch.ones(4, 4)), [x, [1, 2, 3, 4, 5, 6]], {}):
+        with pytest.raises(InvalidData, match="row for each record"):
+            engine.add(squared, wrong, 6, factors.flat(1.0), out)
     with pytest.raises(InvalidParameter, match="one factor per example"):
         engine.add(squared, x, 6, lambda norms: norms.mean(), out)
     assert engine.add(squared, x[:0], 0, factors.flat(1.0), out).shape == (0,)
@@ -315,8 +278,7 @@ def test_an_input_changed_in_place_is_refused() -> None:
         def forward(self, x):
             h = self.a(x)
             out = self.b(h)
-            h.data.mul_(1.0)  # hidden from autograd, as it should be
-            h.detach().zero_()
+            h.detach().zero_()  # hidden from autograd
             return out
 
     with pytest.raises(InvalidParameter, match="changed in place"):
@@ -338,61 +300,7 @@ def test_micro_batches_add_up_and_runs_repeat() -> None:
     assert torch.equal(whole, again)
 
 
-def test_losses_may_not_take_gradients_themselves() -> None:
-    def losses(module, x):
-        found = squared(module, x)
-        (inner,) = torch.autograd.grad(found.sum(), found.grad_fn and [x], create_graph=True)
-        return found + inner.square().sum(1)
-
-    with pytest.raises(InvalidParameter, match="take gradients"):
-        run(nn.Linear(4, 3), torch.randn(6, 4, requires_grad=True), 6, losses=losses)
-
-
-@pytest.mark.parametrize("reentrant", [False, True])
-def test_checkpointing_is_right_or_refused_by_torch(reentrant: bool) -> None:
-    from torch.utils.checkpoint import checkpoint
-
-    class Saves(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
-            self.c = nn.Linear(4, 2)
-
-        def forward(self, x):
-            h = torch.tanh(self.a(x))
-            return self.c(checkpoint(lambda v: torch.tanh(self.b(v)), h, use_reentrant=reentrant))
-
-    torch.manual_seed(0)
-    if not reentrant:
-        agrees(Saves(), torch.randn(5, 4))
-        return
-    net = Saves()
-    with pytest.raises(RuntimeError, match="use_reentrant=False"):
-        run(net, torch.randn(5, 4), 5)
-    assert all(p.grad is None for p in net.parameters())
-
-
 def test_check_module_tells_how_layers_are_handled() -> None:
     net = nn.Sequential(nn.Linear(4, 3), Scale(3))
-    assert check_module(net, squared, torch.randn(4, 4), 4) == {"0": "Linear", "1": "General"}
-    with pytest.raises(InvalidParameter, match="mixes examples"):
-        check_module(Centred(detach=True), squared, torch.randn(6, 4), 6)
-
-
-@pytest.mark.parametrize("replace", [False, True])
-def test_a_buffer_that_remembers_the_data_is_found(replace: bool) -> None:
-    class Remembers(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(4, 3)
-            self.register_buffer("seen", torch.zeros(()))
-
-        def forward(self, x):
-            if replace:
-                self.seen = self.seen + x.detach().mean()
-            else:
-                self.seen += x.detach().mean()
-            return self.layer(x)
-
-    with pytest.raises(InvalidParameter, match="buffer 'seen'"):
-        run(Remembers(), torch.randn(6, 4), 6)
+    found = check_module(net, squared, torch.randn(4, 4), 4)
+    assert found == {"0.bias": "linear", "0.weight": "linear", "1.scale": "per record"}

@@ -1,14 +1,13 @@
 """Clipped gradients: the sum over a batch, every example's part within the clip norm."""
 
-from noisette.nn.gradients import (  # the kinds register themselves
+from noisette.nn.gradients import (  # the rules register themselves
     attention,
+    chance,
     conv,
     embedding,
     factors,
-    group_norm,
-    instance_norm,
-    layer_norm,
     linear,
+    normalisation,
     recurrent,
 )
 from noisette.nn.gradients.clipped import ClippedGradients, check_module
@@ -16,13 +15,12 @@ from noisette.nn.gradients.clipped import ClippedGradients, check_module
 __all__ = [
     "ClippedGradients",
     "attention",
+    "chance",
     "check_module",
     "conv",
     "embedding",
     "factors",
-    "group_norm",
-    "instance_norm",
-    "layer_norm",
     "linear",
+    "normalisation",
     "recurrent",
 ]

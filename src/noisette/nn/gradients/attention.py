@@ -1,109 +1,121 @@
-"""Multi-head attention: two linear layers that are book-kept, around a product without weights."""
+"""Attention: a product without weights, for all records at once, between two linear layers."""
 
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from noisette.errors import InvalidParameter
-from noisette.nn.gradients.base import Kind, Pass, register
-from noisette.nn.gradients.fallback import per_example
-from noisette.nn.gradients.linear import tapped_linear
+from noisette.nn.gradients.base import Pass, rule
+from noisette.nn.gradients.linear import linear
 
-__all__ = ["Attention"]
+__all__ = ["attend", "multi_head"]
 
 
-@register(nn.MultiheadAttention)
-class Attention(Kind):
-    """Self-attention by its two projections; everything else is run one example at a time."""
+@rule(functional.scaled_dot_product_attention)
+def attend(
+    record: Pass, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    """Run torch's kernel once, with the records beside the batch that Python sees."""
+    given = record.replaced((query, key, value, attn_mask))
+    if not query.dim() == key.dim() == value.dim() == 4:
+        return NotImplemented
+    batch = query.shape[0]
+    if key.shape[0] != batch or value.shape[0] != batch:
+        return NotImplemented
 
-    def check(self, module: Any, name: str) -> None:
-        """Refuse the layout in which the batch is the second axis."""
-        if not module.batch_first:
-            raise InvalidParameter(
-                f"the attention layer {name!r} has batch_first=False, so its first axis is not the "
-                "batch; make it with batch_first=True."
-            )
+    def compute(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+        q, k, v = (record.spread(x).flatten(0, 1) for x in (q, k, v))
+        if mask is not None:
+            mask = mask.view(mask.shape[0], *[1] * (5 - mask.dim()), *mask.shape[1:])
+            if mask.shape[:2] == (1, 1):
+                mask = mask[0]
+            else:
+                mask = mask.expand(record.size, batch, *mask.shape[2:]).flatten(0, 1)
+        options: dict[str, Any] = {"enable_gqa": True} if enable_gqa else {}
+        out = functional.scaled_dot_product_attention(
+            q, k, v, mask, dropout_p, is_causal, scale=scale, **options
+        )
+        return out.view(record.size, batch, *out.shape[1:])
 
-    def forward(
-        self, record: Pass, module: Any, query: Tensor, key: Tensor, value: Tensor,
-        key_padding_mask: Tensor | None = None, need_weights: bool = True,
-        attn_mask: Tensor | None = None, average_attn_weights: bool = True,
-        is_causal: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-        """Run the layer, recorded."""
-        plain = query is key and key is value and query.dim() == 3
-        if not plain or module.bias_k is not None or module.add_zero_attn:
-            return _general(
-                record, module, query, key, value, key_padding_mask, need_weights, attn_mask,
-                average_attn_weights, is_causal,
-            )  # fmt: skip
-        N, T, E = query.shape
-        heads = module.num_heads
-        qkv = tapped_linear(record, query, module.in_proj_weight, module.in_proj_bias)
-        q, k, v = qkv.view(N, T, 3, heads, E // heads).permute(2, 0, 3, 1, 4)
-        mask = _mask(attn_mask, key_padding_mask, N, heads, T, query.dtype)
-        dropout = module.dropout if module.training else 0.0
-        weights = None
-        if need_weights:
-            scores = q @ k.transpose(2, 3) / (E // heads) ** 0.5
-            weights = torch.softmax(scores if mask is None else scores + mask, dim=3)
-            weights = functional.dropout(weights, dropout, module.training)
-            mixed = weights @ v
-            weights = weights.mean(1) if average_attn_weights else weights
-        else:
-            mixed = functional.scaled_dot_product_attention(q, k, v, mask, dropout)
-        out = module.out_proj
-        joined = mixed.transpose(1, 2).reshape(N, T, E)
-        return tapped_linear(record, joined, out.weight, out.bias), weights
+    return record.below(compute, *given)
 
 
-def _general(
-    record: Pass, module: Any, query: Tensor, key: Tensor, value: Tensor,
-    key_padding_mask: Tensor | None, need_weights: bool, attn_mask: Tensor | None,
-    average_attn_weights: bool, is_causal: bool,
-) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    if attn_mask is not None:
-        # One mask for all examples is known by its two axes, whatever their length.
-        heads, length = module.num_heads, attn_mask.shape[-2:]
-        if attn_mask.dim() == 3:
-            attn_mask = attn_mask.view(-1, heads, *length)
-        else:
-            attn_mask = attn_mask.expand(record.rows, heads, *length)
+@rule(functional.multi_head_attention_forward)
+def multi_head(
+    record: Pass, query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int,
+    num_heads: int, in_proj_weight: Tensor | None, in_proj_bias: Tensor | None,
+    bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float,
+    out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: bool = True,
+    key_padding_mask: Tensor | None = None, need_weights: bool = True,
+    attn_mask: Tensor | None = None, use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None, static_k: Tensor | None = None,
+    static_v: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False,
+) -> Any:  # fmt: skip
+    """Follow the two projections; the usual options only, others are left to vmap."""
+    rare = bias_k is not None or bias_v is not None or static_k is not None or static_v is not None
+    rare = rare or add_zero_attn or use_separate_proj_weight or query.dim() != 3
+    if rare or in_proj_weight is None or (is_causal and attn_mask is None):
+        return NotImplemented
+    inputs = (in_proj_weight, in_proj_bias, out_proj_weight, out_proj_bias)
+    if not all(record.constant(p) for p in inputs) or query.shape[2] != embed_dim_to_check:
+        return NotImplemented
+    q, k, v = _projected(record, (query, key, value), in_proj_weight, in_proj_bias, num_heads)
+    (L, N, E), S = query.shape, key.shape[0]
+    mask = _mask(attn_mask, key_padding_mask, (N, num_heads, L, S), query.dtype)
+    dropout = dropout_p if training else 0.0
+    weights = None
+    if need_weights:
+        scores = q @ k.transpose(2, 3) / (E // num_heads) ** 0.5
+        weights = torch.softmax(scores if mask is None else scores + mask, dim=3)
+        weights = functional.dropout(weights, dropout, training)
+        mixed = weights @ v
+        weights = weights.mean(1) if average_attn_weights else weights
+    else:
+        mixed = attend(record, q, k, v, mask, dropout)
+    joined = mixed.permute(2, 0, 1, 3).reshape(L, N, E)
+    return linear(record, joined, out_proj_weight, out_proj_bias), weights
 
-    def one(
-        query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None
-    ) -> Any:
-        flat = None if mask is None else mask.flatten(0, 1)
-        return module.forward(  # its hooks run on the whole batch
-            query, key, value, key_padding_mask=padding, need_weights=need_weights, attn_mask=flat,
-            average_attn_weights=average_attn_weights,
-        )  # fmt: skip
 
-    found: tuple[Tensor, Tensor | None] = per_example(
-        record, module, (query, key, value, key_padding_mask, attn_mask), {}, call=one
-    )
+def _projected(
+    record: Pass, given: tuple[Tensor, ...], weight: Tensor, bias: Tensor | None, heads: int
+) -> list[Tensor]:
+    """Return queries, keys and values as (N, heads, length, width of a head).
+
+    Another input than the queries' goes through the whole weight too, and only its part is used:
+    the rest gets cotangent zero, which costs less than a weight for every record.
+    """
+    outputs: dict[int, Tensor] = {}
+    found = []
+    for part, x in enumerate(given):
+        if id(x) not in outputs:
+            projected = linear(record, x, weight, bias)
+            length, N, width = projected.shape
+            shape = (length, N, 3, heads, width // 3 // heads)
+            outputs[id(x)] = projected.view(shape).permute(2, 1, 3, 0, 4)
+        found.append(outputs[id(x)][part])
     return found
 
 
 def _mask(
-    attn_mask: Tensor | None, padding: Tensor | None, N: int, heads: int, T: int, dtype: torch.dtype
+    attn_mask: Tensor | None, padding: Tensor | None, shape: tuple[int, ...], dtype: torch.dtype
 ) -> Tensor | None:
     """Return both masks as one that is added to the scores, or None."""
+    N, heads, L, S = shape
 
     def added(mask: Tensor) -> Tensor:
         if mask.dtype == torch.bool:
-            return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(
-                mask, -torch.inf
-            )
+            return torch.zeros_like(mask, dtype=dtype).masked_fill(mask, -torch.inf)
         return mask.to(dtype)
 
     total = None
     if attn_mask is not None:
         total = added(attn_mask)
-        total = total.view(N, heads, T, T) if total.dim() == 3 else total.view(1, 1, T, T)
+        total = total.view(N, heads, L, S) if total.dim() == 3 else total.view(1, 1, L, S)
     if padding is not None:
-        extra = added(padding).view(N, 1, 1, T)
+        extra = added(padding).view(N, 1, 1, S)
         total = extra if total is None else total + extra
     return total

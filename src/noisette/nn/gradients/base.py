@@ -1,48 +1,37 @@
-"""The registry of layers that are book-kept, and the record of one forward and backward pass."""
+"""One pass over a batch: the rules by which functions of torch are followed, and their record.
+
+The pass runs under `torch.vmap`, so Python sees one record (`watch.py`). Below that, in here, a
+tensor is *whole*: it has all records in its first axis, or length 1 there if it is the same for all
+of them.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._C import _functorch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from noisette.errors import InvalidParameter
-from noisette.nn.gradients.terms import Term
+from noisette.nn.gradients.terms import Dense, Term
 
-__all__ = ["KINDS", "Kind", "NotPerExample", "Pass", "register"]
+__all__ = ["RULES", "Pass", "rule"]
 
-Terms = Callable[[Tensor], Iterable[Term]]
+Terms = Callable[[Tensor, Tensor], Iterable[Term]]
+Rule = Callable[..., Any]
 
-
-class NotPerExample(Exception):
-    """A layer was called with something whose first axis is not the batch (internal)."""
-
-
-class Kind:
-    """How one kind of layer runs while its per-example gradients are recorded."""
-
-    def check(self, module: Any, name: str) -> None:
-        """Raise InvalidParameter when an option of the layer mixes examples."""
-
-    def supports(self, module: Any) -> bool:
-        """Say whether this very layer is book-kept; if not, the general way is taken."""
-        return True
-
-    def forward(self, record: "Pass", module: Any, *args: Any, **kwargs: Any) -> Any:
-        """Compute the layer's output with detached parameters, and tap it."""
-        raise NotImplementedError
+RULES: dict[Any, Rule] = {}
+"""How a function of torch is followed; a rule that returns NotImplemented leaves it to vmap."""
 
 
-KINDS: dict[type[nn.Module], Kind] = {}
+def rule(*functions: Any) -> Callable[[Rule], Rule]:
+    """Enter a rule for functions of torch: it takes the pass and then what the function takes."""
 
-
-def register(*types: type[nn.Module]) -> Callable[[type[Kind]], type[Kind]]:
-    """Register a kind for layer types; a layer is looked up by its exact type."""
-
-    def enter(kind: type[Kind]) -> type[Kind]:
-        for layer in types:
-            KINDS[layer] = kind()
-        return kind
+    def enter(follow: Rule) -> Rule:
+        for function in functions:
+            RULES[function] = follow
+        return follow
 
     return enter
 
@@ -65,78 +54,149 @@ class _Source(torch.autograd.Function):
 
 
 class Pass:
-    """One forward and one backward: collects the terms while the cotangents arrive.
+    """One forward and one backward: collects the terms while the cotangents arrive."""
 
-    `size` examples of `copies` rows each; the gradient of an example is the mean over its rows.
-    """
-
-    def __init__(self, size: int, copies: int, device: torch.device, loops: set[nn.Module]) -> None:
-        self.size, self.copies, self.rows = size, copies, size * copies
-        self.loops = loops
+    def __init__(self, size: int, parameters: Sequence[nn.Parameter]) -> None:
+        self.size, self.level = size, -1
         self.terms: list[Term] = []
-        self.leaves: list[tuple[Tensor, Terms]] = []
-        self.observe: Callable[[Tensor], None] | None = None
-        self.nested, self.live = 0, False
-        self._seed = torch.zeros((), device=device, requires_grad=True)
+        self.handled: dict[int, set[str]] = {}
+        self.trained = {id(p): p for p in parameters}
+        self._own: dict[int, tuple[Tensor, Tensor]] = {}  # each record's own copy, whole and mapped
+        self._seed = torch.zeros((), device=parameters[0].device, requires_grad=True)
+
+    def token(self) -> Tensor:
+        """Return a tensor with one entry for each record, so that there is always one to map."""
+        return torch.zeros(self.size)
+
+    def trains(self, x: Any) -> bool:
+        """Say whether `x` is a trainable parameter of the module."""
+        return id(x) in self.trained
+
+    def constant(self, x: Tensor | None) -> bool:
+        """Say whether `x` is missing, or the same for all records."""
+        return x is None or _functorch.maybe_get_level(x) == -1
+
+    def own(self, parameter: Tensor) -> Tensor:
+        """Return the parameter as every record's own: its gradient is then one per record."""
+        pair = self._own.get(id(parameter))
+        if pair is None:
+            with temporarily_clear_interpreter_stack():
+                whole = parameter.detach().unsqueeze(0).expand(self.size, *parameter.shape)
+                whole.requires_grad_()
+            pair = whole, self.mapped(whole)
+            self._own[id(parameter)] = pair
+            self.handled.setdefault(id(parameter), set()).add("per record")
+        return pair[1]
+
+    def replaced(self, given: Any) -> Any:
+        """Return arguments with every trainable parameter made each record's own."""
+        if isinstance(given, Tensor):
+            return self.own(given) if self.trains(given) else given
+        if type(given) in (list, tuple):
+            return type(given)(self.replaced(x) for x in given)
+        if type(given) is dict:
+            return {name: self.replaced(x) for name, x in given.items()}
+        return given
+
+    # --- between one record and all of them ------------------------------------------------------
+
+    def mapped(self, whole: Tensor) -> Tensor:
+        """Return what Python sees of a whole tensor: one record."""
+        found: Tensor = _functorch._add_batch_dim(whole, 0, self.level)
+        return found
+
+    def whole(self, x: Tensor) -> Tensor:
+        """Return all records of a tensor that Python sees one of."""
+        if _functorch.maybe_get_level(x) != self.level:
+            return x.unsqueeze(0)
+        found: Tensor = _functorch.get_unwrapped(x)
+        axis = _functorch.maybe_get_bdim(x)
+        return found.movedim(axis, 0) if axis else found
+
+    def on_top(self) -> bool:
+        """Say whether no transform of the user's own is under way inside the pass."""
+        top = _functorch.peek_interpreter_stack()
+        return top is not None and top.level() == self.level
+
+    def below(self, compute: Callable[..., Tensor], *inputs: Tensor | None) -> Tensor:
+        """Return compute(*inputs) where everything is whole."""
+        layer = _functorch.pop_dynamic_layer_stack()
+        try:
+            out = compute(*(None if x is None else self.whole(x) for x in inputs))
+            out = self.spread(out)
+        finally:
+            _functorch.push_dynamic_layer_stack(layer)
+        return self.mapped(out)
+
+    def spread(self, x: Tensor) -> Tensor:
+        """Return a whole tensor with a row for each record."""
+        if x.shape[0] == self.size:
+            return x
+        return x.expand(self.size, *x.shape[1:]).contiguous()
 
     def examples(self, x: Tensor, trailing: int) -> Tensor:
-        """View `x` as (size, T, last `trailing` axes): all that belongs to one example in a row."""
-        kept = x.shape[x.dim() - trailing :]
-        if x.dim() <= trailing or x.shape[0] != self.rows:
-            raise NotPerExample
-        return x.reshape(self.size, -1, *kept)
+        """View `x` as (size, T, last `trailing` axes): all that belongs to one record in a row."""
+        x = self.spread(x)
+        return x.reshape(self.size, -1, *x.shape[x.dim() - trailing :])
 
     def tap(
-        self, compute: Callable[[], Tensor], held: Any, terms: Callable[..., Iterable[Term]]
+        self, compute: Callable[[Tensor], Tensor], x: Tensor, terms: Terms, merged: int = 1
     ) -> Tensor:
-        """Return compute() and, when its cotangent g arrives, keep terms(held, g).
+        """Return compute(x); when its cotangent g arrives, keep terms(x, g). All three are whole.
 
-        `held` is let go as soon as the terms are made; they keep what they need.
+        `compute` sees the first `merged` axes as one. `x` is let go as soon as the terms are made;
+        they keep what they need.
         """
-        out = compute()
-        if not torch.is_grad_enabled():
-            return out
-        if out.dim() == 0 or out.shape[0] != self.rows:
-            raise NotPerExample
-        if not out.requires_grad:
-            out = _Source.apply(self._seed, [out])  # type: ignore[no-untyped-call]
-        box = [(held, held._version if isinstance(held, Tensor) else 0)]
+        layer = _functorch.pop_dynamic_layer_stack()
+        try:
+            held = self.whole(x)
+            out = compute(held.flatten(0, merged - 1) if merged > 1 else held)
+            shape = (self.size, *held.shape[1:merged], *out.shape[1:])
+            if held.shape[0] != self.size:
+                out = self.spread(out.view(1, *shape[1:]))
+            if not out.requires_grad:
+                out = _Source.apply(self._seed, [out])  # type: ignore[no-untyped-call]
+            elif out._is_view():
+                out = out.clone()  # a change in place of a view would go past its hook
+            arrived = self._arrival(held.detach(), terms, shape)
+            out.register_hook(arrived)  # type: ignore[no-untyped-call]
+            out = out.view(shape) if out.shape != shape else out
+        finally:
+            _functorch.push_dynamic_layer_stack(layer)
+        return self.mapped(out)
+
+    def _arrival(
+        self, held: Tensor, terms: Terms, shape: tuple[int, ...]
+    ) -> Callable[[Tensor], None]:
+        box = [(held, held._version)]
 
         def arrived(g: Tensor) -> None:
-            if not self.live or not box:
-                raise InvalidParameter(
-                    "the losses must not take gradients themselves: what depends on the gradient "
-                    "of a layer cannot be followed."
-                )
             value, version = box.pop()
-            if isinstance(value, Tensor) and value._version != version:
+            if value._version != version:
                 raise InvalidParameter(
                     "the input of a layer was changed in place after the layer had read it; "
                     "use the operation that makes a new tensor."
                 )
-            if self.observe is not None:
-                self.observe(g)
-            else:
-                self.terms.extend(terms(value, g))
+            self.terms.extend(terms(value, g.reshape(shape)))
 
-        out.register_hook(arrived)  # type: ignore[no-untyped-call]
-        return out
+        return arrived
 
-    def backward(self, losses: Tensor, weights: Tensor, watched: list[nn.Parameter]) -> list[int]:
-        """Run the backward pass; return the positions in `watched` that were used untapped."""
+    # --- backward --------------------------------------------------------------------------------
+
+    def backward(self, losses: Tensor, share: float) -> list[nn.Parameter]:
+        """Run the backward pass; return the parameters that were used where no rule saw it."""
+        own = [(key, whole) for key, (whole, _) in self._own.items()]
+        self._own.clear()
         if not losses.requires_grad:
             return []
-        self.live = True
-        leaves = [leaf for leaf, _ in self.leaves]
+        trained = list(self.trained.values())
         found: Sequence[Tensor | None] = torch.autograd.grad(
-            losses, [self._seed, *leaves, *watched], grad_outputs=weights, allow_unused=True
+            losses,
+            [self._seed, *(whole for _, whole in own), *trained],
+            grad_outputs=torch.full_like(losses, share),
+            allow_unused=True,
         )
-        for (_, terms), g in zip(self.leaves, found[1:], strict=False):
-            if g is None:
-                continue
-            if self.observe is not None:
-                self.observe(g)
-            else:
-                self.terms.extend(terms(g))
-        self.leaves.clear()
-        return [i for i, g in enumerate(found[1 + len(leaves) :]) if g is not None]
+        for (key, _), g in zip(own, found[1:], strict=False):
+            if g is not None:
+                self.terms.append(Dense(self.trained[key], g))
+        return [p for p, g in zip(trained, found[1 + len(own) :], strict=True) if g is not None]

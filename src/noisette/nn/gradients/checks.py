@@ -1,5 +1,8 @@
 """What is refused before anything runs: layers that mix examples or remember them."""
 
+import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -7,7 +10,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from noisette.errors import InvalidParameter
-from noisette.nn.gradients.base import KINDS
+from noisette.nn.gradients.embedding import REASONS
 
 __all__ = ["Unchanged", "refuse"]
 
@@ -24,30 +27,63 @@ def refuse(module: nn.Module) -> None:
         if reason:
             raise InvalidParameter(f"{shown} {reason}.")
     _uninitialised(module)
+    _refuse_global_hooks()
 
 
 class Unchanged:
-    """The layers and trainable parameters that were looked at; others would not be followed."""
+    """The layers and tensors that were looked at; others would not be followed.
+
+    Looked at before and after every step, so it is a walk over lists that are at hand.
+    """
 
     def __init__(self, module: nn.Module) -> None:
-        self._module, self._known = module, self._seen(module)
-
-    @staticmethod
-    def _seen(module: nn.Module) -> list[Any]:
-        layers = list(module.modules())
-        compiled = [getattr(layer, "_compiled_call_impl", None) for layer in layers]
-        return [*layers, *compiled, *(p for p in module.parameters() if p.requires_grad)]
+        self._layers: list[tuple[Any, list[Any]]] = [
+            (layer, _held(layer)) for layer in module.modules()
+        ]
+        self._tensors = [
+            (f"{name}.{own}".strip("."), table, own, held, held.requires_grad)
+            for name, layer in module.named_modules()
+            for table in (layer._parameters, layer._buffers)
+            for own, held in table.items()
+            if held is not None
+        ]
 
     def check(self) -> None:
-        """Raise InvalidParameter if something was added, replaced, frozen, unfrozen or compiled."""
-        now = self._seen(self._module)
-        if len(now) != len(self._known) or any(
-            new is not old for new, old in zip(now, self._known, strict=True)
-        ):
-            raise InvalidParameter(
-                "the layers or the trainable parameters of the module were changed after the "
-                "training had been made for it; change them first, or make another one."
-            )
+        """Raise if something was added, replaced, frozen, compiled, hooked, or mixes records."""
+        for layer, held in self._layers:
+            now = _held(layer)
+            if len(now) != len(held) or not all(map(operator.is_, now, held)):
+                raise _CHANGED
+            if layer._backward_hooks or layer._backward_pre_hooks or layer.training:
+                reason = _hooked(layer) or _remembers(layer)
+                if reason:
+                    raise InvalidParameter(f"a layer ({type(layer).__name__}) {reason}.")
+        for _, table, own, held, trained in self._tensors:
+            if table.get(own) is not held or held.requires_grad is not trained:
+                raise _CHANGED
+        _refuse_global_hooks()
+
+    @contextmanager
+    def unwritten(self) -> Iterator[None]:
+        """Raise if a buffer or parameter is written to or replaced inside the block."""
+        before = [held._version for _, _, _, held, _ in self._tensors]
+        yield
+        for (name, table, own, held, _), version in zip(self._tensors, before, strict=True):
+            if table.get(own) is not held or held._version != version:
+                kind = "parameter" if isinstance(held, nn.Parameter) else "buffer"
+                raise InvalidParameter(
+                    f"the forward pass changes the {kind} {name!r}; make it a constant."
+                )
+
+
+def _held(layer: Any) -> list[Any]:
+    return [layer._compiled_call_impl, *layer._modules.values(), *layer._parameters.values()]
+
+
+_CHANGED = InvalidParameter(
+    "the layers or the trainable parameters of the module were changed after the training had been "
+    "made for it; change them first, or make another one."
+)
 
 
 def _reason(layer: Any) -> str | None:
@@ -62,12 +98,13 @@ def _reason(layer: Any) -> str | None:
     names = {kind.__name__ for kind in type(layer).__mro__}
     if names & wrappers or getattr(layer, "_compiled_call_impl", None) is not None:
         return "is compiled or wrapped, so its layers cannot be followed; pass the module inside it"
-    if isinstance(layer, _BatchNorm):
-        return f"mixes the examples of a batch, so no example's gradient is its own; {_REPLACE}"
-    if any(name.startswith(("running_", "num_batches")) for name, _ in _own_buffers(layer)):
-        return f"keeps running statistics of the data, which no noise protects; {_REPLACE}"
-    if getattr(layer, "track_running_stats", False):
-        return f"keeps running statistics of the data, which no noise protects; {_REPLACE}"
+    if isinstance(layer, nn.Embedding):
+        for option, why in REASONS.items():
+            if getattr(layer, option, None):
+                return f"has {option}, which {why}; leave it off"
+    running = _remembers(layer)
+    if running:
+        return running
     if names & {"_SpectralNorm", "SpectralNorm"}:
         return "updates its power iteration in every forward pass; remove the spectral norm"
     if isinstance(layer, nn.EmbeddingBag):
@@ -79,21 +116,49 @@ def _reason(layer: Any) -> str | None:
                 "use torch.nn.utils.parametrizations.weight_norm, or remove it"
             )
     plain = [vars(layer).get(name) for name in ("weight", "bias")]
-    if type(layer) in KINDS and any(isinstance(held, torch.Tensor) for held in plain):
+    if any(isinstance(held, torch.Tensor) for held in plain):
         return (
             "has a weight that a hook computes from other parameters (pruning, for instance), "
             "which cannot be followed; make it permanent, or use torch.nn.utils.parametrize"
         )
-    if isinstance(layer, nn.Transformer | nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
-        attention = getattr(layer, "self_attn", None) or getattr(layer, "encoder", None)
-        first = getattr(layer, "batch_first", getattr(attention, "batch_first", True))
-        if not first:
-            return "has batch_first=False, so its first axis is not the batch; set batch_first=True"
+    return _hooked(layer)
+
+
+def _hooked(layer: Any) -> str | None:
+    hooked = [p for p in layer._parameters.values() if p is not None and _hooks(p)]
+    if layer._backward_hooks or layer._backward_pre_hooks or hooked:
+        return (
+            "has a hook on its gradients, which would see those of all records, or run for none; "
+            "remove it"
+        )
     return None
 
 
-def _own_buffers(layer: nn.Module) -> list[tuple[str, torch.Tensor]]:
-    return list(layer.named_buffers(recurse=False))
+def _refuse_global_hooks() -> None:
+    hooks = torch.nn.modules.module
+    if hooks._global_backward_hooks or hooks._global_backward_pre_hooks:
+        raise InvalidParameter(
+            "hooks on the gradients of all modules are set (torch.nn.modules.module), which would "
+            "see those of all records, or run for none; remove them."
+        )
+
+
+def _hooks(parameter: Any) -> bool:
+    return bool(parameter._backward_hooks or parameter._post_accumulate_grad_hooks)
+
+
+def _remembers(layer: Any) -> str | None:
+    """Say why a layer with statistics of the data is refused; as constants they are fine."""
+    if isinstance(layer, _BatchNorm):
+        if layer.training or layer.running_mean is None:
+            return (
+                "normalises by the statistics of a batch, so no record's gradient is its own; "
+                f"{_REPLACE}, or keep it in evaluation mode (layer.eval()), where its running "
+                "statistics are constants"
+            )
+    elif getattr(layer, "track_running_stats", False) and layer.training:
+        return f"keeps running statistics of the data, which no noise protects; {_REPLACE}"
+    return None
 
 
 def _uninitialised(module: nn.Module) -> None:

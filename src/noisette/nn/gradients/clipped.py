@@ -6,16 +6,18 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._C import _functorch
 
 from noisette import _validate
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.nn.gradients.base import KINDS, Kind, NotPerExample, Pass
+from noisette.nn.gradients.base import Pass
 from noisette.nn.gradients.checks import Unchanged, refuse
-from noisette.nn.gradients.fallback import General
-from noisette.nn.gradients.independence import compare_alone, compare_losses, outside_stays_zero
-from noisette.nn.gradients.memory import code_of, nothing_kept, nothing_remembered, versions
+from noisette.nn.gradients.linear import weight_term
+from noisette.nn.gradients.records import Records
 from noisette.nn.gradients.rounding import full_precision, working
-from noisette.nn.gradients.terms import Outer, Term, joint_squares
+from noisette.nn.gradients.terms import Cotangent, Outer, Term, joint_squares
+from noisette.nn.gradients.watch import Nested, Watch, nothing_alive
+from noisette.nn.gradients.where import translated
 
 __all__ = ["ClippedGradients", "check_module"]
 
@@ -25,14 +27,14 @@ Losses = Callable[[Any, Any], Tensor]
 class ClippedGradients:
     """Sum of clipped per-example gradients of one module, formed per example only where cheap.
 
-    One forward pass stores each layer's input a, one backward pass brings the cotangent g of its
-    output; norms and weighted sums come from (a, g) layer by layer (book-keeping, Bu et al. 2023).
-    Layers without such a rule run one example at a time (`torch.func`). The first batch of more
-    than one example is also run in a way that shows whether examples are kept apart; so is the
-    first one with other losses, or with the module in another mode.
+    The losses run under `torch.vmap`: the user's code sees one record at a time, and none of its
+    values in Python (`watch`). One forward pass stores the input a of each function that takes a
+    parameter, one backward pass brings the cotangent g of its output; norms and weighted sums come
+    from (a, g) (book-keeping, Bu et al. 2023). Where a function has no such rule, every record has
+    a copy of the parameter of its own.
 
-    Only what the taps recorded is ever summed, with the factor that its norm got: a use of a
-    parameter that no tap can see is refused and never enters unclipped.
+    Only what was recorded is ever summed, with the factor that its norm got: a use of a parameter
+    that nobody saw is refused and never enters unclipped.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -46,17 +48,11 @@ class ClippedGradients:
         """The number of entries of all trainable parameters."""
         self.single = all(working(p).dtype == torch.float32 for p in self.parameters)
         """Whether every gradient is computed in single precision, or less."""
-        self._names = {p: name for name, p in module.named_parameters()}
-        self._units: list[tuple[str, nn.Module, Kind]] = []
-        self._assign("", module, set())
-        self._loops: set[nn.Module] = set()
+        self.layers: dict[str, str] = {}
+        """By which function each parameter was followed in the last pass; "per record" is slow."""
+        self._names = {id(p): name for name, p in module.named_parameters()}
         self._unchanged = Unchanged(module)
-        self._verified: dict[Any, bool] = {}  # by losses and mode: False if by one example alone
-
-    @property
-    def layers(self) -> dict[str, str]:
-        """How each layer with parameters is handled: the name of its kind, "General" is slowest."""
-        return {name: type(kind).__name__ for name, _, kind in self._units}
+        self._nested = False
 
     def add(
         self,
@@ -70,10 +66,11 @@ class ClippedGradients:
     ) -> Tensor:
         """Add sum_i factors(norms)_i g_i to the flat vector `out`; return the norms (float64).
 
-        ``losses(module, batch)`` returns one loss per row, shape (size * copies,): example i owns
-        rows i * copies .. (i + 1) * copies - 1, and g_i is the mean of their gradients. Norms are
-        upper bounds. An example whose loss or gradient is not finite has norm infinity and adds
-        exactly nothing. `factors` is called once.
+        ``losses(module, batch)`` is called for a batch of one record and returns its loss, or
+        `copies` losses; g_i is the gradient of their mean. Every tensor of the batch has `size`
+        rows, or `copies` for each record, side by side. Norms are upper bounds. A record whose loss
+        or gradient is not finite has norm infinity and adds exactly nothing. `factors` is called
+        once.
         """
         size, copies = _validate.integer("size", size, 0), _validate.integer("copies", copies)
         if out.shape != (self.dimension,) or out.dtype not in (torch.float32, torch.float64):
@@ -86,11 +83,7 @@ class ClippedGradients:
         self._unchanged.check()
         if size == 0:
             return torch.zeros(0, dtype=torch.float64, device=out.device)
-        known = self._verified.get((code_of(losses), self.module.training))
-        if known is None or (size > 1 and not known):
-            self.verify(losses, batch, size, copies=copies)
-        with versions(self.module):
-            record, value = self._attempted(losses, batch, size, copies)
+        record, value = self._passed(losses, Records(batch, size, copies))
         with torch.no_grad(), torch.autocast(out.device.type, enabled=False):
             return self._sum(record, value, factors, out)
 
@@ -108,7 +101,7 @@ class ClippedGradients:
             total += terms[0].squares() if len(terms) == 1 else joint_squares(terms)
         # The squares were rounded up; so are their sum over parameters and the root.
         norms = total.mul_(1.0 + 2.0**-32).sqrt_()
-        finite = value.detach().view(record.size, -1).isfinite().all(1) & norms.isfinite()
+        finite = value.view(record.size, -1).isfinite().all(1) & norms.isfinite()
         norms = torch.where(finite, norms, torch.inf)
         weights = factors(norms)
         if weights.shape != norms.shape:
@@ -125,136 +118,97 @@ class ClippedGradients:
             start += parameter.numel()
         return norms
 
-    def verify(self, losses: Losses, batch: Any, size: int, *, copies: int = 1) -> None:
-        """Check on a batch that examples are kept apart, forward and backward.
-
-        `add` does it by itself with the first batch of more than one example; a single one shows
-        only whether something is kept of it.
-        """
-        with nothing_kept(losses, self.module):
-            with compare_alone(self.module, size * copies), nothing_remembered(self.module):
-                self._attempted(losses, batch, size, copies, half=True)
-            if size > 1:
-                compare_losses(losses, self.module, batch, size, copies)
-        self._verified[code_of(losses), self.module.training] = size > 1
-
-    def _attempted(
-        self, losses: Losses, batch: Any, size: int, copies: int, half: bool = False
-    ) -> tuple[Pass, Tensor]:
-        """Run a pass; when a layer cannot be followed alone, run the whole module by example."""
-        while True:
-            try:
-                return self._passed(losses, batch, size, copies, half)
-            except NotPerExample:
-                if self._whole:
-                    raise InvalidParameter(
-                        "the losses of different examples depend on each other, or the first axis "
-                        "of the module's input is not the batch; every operation must treat "
-                        "examples apart, with the batch first."
-                    ) from None
-                self._units = [("", self.module, General())]
-
-    def _passed(
-        self, losses: Losses, batch: Any, size: int, copies: int, half: bool = False
-    ) -> tuple[Pass, Tensor]:
-        """Run one forward and backward pass; with `half`, only look where cotangents arrive."""
-        record = Pass(size, copies, self.parameters[0].device, self._loops)
-        with self._tapped(record), torch.enable_grad():
-            value = losses(self.module, batch)
-            if not isinstance(value, Tensor) or value.shape != (record.rows,):
-                # not how many: the size of a random batch is nobody's business
-                raise InvalidData("losses must return a vector with one loss for each row.")
-            weights = torch.full_like(value, 1.0 / copies)
-            if half:
-                weights[size // 2 * copies :] = 0.0
-                record.observe = outside_stays_zero(record, NotPerExample)
-            stray = record.backward(value, weights, self.parameters)
-        if stray and self._whole:
-            name = self._names[self.parameters[stray[0]]]
+    def _passed(self, losses: Losses, records: Records) -> tuple[Pass, Tensor]:
+        """Run one forward and backward pass; return its record and the losses."""
+        if _functorch.peek_interpreter_stack() is not None or torch._C._len_torch_dispatch_stack():
             raise InvalidParameter(
-                f"the parameter {name!r} is used outside the module's forward pass, by the "
-                "losses, where its per-example gradient is lost; use it inside the module."
+                "a private step cannot be made inside another transform or mode of torch."
             )
+        with self._unchanged.unwritten():
+            record, watch, value = self._forward(losses, records)
+            device = value.device.type
+            with torch.enable_grad(), torch.autocast(device, enabled=False):
+                stray = record.backward(value, 1.0 / records.copies)
+            watch.nothing_kept(self.module)
         if stray:
-            raise NotPerExample
-        return record, value
+            raise InvalidParameter(
+                f"the parameter {self._names[id(stray[0])]!r} is used in a way that cannot be "
+                "followed (a tensor made from it before the pass, a TorchScript function), so its "
+                "per-record gradient is lost; use it inside the module's forward pass."
+            )
+        found = {self._names[key]: kinds for key, kinds in record.handled.items()}
+        self.layers = {name: ", ".join(sorted(found[name])) for name in sorted(found)}
+        return record, value.detach()
 
-    @property
-    def _whole(self) -> bool:
-        return self._units[0][1] is self.module and isinstance(self._units[0][2], General)
+    def _forward(self, losses: Losses, records: Records) -> tuple[Pass, Watch, Tensor]:
+        """Run the losses for all records at once, each by itself. proof: NN-INDEPENDENCE"""
+        if self._nested:
+            nothing_alive()
+        record = Pass(records.size, self.parameters)
+        watch = Watch(record, adopt=self._nested)
 
-    def _assign(self, name: str, module: nn.Module, seen: set[nn.Module]) -> None:
-        """Give each smallest module with parameters of its own the kind that handles it."""
-        if module in seen or not any(p.requires_grad for p in module.parameters()):
-            return
-        seen.add(module)
-        kind = KINDS.get(type(module))
-        if kind is not None:
-            kind.check(module, name)
-            self._units.append((name, module, kind))
-        elif any(p.requires_grad for p in module.parameters(recurse=False)) or _parametrised(
-            module
-        ):
-            for child_name, child in module.named_modules():
-                for ancestor in type(child).__mro__:  # an option of torch's layer is inherited
-                    if ancestor in KINDS:
-                        KINDS[ancestor].check(child, f"{name}.{child_name}".strip("."))
-            self._units.append((name, module, General()))
-        else:
-            for child_name, child in module.named_children():
-                self._assign(f"{name}.{child_name}".strip("."), child, seen)
+        def one(token: Tensor, *rows: Tensor) -> Tensor:
+            record.level = _functorch.maybe_get_level(token)
+            watch.remember(rows)
+            with watch:
+                value = losses(self.module, records.one(rows))
+                value = records.checked(value)
+                watch.known(value)
+            return value
 
-    @contextmanager
-    def _tapped(self, record: Pass) -> Iterator[None]:
-        """Let the units run through their kinds; whatever happens, they are themselves again."""
-        patched: list[tuple[nn.Module, Any]] = []
         try:
-            for _, module, kind in self._units:
-                own = module.__dict__.get("forward")
-                module.__dict__["forward"] = _redirected(record, module, kind, module.forward)
-                patched.append((module, own))
-            yield
-        finally:
-            for module, own in patched:
-                if own is None:
-                    del module.__dict__["forward"]
-                else:
-                    module.__dict__["forward"] = own
+            with torch.enable_grad(), _all_records():
+                mapped = torch.vmap(one, randomness="different")
+                return record, watch, mapped(record.token(), *records.rows)
+        except Nested:
+            self._nested = True  # and again, once it is certain that nothing old is alive
+        except (RuntimeError, NotImplementedError) as error:
+            refused = translated(error)
+            if refused is None:
+                raise
+            raise refused from error
+        return self._forward(losses, records)
 
 
 def check_module(
     module: nn.Module, losses: Losses, batch: Any, size: int, *, copies: int = 1
 ) -> dict[str, str]:
-    """Raise if the module cannot be trained privately; return how each layer is handled.
+    """Raise if the module cannot be trained privately; return how each parameter is followed.
 
-    `batch` holds `size` >= 2 made-up or public examples. Static refusals come first; then it is
-    tried whether one example's output or loss depends on another's, which no one can read off a
-    custom module. "General" layers run one example at a time, which is right but slow.
+    `batch` holds `size` made-up or public records. A parameter that is followed "per record" is
+    right and slow.
     """
-    size, copies = _validate.integer("size", size, 2), _validate.integer("copies", copies)
+    size, copies = _validate.integer("size", size), _validate.integer("copies", copies)
     engine = ClippedGradients(module)
-    engine.verify(losses, batch, size, copies=copies)
+    engine._passed(losses, Records(batch, size, copies))
     return engine.layers
 
 
-def _redirected(record: Pass, module: nn.Module, kind: Kind, forward: Any) -> Callable[..., Any]:
-    def redirected(*args: Any, **kwargs: Any) -> Any:
-        if record.nested:
-            return forward(*args, **kwargs)
-        return kind.forward(record, module, *args, **kwargs)
+@contextmanager
+def _all_records() -> Iterator[None]:
+    """Let nobody hook into what autograd saves: those tensors hold all records.
 
-    return redirected
+    vmap need not tell, either, that it runs an operation record by record: it is right, and slow.
+    Libraries that look at values to save work ask first whether there are any, as when torch
+    compiles, and take the way that needs none.
+    """
+    before = torch.compiler.is_compiling()
+    torch.compiler._is_compiling_flag = True
+    torch._C._autograd._saved_tensors_hooks_disable("saved tensor hooks are refused")
+    warn: Any = torch._C._functorch._set_vmap_fallback_warning_enabled  # type: ignore[attr-defined]
+    warn(False)
+    try:
+        yield
+    finally:
+        torch.compiler._is_compiling_flag = before
+        warn(True)
+        torch._C._autograd._saved_tensors_hooks_enable()
 
 
 def _joined(terms: list[Term]) -> list[Term]:
     """Put the calls of one weight side by side where that is exact."""
-    first, *rest = terms
-    if not all(isinstance(term, Outer) for term in terms):
+    outer = [term for term in terms if isinstance(term, Outer)]
+    if len(terms) == 1 or len(outer) < len(terms):
         return terms
-    for other in rest:
-        first = first.joined(other)  # type: ignore[attr-defined]
-    return [first]
-
-
-def _parametrised(module: nn.Module) -> bool:
-    return hasattr(module, "parametrizations")
+    a, g = torch.cat([t.a for t in outer], 1), torch.cat([t.g for t in outer], 1)
+    return [weight_term(outer[0].parameter, a, Cotangent(g))]

@@ -5,19 +5,30 @@ A convolution is a linear layer on windows: a_t is the window under output posit
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from noisette.nn.gradients.base import Kind, Pass, register
+from noisette.nn.gradients.base import Pass, rule
 from noisette.nn.gradients.rounding import gamma, squares, working
 from noisette.nn.gradients.terms import Dense, Outer, Term, chunks
 
-__all__ = ["Conv", "Windows"]
+__all__ = ["Layout", "Windows"]
 
 _WINDOW_ENTRIES = 1 << 19  # windows are copies of the input: keep them near the processor
+
+
+class Layout(NamedTuple):
+    """How the windows of a convolution lie in its input."""
+
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
 
 
 class Windows(Term):
@@ -26,21 +37,19 @@ class Windows(Term):
     `x` is (rows, channels, *space), `g` is (rows, p, *positions), example i owns `copies` rows.
     """
 
-    def __init__(
-        self, module: Any, x: Tensor, g: Tensor, padding: tuple[int, ...], copies: int
-    ) -> None:
-        self.parameter, self.module = module.weight, module
-        self.x, self.g, self.padding, self.copies = working(x), working(g), padding, copies
+    def __init__(self, weight: Tensor, layout: Layout, x: Tensor, g: Tensor, copies: int) -> None:
+        self.parameter, self.layout = weight, layout
+        self.x, self.g, self.copies = working(x), working(g), copies
         self.size = x.shape[0] // copies
 
     def factors(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
         """Return a (n, d, T) and g (n, p / groups, T), where n counts examples times groups."""
         rows, groups, n = (
             slice(start * self.copies, stop * self.copies),
-            self.module.groups,
+            self.layout.groups,
             stop - start,
         )
-        a, g = unfold(self.x[rows], self.module, self.padding), self.g[rows].flatten(2)
+        a, g = unfold(self.x[rows], self.layout), self.g[rows].flatten(2)
         if self.copies > 1:
             a = a.view(n, self.copies, *a.shape[1:]).movedim(1, 2).flatten(2)
             g = g.view(n, self.copies, *g.shape[1:]).movedim(1, 2).flatten(2)
@@ -50,7 +59,7 @@ class Windows(Term):
     def runs(self) -> Any:
         """Cut the examples so that their windows stay small."""
         positions = math.prod(self.g.shape[2:])
-        entries = self.parameter[0].numel() * self.module.groups * positions * self.copies
+        entries = self.parameter[0].numel() * self.layout.groups * positions * self.copies
         return chunks(self.size, entries, _WINDOW_ENTRIES)
 
     def rows(self, start: int, stop: int) -> Tensor:
@@ -78,18 +87,18 @@ class Windows(Term):
 
     def weighted(self, factors: Tensor) -> Tensor:
         """Return the gradient of the weight for cotangents multiplied by the factors."""
-        m, space = self.module, self.x.dim() - 2
+        at, space = self.layout, self.x.dim() - 2
         scale = factors.to(self.g.dtype).repeat_interleave(self.copies)
         g = self.g * scale.view(-1, *[1] * (space + 1))
         found: Tensor = torch.ops.aten.convolution_backward(
-            g, self.x, m.weight, None, m.stride, self.padding, m.dilation, False, [0] * space,
-            m.groups, [False, True, False],
+            g, self.x, self.parameter, None, at.stride, at.padding, at.dilation, False, [0] * space,
+            at.groups, [False, True, False],
         )[1]  # fmt: skip
         return found
 
     def error(self) -> Tensor:
         """Return 2 gamma_{T + 2} ||a|| ||g||, where no entry of x is in more than K windows."""
-        K = math.prod(self.module.kernel_size)
+        K = math.prod(self.layout.kernel_size)
         T = math.prod(self.g.shape[2:]) * self.copies
         a, g = squares(self.x.reshape(self.size, -1)) * K, squares(self.g.reshape(self.size, -1))
         found: Tensor = (a * g).sqrt() * (2.0 * gamma(T + 2, self.x.dtype))
@@ -99,15 +108,15 @@ class Windows(Term):
         """Return the term with zero rows for `bad`."""
         bad = bad.repeat_interleave(self.copies).view(-1, *[1] * (self.x.dim() - 1))
         x, g = self.x.masked_fill(bad, 0.0), self.g.masked_fill(bad, 0.0)
-        return Windows(self.module, x, g, self.padding, self.copies)
+        return Windows(self.parameter, self.layout, x, g, self.copies)
 
 
-def unfold(x: Tensor, module: Any, padding: tuple[int, ...]) -> Tensor:
+def unfold(x: Tensor, layout: Layout) -> Tensor:
     """Return the windows of x, shape (rows, channels * kernel, T).
 
     One strided copy: faster than torch's own im2col, and the same for any number of axes.
     """
-    kernel, stride, dilation = module.kernel_size, module.stride, module.dilation
+    kernel, stride, padding, dilation, _ = layout
     x = functional.pad(x, [side for width in reversed(padding) for side in (width, width)])
     x = x.contiguous()
     space = range(len(kernel))
@@ -121,50 +130,55 @@ def unfold(x: Tensor, module: Any, padding: tuple[int, ...]) -> Tensor:
     return view.reshape(x.shape[0], x.shape[1] * math.prod(kernel), math.prod(out))
 
 
-@register(nn.Conv1d, nn.Conv2d, nn.Conv3d)
-class Conv(Kind):
-    """out = W * x + b."""
+def _tuple(value: Any, count: int) -> tuple[int, ...]:
+    found = (value,) if isinstance(value, int) else tuple(value)
+    return found * count if len(found) == 1 else found
 
-    def forward(self, record: Pass, module: Any, input: Tensor) -> Tensor:
-        """Run the layer, recorded."""
-        x, padding = input, module.padding
-        if module.padding_mode != "zeros" or padding == "same":
-            mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
-            x = functional.pad(x, module._reversed_padding_repeated_twice, mode=mode)
-            padding = "valid"
-        if padding == "valid":
-            padding = (0,) * len(module.kernel_size)
-        bias = None if module.bias is None else module.bias.detach()
-        call = (functional.conv1d, functional.conv2d, functional.conv3d)[
-            len(module.kernel_size) - 1
-        ]
 
-        def compute() -> Tensor:
-            return call(
-                x,
-                module.weight.detach(),
-                bias,
-                module.stride,
-                padding,
-                module.dilation,
-                module.groups,
-            )
+def _follow(call: Any, count: int, record: Pass, input: Tensor, weight: Tensor,
+            bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+            groups: int = 1) -> Any:  # fmt: skip
+    """Follow out = W * x + b."""
+    if not (record.constant(weight) and record.constant(bias)):
+        return NotImplemented
+    w, b = (p if record.trains(p) else None for p in (weight, bias))
+    if w is None and b is None:
+        return NotImplemented
+    x, kernel, dilation = record.replaced(input), tuple(weight.shape[2:]), _tuple(dilation, count)
+    if padding == "same":
+        sides = [(d * (k - 1) // 2, d * (k - 1) - d * (k - 1) // 2)
+                 for d, k in zip(dilation, kernel, strict=True)]  # fmt: skip
+        x = functional.pad(x, [side for pair in reversed(sides) for side in pair])
+    padding = (0,) * count if isinstance(padding, str) else _tuple(padding, count)
+    layout = Layout(kernel, _tuple(stride, count), padding, dilation, groups)
+    fixed = weight if w is None else weight.detach(), bias if b is None else b.detach()
+    single = input.dim() == count + 1
 
-        def terms(a: Tensor, g: Tensor) -> Iterator[Term]:
-            return _terms(record, module, padding, a, g)
+    def compute(x: Tensor) -> Tensor:
+        out: Tensor = call(x, *fixed, layout.stride, padding, dilation, groups)
+        return out
 
-        return record.tap(compute, x.detach(), terms)
+    def terms(a: Tensor, g: Tensor) -> Iterator[Term]:
+        if single:
+            return _terms(w, b, layout, record.spread(a), g, 1)
+        return _terms(w, b, layout, record.spread(a).flatten(0, 1), g.flatten(0, 1), g.shape[1])
+
+    return record.tap(compute, x, terms, merged=1 if single else 2)
+
+
+for _count, _call in enumerate((functional.conv1d, functional.conv2d, functional.conv3d), 1):
+    rule(_call)(partial(_follow, _call, _count))
 
 
 def _terms(
-    record: Pass, module: Any, padding: tuple[int, ...], x: Tensor, g: Tensor
+    weight: Tensor | None, bias: Tensor | None, layout: Layout, x: Tensor, g: Tensor, copies: int
 ) -> Iterator[Term]:
-    weight, bias, copies = module.weight, module.bias, record.copies
-    if weight.requires_grad:
-        term = Windows(module, x, g, padding, copies)
+    """Yield the terms from x and g, whose first axis holds `copies` images of each record."""
+    if weight is not None:
+        term = Windows(weight, layout, x, g, copies)
         kept = copies * (x[0].numel() + g[0].numel())
         # Formed gradients serve the norms and the sum; the Gram form needs less memory.
         yield term.dense() if weight.numel() <= 2 * kept else term
-    if bias is not None and bias.requires_grad:
+    if bias is not None:
         sums = g.flatten(2).sum(2)
-        yield Dense(bias, sums.view(record.size, copies, -1).sum(1) if copies > 1 else sums)
+        yield Dense(bias, sums.view(-1, copies, sums.shape[1]).sum(1) if copies > 1 else sums)

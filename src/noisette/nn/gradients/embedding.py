@@ -1,17 +1,18 @@
 """Embeddings: a linear layer on one-hot rows, without the one-hot rows."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from noisette.errors import InvalidParameter
-from noisette.nn.gradients.base import Kind, Pass, register
+from noisette.nn.gradients.base import Pass, rule
 from noisette.nn.gradients.rounding import gamma, squares, working
 from noisette.nn.gradients.terms import Dense, Term
 
-__all__ = ["Embedding", "Lookup"]
+__all__ = ["REASONS", "Lookup"]
 
 
 class Lookup(Term):
@@ -60,35 +61,37 @@ class Lookup(Term):
         return Lookup(self.parameter, self.index, self.g.masked_fill(bad[:, None, None], 0.0))
 
 
-@register(nn.Embedding)
-class Embedding(Kind):
-    """out_t = W[index_t]."""
+REASONS = {
+    "max_norm": "rescales weights by which records are in the batch",
+    "scale_grad_by_freq": "divides by how often other records use a token",
+    "sparse": "asks for sparse gradients, which noise would fill in",
+}
+"""Why an option of an embedding is refused."""
 
-    def check(self, module: nn.Embedding, name: str) -> None:
-        """Refuse the options under which one example changes another's gradient."""
-        for option in ("max_norm", "scale_grad_by_freq", "sparse"):
-            if getattr(module, option):
-                why = {
-                    "max_norm": "rescales weights by which examples are in the batch",
-                    "scale_grad_by_freq": "divides by how often other examples use a token",
-                    "sparse": "asks for sparse gradients, which noise would fill in",
-                }[option]
-                raise InvalidParameter(
-                    f"the embedding {name!r} has {option}, which {why}; leave it off."
-                )
 
-    def forward(self, record: Pass, module: nn.Embedding, input: Tensor) -> Tensor:
-        """Run the layer, recorded."""
-        weight, padding = module.weight, module.padding_idx
+@rule(functional.embedding)
+def embedding(
+    record: Pass, input: Tensor, weight: Tensor, padding_idx: int | None = None,
+    max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:  # fmt: skip
+    """Follow out_t = W[index_t]."""
+    given = {"max_norm": max_norm, "scale_grad_by_freq": scale_grad_by_freq, "sparse": sparse}
+    for option, value in given.items():
+        if value:
+            raise InvalidParameter(
+                f"an embedding has {option}, which {REASONS[option]}; leave it off."
+            )
+    if not record.trains(weight):
+        return NotImplemented
+    padding = None if padding_idx is None else padding_idx % weight.shape[0]
 
-        def terms(index: Tensor, g: Tensor) -> Iterator[Term]:
-            index, g = index.reshape(record.size, -1), record.examples(g, 1)
-            if padding is not None:
-                g = g.masked_fill((index == padding).unsqueeze(2), 0.0)
-            lookup = Lookup(weight, index, g)
-            small = weight.shape[0] <= g.shape[1]
-            yield Dense(weight, lookup.rows(0, record.size)) if small else lookup
+    def terms(index: Tensor, g: Tensor) -> Iterator[Term]:
+        index, g = record.spread(index).reshape(record.size, -1), record.examples(g, 1)
+        if padding is not None:
+            g = g.masked_fill((index == padding).unsqueeze(2), 0.0)
+        lookup = Lookup(weight, index, g)
+        small = weight.shape[0] <= g.shape[1]
+        yield Dense(weight, lookup.rows(0, record.size)) if small else lookup
 
-        return record.tap(
-            lambda: functional.embedding(input, weight.detach(), padding), input, terms
-        )
+    return record.tap(lambda index: functional.embedding(index, weight.detach()), input, terms)

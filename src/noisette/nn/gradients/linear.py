@@ -1,52 +1,90 @@
-"""Linear layers, with any number of axes between the batch and the features."""
+"""Products with a weight matrix, with any number of axes between the record and the features."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from noisette.nn.gradients.base import Kind, Pass, register
+from noisette.nn.gradients.base import Pass, rule
+from noisette.nn.gradients.rounding import working
 from noisette.nn.gradients.terms import Cotangent, Dense, Outer, Shift, Term
 
-__all__ = ["Linear", "matrix_terms", "tapped_linear"]
+__all__ = ["linear", "matrix_terms", "weight_term"]
 
 
-def matrix_terms(weight: Tensor, bias: Tensor | None, a: Tensor, g: Tensor) -> Iterator[Term]:
+def matrix_terms(
+    weight: Tensor | None, bias: Tensor | None, a: Tensor, g: Tensor
+) -> Iterator[Term]:
     """Yield the terms of out_t = W a_t + b from a (size, T, d) and g (size, T, p).
 
     Per-example gradients are formed at once when they are no larger than what they replace: one
     batched product then serves the norms and the sum, and a and g are let go. Otherwise
     p d > 2 T (p + d), and there the Gram form needs fewer operations than forming them.
     """
-    T, d, p = a.shape[1], a.shape[2], g.shape[2]
     cotangent = Cotangent(g)
-    if weight.requires_grad:
-        if T > 1 and p * d <= 2 * T * (p + d):
-            gradients = torch.bmm(g.transpose(1, 2), a)
-            yield Dense(weight, gradients.view(-1, *weight.shape))
-        else:
-            yield Outer(weight, a, cotangent)
-    if bias is not None and bias.requires_grad:
-        yield Shift(bias, cotangent) if T == 1 else Dense(bias, g.sum(1))
+    if weight is not None:
+        yield weight_term(weight, a, cotangent)
+    if bias is not None:
+        yield Shift(bias, cotangent) if g.shape[1] == 1 else Dense(bias, g.sum(1))
 
 
-def tapped_linear(record: Pass, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return functional.linear(x, weight, bias), recorded."""
-    if not (weight.requires_grad or (bias is not None and bias.requires_grad)):
-        return functional.linear(x, weight, bias)
-    b = None if bias is None else bias.detach()
+def weight_term(weight: Tensor, a: Tensor, cotangent: Cotangent) -> Term:
+    """Return the term of sum_t g_t a_t' in the form that needs less."""
+    T, d, p = a.shape[1], a.shape[2], cotangent.g.shape[2]
+    if T > 1 and p * d <= 2 * T * (p + d):
+        gradients = torch.bmm(cotangent.g.transpose(1, 2), working(a))
+        return Dense(weight, gradients.view(-1, *weight.shape))
+    return Outer(weight, a, cotangent)
+
+
+@rule(functional.linear)
+def linear(record: Pass, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+    """Follow out = x W' + b."""
+    if not (record.constant(weight) and record.constant(bias)):
+        return NotImplemented
+    w, b = (p if record.trains(p) else None for p in (weight, bias))
+    if w is None and b is None:
+        return functional.linear(record.replaced(input), weight, bias)
+    # What is not trained stays attached: a use of a parameter that no rule sees is found there.
+    fixed = weight if w is None else weight.detach(), bias if b is None else b.detach()
 
     def terms(a: Tensor, g: Tensor) -> Iterator[Term]:
-        return matrix_terms(weight, bias, record.examples(a, 1), record.examples(g, 1))
+        return matrix_terms(w, b, record.examples(a, 1), record.examples(g, 1))
 
-    return record.tap(lambda: functional.linear(x, weight.detach(), b), x.detach(), terms)
+    x = record.replaced(input)
+    return record.tap(lambda x: functional.linear(x, *fixed), x, terms, merged=x.dim())
 
 
-@register(nn.Linear)
-class Linear(Kind):
-    """out = x W' + b."""
+def _right(record: Pass, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Follow out = x W + b: the weight's gradient is that of `linear`, transposed."""
+    w, b = weight.detach(), None if bias is None else bias.detach()
 
-    def forward(self, record: Pass, module: nn.Linear, input: Tensor) -> Tensor:
-        """Run the layer, recorded."""
-        return tapped_linear(record, input, module.weight, module.bias)
+    def terms(a: Tensor, g: Tensor) -> Iterator[Term]:
+        a, g = record.examples(a, 1), record.examples(g, 1)
+        yield weight_term(weight, g, Cotangent(a))
+        if bias is not None:
+            yield from matrix_terms(None, bias, a, g)
+
+    def compute(x: Tensor) -> Tensor:
+        return x @ w if b is None else torch.addmm(b, x, w)
+
+    return record.tap(compute, x, terms, merged=x.dim())
+
+
+@rule(torch.matmul, torch.mm, Tensor.matmul, Tensor.mm, Tensor.__matmul__)
+def matmul(record: Pass, input: Tensor, other: Tensor, **options: Any) -> Any:
+    """Follow x W."""
+    if options or not record.trains(other) or other.dim() != 2 or record.trains(input):
+        return NotImplemented
+    return _right(record, input, other, None)
+
+
+@rule(torch.addmm, Tensor.addmm)
+def addmm(record: Pass, input: Tensor, mat1: Tensor, mat2: Tensor, **options: Any) -> Any:
+    """Follow b + x W, as the Conv1D of Hugging Face computes it."""
+    row = record.trains(input) and input.shape == mat2.shape[1:]
+    if options or not (row and record.trains(mat2)) or record.trains(mat1):
+        return NotImplemented
+    return _right(record, mat1, mat2, input)

@@ -1,94 +1,106 @@
-"""Recurrent layers, step by step: torch's fused kernels cannot be run for all examples at once."""
+"""Recurrent layers, step by step: torch's fused kernels cannot be run for all records at once."""
 
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from noisette.errors import InvalidParameter
-from noisette.nn.gradients.base import Kind, Pass, register
-from noisette.nn.gradients.fallback import per_example
+from noisette.nn.gradients.base import Pass, rule
+from noisette.nn.gradients.linear import linear
 
-__all__ = ["Recurrent"]
+__all__ = ["recurrent"]
 
-
-@register(nn.RNN, nn.LSTM, nn.GRU)
-class Recurrent(Kind):
-    """One example at a time; the batch is the first axis of sequences, the second of states."""
-
-    def check(self, module: Any, name: str) -> None:
-        """Refuse the layout in which the batch is the second axis."""
-        if not module.batch_first:
-            raise InvalidParameter(
-                f"the recurrent layer {name!r} has batch_first=False, so its first axis is not the "
-                "batch; make it with batch_first=True."
-            )
-
-    def forward(self, record: Pass, module: Any, input: Tensor, hx: Any = None) -> Any:
-        """Run the layer example by example, recorded."""
-        if not isinstance(input, Tensor) or input.dim() != 3:
-            raise InvalidParameter(
-                "recurrent layers take padded batches of sequences, three axes, and no packed ones."
-            )
-
-        def unrolled(x: Tensor, state: Any = None) -> Any:
-            return _unrolled(module, x, state)
-
-        # A projection of the state is rare: there torch's own layer is run in a loop.
-        call = unrolled if module.proj_size == 0 else None
-        return per_example(
-            record, module, (input, hx), {}, call=call, axes=lambda place: int(place > 0)
-        )
+_LAYERS = {"LSTM": torch.lstm, "GRU": torch.gru, "tanh": torch.rnn_tanh, "relu": torch.rnn_relu}
+_CELLS = {
+    "LSTM": torch.lstm_cell,
+    "GRU": torch.gru_cell,
+    "tanh": torch.rnn_tanh_cell,
+    "relu": torch.rnn_relu_cell,
+}
 
 
-def _unrolled(module: Any, x: Tensor, state: Any) -> Any:
-    """Return what the module returns, from elementary operations."""
-    ways = 2 if module.bidirectional else 1
-    count, lstm = module.num_layers * ways, module.mode == "LSTM"
-    if state is None:
-        zero = x.new_zeros(count, x.shape[0], module.hidden_size)
-        state = (zero, zero) if lstm else zero
-    starts = list(zip(*state, strict=True)) if lstm else [(h,) for h in state]
+def recurrent(
+    mode: str, record: Pass, input: Tensor, hx: Any, params: Any, has_biases: bool,
+    num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool = False,
+) -> Any:  # fmt: skip
+    """Return what torch's layer returns, from elementary operations."""
+    if not isinstance(has_biases, bool):  # the form for packed sequences: data, sizes, states, ...
+        return NotImplemented
+    input, hx = record.replaced((input, hx))
+    x = input.transpose(0, 1) if batch_first else input
+    ways, lstm = 2 if bidirectional else 1, mode == "LSTM"
+    each = len(params) // (num_layers * ways)
+    starts = list(zip(*hx, strict=True)) if lstm else [(h,) for h in hx]
     ends: list[tuple[Tensor, ...]] = []
-    for layer in range(module.num_layers):
+    for layer in range(num_layers):
         outputs = []
         for way in range(ways):
-            suffix = f"_l{layer}" + ("_reverse" if way else "")
-            seen, end = _direction(module, suffix, x, starts[layer * ways + way], bool(way))
+            place = layer * ways + way
+            weights = params[place * each : (place + 1) * each]
+            seen, end = _direction(mode, record, x, starts[place], weights, has_biases, bool(way))
             outputs.append(seen)
             ends.append(end)
         x = torch.cat(outputs, 2)
-        if module.dropout and layer + 1 < module.num_layers:
-            x = functional.dropout(x, module.dropout, module.training)
+        if dropout and layer + 1 < num_layers:
+            x = functional.dropout(x, dropout, train)
     final = tuple(torch.stack(parts) for parts in zip(*ends, strict=True))
-    return x, final if lstm else final[0]
+    return x.transpose(0, 1) if batch_first else x, *final
 
 
 def _direction(
-    module: Any, suffix: str, x: Tensor, state: tuple[Tensor, ...], backward: bool
-) -> tuple[Tensor, tuple[Tensor, ...]]:
-    w, v = getattr(module, "weight_ih" + suffix), getattr(module, "weight_hh" + suffix)
-    b = getattr(module, "bias_ih" + suffix) if module.bias else None
-    c = getattr(module, "bias_hh" + suffix) if module.bias else None
-    into = functional.linear(x, w, b)
-    steps = range(x.shape[1])
+    mode: str, record: Pass, x: Tensor, state: tuple[Tensor, ...], weights: Any, biases: bool,
+    backward: bool,
+) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
+    w, v = weights[:2]
+    b, c = weights[2:4] if biases else (None, None)
+    projection = weights[-1] if len(weights) in (3, 5) else None
+    into = _linear(record, x, w, b)
+    steps = range(x.shape[0])
     seen: list[Tensor] = []
     for t in reversed(steps) if backward else steps:
-        state = _cell(module.mode, into[:, t], functional.linear(state[0], v, c), state)
+        state = _next(mode, into[t], _linear(record, state[0], v, c), state)
+        if projection is not None:
+            state = _linear(record, state[0], projection, None), *state[1:]
         seen.append(state[0])
-    return torch.stack(seen[::-1] if backward else seen, 1), state
+    return torch.stack(seen[::-1] if backward else seen), state
 
 
-def _cell(mode: str, a: Tensor, b: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def _linear(record: Pass, x: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
+    found = linear(record, x, weight, bias)
+    if found is NotImplemented:
+        return functional.linear(*record.replaced((x, weight, bias)))
+    return found
+
+
+def _next(mode: str, a: Tensor, b: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Return the next state from the input's and the state's part of the gates."""
     if mode == "LSTM":
-        i, f, g, o = (a + b).chunk(4, 1)
+        i, f, g, o = (a + b).chunk(4, -1)
         c = torch.sigmoid(f) * state[1] + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
     if mode == "GRU":
-        (r, z, n), (r_, z_, n_) = a.chunk(3, 1), b.chunk(3, 1)
+        (r, z, n), (r_, z_, n_) = a.chunk(3, -1), b.chunk(3, -1)
         keep = torch.sigmoid(z + z_)
         new = torch.tanh(n + torch.sigmoid(r + r_) * n_)
         return ((1.0 - keep) * new + keep * state[0],)
-    return (torch.relu(a + b) if mode == "RNN_RELU" else torch.tanh(a + b),)
+    return (torch.relu(a + b) if mode == "relu" else torch.tanh(a + b),)
+
+
+def _cell(
+    mode: str, record: Pass, input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor,
+    b_ih: Tensor | None = None, b_hh: Tensor | None = None,
+) -> Any:  # fmt: skip
+    """Return what torch's cell returns."""
+    hx = record.replaced(hx)
+    state = tuple(hx) if mode == "LSTM" else (hx,)
+    a, b = _linear(record, input, w_ih, b_ih), _linear(record, state[0], w_hh, b_hh)
+    found = _next(mode, a, b, state)
+    return found if mode == "LSTM" else found[0]
+
+
+for _mode, _call in _LAYERS.items():
+    rule(_call)(partial(recurrent, _mode))
+for _mode, _call in _CELLS.items():
+    rule(_call)(partial(_cell, _mode))

@@ -1,0 +1,120 @@
+"""Layer, RMS, group and instance normalisation: statistics of one record only."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from noisette.nn.gradients.base import Pass, rule
+from noisette.nn.gradients.rounding import working
+from noisette.nn.gradients.terms import Dense, Term
+
+__all__ = ["group_norm", "instance_norm", "layer_norm", "rms_norm", "weight_norm"]
+
+Normalise = Callable[..., Tensor]
+
+
+def _tapped(
+    record: Pass, x: Tensor, weight: Tensor | None, bias: Tensor | None, normalise: Normalise,
+    summed: Callable[[Tensor], Tensor], merged: int = 1,
+) -> Any:  # fmt: skip
+    """Follow out = normalise(x) * weight + bias; `summed` adds up what meets one weight."""
+    if not (record.constant(weight) and record.constant(bias)):
+        return NotImplemented
+    trained = [p if record.trains(p) else None for p in (weight, bias)]
+    if trained == [None, None]:
+        return NotImplemented
+    pairs = zip((weight, bias), trained, strict=True)
+    w, b = (p if own is None else own.detach() for p, own in pairs)
+
+    def terms(held: Tensor, g: Tensor) -> Iterator[Term]:
+        if trained[0] is not None:
+            flat = working(held).flatten(0, merged - 1)
+            normal = normalise(flat, None, None).view(held.shape)
+            yield Dense(trained[0], summed(record.spread(normal).mul_(g)))
+        if trained[1] is not None:
+            yield Dense(trained[1], summed(g))
+
+    return record.tap(lambda x: normalise(x, w, b), record.replaced(x), terms, merged)
+
+
+@rule(functional.layer_norm)
+def layer_norm(
+    record: Pass, input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
+    bias: Tensor | None = None, eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """Follow (x - mean) / std * weight + bias over the last axes."""
+
+    def normalise(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        return functional.layer_norm(x, normalized_shape, weight, bias, eps)
+
+    def summed(g: Tensor) -> Tensor:
+        return record.examples(g, len(normalized_shape)).sum(1)
+
+    return _tapped(record, input, weight, bias, normalise, summed)
+
+
+@rule(functional.rms_norm)
+def rms_norm(
+    record: Pass, input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Any:  # fmt: skip
+    """Follow x / rms * weight over the last axes."""
+
+    def normalise(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        return functional.rms_norm(x, normalized_shape, weight, eps)
+
+    def summed(g: Tensor) -> Tensor:
+        return record.examples(g, len(normalized_shape)).sum(1)
+
+    return _tapped(record, input, weight, None, normalise, summed)
+
+
+def _channels(
+    record: Pass, x: Tensor, weight: Tensor | None, bias: Tensor | None, normalise: Normalise
+) -> Any:
+    """Follow a normalisation with one weight per channel; x is (images, channels, ...)."""
+
+    def summed(g: Tensor) -> Tensor:
+        return g.reshape(*g.shape[:3], -1).sum(3).sum(1)
+
+    return _tapped(record, x, weight, bias, normalise, summed, merged=2)
+
+
+@rule(functional.group_norm)
+def group_norm(
+    record: Pass, input: Tensor, num_groups: int, weight: Tensor | None = None,
+    bias: Tensor | None = None, eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """Follow a normalisation over groups of channels."""
+
+    def normalise(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        return functional.group_norm(x, num_groups, weight, bias, eps)
+
+    return _channels(record, input, weight, bias, normalise)
+
+
+@rule(functional.instance_norm)
+def instance_norm(
+    record: Pass, input: Tensor, running_mean: Tensor | None = None,
+    running_var: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None,
+    use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """Follow a normalisation of each channel by itself, without running statistics."""
+    if running_mean is not None or running_var is not None or not use_input_stats:
+        return NotImplemented
+
+    def normalise(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        return functional.instance_norm(x, None, None, weight, bias, True, 0.0, eps)
+
+    return _channels(record, input, weight, bias, normalise)
+
+
+@rule(torch._weight_norm)
+def weight_norm(record: Pass, v: Tensor, g: Tensor, dim: int = 0) -> Any:
+    """Return g v / |v|, which vmap would compute record by record."""
+    v, g = record.replaced((v, g))
+    others = [axis for axis in range(v.dim()) if dim == -1 or axis != dim % v.dim()]
+    return v * (g / torch.linalg.vector_norm(v, dim=others, keepdim=True))

@@ -1,0 +1,326 @@
+"""Nothing but one record, and nothing of another batch: what is watched while a batch is run.
+
+The user's code runs under `torch.vmap`: it sees one record, whose values no Python code can read.
+What is left is watched here, function by function: every tensor that is used was made in this very
+pass, nothing of a record is written to a tensor that records share, nothing runs that would see
+whole tensors, and nothing is kept. proof: NN-INDEPENDENCE
+"""
+
+import gc
+import types
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._C import _functorch
+from torch._ops import OpOverload, OpOverloadPacket
+from torch.overrides import TorchFunctionMode
+
+from noisette.nn.gradients.base import RULES, Pass
+from noisette.nn.gradients.where import refusal
+
+__all__ = ["Nested", "Watch", "nothing_alive"]
+
+_dispatching: Callable[[], int] = torch._C._len_torch_dispatch_stack
+
+_ORDINARY, _FREE, _RAW, _WRITES, _APPLY, _FOREIGN = range(6)
+
+_SIMPLE = frozenset(
+    {int, float, bool, str, type(None), slice, type(...), torch.Size, torch.dtype, torch.device,
+     torch.layout, torch.memory_format, complex, type, torch.Generator}
+)  # fmt: skip
+_CONNECTED = frozenset({"T", "mT", "H", "mH", "real", "imag"})
+_SHAPES = frozenset(
+    {"size", "dim", "ndimension", "numel", "nelement", "stride", "is_contiguous", "__len__",
+     "is_floating_point", "is_complex", "element_size", "get_device", "__hash__", "is_tensor",
+     "storage_offset", "has_names", "is_same_size", "is_signed", "is_inference", "dim_order",
+     "result_type", "can_cast", "broadcast_shapes"}
+)  # fmt: skip
+_ALIKE = frozenset(
+    {"detach", "zeros_like", "ones_like", "empty_like", "rand_like", "randn_like", "full_like",
+     "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"}
+)  # fmt: skip
+_PRINTED = "the code prints a record, and what is printed no noise protects"
+_SIZED = (
+    "the code makes a tensor whose size depends on a record's values; use torch.where, or "
+    "multiply by a mask"
+)
+_HOOKED = "the code hooks into gradients, which would see those of all records; change the loss"
+_REFUSED = {
+    "__repr__": _PRINTED,
+    "__format__": _PRINTED,
+    "bincount": _SIZED,
+    "argwhere": _SIZED,
+    "lstsq": _SIZED,
+    "linalg_lstsq": _SIZED,
+    "register_hook": _HOOKED,
+    "register_post_accumulate_grad_hook": _HOOKED,
+    "_pack_padded_sequence": "packed sequences have lengths, which are a record's values; pass "
+    "padded sequences and a mask",
+}
+
+
+def _kind(func: Any) -> int | str:
+    """Say what is to be done about a function of torch; looked up once for each."""
+    name = getattr(func, "__name__", "")
+    if isinstance(func, OpOverload | OpOverloadPacket):
+        space, name, *_ = str(func).split(".")
+        return _named(name) if space in ("aten", "prims", "prim") else _FOREIGN
+    if name == "__get__":
+        return _ORDINARY if func.__self__.__name__ in _CONNECTED else _FREE
+    if name == "custom_function_call":
+        return _APPLY
+    return _named(name)
+
+
+def _named(name: str) -> int | str:
+    if name in _REFUSED:
+        return _REFUSED[name]
+    if name in _SHAPES:
+        return _FREE
+    if name in _ALIKE:
+        return _RAW
+    inplace = name.endswith("_") and not name.endswith("__")
+    operator = name.startswith("__i") and name.endswith("__") and name != "__invert__"
+    if inplace or name in ("__setitem__", "__set__") or (operator and name != "__index__"):
+        return _WRITES
+    return _ORDINARY
+
+
+class Nested(Exception):
+    """The code has transforms of its own (torch.vmap), whose tensors come from nowhere."""
+
+
+class Watch(TorchFunctionMode):
+    """Sees every function of torch that the user's code calls, and follows parameters."""
+
+    def __init__(self, record: Pass, adopt: bool) -> None:
+        super().__init__()
+        self._record, self._adopt = record, adopt
+        self._known: dict[int, weakref.ref[Tensor]] = {}
+        self._kinds = _KINDS
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run one function of torch, watched."""
+        kwargs = kwargs or {}
+        kind = self._kinds.get(func)
+        if kind is None:
+            kind = self._kinds[func] = _kind(func)
+        if kind == _FREE:
+            return func(*args, **kwargs)
+        if _dispatching():
+            raise refusal(
+                "the code runs under a dispatch mode of its own, which would see all records; "
+                "take it away"
+            )
+        if isinstance(kind, str) and any(self._carries(x) for x in args):
+            raise refusal(kind)
+        trained = self._look(args)
+        if kwargs:
+            trained = self._look(kwargs.values()) or trained
+        if kind != _ORDINARY or "out" in kwargs:
+            self._special(kind, func, args, kwargs)
+            trained = trained and kind != _RAW
+        found = self._follow(func, args, kwargs, trained)
+        self.remember(found)
+        return found
+
+    def _follow(self, func: Any, args: Any, kwargs: Any, trained: bool) -> Any:
+        """Run a function by its rule, or with parameters that are each record's own."""
+        rule, record = RULES.get(func), self._record
+        if (rule is None and not trained) or not torch.is_grad_enabled():
+            return func(*args, **kwargs)
+        if rule is not None and record.on_top():
+            found = rule(record, *args, **kwargs)
+            if found is not NotImplemented:
+                if trained:
+                    self._note(func.__name__, (args, kwargs.values()))
+                return found
+        return func(*record.replaced(args), **record.replaced(kwargs))
+
+    def _note(self, name: str, given: Iterable[Any]) -> None:
+        for x in given:
+            if isinstance(x, nn.Parameter) and self._record.trains(x):
+                self._record.handled.setdefault(id(x), set()).add(name)
+            elif isinstance(x, tuple | list | type({}.values())):
+                self._note(name, x)
+
+    # --- what goes in ----------------------------------------------------------------------------
+
+    def _look(self, given: Iterable[Any]) -> bool:
+        """Refuse what may not go into a function; say whether a trainable parameter does."""
+        trained = False
+        for x in given:
+            kind = type(x)
+            if kind in _SIMPLE:
+                continue
+            if kind is Tensor:
+                known = self._known.get(id(x))
+                if known is None or known() is not x:
+                    self._stranger(x)
+            elif kind is nn.Parameter:
+                trained = trained or id(x) in self._record.trained
+            elif kind is list or kind is tuple:
+                trained = self._look(x) or trained
+            elif kind is dict:
+                trained = self._look(x.values()) or trained
+            elif isinstance(x, Tensor):
+                raise refusal(
+                    f"the code uses a subclass of Tensor ({kind.__name__}), which may do anything "
+                    "with all records; use plain tensors"
+                )
+            elif isinstance(x, types.FunctionType | types.MethodType | nn.Module):
+                raise refusal(
+                    "the code hands a function of its own to one of torch, where it cannot be "
+                    "followed; call it yourself"
+                )
+        return trained
+
+    def _stranger(self, x: Tensor) -> None:
+        """Refuse a tensor of a record that no function of this pass has made."""
+        level = _functorch.maybe_get_level(x)
+        if level == -1 or self._adopt:
+            return
+        if level > self._record.level:
+            raise Nested
+        raise refusal(
+            "the code uses a tensor that it kept from another batch, or that a TorchScript "
+            "function made, which cannot be followed; keep nothing, and use plain Python functions"
+        )
+
+    def _special(self, kind: int | str, func: Any, args: Any, kwargs: Any) -> None:
+        """Refuse a function that would print, keep, or see more than one record."""
+        if kind == _FOREIGN:
+            raise refusal(
+                f"the code calls {getattr(func, '__name__', func)}, an operator that is not "
+                "torch's own and may do anything with all records; use operations of torch"
+            )
+        if kind == _APPLY and not args[0].__module__.startswith(("torch.", "noisette.")):
+            raise refusal(
+                f"the code uses {args[0].__name__}, a torch.autograd.Function of its own, whose "
+                "backward pass is not known to keep records apart; write it with operations of "
+                "torch, which know their derivatives"
+            )
+        targets = [kwargs["out"]] if "out" in kwargs else []
+        sources = [x for name, x in kwargs.items() if name != "out"]
+        if kind == _WRITES:
+            targets, sources = [*targets, *args[:1]], [*sources, *args[1:]]
+        else:
+            sources = [*sources, *args]
+        for x in targets:
+            each = x if isinstance(x, list | tuple) else [x]
+            if any(isinstance(t, nn.Parameter) for t in each) and kind == _WRITES:
+                raise refusal("the code changes a parameter, which only the optimizer may")
+            if any(self._carries(s) for s in sources) and not all(self._carries(t) for t in each):
+                raise refusal(
+                    "the code writes a record's values into a tensor that is the same for all "
+                    "records, which would keep them; make a new tensor (torch.stack, torch.where, "
+                    "x.new_zeros)"
+                )
+
+    def _carries(self, x: Any) -> bool:
+        """Say whether something holds a tensor with a record axis, at any depth of transforms."""
+        if isinstance(x, list | tuple):
+            return any(self._carries(part) for part in x)
+        while isinstance(x, Tensor):
+            level = _functorch.maybe_get_level(x)
+            if level == self._record.level:
+                return True
+            if level == -1:
+                return False
+            x = _functorch.get_unwrapped(x)
+        return False
+
+    # --- what comes out --------------------------------------------------------------------------
+
+    def remember(self, found: Any) -> None:
+        """Know a tensor (or several) as one of this pass."""
+        if type(found) is Tensor:
+            self._known[id(found)] = weakref.ref(found)
+        elif isinstance(found, tuple | list):
+            for x in found:
+                self.remember(x)
+
+    def known(self, x: Tensor) -> None:
+        """Refuse a tensor of a record that is not one of this pass."""
+        self._look((x,))
+
+    def nothing_kept(self, module: nn.Module) -> None:
+        """Refuse if a tensor of a record is still held somewhere after the pass."""
+        alive: list[Tensor] = []
+        kept: list[Tensor] = []
+        for generation in (None, 0, 2):
+            if generation is not None:
+                alive.clear()
+                kept.clear()
+                gc.collect(generation)
+            alive = [x for ref in self._known.values() if (x := ref()) is not None]
+            kept = [x for x in alive if _functorch.maybe_get_level(x) != -1]
+            if not kept:
+                self._known.clear()
+                return
+        raise refusal(
+            f"the code keeps a record's values after its pass, in {_holder(kept, alive, module)}, "
+            "where no noise protects them; return them, or do not keep them",
+            frames=(),
+        )
+
+
+_KINDS: dict[Any, int | str] = {}
+
+
+def nothing_alive() -> None:
+    """Refuse if any tensor of a transform is alive: none of an earlier pass may enter the next."""
+    gc.collect()
+    for x in gc.get_objects():
+        if type(x) is Tensor and _functorch.maybe_get_level(x) != -1:
+            raise refusal("the code keeps a record's values from an earlier pass; keep nothing")
+
+
+def _holder(kept: list[Tensor], alive: list[Tensor], module: nn.Module) -> str:
+    """Say in plain words what holds a tensor."""
+    own: list[Any] = [kept, alive]
+    names = {}
+    for layer in module.modules():
+        for held_by in (vars(layer), layer._buffers, layer._parameters):
+            names[id(held_by)] = type(layer).__name__
+    held: Any = kept[0]
+    for _ in range(4):
+        holders = [h for h in gc.get_referrers(held) if not isinstance(h, types.FrameType)]
+        own.append(holders)
+        outside = None
+        for h in holders:
+            if any(h is x for x in own):
+                continue
+            outside = outside or h
+            if isinstance(h, types.CellType):
+                return "a variable of an outer function"
+            if isinstance(h, dict):
+                owner = names.get(id(h)) or _owner(h)
+                if owner:
+                    return f"the attribute {_key(h, held)!r} of {owner}"
+            elif _key(getattr(h, "__dict__", {}), held):
+                return f"the attribute {_key(vars(h), held)!r} of {type(h).__name__}"
+        if outside is None:
+            break
+        own.append(held)
+        held = outside
+    return "an object that outlives it"
+
+
+def _key(attributes: Any, value: Any) -> str:
+    for name, x in attributes.items():
+        if x is value:
+            return str(name)
+    return ""
+
+
+def _owner(attributes: dict[Any, Any]) -> str | None:
+    for h in gc.get_referrers(attributes):
+        if getattr(h, "__dict__", None) is attributes:
+            return getattr(h, "__name__", None) or type(h).__name__
+    return None

@@ -1,0 +1,106 @@
+"""Where in the user's code it happened, and what the errors of torch.vmap mean to them."""
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterable
+from types import CodeType
+from typing import Any
+
+import torch
+
+from noisette import errors
+from noisette.errors import InvalidParameter
+
+__all__ = ["refusal", "translated"]
+
+_OURS = tuple(
+    os.path.join(path, "")
+    for path in (
+        *(os.path.dirname(package.__file__ or "") for package in (torch, errors)),
+        *(p for name, p in sysconfig.get_paths().items() if name in ("stdlib", "platstdlib")),
+    )
+)
+_PACKAGES = os.path.join("", "site-packages", "")
+
+
+def refusal(reason: str, frames: Iterable[tuple[CodeType, int]] | None = None) -> InvalidParameter:
+    """Return the refusal with the innermost line that is neither torch's nor ours."""
+    for code, line in _stack() if frames is None else frames:
+        name = code.co_filename
+        ours = name.startswith(_OURS) and not (_PACKAGES in name and not name.startswith(_OURS[:2]))
+        if not ours and not name.startswith("<"):
+            return InvalidParameter(f"{reason} (in {name}, line {line})")
+    return InvalidParameter(reason)
+
+
+def _stack() -> Iterable[tuple[CodeType, int]]:
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        yield frame.f_code, frame.f_lineno
+        frame = frame.f_back
+
+
+_MEANINGS = (
+    (
+        ("calling .item()", "data-dependent control flow", "aten::equal", "torch.allclose"),
+        "the code reads a record's value into Python, or decides by it, and what Python knows no "
+        "clipping bounds; keep it in tensors (torch.where instead of if)",
+    ),
+    (
+        ("Cannot access data pointer", "Cannot access storage", "accessing `data` under vmap",
+         "doesn't have storage"),
+        "the code reads a record's values out of torch (numpy, tolist, .data, a copy, a file), "
+        "where nothing bounds them; use operations of torch",
+    ),
+    (
+        ("dynamic shape", "torch.masked_select", "num_classes argument"),
+        "the code makes a tensor whose size depends on a record's values (a boolean index, "
+        "nonzero, unique); use torch.where, or multiply by the mask",
+    ),
+    (
+        ("saved tensor hooks are refused",),
+        "the code sets hooks on saved tensors, as torch.utils.checkpoint does, and these would "
+        "see all records; switch gradient checkpointing off",
+    ),
+    (
+        ("must override the setup_context", "autograd.Function"),
+        "the code uses a torch.autograd.Function (torch.utils.checkpoint has one as well), whose "
+        "backward pass is not known to keep records apart; write it with operations of torch",
+    ),
+    (
+        ("in extra_args that has more elements than", "doesn't match the broadcast shape",
+         "which will be updated in place", "mutating directly with `.data`", "vmap: inplace"),
+        "the code writes a record's values into a tensor that is the same for all records, which "
+        "would keep them; make a new tensor (torch.stack, torch.where, x.new_zeros)",
+    ),
+    (
+        ("backward() called inside", "cannot register a hook", "requires_grad_() (or perhaps",
+         "does not require grad and does not have a grad_fn"),
+        "the code takes gradients itself, or hooks into them, as gradient checkpointing does; "
+        "switch that off, and use torch.func.grad where a gradient is part of the loss",
+    ),
+    (
+        ("may have escaped from inside a function being vmapped",),
+        "the code uses a tensor that it kept from another batch; keep nothing",
+    ),
+    (
+        ("randomness",),
+        "the code draws chance in a way that cannot be repeated for every record by itself; use "
+        "torch.rand and its kin without a generator of your own, on new tensors",
+    ),
+)  # fmt: skip
+
+
+def translated(error: BaseException) -> InvalidParameter | None:
+    """Return the refusal that an error of torch inside the pass amounts to; None if it is none."""
+    text = str(error)
+    for signs, reason in _MEANINGS:
+        if any(sign in text for sign in signs):
+            frames = []
+            trace = error.__traceback__
+            while trace is not None:
+                frames.append((trace.tb_frame.f_code, trace.tb_lineno))
+                trace = trace.tb_next
+            return refusal(reason, frames[::-1])
+    return None

@@ -1,0 +1,87 @@
+"""Overflow, underflow and shortened products: the clip norm holds all the same."""
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the nn extra is not installed")
+
+from torch import nn  # noqa: E402
+
+from noisette import mechanisms, sampling  # noqa: E402
+from noisette.errors import InvalidParameter  # noqa: E402
+from noisette.nn import Automatic, PrivateTraining  # noqa: E402
+from noisette.nn.gradients import ClippedGradients, factors  # noqa: E402
+from noisette.nn.gradients.terms import Outer  # noqa: E402
+from noisette.plans import Plan, Repeat, Sampled  # noqa: E402
+
+torch.set_num_threads(1)
+
+N, D = 16, 3
+X = torch.linspace(-1.0, 2.0, N * D).mul(9.0).cos().view(N, D)
+
+
+def losses(module: Any, batch: Any) -> Any:
+    return module(batch).sum(1)
+
+
+def private(module: nn.Module, plan: Plan | None = None, **options: Any) -> PrivateTraining:
+    given: dict[str, Any] = {"size": N, "delta": 1e-5} | options
+    full = Repeat(Sampled(mechanisms.Gaussian(2.0), sampling.FullBatch()), 3).under("zero-out")
+    optimizer = torch.optim.SGD(module.parameters(), lr=1.0)
+    return PrivateTraining(module, optimizer, plan or full, **given)
+
+
+def test_a_gram_sum_that_falls_to_minus_infinity_is_no_zero() -> None:
+    """One row of the Gram sum overflowed downwards; the norm came out 46 times too small."""
+    T, p = 100, 64
+    sizes = torch.full((T,), 5e19 / (T - 1))
+    sizes[0] = -1.5e19
+    a = torch.full((1, T, p), 1e10 / p**0.5)
+    g = (sizes / 1e10 / p**0.5).view(1, T, 1).expand(1, T, p)
+    true = torch.einsum("itp,itd->ipd", g.double(), a.double()).norm()
+    assert float(Outer(torch.zeros(p, p), a, g).squares().sqrt()) >= float(true)
+
+
+@pytest.mark.parametrize("C", [1.4e-5, 2e-5, 1e-4])
+def test_a_factor_that_underflows_does_not_lift_the_contribution(C: float) -> None:
+    """Inputs near 1e38 of a layer with one input made f g subnormal: 1.9 times the clip norm."""
+    module = nn.Linear(1, 4096, bias=False)
+    nn.init.zeros_(module.weight)  # the loss stays finite
+    engine = ClippedGradients(module)
+    out = torch.zeros(engine.dimension)
+    engine.add(
+        lambda module, x: module(x).sum(1) * (1e-12 / 64),
+        torch.full((1, 1), 3e38), 1, factors.flat(C), out,
+    )  # fmt: skip
+    assert float(out.double().norm()) <= C
+
+
+@pytest.mark.parametrize("C", [1e-30, 1e30])
+def test_clip_norms_beyond_single_precision_are_told(C: float) -> None:
+    with pytest.raises(InvalidParameter, match="clip_norm must lie"):
+        private(nn.Linear(D, 1), clip_norm=C)
+
+
+def test_a_vanishing_gamma_gives_finite_factors() -> None:
+    """A gradient of 0 had the factor infinity, and their product is NaN for the whole batch."""
+    module = nn.Linear(D, 1).double()
+    training = private(module, clipping=Automatic(1.0, gamma=1e-200))
+    rows = torch.zeros(N, D, dtype=torch.float64)
+    for chosen in training.batches():
+        training.step(lambda module, x: 0.0 * module(x).sum(1), rows[chosen])
+    assert all(p.isfinite().all() for p in module.parameters())
+
+
+@pytest.mark.parametrize("kind", ["matmul", "conv"])
+def test_every_way_to_shorten_products_is_refused(kind: str) -> None:
+    setting = getattr(torch.backends.mkldnn, kind, None)
+    if not hasattr(setting, "fp32_precision"):
+        pytest.skip("this PyTorch has one setting only")
+    engine = ClippedGradients(nn.Linear(D, 1))
+    try:
+        setting.fp32_precision = "bf16"
+        with pytest.raises(InvalidParameter, match="ieee"):
+            engine.add(losses, X, N, factors.flat(1.0), torch.zeros(engine.dimension))
+    finally:
+        setting.fp32_precision = "none"
