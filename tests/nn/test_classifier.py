@@ -207,7 +207,7 @@ def test_people_join_at_the_rate_of_their_level() -> None:
 
     class Counting(room.PrivateTraining):
         def step(self, losses: Any, batch: Any) -> None:
-            seen[self._open] += 1
+            seen[self._queue.open] += 1
             super().step(losses, batch)
 
     original = sys.modules["noisette.nn.classifier"].PrivateTraining  # type: ignore[attr-defined]

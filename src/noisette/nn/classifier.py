@@ -1,7 +1,7 @@
 """`PrivateClassifier`: a scikit-learn estimator around a PyTorch module."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.linear import inputs
 from noisette.linear.estimator import PrivateEstimator
-from noisette.nn.arrays import as_rows, as_tensor, made_up
+from noisette.nn.arrays import Records, as_rows, as_tensor, made_up
 from noisette.nn.clipping import Clipping, as_clipping
 from noisette.nn.gradients import check_module
 from noisette.nn.planning import SAMPLERS, make_level_plan, make_plan
@@ -49,8 +49,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     sampling : ``"poisson"``, ``"random-allocation"``, ``"without-replacement"``, ``"cyclic"``,
         ``"shuffle"``, ``"full"``.
     clipping, clip_norm, band, averaging, micro_batch : see `PrivateTraining`.
-    augment, copies : ``augment(rows)`` returns a random variant of a tensor of rows; each record's
-        gradient is the mean over `copies` variants, at no cost in privacy.
+    augment, copies : ``augment(rows)`` returns a random variant of a tensor of rows, by operations
+        of torch on each row alone; each record's gradient is the mean over `copies` variants, at
+        no cost in privacy.
     adjacency : who is a neighbour: ``"replace-one"``, ``"zero-out"`` or ``"add-remove"``.
     classes : all labels; None reads them off y and says so in the guarantee.
     population : public stand-in for n under add-remove.
@@ -160,18 +161,30 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         self.privacy_ = training.guarantee(public=self._public(size, classes, adjacency))
 
     def _run(self, training: PrivateTraining, rows: Tensor, targets: Tensor) -> None:
+        records = Records(rows, targets)
         for _ in training.batches():
-            training.step(self._losses, lambda part: (rows[part], targets[part]))
+            training.step(self._losses, records)
         if self.averaging is not None:
             training.load_average()
 
     def _losses(self, module: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         rows, labels = batch
         if self.augment is not None:
-            variants = [self.augment(rows) for _ in range(self.copies)]
+            # Here, and not on the whole table: whatever runs in the losses runs for each record
+            # by itself.
+            variants = [self._variant(rows) for _ in range(self.copies)]
             rows = torch.stack(variants, dim=1).flatten(0, 1)
-            labels = labels.repeat_interleave(self.copies)
+            labels = labels.unsqueeze(1).expand(-1, self.copies).flatten()
         return nn.functional.cross_entropy(module(rows), labels, reduction="none")
+
+    def _variant(self, rows: Tensor) -> Tensor:
+        assert self.augment is not None
+        found = self.augment(rows)
+        if not isinstance(found, Tensor) or found.shape[:1] != rows.shape[:1]:
+            raise InvalidParameter(
+                "augment must return a tensor with one row for each row that it is given."
+            )
+        return found
 
     def _try(self, module: nn.Module, rows: Tensor, classes: int) -> None:
         """Let the module and `augment` fail on made-up rows, before anything is charged."""
@@ -262,10 +275,11 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         for dtype in (torch.int64, torch.float32) if whole else (torch.float32,):
             try:
                 with torch.no_grad():
-                    shape = tuple(made(torch.zeros((2, *rows.shape[1:]), dtype=dtype)).shape)
+                    found = made(torch.zeros((2, *rows.shape[1:]), dtype=dtype))
             except Exception as error:  # whatever a module of the user raises
                 failure = str(error)
                 continue
+            shape = _scores(found)
             if shape != (2, classes):
                 raise InvalidParameter(
                     f"the module must return one score for each of the {classes} classes; for 2 "
@@ -331,3 +345,14 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
                 "with one run; set checkpoint=None for cross validation and searches."
             )
         return super().__sklearn_clone__()
+
+
+def _scores(found: Any) -> tuple[int, ...]:
+    """Return the shape of what a module returned, which must be a tensor of scores."""
+    if isinstance(found, Tensor):
+        return tuple(found.shape)
+    kind = "dict" if isinstance(found, Mapping) else type(found).__name__
+    raise InvalidParameter(
+        f"the module returned a {kind}; PrivateClassifier needs the scores alone, so wrap it in a "
+        "module that returns them (of a Hugging Face model: output.logits)."
+    )

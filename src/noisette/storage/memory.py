@@ -4,7 +4,7 @@ import os
 import threading
 
 from noisette.errors import LedgerError
-from noisette.storage.records import Charge, Check, Drawn, Draws
+from noisette.storage.records import Charge, Check, CheckDrawn, Drawn, Draws
 
 __all__ = ["MemoryStore"]
 
@@ -38,7 +38,9 @@ class MemoryStore:
         """Refuse: memory does not outlive its process."""
         raise self._cannot_resume()
 
-    def claim(self, number: int, holder: str) -> tuple[Charge, Draws]:
+    def claim(
+        self, number: int, holder: str, check: CheckDrawn | None = None
+    ) -> tuple[Charge, Draws]:
         """Refuse: memory does not outlive its process."""
         raise self._cannot_resume()
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-__all__ = ["Charge", "Check", "Drawn", "Draws", "Header", "Store"]
+__all__ = ["Charge", "Check", "CheckDrawn", "Drawn", "Draws", "Header", "Store"]
 
 
 class Header(NamedTuple):
@@ -65,6 +65,7 @@ class Draws(NamedTuple):
 
 
 Check = Callable[[list[tuple[float, float]]], None]
+CheckDrawn = Callable[[Drawn], None]
 
 
 class Store(Protocol):
@@ -73,4 +74,6 @@ class Store(Protocol):
     def charges(self) -> list[Charge]: ...  # noqa: D102
     def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int: ...  # noqa: D102
     def advance(self, number: int, holder: str, drawn: Drawn) -> None: ...  # noqa: D102
-    def claim(self, number: int, holder: str) -> tuple[Charge, Draws]: ...  # noqa: D102
+    def claim(  # noqa: D102
+        self, number: int, holder: str, check: CheckDrawn | None = None
+    ) -> tuple[Charge, Draws]: ...

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from noisette.errors import LedgerError
-from noisette.storage.records import Charge, Check, Drawn, Draws, Header
+from noisette.storage.records import Charge, Check, CheckDrawn, Drawn, Draws, Header
 
 __all__ = ["SqliteStore"]
 
@@ -158,8 +158,10 @@ class SqliteStore:
                     "this run was resumed elsewhere, so it may draw no more noise here; stop it."
                 )
 
-    def claim(self, number: int, holder: str) -> tuple[Charge, Draws]:
-        """Make `holder` the only one who may go on drawing under a charge."""
+    def claim(
+        self, number: int, holder: str, check: CheckDrawn | None = None
+    ) -> tuple[Charge, Draws]:
+        """Make `holder` the only one who may go on drawing under a charge, if `check` passes."""
         with self._transaction(write=True) as connection:
             self._check_header(connection)
             row = None
@@ -177,6 +179,8 @@ class SqliteStore:
                 drawn = Drawn.from_text(text)
             except (TypeError, ValueError):
                 raise self._damaged() from None
+            if check is not None:
+                check(drawn)  # what it raises undoes the claim
             return Charge(label, plan, (first, second)), Draws(epsilon, delta, before, drawn)
 
     def _all(
