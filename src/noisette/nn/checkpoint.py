@@ -123,11 +123,11 @@ def same_run(path: Path, state: dict[str, Any], facts: dict[str, Any], *, seeded
         raise InvalidParameter(
             "the run began with another kind of random_state; resume it with the same one."
         )
-    for name in sorted(facts.keys() | state["facts"].keys()):
+    for name in (*facts, *(state["facts"].keys() - facts.keys())):
         if name not in facts or state["facts"].get(name, ...) != facts[name]:
             raise InvalidParameter(
-                f"the run in {path} did not begin with these {name}, for which it was charged; "
-                "resume it with the same, or begin another run with another file."
+                f"{path} holds a run with other public facts ({name}) than this one, and was "
+                "charged for those; resume it with the same, or begin a new run with another file."
             )
 
 
