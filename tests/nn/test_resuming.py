@@ -251,9 +251,7 @@ def test_a_checkpoint_ahead_of_its_ledger_is_refused(tmp_path: Path) -> None:
     def with_ledger(ledger: str, file: str) -> PrivateTraining:
         opened = Ledger.open(tmp_path / ledger, 1e6, 1e-4)
         plan = plan_of("poisson", 6)
-        return resumable(
-            tmp_path, plan, checkpoint=tmp_path / file, ledger=opened, save_every=1
-        )
+        return resumable(tmp_path, plan, checkpoint=tmp_path / file, ledger=opened, save_every=1)
 
     go(with_ledger("one.db", "one.pt"), stop=3)
     with_ledger("two.db", "two.pt")

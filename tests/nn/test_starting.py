@@ -111,9 +111,7 @@ RESUMED = [*BEFORE, "read: read", "claim: resume", "restore: align", "restore: l
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["new", "resumed"])
-def test_the_order_of_effects(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
-) -> None:
+def test_the_order_of_effects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
     if again:
         begun(tmp_path)
     happened = watch(monkeypatch)

@@ -46,9 +46,11 @@ def run_ranks(script: str, folder: Path, *, quiet: bool = False) -> list[list[st
     code = START + script + "\ndist.destroy_process_group()\n"
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-c", code, str(rank), str(folder)], stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL if quiet else None, text=True,
-        )  # fmt: skip
+            [sys.executable, "-c", code, str(rank), str(folder)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if quiet else None,
+            text=True,
+        )
         for rank in range(2)
     ]
     return [rank.communicate(timeout=200)[0].splitlines() for rank in ranks]

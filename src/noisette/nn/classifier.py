@@ -1,7 +1,7 @@
 """`PrivateClassifier`: a scikit-learn estimator around a PyTorch module."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from noisette.nn.clipping import Clipping, as_clipping
 from noisette.nn.gradients import check_module
 from noisette.nn.planning import SAMPLERS, make_level_plan, make_plan
 from noisette.nn.training import PrivateTraining
+from noisette.nn.trial import fresh_module
 from noisette.plans import Plan
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
@@ -143,7 +144,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         with torch.random.fork_rng(devices=[]):
             if randomness.seeded:  # starting weights, dropout and augmentation; noise is ours
                 torch.manual_seed(randomness.seed_for_others())
-            module, dtype = self._module(array, len(classes))
+            module, dtype = fresh_module(self.module, array, len(classes))
             rows = as_tensor(array, dtype)
             self._try(module, rows, len(classes))
             training = PrivateTraining(
@@ -260,36 +261,6 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         )
         return (plan, groups) if len(pairs) > 1 else (plan.plans[0].under(adjacency), None)
 
-    def _module(self, rows: NDArray[Any], classes: int) -> tuple[nn.Module, torch.dtype]:
-        """Return a fresh module and its type of input, tried on blank rows before any charge."""
-        made: Any = self.module
-        if isinstance(made, nn.Module):
-            made = copy.deepcopy(made)
-        elif callable(made):
-            made = made()
-        if not isinstance(made, nn.Module):
-            raise InvalidParameter("module must be an nn.Module or a function that returns one.")
-        made.eval()
-        whole = rows.dtype.kind in "iub"  # tokens if the module takes them, else numbers
-        failure = ""
-        for dtype in (torch.int64, torch.float32) if whole else (torch.float32,):
-            try:
-                with torch.no_grad():
-                    found = made(torch.zeros((2, *rows.shape[1:]), dtype=dtype))
-            except Exception as error:  # whatever a module of the user raises
-                failure = str(error)
-                continue
-            shape = _scores(found)
-            if shape != (2, classes):
-                raise InvalidParameter(
-                    f"the module must return one score for each of the {classes} classes; for 2 "
-                    f"rows it returned shape {shape}."
-                )
-            return made.train(), dtype
-        raise InvalidParameter(
-            f"the module does not take rows of shape {tuple(rows.shape[1:])}: {failure}"
-        )
-
     def _optimizer(self, module: nn.Module) -> torch.optim.Optimizer:
         parameters = [p for p in module.parameters() if p.requires_grad]
         if not parameters:
@@ -345,14 +316,3 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
                 "with one run; set checkpoint=None for cross validation and searches."
             )
         return super().__sklearn_clone__()
-
-
-def _scores(found: Any) -> tuple[int, ...]:
-    """Return the shape of what a module returned, which must be a tensor of scores."""
-    if isinstance(found, Tensor):
-        return tuple(found.shape)
-    kind = "dict" if isinstance(found, Mapping) else type(found).__name__
-    raise InvalidParameter(
-        f"the module returned a {kind}; PrivateClassifier needs the scores alone, so wrap it in a "
-        "module that returns them (of a Hugging Face model: output.logits)."
-    )

@@ -15,100 +15,27 @@ The first three give `Start.facts`, which are public. Whatever can be wrong is t
 module, optimizer and files as they were. A rank that fails in a stage stops all ranks there.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import nn
-
 from noisette import _validate, accounting
-from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter, Unproven
 from noisette.nn import checkpoint as files
 from noisette.nn import conditions
+from noisette.nn.asked import Asked, Start
 from noisette.nn.averaging import Average
-from noisette.nn.batches import Batches, Run, members_of, run_of
-from noisette.nn.clipping import Clipping, as_clipping
-from noisette.nn.correlation import Banded
+from noisette.nn.batches import Batches, members_of, run_of
+from noisette.nn.clipping import as_clipping
 from noisette.nn.gradients import ClippedGradients
 from noisette.nn.group import Group, present_group
-from noisette.plans import Plan
 from noisette.privacy import Ledger, Permit
 from noisette.randomness import Randomness, as_randomness
 from noisette.storage import Drawn
 
-__all__ = ["STAGES", "Asked", "Start", "begin"]
-
-Indices = NDArray[np.intp]
-_LATER: Any = None  # set by a later stage
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a caller hands in; `PrivateTraining` says what it means."""
-
-    module: nn.Module
-    optimizer: torch.optim.Optimizer
-    plan: Plan
-    size: int
-    delta: float
-    epsilon: float | None
-    population: int | None
-    clipping: Clipping | str
-    clip_norm: float
-    micro_batch: int | None
-    copies: int
-    band: int | None
-    groups: Any
-    record_ids: Any
-    averaging: str | float | None
-    ledger: Ledger | None
-    checkpoint: str | Path | None
-    save_every: int | None
-    random_state: int | Randomness | None
-    label: str
-
-
-@dataclass(frozen=True)
-class Start:
-    """What is settled so far; each stage returns one that knows more."""
-
-    asked: Asked
-    group: Group
-    # refuse
-    run: Run = _LATER
-    adjacency: Adjacency = _LATER
-    gradients: ClippedGradients = _LATER
-    clipping: Clipping = _LATER
-    banded: Banded | None = _LATER
-    file: Path | None = _LATER
-    # check
-    delta: float = _LATER
-    copies: int = _LATER
-    micro: int | None = _LATER
-    save_every: int | None = _LATER
-    average: Average | None = _LATER
-    members: list[Indices] | None = _LATER
-    randomness: Randomness = _LATER
-    # agree
-    batches: Batches = _LATER
-    normaliser: float = _LATER
-    facts: dict[str, Any] = field(default=_LATER)
-    """What is public about the run; a resumed run must have the same."""
-    # read
-    state: dict[str, Any] | None = _LATER
-    # claim
-    permit: Permit | None = _LATER
-    drawn: int = _LATER
-    # draw
-    source: Randomness = _LATER
-    to_come: Iterator[Indices] = _LATER
-
+__all__ = ["STAGES", "begin"]
 
 Stage = Callable[[Start], Start]
 

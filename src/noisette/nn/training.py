@@ -15,17 +15,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from noisette import accounting
 from noisette.bounded import Bounded
 from noisette.errors import InvalidParameter, PermitError
-from noisette.guarantee import Guarantee, rounded_up
+from noisette.guarantee import Guarantee
 from noisette.nn import checkpoint as files
+from noisette.nn import wording
 from noisette.nn.arrays import Records
+from noisette.nn.asked import Asked
 from noisette.nn.batches import Queue, part_of
 from noisette.nn.clipping import Clipping
 from noisette.nn.loading import numbered
 from noisette.nn.progress import Progress
-from noisette.nn.starting import Asked, begin
+from noisette.nn.starting import begin
 from noisette.plans import Plan
 from noisette.privacy import Ledger, release
 from noisette.randomness import Randomness
@@ -316,40 +317,10 @@ class PrivateTraining:
         if self._start.permit is None:
             raise PermitError("the first rank holds the guarantee.")
         return self._start.permit.guarantee(
-            released, public=(*self._public(), *public), notes=(*self._notes(), *notes)
+            released,
+            public=(*wording.public(self._start), *public),
+            notes=(*wording.notes(self._start, given=self._word), *notes),
         )
-
-    def _public(self) -> tuple[str, ...]:
-        levels = ("everybody's level, which a changed record keeps",)
-        return (
-            f"the number {self.normaliser:g} by which every noisy sum of gradients is divided",
-            "the architecture, its starting weights, the optimizer and all settings",
-            *(levels if len(self._run.samplers) > 1 else ()),
-            *(("the record_ids",) if self._start.asked.record_ids is not None else ()),
-        )
-
-    def _notes(self) -> tuple[str, ...]:
-        notes = [
-            "Gradients are computed in the precision of the module; the norms by which they are "
-            "clipped are upper bounds, rounding included; the rounding of their sum is not."
-        ]
-        if self._word:
-            notes.append(
-                "The rows of each batch are taken as given: that they belong to the records whose "
-                "numbers were drawn is the word of whoever handed them in."
-            )
-        if self._start.banded is not None:
-            notes.append(f"Noise is correlated over {self._start.banded.band} steps.")
-        if len(self._run.samplers) > 1:
-            permit = self._start.permit
-            assert permit is not None
-            own = [
-                accounting.epsilon(part, delta=permit.delta, adjacency=self._start.adjacency)
-                for part in permit.plan.alternatives()
-            ]
-            each = ", ".join(rounded_up(epsilon, digits=4) for epsilon in own)
-            notes.append(f"Epsilon of each group, in order: {each}.")
-        return tuple(notes)
 
 
 def _within(rule: Clipping, clip_norm: float, norms: Tensor) -> Tensor:
