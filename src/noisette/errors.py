@@ -15,6 +15,7 @@ __all__ = [
     "NoisetteError",
     "PermitError",
     "RandomnessError",
+    "RankFailed",
     "Unproven",
 ]
 
@@ -59,6 +60,10 @@ class LedgerError(NoisetteError, RuntimeError):
 
 class RandomnessError(NoisetteError, RuntimeError):
     """A source of noise would be copied or shared. Next: give each worker its own source."""
+
+
+class RankFailed(NoisetteError, RuntimeError):
+    """Another process of a distributed training failed. Next: see what that one says."""
 
 
 class MissingExtra(NoisetteError, ImportError):

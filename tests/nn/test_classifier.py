@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
 torch = pytest.importorskip("torch", reason="the nn extra is not installed")
@@ -207,7 +208,7 @@ def test_people_join_at_the_rate_of_their_level() -> None:
 
     class Counting(room.PrivateTraining):
         def step(self, losses: Any, batch: Any) -> None:
-            seen[self._open] += 1
+            seen[self._queue.open] += 1
             super().step(losses, batch)
 
     original = sys.modules["noisette.nn.classifier"].PrivateTraining  # type: ignore[attr-defined]
@@ -285,3 +286,126 @@ def test_a_killed_fit_goes_on(tmp_path: Path) -> None:
     assert len(ledger.charges) == 1
     assert fitted.privacy_.epsilon == 3.0
     assert fitted.privacy_.plan.draws == 60
+
+
+# --- faults that cost nothing --------------------------------------------------------------------
+
+FOUR, TWO = RNG.normal(size=(120, 4)), RNG.integers(0, 2, 120)
+
+
+class Tokens(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.last = nn.Embedding(5, 3), nn.Linear(3, 2)
+
+    def forward(self, x: Any) -> Any:
+        return self.last(self.table(x).mean(1))
+
+
+class Centred(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(4, 2)
+
+    def forward(self, x: Any) -> Any:
+        return self.last(x - x.mean(0).detach())
+
+
+def classifier(**options: Any) -> PrivateClassifier:
+    given = {"module": nn.Linear(4, 2), "epochs": 1, "batch_size": 30, "random_state": 0} | options
+    return PrivateClassifier(**given)
+
+
+def test_faults_of_module_augment_and_optimizer_cost_nothing() -> None:
+    ledger = Ledger(100.0, 1e-3)
+    strange = RNG.integers(0, 5, (120, 6))
+    strange[7, 1] = 99  # in most batches nobody has it
+    cases: list[tuple[dict[str, Any], Any, str]] = [
+        ({"module": Centred()}, FOUR, "mixes examples"),
+        ({"module": Tokens()}, strange, "these tokens; is one out of its range"),
+        ({"module": 3}, FOUR, "nn.Module"),
+        ({"augment": 3}, FOUR, "not callable"),
+        ({"augment": lambda rows: rows[:, :2]}, FOUR, "made-up"),
+        ({"optimizer": "adam"}, FOUR, "function of the parameters"),
+        ({"optimizer": lambda p: 3}, FOUR, "function of the parameters"),
+    ]
+    for options, rows, text in cases:
+        with pytest.raises((InvalidParameter, InvalidData), match=text) as told:
+            classifier(ledger=ledger, **options).fit(rows, TWO)
+        assert "99" not in str(told.value)
+    assert ledger.charges == []
+
+
+def test_a_checkpoint_is_not_shared_by_clones(tmp_path: Path) -> None:
+    ledger = Ledger.open(tmp_path / "ledger.db", 100.0, 1e-3)
+    model = classifier(ledger=ledger, checkpoint=tmp_path / "run.pt")
+    with pytest.raises(InvalidParameter, match="cannot be cloned"):
+        clone(model)
+    assert ledger.charges == []
+
+
+def test_predict_tells_what_is_wrong() -> None:
+    with pytest.raises(NotFittedError):
+        classifier().predict(FOUR)
+    with pytest.raises(InvalidData, match=r"shape \(2, 2\), but fit saw \(4,\)"):
+        classifier().fit(FOUR, TWO).predict(FOUR.reshape(-1, 2, 2))
+    tokens = RNG.integers(0, 5, (120, 6))
+    fitted = classifier(module=Tokens()).fit(tokens, TWO)
+    assert np.array_equal(fitted.predict(tokens), fitted.predict(tokens.astype(float)))
+    with pytest.raises(InvalidData, match="whole numbers"):
+        fitted.predict(tokens + 0.5)
+    back = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(back.predict(tokens), fitted.predict(tokens))
+    shown = set(vars(fitted)) - set(fitted.get_params())
+    assert shown == {"module_", "classes_", "n_features_in_", "privacy_", "_dtype", "_shape"}
+
+
+class Output(nn.Module):
+    """Like a Hugging Face model: the scores are one entry of a dict."""
+
+    def __init__(self, kind: Any) -> None:
+        super().__init__()
+        self.layer, self.kind = nn.Linear(4, 2), kind
+
+    def forward(self, x: Any) -> Any:
+        return self.kind(logits=self.layer(x)) if self.kind is dict else (self.layer(x), None)
+
+
+@pytest.mark.parametrize(("kind", "text"), [(dict, "a dict"), (tuple, "a tuple")])
+def test_a_module_that_returns_no_tensor_is_told(kind: Any, text: str) -> None:
+    """It was told that the module does not take such rows."""
+    ledger = Ledger(100.0, 1e-3)
+    with pytest.raises(InvalidParameter, match=f"the module returned {text}.*output.logits"):
+        classifier(module=Output(kind), ledger=ledger).fit(FOUR, TWO)
+    assert ledger.charges == []
+
+
+# --- augmentation ---------------------------------------------------------------------------
+
+
+def test_each_record_has_its_own_variants() -> None:
+    """What runs for all records together is what runs for each of them alone."""
+    module = nn.Linear(4, 2)
+    rows, labels = torch.tensor(FOUR[:5]).float(), torch.tensor(TWO[:5])
+    scaled = classifier(augment=lambda rows: 2.0 * rows + 1.0, copies=3)
+    together = scaled._losses(module, (rows, labels))
+    alone = torch.vmap(lambda x, y: scaled._losses(module, (x[None], y[None])))(rows, labels)
+    assert together.shape == (15,)
+    assert torch.allclose(together.view(5, 3), alone, atol=1e-6)
+    noisy = classifier(augment=lambda rows: rows + torch.randn_like(rows), copies=3)
+    found = torch.vmap(
+        lambda x, y: noisy._losses(module, (x[None], y[None])), randomness="different"
+    )(rows, labels)
+    assert len(found.unique()) == 15
+
+
+@pytest.mark.parametrize("found", [lambda rows: rows.numpy(), lambda rows: rows[:1]])
+def test_an_augmentation_returns_a_row_for_each_row(found: Any) -> None:
+    ledger = Ledger(100.0, 1e-3)
+    with pytest.raises(InvalidParameter, match="augment"):
+        classifier(augment=found, ledger=ledger).fit(FOUR, TWO)
+    assert ledger.charges == []
+
+
+def test_the_estimator_knows_whose_rows_it_takes() -> None:
+    assert "taken as given" not in classifier().fit(FOUR, TWO).privacy_.statement()

@@ -13,6 +13,8 @@ from scipy import stats
 
 torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 
+from two_ranks import run_ranks  # noqa: E402
+
 if not torch.distributed.is_available():
     pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
 
@@ -136,3 +138,51 @@ def test_secure_ranks_draw_differently(tmp_path: Path) -> None:
     once = train(tmp_path / "one", ("poisson",), 2, "zeros", seed=-1)["poisson"][0]["moves"]
     again = train(tmp_path / "two", ("poisson",), 2, "zeros", seed=-1)["poisson"][0]["moves"]
     assert not np.allclose(once, again)
+
+
+# --- ranks that differ --------------------------------------------------------------------------
+
+ADAPTIVE = """
+X = torch.zeros(40, 5)
+X[:, 0] = 1e-3          # all gradients are small, so that the clip norm falls ...
+if rank == 1:
+    X[0, 1] = 1e6       # ... but one, on the second rank
+adaptive = private(sampling.Poisson(0.5), 20, 40, random_state=1, clipping="adaptive")
+for rows in adaptive.batches():
+    adaptive.step(lambda m, x: m(x).sum(1), X[rows])
+print("canary", max(worst))
+print("norm", adaptive._clipping.clip_norm)
+refused(sampling.Poisson(0.5 + 0.4 * rank), 20, 40, random_state=1)
+refused(sampling.Poisson(0.5), 20, 40, random_state=1, clip_norm=1.0 + 4.0 * rank)
+"""
+
+
+def test_ranks_clip_alike_and_must_agree(tmp_path: Path) -> None:
+    told = run_ranks(ADAPTIVE, tmp_path)
+    assert float(told[0][0].split()[1]) <= 1.0  # the canary, over its bound
+    assert told[0][1] == told[1][1]
+    for lines in told:
+        assert [line.split()[0] for line in lines[2:]] == ["refused", "refused"]
+
+
+SCHEDULED = """
+X = torch.zeros(8, 5)
+if rank == 1:
+    X[0, 1] = 1e6
+rule = Flat(1.0)
+scheduled = private(sampling.FullBatch(), 5, 8, clipping=rule)
+for rows in scheduled.batches():
+    rule.clip_norm *= 1.0 if rank else 0.5  # a schedule on the first rank alone
+    scheduled.step(lambda m, x: m(x).sum(1), X[rows])
+print("canary", max(worst))
+refused(sampling.Poisson(0.5), 5, 8, random_state=1 if rank else None)
+refused(sampling.Cyclic(4), 5, 8, band=2 if rank else None)
+"""
+
+
+def test_ranks_share_the_clip_norm_and_the_kind_of_chance(tmp_path: Path) -> None:
+    """A seeded second rank flips coins that somebody knows, and the guarantee did not say so."""
+    told = run_ranks(SCHEDULED, tmp_path)
+    assert float(told[0][0].split()[1]) <= 1.0
+    for lines in told:
+        assert [line.split()[0] for line in lines[1:]] == ["refused", "refused"]

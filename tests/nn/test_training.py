@@ -1,7 +1,6 @@
 """What runs is what was charged: noise, batches, normaliser, clipping, resuming."""
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,22 @@ torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 from torch import nn  # noqa: E402
 
 from noisette import accounting, mechanisms, plans, sampling  # noqa: E402
-from noisette.adjacency import Adjacency  # noqa: E402
 from noisette.errors import (  # noqa: E402
     InvalidData,
     InvalidParameter,
-    LedgerError,
     PermitError,
     Unproven,
 )
-from noisette.nn import Adaptive, Automatic, Flat, PrivateTraining, make_plan  # noqa: E402
+from noisette.nn import (  # noqa: E402
+    Automatic,
+    Flat,
+    PrivateTraining,
+    make_level_plan,
+    make_plan,
+    planning,
+)
+from noisette.nn import training as room  # noqa: E402
 from noisette.nn.clipping import Clipping  # noqa: E402
-from noisette.nn.correlation import Banded, square_root_band  # noqa: E402
 from noisette.plans import Plan, Repeat, Sampled  # noqa: E402
 from noisette.privacy import Ledger  # noqa: E402
 
@@ -206,181 +210,6 @@ def test_copies_are_averaged_before_clipping() -> None:
     assert moved[:2] == pytest.approx([0.5, 1.0], abs=1e-4)
 
 
-# --- adaptive clipping ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("z", [0.3, 1.0, 20.0])
-@pytest.mark.parametrize("batch", [5.0, 500.0])
-def test_every_record_of_the_joint_vector_is_within_one(z: float, batch: float) -> None:
-    rule = Adaptive(0.3)
-    for norm in (0.0, 0.299, 0.3, 5.0, float("inf")):
-        factor = rule.factors(torch.tensor([norm], dtype=torch.float64))
-        gradient = 0.0 if norm == float("inf") else float(factor[0]) * norm
-        total = np.append([gradient, 0.0], rule.counts())
-        bounded = rule.bounded(total, Adjacency.REPLACE_ONE, batch, z)
-        assert bounded.contribution == 1.0
-        assert float(np.linalg.norm(bounded.value)) <= 1.0
-        if norm == 0.3:  # tight: a wrong factor of 10 % anywhere shows
-            assert float(np.linalg.norm(bounded.value)) > 0.999
-
-
-def test_adaptive_clipping_finds_the_quantile_and_keeps_the_noise() -> None:
-    plan = Repeat(Sampled(mechanisms.Gaussian(0.5), sampling.FullBatch()), 80).under("zero-out")
-    X = torch.zeros(N, D)
-    X[:, 0] = torch.linspace(0.0, 8.0, N)
-    rule = Adaptive(0.1, quantile=0.75)
-    private = training(model(), plan, clipping=rule, random_state=0, lr=0.0)
-    run(private, losses, X)
-    assert rule.clip_norm == pytest.approx(6.0, rel=0.25)
-    # the gradient's noise: read(...) undoes the weights, so that only 1/a is paid
-    a, _ = rule._weights(private.normaliser, 0.5)
-    assert 0.9 < a < 1.0
-
-
-# --- correlated noise ----------------------------------------------------------------------------
-
-
-def test_the_square_root_band_is_the_root_of_the_prefix_sums() -> None:
-    c = square_root_band(30)
-    C = sum(np.diag(np.full(30 - k, c[k]), -k) for k in range(30))
-    assert np.allclose(C @ C, np.tril(np.ones((30, 30))))
-
-
-@pytest.mark.parametrize("band", [1, 3, 5])
-def test_banded_noise_is_the_inverse_band_times_white_noise(band: int) -> None:
-    rng = np.random.default_rng(0)
-    sums, white, T = rng.normal(size=(12, 4)), rng.normal(size=(12, 4)), 12
-    queue, bounds = iter(white), []
-
-    def door(bounded: Any) -> np.ndarray:
-        bounds.append(bounded.contribution)
-        return bounded.value + next(queue)
-
-    noise = Banded(band)
-    out = np.array([noise(x.copy(), 0.5, Adjacency.ZERO_OUT, door) for x in sums])
-    c = square_root_band(band)
-    C = sum(np.diag(np.full(T - k, c[k]), -k) for k in range(band))
-    assert np.allclose(out, sums + np.linalg.solve(C, white))
-    assert np.allclose(bounds, 0.5 * np.linalg.norm(c))
-
-
-@pytest.mark.parametrize("band", [1, 4, 5])
-def test_one_record_moves_the_banded_queries_by_what_is_charged(band: int) -> None:
-    """BANDED-MF: the shifts of all queries, over their noise, add up to E / z^2 exactly."""
-    epochs, batches, z = 3, 5, 2.0
-    plan = Repeat(Sampled(mechanisms.Gaussian(z), sampling.Cyclic(batches)), epochs)
-    queries: list[list[np.ndarray]] = []
-    for sign in (1.0, 0.0):
-        values: list[np.ndarray] = []
-        noise = Banded(band)
-
-        def door(bounded: Any, values: list[np.ndarray] = values) -> np.ndarray:
-            values.append(bounded.value / (z * bounded.contribution))
-            return bounded.value
-
-        for step in range(epochs * batches):
-            total = np.zeros(3)
-            if step % batches == 2:  # the record's batch; its gradient has the clip norm
-                total[0] = sign
-            noise(total, 1.0, Adjacency.ZERO_OUT, door)
-        queries.append(values)
-    shift = np.concatenate(queries[0]) - np.concatenate(queries[1])
-    mu = float(np.linalg.norm(shift))
-    charged = accounting.epsilon(plan, delta=1e-5, adjacency="zero-out")
-    exact = accounting.epsilon(mechanisms.Gaussian(1.0 / mu), delta=1e-5, adjacency="zero-out")
-    assert exact <= charged * (1 + 1e-3)
-    assert exact >= charged * 0.97
-
-
-def test_banded_noise_only_where_it_is_proven() -> None:
-    with pytest.raises(Unproven, match="cyclic"):
-        training(model(), plan_of("poisson"), band=2)
-    with pytest.raises(Unproven, match="longer than the 5 batches"):
-        training(model(), plan_of("cyclic"), band=6)
-    with pytest.raises(Unproven, match="fixed clip_norm"):
-        training(model(), plan_of("cyclic"), band=2, clipping="adaptive")
-
-
-# --- checkpoints ---------------------------------------------------------------------------------
-
-
-def resumable(folder: Path, plan: Plan, seed: int | None, **options: Any) -> PrivateTraining:
-    module = model()
-    with torch.no_grad():
-        module.weight.zero_()
-    ledger = Ledger.open(folder / "ledger.db", 1e6, 1e-5, adjacency=plan.adjacency, experiment=True)
-    return training(
-        module, plan, ledger=ledger, checkpoint=folder / "run.pt", random_state=seed, **options
-    )
-
-
-class Killed(Exception):
-    pass
-
-
-def go(private: PrivateTraining, stop: int | None = None) -> list[np.ndarray]:
-    """Run, and return what each step added to the weights: the noise, since losses are zero."""
-    moves, before = [], private.module.weight.detach().clone()
-    for done, rows in enumerate(private.batches()):
-        private.step(zero, torch.ones(len(rows), D))
-        after = private.module.weight.detach().clone()
-        moves.append((after - before).numpy().copy())
-        before = after
-        if stop is not None and done + 1 == stop:
-            break
-    return moves
-
-
-@pytest.mark.parametrize("seed", [None, 7])
-@pytest.mark.parametrize("name", ["poisson", "cyclic", "random-allocation"])
-def test_a_resumed_run_is_charged_once_and_never_repeats_noise(
-    tmp_path: Path, name: str, seed: int | None
-) -> None:
-    plan = plan_of(name, uses=40 if name == "poisson" else 8)
-    first = resumable(tmp_path, plan, seed, save_every=10)
-    early = go(first, stop=17)
-    second = resumable(tmp_path, plan, seed, save_every=10)
-    assert 17 <= second.steps_done <= 18
-    late = go(second)
-    step = SAMPLERS[name][0].steps
-    assert len(early) + len(late) <= plan.draws
-    lost = plan.draws - len(early) - len(late)
-    assert lost <= (1 if name != "random-allocation" else step)
-    everything = [tuple(np.round(move.ravel(), 12)) for move in early + late]
-    assert len(set(everything)) == len(everything)
-    ledger = Ledger.open(tmp_path / "ledger.db")
-    assert len(ledger.charges) == 1
-    assert second.guarantee().plan == plan
-    third = resumable(tmp_path, plan, seed)
-    assert go(third) == []
-
-
-def test_the_weights_of_the_checkpoint_come_back(tmp_path: Path) -> None:
-    plan = plan_of("poisson", uses=40)
-    first = resumable(tmp_path, plan, None, save_every=10, averaging="tail", clipping="adaptive")
-    go(first, stop=30)
-    second = resumable(tmp_path, plan, None, save_every=10, averaging="tail", clipping="adaptive")
-    assert torch.equal(first.module.weight, second.module.weight)
-    assert first._clipping.clip_norm == second._clipping.clip_norm
-    with pytest.raises(LedgerError, match="resumed elsewhere"):
-        go(first)
-
-
-def test_a_checkpoint_belongs_to_its_run(tmp_path: Path) -> None:
-    go(resumable(tmp_path, plan_of("poisson"), None), stop=1)
-    with pytest.raises(InvalidParameter, match="another plan"):
-        resumable(tmp_path, plan_of("poisson", uses=5), None)
-    with pytest.raises(InvalidParameter, match="another kind of random_state"):
-        resumable(tmp_path, plan_of("poisson"), 3)
-    (tmp_path / "run.pt").write_bytes(b"nonsense")
-    with pytest.raises(InvalidParameter, match="cannot be read"):
-        resumable(tmp_path, plan_of("poisson"), None)
-    with pytest.raises(InvalidParameter, match="ledger in a file"):
-        training(model(), plan_of("poisson"), checkpoint=tmp_path / "other.pt")
-    with pytest.raises(Unproven, match="correlated noise"):
-        resumable(tmp_path, plan_of("cyclic"), None, band=2)
-
-
 # --- using it wrongly ----------------------------------------------------------------------------
 
 
@@ -395,32 +224,6 @@ def test_one_step_for_one_batch() -> None:
     private.step(losses, torch.ones(N, D))
     with pytest.raises(PermitError, match="once for each batch"):
         private.step(losses, torch.ones(N, D))
-
-
-def test_a_failed_sum_leaves_no_trace() -> None:
-    """A record that was counted in a failed attempt must not count twice in the next release."""
-    joint: list[np.ndarray] = []
-
-    class Seen(Adaptive):
-        def bounded(self, total: Any, *args: Any) -> Any:
-            joint.append(total.copy())
-            return super().bounded(total, *args)
-
-    private = training(model(), plan_of("full"), clipping=Seen(0.1), micro_batch=20)
-    calls = []
-
-    def failing(module: nn.Module, batch: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 4:  # in the second micro-batch; the first call is the check of the module
-            raise RuntimeError("lost connection")
-        return losses(module, batch)
-
-    next(private.batches())
-    with pytest.raises(RuntimeError, match="lost connection"):
-        private.step(failing, torch.ones(N, D))
-    assert joint == []
-    private.step(failing, torch.ones(N, D))  # the same batch again
-    assert abs(joint[0][-1]) <= 0.5 * N  # every record counts +-1/2, once
 
 
 def test_a_step_that_failed_after_its_noise_ends_the_run() -> None:
@@ -528,3 +331,131 @@ def test_plans_made_for_a_target_reach_it() -> None:
             size=10, epsilon=1.0, delta=1e-5, batch_size=2, epochs=3, sampling="cyclic",
             adjacency="add-remove",
         )  # fmt: skip
+
+
+# --- one step for one batch, and nothing of somebody else ------------------------------------
+
+
+def test_no_second_step_begins_inside_a_step() -> None:
+    """The same secret batch would be used twice, though two coins were charged."""
+    private, X = training(model(), plan_of("poisson")), torch.ones(N, D)
+    rows = next(private.batches())
+
+    def inside(module: Any, x: Any) -> Any:
+        private.step(losses, X[rows])
+        return losses(module, x)
+
+    with pytest.raises(PermitError, match="under way"):
+        private.step(inside, X[rows])
+    private.step(losses, X[rows])  # nothing was drawn, so the batch may be tried again
+    assert private.steps_done == 1
+
+
+def test_a_batch_is_handed_out_once_whatever_the_caller_does_to_it() -> None:
+    used: list[int] = []
+
+    def load(rows: Any) -> Any:
+        used.extend(rows.tolist())
+        return torch.ones(len(rows), D)
+
+    private = training(model(), plan_of("random-allocation", uses=1))
+    for rows in private.batches():
+        with pytest.raises(PermitError, match="copied"):
+            copy.copy(private)
+        rows[:] = 0
+        private.step(losses, load)
+    assert sorted(used) == list(range(N))
+
+
+def test_an_old_gradient_of_a_frozen_weight_is_not_used() -> None:
+    net = nn.Sequential(nn.Linear(D, 3), nn.Linear(3, 1))
+    net[0].requires_grad_(False)
+    net[0].weight.grad = torch.ones_like(net[0].weight)
+    before = net[0].weight.clone()
+    run(training(net, plan_of("full")), losses, torch.ones(N, D))
+    assert torch.equal(net[0].weight, before)
+
+
+def test_a_gradient_of_somebody_else_is_not_used() -> None:
+    module = nn.Sequential(nn.Linear(D, 4), nn.Linear(4, 1))
+    module[0].requires_grad_(False)
+    private = training(module, plan_of("full"))
+    before = module[0].weight.detach().clone()
+    for rows in private.batches():
+        module[0].weight.grad = torch.full((4, D), 1e6)
+        private.step(losses, torch.ones(len(rows), D))
+    assert torch.equal(module[0].weight, before)
+
+
+def test_a_memory_is_found_with_micro_batches_of_one() -> None:
+    class Remembers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(D, 1)
+            self.register_buffer("seen", torch.zeros(D))
+
+        def forward(self, x: Any) -> Any:
+            self.seen = 0.9 * self.seen + x.detach().mean(0)
+            return self.layer(x)
+
+    with pytest.raises(InvalidParameter, match="'seen'"):
+        run(training(Remembers(), plan_of("full"), micro_batch=1), losses, torch.ones(N, D))
+
+
+def test_the_rounding_of_a_large_sum_stays_with_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """200,001 records that agree: summed in float32 to the end, 400 of them too many came out."""
+    seen: list[Any] = []
+    real = room.release
+
+    def door(bounded: Any, *args: Any, **kwargs: Any) -> Any:
+        seen.append(bounded.value)
+        return real(bounded, *args, **kwargs)
+
+    monkeypatch.setattr(room, "release", door)
+    n, module = 200_001, nn.Linear(1, 1, bias=False)
+    large = PrivateTraining(
+        module, torch.optim.SGD(module.parameters(), lr=1.0), plan_of("full"), size=n, delta=1e-5,
+        micro_batch=4096,
+    )  # fmt: skip
+    large.step(losses, torch.full((n, 1), 0.7)[next(large.batches())])
+    assert abs(float(seen[0][0]) - n * 0.7) < 10.0  # each run of 4,096 by itself
+
+
+# --- public facts, levels --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [sampling.Cyclic(5, 10), sampling.WithoutReplacement(10, 50), sampling.Shuffle(60)],
+)
+def test_no_error_tells_the_number_of_records_under_add_remove(sampler: Any) -> None:
+    plan = Repeat(Sampled(mechanisms.Gaussian(2.0), sampler), 2)
+    ledger, module = Ledger(100.0, 1e-5, adjacency="add-remove"), model()
+    with pytest.raises(Unproven) as told:
+        PrivateTraining(
+            module, torch.optim.SGD(module.parameters(), lr=1.0), plan, size=37, delta=1e-5,
+            population=50, ledger=ledger,
+        )  # fmt: skip
+    assert "37" not in str(told.value)
+
+
+def test_the_tail_of_a_run_with_levels_is_averaged() -> None:
+    plan = make_level_plan([(1.0, 30), (3.0, 30)], delta=1e-5, batch_size=15, steps=8)
+    levels = training(model(), plan, groups=np.repeat([0, 1], 30), averaging="tail")
+    run(levels, losses, torch.linspace(-1.0, 2.0, N * D).cos().view(N, D))
+    last = levels.module.weight.clone()
+    levels.load_average()
+    assert not torch.equal(levels.module.weight, last)
+
+
+def test_a_level_that_no_rate_keeps_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = planning.accounting.calibrate
+
+    def calibrate(plan: Any, *, epsilon: float, **options: Any) -> float:
+        if options.get("find") == "rate" and epsilon < 1.0:
+            raise InvalidParameter("no value reaches it")
+        return real(plan, epsilon=epsilon, **options)
+
+    monkeypatch.setattr(planning.accounting, "calibrate", calibrate)
+    with pytest.raises(InvalidParameter, match="no sampling rate"):
+        make_level_plan([(0.5, 50), (4.0, 50)], delta=1e-5, batch_size=10, steps=20)

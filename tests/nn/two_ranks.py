@@ -39,14 +39,17 @@ def refused(*args, **options):
 """
 
 
-def run_ranks(script: str, folder: Path) -> list[list[str]]:
+def run_ranks(script: str, folder: Path, *, quiet: bool = False) -> list[list[str]]:
     """Return the lines that each rank printed; `script` goes on after START."""
     if not torch.distributed.is_available():
         pytest.skip("this PyTorch has no torch.distributed")
     code = START + script + "\ndist.destroy_process_group()\n"
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-c", code, str(rank), str(folder)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", code, str(rank), str(folder)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if quiet else None,
+            text=True,
         )
         for rank in range(2)
     ]

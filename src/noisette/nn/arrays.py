@@ -11,9 +11,23 @@ from torch import Tensor
 
 from noisette.errors import InvalidData
 
-__all__ = ["as_rows", "as_tensor", "made_up"]
+__all__ = ["Records", "as_rows", "as_tensor", "made_up"]
 
 _LARGEST = 1e18  # a larger entry is cut: a change to one record alone, so it is free
+
+
+class Records:
+    """Rows and labels of all records; called with record numbers, it returns those records.
+
+    A training that gets its batches from here knows whose rows they are.
+    """
+
+    def __init__(self, rows: Tensor, labels: Tensor) -> None:
+        self._rows, self._labels = rows, labels
+
+    def __call__(self, numbers: NDArray[np.intp]) -> tuple[Tensor, Tensor]:
+        """Return the rows and labels with these numbers."""
+        return self._rows[numbers], self._labels[numbers]
 
 
 def as_tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:

@@ -1,5 +1,6 @@
 """What a plan means for a training loop: its sampler, its noise, its batches in order."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -7,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette.errors import InvalidData, InvalidParameter, Unproven
+from noisette.errors import InvalidData, InvalidParameter, PermitError, Unproven
 from noisette.mechanisms import Gaussian
 from noisette.nn.group import INDEPENDENT, Group
 from noisette.plans import Noisy, Parallel, Plan, Repeat
 from noisette.randomness import Randomness
 from noisette.sampling import Cyclic, Poisson, Sampler
 
-__all__ = ["Batches", "Run", "part_of", "run_of"]
+__all__ = ["Batches", "Queue", "Run", "members_of", "part_of", "run_of"]
 
 Indices = NDArray[np.intp]
 
@@ -65,37 +66,43 @@ def _single(plan: Plan) -> tuple[Gaussian, Sampler, int]:
 
 
 class Batches:
-    """The batches of a run over the records of all ranks."""
+    """The batches of a run over the records of all ranks.
 
-    def __init__(self, run: Run, sizes: list[int], groups: Any, group: Group) -> None:
-        self._run, self._sizes, self._group = run, sizes, group
-        self._members: list[Indices] | None = None
-        if len(run.samplers) > 1:
-            self._members = _members(groups, sizes[group.rank], len(run.samplers))
-        elif groups is not None:
-            raise InvalidParameter("groups are for plans with personal levels (make_level_plan).")
+    `members` has the records of each group on this rank, None without groups; `in_order` says that
+    the records are known to be in the order in which the run began.
+    """
+
+    def __init__(
+        self, run: Run, sizes: list[int], members: list[Indices] | None, group: Group,
+        *, in_order: bool = False,
+    ) -> None:  # fmt: skip
+        self._run, self._sizes, self._members, self._group = run, sizes, members, group
+        self._in_order = in_order
         if run.sampler.name not in INDEPENDENT:
             # A mismatch between plan and data must show before anything is charged.
-            next(iter(run.sampler.schedule(sum(sizes), Randomness.secure())))
+            run.sampler.check(sum(sizes))
 
     def normaliser(self, public: int) -> float:
         """Return the public number by which a noisy sum is divided."""
         if self._members is None:
             return self._run.sampler.normaliser(public)
-        counts = np.sum(self._group.gathered([len(rows) for rows in self._members]), axis=0)
+        own = [len(rows) for rows in self._members]
+        counts = np.sum(self._group.gathered(lambda: own), axis=0)
         pairs = zip(self._run.samplers, counts, strict=True)
         return float(sum(sampler.normaliser(int(count)) for sampler, count in pairs))
 
     def from_step(self, drawn: int, randomness: Randomness) -> Iterator[Indices]:
         """Yield the batches after `drawn` steps.
 
-        A started pass in a secret order cannot be taken up, since the order is not kept: drawing it
-        again could use a record twice in one pass. The rest of that pass is run on nobody, so that
-        the count of draws keeps telling how many passes have begun, however often a run is killed.
+        A started pass is taken up in the middle only where its order is known to be the same: a
+        secret order is not kept, and nobody vouches for the order of rows that may have been
+        loaded in another way. Otherwise a record could be used twice in one pass. The rest of that
+        pass is run on nobody, so that the count of draws keeps telling how many passes have begun,
+        however often a run is killed.
         """
         # proof: RESUME
         first, skip = divmod(drawn, self._run.sampler.steps)
-        if skip and not isinstance(self._run.sampler, Cyclic):
+        if skip and not (isinstance(self._run.sampler, Cyclic) and self._in_order):
             for _ in range(skip, self._run.sampler.steps):
                 yield np.empty(0, dtype=np.intp)
             first, skip = first + 1, 0
@@ -117,7 +124,61 @@ class Batches:
         yield np.sort(np.concatenate(drawn)) if drawn else np.empty(0, dtype=np.intp)
 
 
-def _members(groups: Any, size: int, count: int) -> list[Indices]:
+class Queue:
+    """Batches in the order in which they were drawn: each is handed over once, none is left out.
+
+    A loader may look ahead as far as it likes. What it has seen and was not handed over waits here
+    for whoever asks next.
+    """
+
+    def __init__(self, source: Iterator[Indices]) -> None:
+        self._source = source
+        self._waiting: deque[Indices] = deque()
+        self._past = 0
+        self.open: Indices | None = None
+        """The batch that was handed over and not yet used."""
+
+    def ahead(self) -> Iterator[Indices]:
+        """Yield the batches that come, from the next one on; none of them is handed over yet."""
+        number = self._past
+        while number >= self._past and self._filled(number - self._past + 1):
+            yield self._waiting[number - self._past]
+            number += 1
+
+    def hand_over(self) -> Indices | None:
+        """Return the next batch, which must be used before another is handed over."""
+        if self.open is not None:
+            raise PermitError(
+                "call step once for every batch before taking the next; where a DataLoader with "
+                "workers takes them ahead, use training.loader(dataset, num_workers=...)."
+            )
+        if not self._filled(1):
+            return None
+        self.open = self._waiting.popleft()
+        self._past += 1
+        return self.open
+
+    def used(self) -> None:
+        """Say that the open batch was used."""
+        self.open = None
+
+    def _filled(self, count: int) -> bool:
+        """Draw until `count` batches wait; return whether the run has so many."""
+        while len(self._waiting) < count:
+            rows = next(self._source, None)
+            if rows is None:
+                return False
+            self._waiting.append(rows)
+        return True
+
+
+def members_of(groups: Any, size: int, run: Run) -> list[Indices] | None:
+    """Return the records of each group of a plan with personal levels, None for other plans."""
+    count = len(run.samplers)
+    if count == 1:
+        if groups is not None:
+            raise InvalidParameter("groups are for plans with personal levels (make_level_plan).")
+        return None
     numbers = np.asarray(groups)
     if numbers.shape != (size,) or numbers.dtype.kind not in "iu":
         raise InvalidData("groups must hold one whole number for each record.")
@@ -129,20 +190,27 @@ def _members(groups: Any, size: int, count: int) -> list[Indices]:
 def part_of(batch: Any, rows: Indices, chosen: slice, copies: int) -> Any:
     """Return the part of a batch that belongs to ``rows[chosen]``."""
     if callable(batch):
-        return batch(rows[chosen])
+        batch, rows = batch(rows[chosen]), rows[chosen]
+        chosen = slice(0, len(rows))
     whole = chosen.start == 0 and chosen.stop == len(rows)
-    cut = slice(chosen.start * copies, chosen.stop * copies)
 
-    def take(rows_of: Any) -> Any:
-        try:
-            count = len(rows_of)
-        except TypeError:
-            raise InvalidData("every part of a batch must have a row for each record.") from None
-        if count != len(rows) * copies:
+    def take(part: Any) -> Any:
+        if part is None:
+            return None
+        shape = getattr(part, "shape", None)
+        if shape is None:
+            # A list of labels is data as well, and would be everybody's.
             raise InvalidData(
-                "the batch must hold exactly the records that batches() handed out, in that order."
+                "every part of a batch must be a tensor or an array with a row for each record; "
+                "what is the same for all belongs in the losses."
             )
-        return rows_of if whole else rows_of[cut]
+        for each in (copies, 1):
+            if len(shape) and shape[0] == len(rows) * each:
+                return part if whole else part[chosen.start * each : chosen.stop * each]
+        raise InvalidData(
+            "the batch must hold exactly the records that batches() handed out, in that order; a "
+            "tensor that all records share belongs in the module or in the losses."
+        )
 
     return _mapped(take, batch)
 
@@ -151,5 +219,6 @@ def _mapped(take: Callable[[Any], Any], batch: Any) -> Any:
     if isinstance(batch, Mapping):
         return {name: _mapped(take, part) for name, part in batch.items()}
     if isinstance(batch, tuple | list):
-        return type(batch)(_mapped(take, part) for part in batch)
+        parts = [_mapped(take, part) for part in batch]
+        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
     return take(batch)

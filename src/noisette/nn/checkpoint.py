@@ -1,12 +1,15 @@
 """Checkpoints: the released state of a run in one file, written whole or not at all.
 
-A checkpoint holds weights, the optimizer's state and public numbers. It holds no noise, no batch
-and no key: a resumed run draws afresh, under what is left of the charge it already paid.
+A checkpoint holds weights, the optimizer's state and public facts. It holds no noise, no batch,
+no key and nothing that was computed from a record, not even a digest: a resumed run draws afresh,
+under what is left of the charge it already paid.
 """
 
+import copy
 import os
 import pickle
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +20,11 @@ from torch.utils._pytree import tree_map
 
 from noisette.errors import InvalidParameter
 from noisette.nn.averaging import Average
+from noisette.nn.clipping import Clipping
 
-__all__ = ["check", "prepare", "read", "take_up", "write"]
+__all__ = ["check", "contents", "prepare", "read", "same_run", "take_up", "undoing", "write"]
 
-FORMAT = 2
+FORMAT = 3
 
 _PARTS: dict[str, tuple[type, ...]] = {
     "module": (dict,),
@@ -30,16 +34,32 @@ _PARTS: dict[str, tuple[type, ...]] = {
     "charge": (int,),
     "steps": (int,),
     "seeded": (bool,),
+    "facts": (dict,),
 }
 
 
-def prepare(path: Path) -> None:
-    """Raise if no checkpoint can be written there: to be known before anything is charged."""
+def contents(
+    module: nn.Module, optimizer: torch.optim.Optimizer, average: Average | None,
+    clipping: Clipping, *, charge: int | None, steps: int, seeded: bool, facts: dict[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    """Return what a checkpoint holds: what was released, and public facts."""
+    return {
+        "module": module.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "average": None if average is None else average.state(),
+        "clipping": clipping.state(),
+        "charge": charge,
+        "steps": steps,
+        "seeded": seeded,
+        "facts": facts,
+    }
+
+
+def prepare(path: Path, state: dict[str, Any]) -> None:
+    """Raise if such a checkpoint cannot be written there: to be known before a charge."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.close(handle)
-        Path(name).unlink()
+        _written(path, state).unlink()
     except OSError as error:
         raise InvalidParameter(
             f"the checkpoint {path} cannot be written: {error.strerror or error}."
@@ -49,16 +69,26 @@ def prepare(path: Path) -> None:
 def write(path: Path, state: dict[str, Any]) -> None:
     """Write `state`; a kill leaves the old file as it was."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    draft = _written(path, state)
+    try:
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _written(path: Path, state: dict[str, Any]) -> Path:
+    """Write `state` to a file beside `path` and return its name; a failure leaves nothing."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             torch.save(tree_map(_plain, {"noisette_checkpoint": FORMAT, **state}), file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+    return Path(name)
 
 
 def _plain(value: Any) -> Any:
@@ -72,36 +102,85 @@ def read(path: Path) -> dict[str, Any]:
         state = torch.load(path, weights_only=True)
     except (OSError, EOFError, RuntimeError, ValueError, pickle.UnpicklingError):
         raise InvalidParameter(f"{path} cannot be read as a checkpoint of noisette.") from None
-    if not isinstance(state, dict) or state.pop("noisette_checkpoint", None) != FORMAT:
+    form = state.pop("noisette_checkpoint", None) if isinstance(state, dict) else None
+    if form == 2:
+        raise InvalidParameter(
+            f"{path} is of an earlier version, which kept no public facts to compare a resumed run "
+            "with; finish it there, or begin again with another file."
+        )
+    if form != FORMAT:
         raise InvalidParameter(f"{path} is not a checkpoint of noisette, format {FORMAT}.")
     if not all(isinstance(state.get(name, ...), kinds) for name, kinds in _PARTS.items()):
         raise InvalidParameter(f"{path} is damaged; begin again with another file.")
-    return state
+    found: dict[str, Any] = state
+    return found
 
 
-def check(path: Path | None, state: dict[str, Any], module: nn.Module, *, seeded: bool) -> None:
-    """Raise unless the checkpoint is one of such a run; nothing is changed."""
+def same_run(path: Path, state: dict[str, Any], facts: dict[str, Any], *, seeded: bool) -> None:
+    """Raise unless the checkpoint is that of a run with these public facts."""
+    # proof: RESUME
     if state["seeded"] != seeded:
         raise InvalidParameter(
             "the run began with another kind of random_state; resume it with the same one."
         )
-    shapes = [
-        {name: getattr(value, "shape", None) for name, value in held.items()}
-        for held in (state["module"], module.state_dict())
-    ]
-    if shapes[0] != shapes[1]:
+    for name in (*facts, *(state["facts"].keys() - facts.keys())):
+        if name not in facts or state["facts"].get(name, ...) != facts[name]:
+            raise InvalidParameter(
+                f"{path} holds a run with other public facts ({name}) than this one, and was "
+                "charged for those; resume it with the same, or begin a new run with another file."
+            )
+
+
+def check(
+    path: Path, state: dict[str, Any], module: nn.Module, optimizer: torch.optim.Optimizer,
+    average: Average | None, clipping: Clipping,
+) -> None:  # fmt: skip
+    """Raise unless `take_up` will succeed; nothing is changed."""
+    held = state["optimizer"].get("param_groups")
+    fits = (
+        _shapes(state["module"]) == _shapes(module.state_dict())
+        and isinstance(state["optimizer"].get("state"), dict)
+        and isinstance(held, list)
+        and [len(part.get("params", ())) for part in held]
+        == [len(part["params"]) for part in optimizer.param_groups]
+    )
+    if not fits:
         raise InvalidParameter(f"{path} belongs to another module or optimizer.")
+    try:
+        copy.deepcopy(clipping).restore(state["clipping"])
+        if average is not None and state["average"] is not None:
+            average.restore(state["average"])  # nobody has seen this average yet
+    except (KeyError, TypeError, RuntimeError, ValueError):
+        raise InvalidParameter(f"{path} belongs to another clipping rule or average.") from None
+
+
+def _shapes(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: getattr(value, "shape", None) for name, value in state.items()}
 
 
 def take_up(
-    path: Path | None, state: dict[str, Any], module: nn.Module,
-    optimizer: torch.optim.Optimizer, average: Average | None,
+    path: Path, state: dict[str, Any], module: nn.Module, optimizer: torch.optim.Optimizer,
+    clipping: Clipping,
 ) -> None:  # fmt: skip
-    """Put the weights, the optimizer and the average back to where the checkpoint was."""
+    """Put the weights, the optimizer and the clip norm back to where the checkpoint was."""
     try:
         module.load_state_dict(state["module"])
         optimizer.load_state_dict(state["optimizer"])
-        if average is not None and state["average"] is not None:
-            average.restore(state["average"])
     except (KeyError, RuntimeError, ValueError):
         raise InvalidParameter(f"{path} belongs to another module or optimizer.") from None
+    clipping.restore(state["clipping"])
+
+
+def undoing(
+    module: nn.Module, optimizer: torch.optim.Optimizer, clipping: Clipping
+) -> Callable[[], None]:
+    """Return what puts all three back to how they are now."""
+    weights, moments = (copy.deepcopy(part.state_dict()) for part in (module, optimizer))
+    norm = clipping.state()
+
+    def undo() -> None:
+        module.load_state_dict(weights)
+        optimizer.load_state_dict(moments)
+        clipping.restore(norm)
+
+    return undo

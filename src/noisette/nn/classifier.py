@@ -18,11 +18,12 @@ from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.estimators import inputs
 from noisette.estimators.private import PrivateEstimator
 from noisette.guarantee import ONE_FIT, TAKEN_AS_GIVEN
-from noisette.nn.arrays import as_rows, as_tensor, made_up
+from noisette.nn.arrays import Records, as_rows, as_tensor, made_up
 from noisette.nn.clipping import Clipping, as_clipping
 from noisette.nn.gradients import check_module
 from noisette.nn.planning import SAMPLERS, make_level_plan, make_plan
 from noisette.nn.training import PrivateTraining
+from noisette.nn.trial import fresh_module
 from noisette.plans import Plan
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
@@ -50,8 +51,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     sampling : ``"poisson"``, ``"random-allocation"``, ``"without-replacement"``, ``"cyclic"``,
         ``"shuffle"``, ``"full"``.
     clipping, clip_norm, band, averaging, micro_batch : see `PrivateTraining`.
-    augment, copies : ``augment(rows)`` returns a random variant of a tensor of rows; each record's
-        gradient is the mean over `copies` variants, at no cost in privacy.
+    augment, copies : ``augment(rows)`` returns a random variant of a tensor of rows, by operations
+        of torch on each row alone; each record's gradient is the mean over `copies` variants, at
+        no cost in privacy.
     adjacency : who is a neighbour: ``"replace-one"``, ``"zero-out"`` or ``"add-remove"``.
     classes : all labels; None reads them off y and says so in the guarantee.
     population : public stand-in for n under add-remove.
@@ -143,7 +145,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         with torch.random.fork_rng(devices=[]):
             if randomness.seeded:  # starting weights, dropout and augmentation; noise is ours
                 torch.manual_seed(randomness.seed_for_others())
-            module, dtype = self._module(array, len(classes))
+            module, dtype = fresh_module(self.module, array, len(classes))
             rows = as_tensor(array, dtype)
             self._try(module, rows, len(classes))
             training = PrivateTraining(
@@ -163,18 +165,30 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         )
 
     def _run(self, training: PrivateTraining, rows: Tensor, targets: Tensor) -> None:
+        records = Records(rows, targets)
         for _ in training.batches():
-            training.step(self._losses, lambda part: (rows[part], targets[part]))
+            training.step(self._losses, records)
         if self.averaging is not None:
             training.load_average()
 
     def _losses(self, module: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         rows, labels = batch
         if self.augment is not None:
-            variants = [self.augment(rows) for _ in range(self.copies)]
+            # Here, and not on the whole table: whatever runs in the losses runs for each record
+            # by itself.
+            variants = [self._variant(rows) for _ in range(self.copies)]
             rows = torch.stack(variants, dim=1).flatten(0, 1)
-            labels = labels.repeat_interleave(self.copies)
+            labels = labels.unsqueeze(1).expand(-1, self.copies).flatten()
         return nn.functional.cross_entropy(module(rows), labels, reduction="none")
+
+    def _variant(self, rows: Tensor) -> Tensor:
+        assert self.augment is not None
+        found = self.augment(rows)
+        if not isinstance(found, Tensor) or found.shape[:1] != rows.shape[:1]:
+            raise InvalidParameter(
+                "augment must return a tensor with one row for each row that it is given."
+            )
+        return found
 
     def _try(self, module: nn.Module, rows: Tensor, classes: int) -> None:
         """Let the module and `augment` fail on made-up rows, before anything is charged."""
@@ -249,35 +263,6 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             pairs, delta=float(self.delta), batch_size=batch_size, steps=steps, adjacency=adjacency
         )
         return (plan, groups) if len(pairs) > 1 else (plan.plans[0].under(adjacency), None)
-
-    def _module(self, rows: NDArray[Any], classes: int) -> tuple[nn.Module, torch.dtype]:
-        """Return a fresh module and its type of input, tried on blank rows before any charge."""
-        made: Any = self.module
-        if isinstance(made, nn.Module):
-            made = copy.deepcopy(made)
-        elif callable(made):
-            made = made()
-        if not isinstance(made, nn.Module):
-            raise InvalidParameter("module must be an nn.Module or a function that returns one.")
-        made.eval()
-        whole = rows.dtype.kind in "iub"  # tokens if the module takes them, else numbers
-        failure = ""
-        for dtype in (torch.int64, torch.float32) if whole else (torch.float32,):
-            try:
-                with torch.no_grad():
-                    shape = tuple(made(torch.zeros((2, *rows.shape[1:]), dtype=dtype)).shape)
-            except Exception as error:  # whatever a module of the user raises
-                failure = str(error)
-                continue
-            if shape != (2, classes):
-                raise InvalidParameter(
-                    f"the module must return one score for each of the {classes} classes; for 2 "
-                    f"rows it returned shape {shape}."
-                )
-            return made.train(), dtype
-        raise InvalidParameter(
-            f"the module does not take rows of shape {tuple(rows.shape[1:])}: {failure}"
-        )
 
     def _optimizer(self, module: nn.Module) -> torch.optim.Optimizer:
         parameters = [p for p in module.parameters() if p.requires_grad]

@@ -2,23 +2,29 @@
 
 Every rank holds its own records and samples among them. Clipped sums are added up over the ranks;
 the first rank alone has the permit and draws the noise, once; everybody gets the noisy sum.
+
+Nobody waits for a rank that cannot come: whatever a rank does between two exchanges is handed in
+as a function, and one that fails says so in the exchange itself, so that all ranks stop there. A
+rank whose process ends closes its connections, which ends the exchange of the others.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from noisette.errors import InvalidParameter
+from noisette.errors import InvalidParameter, RankFailed
 from noisette.randomness import Randomness
 from noisette.sampling import Sampler
 
 __all__ = ["INDEPENDENT", "Group", "present_group"]
 
 Indices = NDArray[np.intp]
+Found = TypeVar("Found")
 
 INDEPENDENT = ("poisson", "random-allocation", "full")
 """Samplers in which every record decides for itself, so that ranks need not agree."""
@@ -35,53 +41,87 @@ class Group:
         """Whether this rank charges the ledger and draws the noise."""
         return self.rank == 0
 
-    def sizes(self, size: int) -> list[int]:
-        """Return the number of records of every rank."""
-        return [int(each) for each in self.gathered(size)]
+    # --- work that may fail, and its exchange --------------------------------------------------
 
-    def gathered(self, value: Any) -> list[Any]:
-        """Return the value of every rank."""
+    def gathered(self, work: Callable[[], Found]) -> list[Found]:
+        """Do `work` on every rank and return what each rank found; all stop if one fails."""
         if self.ranks == 1:
-            return [value]
-        values: list[Any] = [None] * self.ranks
-        torch.distributed.all_gather_object(values, value)
-        return values
+            return [work()]
+        value, failure = _tried(work)
+        known: list[Any] = [None] * self.ranks
+        with _connected(failure):
+            torch.distributed.all_gather_object(known, (failure is None, value))
+        _refuse([not well for well, _ in known])
+        return [value for _, value in known]
+
+    def together(self, work: Callable[[], Found]) -> Found:
+        """Do `work` on every rank and return this rank's own result; all stop if one fails."""
+        found: list[Found] = []
+        self.gathered(lambda: found.append(work()))
+        return found[0]
+
+    def told(self, work: Callable[[], Found]) -> Found:
+        """Do `work` on the first rank and return its result on all; all stop if it fails."""
+        if self.ranks == 1:
+            return work()
+        box: list[Any] = [None]
+        if self.first:
+            self.together(lambda: box.__setitem__(0, work()))
+        else:
+            self.together(lambda: None)
+        with _connected():
+            torch.distributed.broadcast_object_list(box, src=0)
+        found: Found = box[0]
+        return found
+
+    def added(self, work: Callable[[], Tensor], size: int, dtype: torch.dtype) -> Tensor:
+        """Return the sum of what `work` returns on every rank; all stop if one fails."""
+        if self.ranks == 1:
+            return work()
+        vector, failure = _tried(work)
+        sent = torch.zeros(size + self.ranks, dtype=dtype)
+        if vector is None:
+            sent[size + self.rank] = 1.0
+        else:
+            sent[:size] = vector
+        with _connected(failure):
+            torch.distributed.all_reduce(sent)
+        _refuse((sent[size:] != 0.0).tolist())
+        return sent[:size]
+
+    def copied(self, work: Callable[[], Tensor], size: int, dtype: torch.dtype) -> Tensor:
+        """Return on every rank what `work` returns on the first; all stop if it fails."""
+        if self.ranks == 1:
+            return work()
+        vector, failure = _tried(work) if self.first else (None, None)
+        sent = torch.zeros(size + 1, dtype=dtype)
+        if vector is not None:
+            sent[:size] = vector
+        elif self.first:
+            sent[size] = 1.0
+        with _connected(failure):
+            torch.distributed.broadcast(sent, src=0)
+        _refuse([bool(sent[size] != 0.0)])
+        return sent[:size]
+
+    def align(self, module: nn.Module) -> None:
+        """Give every rank the first rank's weights."""
+        if self.ranks > 1:
+            with torch.no_grad(), _connected():
+                for tensor in (*module.parameters(), *module.buffers()):
+                    torch.distributed.broadcast(tensor, src=0)
 
     def agree(self, facts: dict[str, Any]) -> None:
         """Raise on every rank unless all ranks were given the same facts."""
-        for name, values in ((name, self.gathered(value)) for name, value in facts.items()):
-            if any(value != values[0] for value in values):
+        known = self.gathered(lambda: facts)
+        for name in facts:
+            if any(given[name] != facts[name] for given in known):
                 raise InvalidParameter(
                     f"the ranks do not agree on the {name}, so that what the first rank charges is "
                     "not what all of them run; give every rank the same."
                 )
 
-    def told(self, value: Any) -> Any:
-        """Return the first rank's value on every rank."""
-        if self.ranks == 1:
-            return value
-        box = [value]
-        torch.distributed.broadcast_object_list(box, src=0)
-        return box[0]
-
-    def added(self, vector: Tensor) -> Tensor:
-        """Return the sum of the ranks' vectors."""
-        if self.ranks > 1:
-            torch.distributed.all_reduce(vector)
-        return vector
-
-    def copied(self, vector: Tensor) -> Tensor:
-        """Return the first rank's vector on every rank."""
-        if self.ranks > 1:
-            torch.distributed.broadcast(vector, src=0)
-        return vector
-
-    def align(self, module: nn.Module) -> None:
-        """Give every rank the first rank's weights."""
-        if self.ranks > 1:
-            with torch.no_grad():
-                for tensor in (*module.parameters(), *module.buffers()):
-                    torch.distributed.broadcast(tensor, src=0)
+    # --- batches -------------------------------------------------------------------------------
 
     def schedule(
         self, sampler: Sampler, sizes: list[int], randomness: Randomness
@@ -93,8 +133,7 @@ class Group:
             return
         start = sum(sizes[: self.rank])
         stop = start + sizes[self.rank]
-        whole = list(sampler.schedule(sum(sizes), randomness)) if self.first else None
-        for batch in self.told(whole):
+        for batch in self.told(lambda: list(sampler.schedule(sum(sizes), randomness))):
             yield batch[(batch >= start) & (batch < stop)] - start
 
 
@@ -103,3 +142,33 @@ def present_group() -> Group:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return Group(torch.distributed.get_rank(), torch.distributed.get_world_size())
     return Group()
+
+
+def _tried(work: Callable[[], Found]) -> tuple[Found | None, BaseException | None]:
+    try:
+        return work(), None
+    except BaseException as error:  # an interrupt, too: the others must hear of it
+        return None, error
+
+
+@contextmanager
+def _connected(failure: BaseException | None = None) -> Iterator[None]:
+    """Exchange with the other ranks; then raise this rank's own failure, if there was one."""
+    try:
+        yield
+    except RuntimeError as error:
+        if failure is None:
+            raise RankFailed(
+                "another rank is gone (its process ended, or its connection was lost), so that "
+                "this rank stops as well."
+            ) from error
+    if failure is not None:
+        raise failure
+
+
+def _refuse(failed: list[bool]) -> None:
+    if any(failed):
+        raise RankFailed(
+            f"rank {failed.index(True)} failed, so that this rank stops as well; what went wrong "
+            "is told there."
+        )

@@ -94,10 +94,8 @@ def make_level_plan(
     if not levels:
         raise InvalidParameter("levels must name at least one group.")
     groups = [(_validate.epsilon(e), _validate.integer("group size", n)) for e, n in levels]
-    batch_size, steps = (
-        _validate.integer("batch_size", batch_size),
-        _validate.integer("steps", steps),
-    )
+    batch_size = _validate.integer("batch_size", batch_size)
+    steps = _validate.integer("steps", steps)
     delta = _validate.delta_for(delta, sum(n for _, n in groups))
     if batch_size > sum(n for _, n in groups):
         raise InvalidParameter(f"batch_size={batch_size} is larger than all groups together.")

@@ -1,60 +1,267 @@
-"""What is settled before a training begins: relation, optimizer, correlation, source of noise."""
+"""The start of a training: seven stages in one order, which is a safety property.
 
-import torch
-from torch import nn
+======== ====================================================================================
+refuse   what has no proof, from the plan, the module and the optimizer alone
+check    every setting, each by itself
+agree    all ranks run the same, over records whose public numbers they tell each other
+read     the checkpoint, and whether it can be written, belongs to this run and can be taken up
+claim    the charge, or the permit of the interrupted run; a new run's first checkpoint
+restore  weights, optimizer and clip norm: now for the first time something of the caller changes
+draw     the source of this rank and the batches that come
+======== ====================================================================================
 
-from noisette import _validate
-from noisette.adjacency import Adjacency
+The first three give `Start.facts`, which are public. Whatever can be wrong is told before
+`claim`, so that a mistake is not charged, takes no permit from a run that goes on, and leaves
+module, optimizer and files as they were. A rank that fails in a stage stops all ranks there.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from noisette import _validate, accounting
 from noisette.errors import InvalidParameter, Unproven
-from noisette.nn.clipping import Clipping
-from noisette.nn.correlation import Banded
-from noisette.nn.group import Group
-from noisette.plans import Plan
-from noisette.privacy import Ledger
-from noisette.randomness import Randomness
-from noisette.sampling import Cyclic, Sampler
+from noisette.nn import checkpoint as files
+from noisette.nn import conditions
+from noisette.nn.asked import Asked, Start
+from noisette.nn.averaging import Average
+from noisette.nn.batches import Batches, members_of, run_of
+from noisette.nn.clipping import as_clipping
+from noisette.nn.gradients import ClippedGradients
+from noisette.nn.group import Group, present_group
+from noisette.privacy import Ledger, Permit
+from noisette.randomness import Randomness, as_randomness
+from noisette.storage import Drawn
 
-__all__ = ["check_optimizer", "correlation", "own_source", "relation"]
+__all__ = ["STAGES", "begin"]
+
+Stage = Callable[[Start], Start]
 
 
-def relation(plan: Plan, ledger: Ledger | None) -> Adjacency:
-    """Return the neighbouring relation of the run: the ledger's, the plan's, or the strictest."""
-    if ledger is not None:
-        return ledger.adjacency
-    return plan.adjacency or Adjacency.REPLACE_ONE
+def _by_itself(stage: Stage) -> Stage:
+    """Let each rank do a stage by itself, and stop all of them if one fails."""
+
+    @wraps(stage)
+    def everywhere(start: Start) -> Start:
+        return start.group.together(lambda: stage(start))
+
+    return everywhere
 
 
-def check_optimizer(optimizer: torch.optim.Optimizer, trained: list[nn.Parameter]) -> None:
-    """Raise if the optimizer would move something else, or ask for gradients by itself."""
-    known = {id(parameter) for parameter in trained}
-    held = [p for part in optimizer.param_groups for p in part["params"] if p.requires_grad]
-    if any(id(parameter) not in known for parameter in held):
+@_by_itself
+def refuse(start: Start) -> Start:
+    """Refuse what has no proof, before any check that names the number of records."""
+    asked = start.asked
+    run, adjacency = run_of(asked.plan), conditions.relation(asked.plan, asked.ledger)
+    for sampler in run.samplers:
+        sampler.participation(adjacency)
+    if len(run.samplers) > 1 and not adjacency.size_is_public:
+        # proof: SAMPLE-LEVELS
+        raise Unproven(
+            "personal levels need public group sizes, which add-remove hides; use another "
+            "adjacency."
+        )
+    clipping = as_clipping(asked.clipping, asked.clip_norm)
+    banded = conditions.correlation(asked.band, run.sampler, clipping)
+    if asked.checkpoint is not None and banded is not None:
+        raise Unproven(
+            "correlated noise cannot be resumed from a checkpoint, which holds no noise; use "
+            "band=None or no checkpoint."
+        )
+    gradients = ClippedGradients(asked.module)
+    conditions.check_optimizer(asked.optimizer, gradients.parameters)
+    return replace(
+        start, run=run, adjacency=adjacency, gradients=gradients, clipping=clipping, banded=banded,
+        file=None if asked.checkpoint is None else Path(asked.checkpoint),
+    )  # fmt: skip
+
+
+@_by_itself
+def check(start: Start) -> Start:
+    """Check every setting by itself."""
+    asked, run = start.asked, start.run
+    size = _validate.integer("size", asked.size)
+    if not start.adjacency.size_is_public:
+        if asked.population is None:
+            raise InvalidParameter(
+                "under add-remove the number of records is private; pass population=..., a public "
+                "number to stand for it."
+            )
+        _validate.integer("population", asked.population)
+    if start.file is not None and start.group.first and asked.ledger is None:
         raise InvalidParameter(
-            "the optimizer holds parameters of another module; make it from module.parameters()."
+            "a checkpoint needs a ledger in a file, which remembers what was drawn; pass "
+            "ledger=Ledger.open(path, ...)."
         )
-    if isinstance(optimizer, torch.optim.LBFGS):
-        raise InvalidParameter("LBFGS looks at the loss several times a step; use SGD or Adam.")
+    average = None
+    if asked.averaging is not None:
+        average = Average(asked.averaging, start.gradients.parameters, run.steps)
+    conditions.check_ids(asked.record_ids, size)
+    return replace(
+        start,
+        delta=_validate.delta(asked.delta),
+        copies=_validate.integer("copies", asked.copies),
+        micro=conditions.optional("micro_batch", asked.micro_batch),
+        save_every=conditions.optional("save_every", asked.save_every),
+        average=average,
+        members=members_of(asked.groups, size, run),
+        randomness=as_randomness(asked.random_state),
+    )
 
 
-def correlation(band: int | None, sampler: Sampler, clipping: Clipping) -> Banded | None:
-    """Return the correlated noise of a run, where it is proven; None is independent noise."""
-    if band is None:
-        return None
-    # proof: BANDED-MF
-    if not isinstance(sampler, Cyclic) or not clipping.fixed:
-        raise Unproven(
-            "correlated noise is proven for cyclic batches and a fixed clip_norm; use "
-            "sampling='cyclic' with flat or automatic clipping, or band=None."
+def agree(start: Start) -> Start:
+    """Let the ranks tell each other their public facts, and compare what must be the same."""
+    asked, group, rule = start.asked, start.group, start.clipping
+    group.agree(
+        {
+            "plan": asked.plan.to_json(),
+            "clipping": (type(rule).__name__, vars(rule)),
+            "kind of random_state": start.randomness.seeded,
+            "band": asked.band,
+            "trainable parameters": [(p.shape, p.dtype) for p in start.gradients.parameters],
+            "presence of record_ids": asked.record_ids is not None,
+        }
+    )
+    sizes = group.gathered(lambda: int(asked.size))
+    batches = Batches(start.run, sizes, start.members, group, in_order=asked.record_ids is not None)
+    public = sum(sizes) if start.adjacency.size_is_public else int(asked.population or 0)
+    _validate.delta_for(start.delta, public)
+    normaliser = batches.normaliser(public)
+    group.agree({"divisor": normaliser})
+    # proof: RESUME
+    facts = {
+        "neighbouring relation": start.adjacency.value,
+        "numbers of records": sizes if start.adjacency.size_is_public else None,
+        "divisor": normaliser,
+        "groups": group.gathered(lambda: conditions.digest(asked.groups)),
+        "record_ids": group.gathered(lambda: conditions.digest(asked.record_ids)),
+        "copies": start.copies,
+        "clipping": [type(rule).__name__, *conditions.settings(rule)],
+    }
+    return replace(start, batches=batches, normaliser=normaliser, facts=facts)
+
+
+def read(start: Start) -> Start:
+    """Read the checkpoint, if there is one, and make sure that all of it can be used."""
+    asked = start.asked
+    path, state = start.group.told(lambda: _found(start))
+    if path is not None and state is not None:
+        trained = asked.module, asked.optimizer, start.average, start.clipping
+        start.group.together(lambda: files.check(path, state, *trained))
+    return replace(start, file=path, state=state)
+
+
+def claim(start: Start) -> Start:
+    """Charge the ledger, or claim the permit of the interrupted run, on the first rank."""
+    held: list[Permit] = []
+
+    def on_first() -> int:
+        held.append(_resumed(start) if start.state is not None else _charged(start))
+        return held[0].drawn()
+
+    drawn = start.group.told(on_first)
+    return replace(start, permit=held[0] if held else None, drawn=drawn)
+
+
+def restore(start: Start) -> Start:
+    """Give every rank the same weights: those of the checkpoint, or those of the first rank."""
+    asked, state, path = start.asked, start.state, start.file
+    changes = state is not None or start.group.ranks > 1
+    undo = changes and files.undoing(asked.module, asked.optimizer, start.clipping)
+    try:
+        start.group.align(asked.module)
+        if state is not None and path is not None:
+            trained = asked.module, asked.optimizer, start.clipping
+            start.group.together(lambda: files.take_up(path, state, *trained))
+    except BaseException:
+        if undo:
+            undo()
+        raise
+    asked.optimizer.zero_grad(set_to_none=True)  # frozen weights may hold an old gradient
+    return start
+
+
+def draw(start: Start) -> Start:
+    """Make the source of this rank, and the batches that come from it."""
+    source = _own_source(start.randomness, start.group, start.drawn)
+    return replace(start, source=source, to_come=start.batches.from_step(start.drawn, source))
+
+
+STAGES: tuple[Stage, ...] = (refuse, check, agree, read, claim, restore, draw)
+
+
+def begin(asked: Asked) -> Start:
+    """Go through the stages, in their order."""
+    start = Start(asked, present_group())
+    for stage in STAGES:
+        start = stage(start)
+    return start
+
+
+# --- what the stages do ------------------------------------------------------------------------
+
+
+def _contents(start: Start, *, charge: int | None) -> dict[str, Any]:
+    asked = start.asked
+    return files.contents(
+        asked.module, asked.optimizer, start.average, start.clipping, charge=charge, steps=0,
+        seeded=start.randomness.seeded, facts=start.facts,
+    )  # fmt: skip
+
+
+def _found(start: Start) -> tuple[Path | None, dict[str, Any] | None]:
+    """Return the first rank's file and what it holds of this run: None if it does not exist."""
+    path, ledger, plan = start.file, start.asked.ledger, start.asked.plan
+    if path is None or ledger is None:
+        return None, None
+    files.prepare(path, _contents(start, charge=0))
+    if not path.exists():
+        return path, None
+    state = files.read(path)
+    files.same_run(path, state, start.facts, seeded=start.randomness.seeded)
+    charges, number = ledger.charges, state["charge"]
+    booked = charges[number - 1].plan if 1 <= number <= len(charges) else None
+    if booked != plan.under(ledger.adjacency).to_json():
+        raise InvalidParameter(f"{path} belongs to another plan; use another file for this run.")
+    return path, state
+
+
+def _charged(start: Start) -> Permit:
+    """Charge a new run; its first checkpoint follows at once, so that a kill does not lose it."""
+    asked, ledger = start.asked, start.asked.ledger
+    if ledger is None:
+        total = asked.epsilon or accounting.epsilon(
+            asked.plan, delta=start.delta, adjacency=start.adjacency
         )
-    if _validate.integer("band", band) > sampler.steps:
-        raise Unproven(
-            f"band={band} is longer than the {sampler.steps} batches of an epoch, so that one "
-            "record's steps would overlap; use a shorter band."
-        )
-    return Banded(band)
+        ledger = Ledger(max(total, 1e-12), start.delta, adjacency=start.adjacency)
+    permit = ledger.charge(
+        asked.plan, label=asked.label, delta=start.delta, epsilon=asked.epsilon,
+        resumable=start.file is not None, seeded=start.randomness.seeded,
+    )  # fmt: skip
+    if start.file is not None:
+        files.write(start.file, _contents(start, charge=permit.number))
+    return permit
 
 
-def own_source(randomness: Randomness, group: Group, drawn: int) -> Randomness:
+def _resumed(start: Start) -> Permit:
+    """Claim the permit of the interrupted run, unless the ledger knows less than the file."""
+    state, ledger = start.state, start.asked.ledger
+    assert state is not None
+    assert ledger is not None
+
+    def known(drawn: Drawn) -> None:
+        if drawn.counts[0] < state["steps"]:
+            raise InvalidParameter(
+                f"{start.file} has made more steps than the ledger knows of: it belongs to another "
+                "ledger, or this one is an old copy."
+            )
+
+    return ledger.resume(state["charge"], known)
+
+
+def _own_source(randomness: Randomness, group: Group, drawn: int) -> Randomness:
     """Return this rank's source: never one whose numbers an interrupted run may have used."""
     if not randomness.seeded or (group.ranks == 1 and drawn == 0):
         return randomness

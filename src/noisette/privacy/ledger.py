@@ -8,6 +8,7 @@ before it starts and is composed as tightly as the accountants can. A charge is 
 import math
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 from noisette import _validate, accounting
@@ -194,18 +195,18 @@ class Ledger:
         number = self._store.book(charge, check, none)
         return self._resumable(number, plan, charge, none._replace(holder=holder))
 
-    def resume(self, number: int) -> Permit:
+    def resume(self, number: int, check: Callable[[Drawn], None] | None = None) -> Permit:
         """Return the permit of a run that was killed, for the noise it cannot have drawn yet.
 
         `number` is the charge's, as `Permit.number` gave it. Nothing new is charged. Whoever held
-        the permit before loses it.
+        the permit before loses it, unless `check`, called with what may have been drawn, raises.
         """
         # proof: RESUME
         number, holder = _validate.integer("number", number), secrets.token_hex(16)
         charge, draws = self._store.run(number)
         plan = Plan.from_json(charge.plan).under(self.adjacency)
         self._epsilon_of(plan, draws.delta, draws.epsilon)  # checked again, not believed
-        drawn = self._store.claim(number, holder)
+        drawn = self._store.claim(number, holder, check)
         return self._resumable(number, plan, charge, draws._replace(holder=holder, drawn=drawn))
 
     def _resumable(self, number: int, plan: Plan, charge: Charge, at: Draws) -> Permit:

@@ -20,7 +20,7 @@ from typing import Any
 
 from noisette.errors import LedgerError, NoisetteError
 from noisette.storage import chain, locks
-from noisette.storage.records import Charge, Check, Drawn, Draws, Header, Totals
+from noisette.storage.records import Charge, Check, CheckDrawn, Drawn, Draws, Header, Totals
 
 __all__ = ["FileStore"]
 
@@ -130,10 +130,12 @@ class FileStore:
         with self._opened(write=False) as (file, mark):
             return self._run(file, mark, number)
 
-    def claim(self, number: int, holder: str) -> Drawn:
-        """Make `holder` the only one who may go on drawing; return what is gone by then."""
+    def claim(self, number: int, holder: str, check: CheckDrawn | None = None) -> Drawn:
+        """Make `holder` the only one who may go on drawing, if `check` passes on what is gone."""
         with self._opened(write=True) as (file, mark):
             drawn = self._run(file, mark, number)[1].drawn
+            if check is not None:
+                check(drawn)  # what it raises leaves the permit where it is
             self._append_draws(file, mark, number, holder, drawn)
             self._holders[number] = holder
             return drawn

@@ -5,7 +5,7 @@ import threading
 from typing import NoReturn
 
 from noisette.errors import LedgerError
-from noisette.storage.records import Charge, Check, Drawn, Draws, Totals
+from noisette.storage.records import Charge, Check, CheckDrawn, Drawn, Draws, Totals
 
 __all__ = ["MemoryStore"]
 
@@ -54,7 +54,7 @@ class MemoryStore:
         """Refuse: memory does not outlive its process."""
         raise self._cannot_resume()
 
-    def claim(self, number: int, holder: str) -> Drawn:
+    def claim(self, number: int, holder: str, check: CheckDrawn | None = None) -> Drawn:
         """Refuse: memory does not outlive its process."""
         raise self._cannot_resume()
 

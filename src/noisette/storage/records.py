@@ -5,7 +5,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-__all__ = ["Charge", "Check", "Drawn", "Draws", "Header", "Store", "Totals"]
+__all__ = ["Charge", "Check", "CheckDrawn", "Drawn", "Draws", "Header", "Store", "Totals"]
 
 Cost = tuple[float, float]
 
@@ -101,6 +101,7 @@ class Draws(NamedTuple):
 
 
 Check = Callable[[Totals], None]
+CheckDrawn = Callable[[Drawn], None]
 
 
 class Store(Protocol):
@@ -114,4 +115,6 @@ class Store(Protocol):
     def mark_seeded(self, number: int) -> None: ...  # noqa: D102
     def advance(self, number: int, holder: str, drawn: Drawn) -> None: ...  # noqa: D102
     def run(self, number: int) -> tuple[Charge, Draws]: ...  # noqa: D102
-    def claim(self, number: int, holder: str) -> Drawn: ...  # noqa: D102
+    def claim(  # noqa: D102
+        self, number: int, holder: str, check: CheckDrawn | None = None
+    ) -> Drawn: ...
