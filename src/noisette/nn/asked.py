@@ -20,6 +20,7 @@ from noisette.nn.group import Group
 from noisette.plans import Plan
 from noisette.privacy import Ledger, Permit
 from noisette.randomness import Randomness
+from noisette.training.observer import Observer
 
 __all__ = ["Asked", "Start"]
 
@@ -51,6 +52,7 @@ class Asked:
     save_every: int | None
     random_state: int | Randomness | None
     label: str
+    observer: Observer
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
                 micro_batch=self.micro_batch, copies=self.copies, band=self.band, groups=groups,
                 averaging=self.averaging, ledger=ledger, checkpoint=self.checkpoint,
                 random_state=randomness, label=f"{type(self).__name__}.fit", verbose=self.verbose,
+                observer=self._observer,
             )  # fmt: skip
             self._run(training, rows, targets)
         module.eval()

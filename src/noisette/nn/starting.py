@@ -236,8 +236,8 @@ def _charged(start: Start) -> Permit:
             asked.plan, delta=start.delta, adjacency=start.adjacency
         )
         ledger = Ledger(max(total, 1e-12), start.delta, adjacency=start.adjacency)
-    permit = ledger.charge(
-        asked.plan, label=asked.label, delta=start.delta, epsilon=asked.epsilon,
+    permit: Permit = asked.observer.charge(
+        ledger.charge, asked.plan, label=asked.label, delta=start.delta, epsilon=asked.epsilon,
         resumable=start.file is not None, seeded=start.randomness.seeded,
     )  # fmt: skip
     if start.file is not None:

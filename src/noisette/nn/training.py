@@ -30,6 +30,7 @@ from noisette.nn.starting import begin
 from noisette.plans import Plan
 from noisette.privacy import Ledger, release
 from noisette.randomness import Randomness
+from noisette.training.observer import Observer
 
 __all__ = ["PrivateTraining"]
 
@@ -65,6 +66,7 @@ class PrivateTraining:
     ledger : what is charged; None opens one for this run alone.
     checkpoint : file from which a killed run is resumed; needs a ledger in a file.
     random_state : None for cryptographic noise, a number for an experiment.
+    observer : who watches what is charged and released; for audits.
 
     """
 
@@ -92,6 +94,7 @@ class PrivateTraining:
         random_state: int | Randomness | None = None,
         label: str = "PrivateTraining",
         verbose: int = 0,
+        observer: Observer | None = None,
     ) -> None:
         start = begin(
             Asked(
@@ -100,6 +103,7 @@ class PrivateTraining:
                 micro_batch=micro_batch, copies=copies, band=band, groups=groups,
                 record_ids=record_ids, averaging=averaging, ledger=ledger, checkpoint=checkpoint,
                 save_every=save_every, random_state=random_state, label=label,
+                observer=observer or Observer(),
             )
         )  # fmt: skip
         self.plan, self.module, self.optimizer = plan, module, optimizer
@@ -266,7 +270,8 @@ class PrivateTraining:
         z = self._run.mechanism.noise_multiplier
 
         def door(bounded: Bounded) -> Floats:
-            return np.asarray(release(bounded, permit, self._start.source))
+            watch = self._start.asked.observer
+            return np.asarray(watch.release(release, bounded, permit, self._start.source))
 
         if self._start.banded is not None:
             return self._start.banded(total, rule.clip_norm, adjacency, door)
