@@ -46,7 +46,7 @@ def test_private_networks_pass(name: str) -> None:
     assert set(found.values()) == {"consistent"}, found
 
 
-def unclipped(self: Any, norms: Any) -> Any:
+def unclipped(rule: Any, clip_norm: float, norms: Any) -> Any:
     return torch.ones_like(norms)
 
 
@@ -61,9 +61,9 @@ def quiet(bounded: Any, permit: Any, randomness: Any, **options: Any) -> Any:
 @pytest.mark.parametrize(
     ("where", "name", "mutant", "caught"),
     [
-        (training.PrivateTraining, "_factors", unclipped, "replay"),
+        (training, "_within", unclipped, "replay"),
         (training, "release", quiet, "law of the noise"),
-        (Group, "added", lambda self, vector: 1.5 * vector, "replay"),
+        (Group, "added", lambda self, work, size, dtype: 1.5 * work(), "replay"),
     ],
     ids=["gradients are not clipped", "noise 10 % too small", "the sum is scaled after the bound"],
 )
