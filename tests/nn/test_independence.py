@@ -224,6 +224,24 @@ def test_every_operator_whose_size_depends_on_values_is_refused() -> None:
         pytest.fail(name)
 
 
+def jittered(m: Any, x: Any) -> Any:
+    """Factor x'x - c, with more on the diagonal if that fails: one record decided for all."""
+    square = x.mT @ x - m.first.bias.detach().abs().mean() + 0.1 * torch.eye(D)
+    try:
+        factor = torch.linalg.cholesky(square + x.abs().amax() * torch.eye(D))
+    except RuntimeError:
+        factor = torch.linalg.cholesky(square + 9.0 * torch.eye(D))
+    return x @ factor
+
+
+def test_an_error_that_is_caught_does_not_speak_of_a_record() -> None:
+    torch.manual_seed(0)
+    alone(Net(jittered))
+    broken = X.clone()
+    broken[3] = -1e-3
+    refused(Net(jittered), squared, "failed and the code caught it", broken)
+
+
 # --- what would see all records -----------------------------------------------------------------
 
 

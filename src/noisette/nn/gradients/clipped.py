@@ -153,7 +153,7 @@ class ClippedGradients:
             with watch:
                 value = losses(self.module, records.one(rows))
                 value = records.checked(value)
-                watch.known(value)
+                watch.ended(value)
             return value
 
         try:

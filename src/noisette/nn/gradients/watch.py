@@ -18,6 +18,7 @@ from torch._C import _functorch
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.overrides import TorchFunctionMode
 
+from noisette.errors import InvalidParameter
 from noisette.nn.gradients.base import RULES, Pass
 from noisette.nn.gradients.where import refusal
 
@@ -101,6 +102,7 @@ class Watch(TorchFunctionMode):
         self._record, self._adopt = record, adopt
         self._known: dict[int, weakref.ref[Tensor]] = {}
         self._kinds = _KINDS
+        self._failed: InvalidParameter | None = None
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -125,7 +127,15 @@ class Watch(TorchFunctionMode):
         if kind != _ORDINARY or "out" in kwargs:
             self._special(kind, func, args, kwargs)
             trained = trained and kind != _RAW
-        found = self._follow(func, args, kwargs, trained)
+        try:
+            found = self._follow(func, args, kwargs, trained)
+        except Exception:
+            # Whether a kernel fails may hang on one record, and Python must not learn it.
+            self._failed = self._failed or refusal(
+                "a function of torch failed and the code caught it, so that one record would "
+                "decide for all; use one that cannot fail (cholesky_ex, clamp, torch.where)"
+            )
+            raise
         self.remember(found)
         return found
 
@@ -245,9 +255,11 @@ class Watch(TorchFunctionMode):
             for x in found:
                 self.remember(x)
 
-    def known(self, x: Tensor) -> None:
-        """Refuse a tensor of a record that is not one of this pass."""
-        self._look((x,))
+    def ended(self, value: Tensor) -> None:
+        """Refuse losses that are not of this pass, or came about past an error."""
+        if self._failed is not None:
+            raise self._failed
+        self._look((value,))
 
     def nothing_kept(self, module: nn.Module) -> None:
         """Refuse if a tensor of a record is still held somewhere after the pass."""
