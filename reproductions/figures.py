@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette import _files
 from noisette.errors import MissingExtra
 from reproductions.base import Figure, Table
 
@@ -148,10 +149,11 @@ def _cell(value: Any) -> Any:
 
 def _write_csv(points: Table, path: Path) -> None:
     names: Sequence[str] = list(dict.fromkeys(name for row in points for name in row))
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows([_cell(row.get(name, "")) for name in names] for row in points)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([_cell(row.get(name, "")) for name in names] for row in points)
+    _files.write(path, text.getvalue())
 
 
 def _slim(svg: str) -> str:
@@ -173,5 +175,5 @@ def write(figure: Figure, folder: Path) -> None:
         drawn.savefig(folder / f"{figure.name}.png", dpi=_DPI)
         text = io.StringIO()
         drawn.savefig(text, format="svg", metadata={"Date": None})
-    (folder / f"{figure.name}.svg").write_text(_slim(text.getvalue()), encoding="utf-8")
+    _files.write(folder / f"{figure.name}.svg", _slim(text.getvalue()))
     _write_csv(figure.points, folder / f"{figure.name}.csv")

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from noisette import _files
 from noisette._version import __version__
 from reproductions import figures
 from reproductions.base import Claim, Experiment, Figure, Table
@@ -75,5 +76,5 @@ def publish(
     if quick:
         how += " This is the quick run: fewer seeds and settings, so verdicts may differ."
     target = out / f"{experiment.name}.md"
-    target.write_text(page(experiment, table, drawn, how), encoding="utf-8")
+    _files.write(target, page(experiment, table, drawn, how))
     return target

@@ -16,7 +16,6 @@ import json
 import math
 import os
 import struct
-import tempfile
 import zipfile
 import zlib
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette import _files
 from noisette._version import __version__
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
@@ -104,24 +104,14 @@ def _check_unchanged(model: Any, arrays: dict[str, NDArray[Any]]) -> None:
 
 
 def _write(path: Path, text: str, arrays: dict[str, NDArray[Any]]) -> None:
-    """Write through a temporary file in the same folder and rename it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            with zipfile.ZipFile(file, "w") as archive:
-                _add(archive, _TEXT, text.encode())
-                for name, array in arrays.items():
-                    buffer = io.BytesIO()
-                    np.lib.format.write_array(
-                        buffer, np.asarray(array, dtype=np.float64), allow_pickle=False
-                    )
-                    _add(archive, f"{name}.npy", buffer.getvalue())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with _files.written(path) as file, zipfile.ZipFile(file, "w") as archive:
+        _add(archive, _TEXT, text.encode())
+        for name, array in arrays.items():
+            buffer = io.BytesIO()
+            np.lib.format.write_array(
+                buffer, np.asarray(array, dtype=np.float64), allow_pickle=False
+            )
+            _add(archive, f"{name}.npy", buffer.getvalue())
 
 
 def _add(archive: zipfile.ZipFile, member: str, content: bytes) -> None:
@@ -330,7 +320,7 @@ def _in_order(labels: Any) -> list[str]:
 def _check_facts(model: Any, guarantee: Guarantee) -> None:
     """Refuse a class, a norm bound or labels other than those of which the guarantee speaks."""
     # Here, not above: whoever saves or loads needs scikit-learn, whoever imports this does not.
-    from noisette.linear.outputs import labels_fact, rows_fact
+    from noisette.estimators.outputs import labels_fact, rows_fact
 
     facts = [{labels_fact(model.classes_, given=given) for given in (True, False)}]
     if model.norm_bound is not None:

@@ -211,7 +211,7 @@ def test_a_header_may_differ_where_editions_do(
     assert content(tmp_path / "adult") == {"adult.data": edition.replace(b"\r\n", b"\n")}
 
 
-@pytest.mark.parametrize("call", ["fsync", "replace", "fdopen"])
+@pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_a_disk_fault_leaves_nothing_behind(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:

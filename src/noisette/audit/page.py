@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
-import tempfile
 from pathlib import Path
 
+from noisette import _files
 from noisette._version import __version__
 from noisette.audit.figure import pyplot, svg
 from noisette.audit.findings import AuditReport, Finding, sureness
@@ -58,16 +57,7 @@ def check_target(path: str) -> Path:
 
 def write(report: AuditReport, target: Path, guarantee: Guarantee | None = None) -> None:
     """Write the page; the file appears whole or not at all."""
-    text = html(report, guarantee)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    _files.write(target, html(report, guarantee))
 
 
 def html(report: AuditReport, guarantee: Guarantee | None = None) -> str:

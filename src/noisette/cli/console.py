@@ -1,11 +1,9 @@
 """What the commands share towards the person and the disk: a sign of life, whole files or none."""
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from noisette import _validate
+from noisette import _files, _validate
 from noisette.errors import InvalidParameter
 
 __all__ = ["busy", "readable", "write_text"]
@@ -31,19 +29,7 @@ def write_text(path: Path, text: str, *, force: bool) -> None:
         raise InvalidParameter(f"{path} is not an ordinary file; give another name.")
     if path.exists() and not force:
         raise InvalidParameter(f"{path} exists; give another name, or --force to replace it.")
-    folder = _validate.real_path(path).parent
     try:
-        handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=folder)
+        _files.write(_validate.real_path(path), text)
     except OSError as error:
         raise InvalidParameter(f"{path} cannot be written ({error.strerror}).") from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(draft).chmod(0o666 & ~mask)
-        os.replace(draft, path)
-    except OSError as error:
-        raise InvalidParameter(f"{path} cannot be written ({error.strerror}).") from None
-    finally:
-        Path(draft).unlink(missing_ok=True)

@@ -11,14 +11,13 @@ import gzip
 import http.client
 import io
 import os
-import tempfile
 import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from noisette import _validate
+from noisette import _files, _validate
 from noisette.datasets.base import VARIABLE, MissingData
 from noisette.datasets.homes import FILES, Home, PublishedFile
 from noisette.errors import InvalidData, InvalidParameter
@@ -182,19 +181,9 @@ def _unpack(packed: bytes, members: tuple[str, ...], size: int) -> bytes:
 
 
 def _install(path: Path, data: bytes) -> None:
-    """Write `data` beside `path`, then rename: readers see the whole file or none."""
+    """Write the file, with one sentence if that fails."""
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(data)
-                out.flush()
-                os.fsync(out.fileno())
-            os.chmod(name, 0o644)
-            os.replace(name, path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        _files.write(path, data)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise MissingData(f"{str(path)!r} cannot be written: {reason}.") from error

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from noisette import _validate, model_files
+from noisette import _files, _validate, model_files
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.guarantee import TAKEN_AS_GIVEN, Guarantee
 from noisette.tables import toml
@@ -102,11 +102,9 @@ def write_model(draft: Path, folder: Path, fitted: TableModel, page: str) -> Non
     full = draft / "new"
     full.mkdir()
     model_files.save(fitted.model, full / MODEL)
-    (full / SCHEMA).write_text(toml.dumps(fitted.schema.source), encoding="utf-8")
-    (full / GUARANTEE).write_text(fitted.guarantee.to_json() + "\n", encoding="utf-8")
-    (full / REPORT).write_text(page, encoding="utf-8")
-    for path in full.iterdir():
-        path.chmod(0o666 & ~_umask())
+    _files.write(full / SCHEMA, toml.dumps(fitted.schema.source))
+    _files.write(full / GUARANTEE, fitted.guarantee.to_json() + "\n")
+    _files.write(full / REPORT, page)
     target = _validate.real_path(folder)
     try:
         if target.exists() and any(target.iterdir()):
@@ -116,12 +114,6 @@ def write_model(draft: Path, folder: Path, fitted: TableModel, page: str) -> Non
         if (draft / OLD).exists() and not target.exists():
             os.rename(draft / OLD, target)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def read_model(folder: Path) -> TableModel:
