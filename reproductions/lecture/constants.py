@@ -10,10 +10,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, log_ndtr, ndtr
 
 from noisette import accounting, mechanisms, plans, sampling
+from noisette._typing import Floats
 from noisette.accounting.moments import log_moment
 from noisette.adjacency import Adjacency
 from noisette.losses import Logistic
@@ -30,7 +30,6 @@ __all__ = [
     "subsampling",
 ]
 
-Floats = NDArray[np.float64]
 
 A = 0.2
 OTHERS = 20_000

@@ -5,9 +5,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noisette import datasets
+from noisette._typing import Floats
 from noisette.datasets import Dataset
 from noisette.errors import Unproven
 from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
@@ -19,7 +19,6 @@ from noisette.training import ObjectivePerturbation, OutputPerturbation, Public,
 
 __all__ = ["DELTA", "METHODS", "accuracies", "directions", "hinge_is_refused", "output_noise"]
 
-Floats = NDArray[np.float64]
 
 DELTA = 1e-6
 METHODS = {

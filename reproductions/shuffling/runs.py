@@ -15,10 +15,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from noisette import accounting, sampling
+from noisette._typing import Floats
 from noisette.datasets import sphere
 from noisette.errors import InvalidParameter
 from noisette.losses import Logistic
@@ -31,7 +31,6 @@ from noisette.training.steps import Batches, State, Update, advance
 
 __all__ = ["DELTA", "DIMENSION", "algorithm1", "equal_privacy", "trajectory"]
 
-Floats = NDArray[np.float64]
 
 DIMENSION, RIDGE, DELTA = 5, 0.05, 1e-5
 SCHEDULES = {"plain": "with replacement", "cyclic": "cyclic", "shuffle": "reshuffled each epoch"}

@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noisette import datasets
+from noisette._typing import Floats, Integers
 from noisette.datasets.paper import paper_preprocessing, private_preprocessing
 from noisette.linear.sgd import SGDClassifier
 from noisette.losses import Logistic
@@ -24,8 +24,6 @@ from reproductions.base import Row, Task
 
 __all__ = ["LAMBDA", "RATES", "levels", "optimum", "passes", "sgd"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 LAMBDA = 1e-4
 RATES = {

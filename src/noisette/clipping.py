@@ -7,17 +7,16 @@ bound true instead of assumed.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from noisette import _validate
+from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import InvalidData, InvalidParameter
 
 __all__ = ["checked_bound", "clip_factors", "clip_rows", "clipped_sum", "row_norms"]
 
-Floats = NDArray[np.float64]
 
 _LEAST, _MOST = 1e-30, 1e30
 

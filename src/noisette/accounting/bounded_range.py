@@ -7,12 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from noisette import _validate
+from noisette._typing import Floats
 from noisette.accounting.numerical import Pair
 from noisette.accounting.numerical.pairs.base import ROUNDING
 
 __all__ = ["BoundedRange"]
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

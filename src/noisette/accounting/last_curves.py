@@ -8,10 +8,11 @@ step contract. The functions here trust that it does; the curve follows from
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from noisette import _validate
+from noisette._typing import Floats
 from noisette.accounting.minorant import best_position_mus
 from noisette.errors import InvalidParameter
 from noisette.mechanisms.gaussian_curve import gdp_epsilon, stated_delta
@@ -23,13 +24,11 @@ __all__ = [
     "reshuffled_last_mus",
 ]
 
-Array = NDArray[np.float64]
-
 
 def _position_mus(
     contraction: ArrayLike, batches: int, epochs: int, noise_ratio: float, step_size: ArrayLike,
     diameter: float, *, worst: bool,
-) -> Array:  # fmt: skip
+) -> Floats:  # fmt: skip
     """Check the arguments of `cyclic_last_mu` and return mu of the worst or of each position."""
     shape = (_validate.integer("epochs", epochs), _validate.integer("batches", batches))
     c = np.broadcast_to(np.asarray(contraction, dtype=float), shape)
@@ -74,7 +73,7 @@ def reshuffled_last_mus(
     *,
     step_size: ArrayLike = 1.0,
     diameter: float = math.inf,
-) -> Array:
+) -> Floats:
     """Return (mu_1, ..., mu_l): mu given that the record is in batch j of the last epoch.
 
     Arguments as in `cyclic_last_mu`. At c = 1, E >= 2: mu_j^2 = r^2 [(E-2)/l + 1/j + 1/(l-j+1)]
@@ -85,14 +84,14 @@ def reshuffled_last_mus(
     )
 
 
-def _weights(count: int, weights: ArrayLike | None) -> Array:
+def _weights(count: int, weights: ArrayLike | None) -> Floats:
     w = np.ones(count) if weights is None else np.asarray(weights, dtype=float)
     if w.shape != (count,) or not (np.isfinite(w).all() and (w > 0).all()):
         raise InvalidParameter(f"weights must be {count} positive numbers, one per batch position.")
     return np.asarray(w / w.sum())
 
 
-def _worst_split(values: Array, mus: Array, split: str) -> Array:
+def _worst_split(values: Floats, mus: Floats, split: str) -> Floats:
     """Return the largest mean of values[..., j] over the batch sizes that `split` leaves open.
 
     "even": weights s_j / sum(s), s_j in {1, 2}; values grow with mus, so the worst k batches to be
@@ -111,7 +110,7 @@ def _worst_split(values: Array, mus: Array, split: str) -> Array:
 
 def reshuffled_last_delta(
     epsilon: ArrayLike, mus: ArrayLike, weights: ArrayLike | str | None = None
-) -> Array | float:
+) -> Floats | float:
     """Return sum_j w_j delta_{mu_j}(epsilon), the last-iterate curve of a random order.
 
     mus from `reshuffled_last_mus`; weights are the probabilities of the record's position in the

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from noisette import _validate, plans
+from noisette._typing import Floats
 from noisette.accounting.last_curves import (
     cyclic_last_mu,
     reshuffled_last_delta,
@@ -42,7 +43,6 @@ __all__ = [
     "reshuffled_last_mus",
 ]
 
-Array = NDArray[np.float64]
 # name: (coefficient, power of the parameter, bound on |loss'|). With rows |x| <= R the loss is
 # coefficient * parameter^power * R^2 smooth and its gradient is at most slope * R.
 LOSSES: dict[str, tuple[float, int, float]] = {
@@ -238,7 +238,7 @@ class LastIterate:
             raise InvalidParameter("batch_sizes must be one whole number >= 1, or one per batch.")
         return np.broadcast_to(sizes, (self.batches,))
 
-    def _steps(self) -> Array:
+    def _steps(self) -> Floats:
         steps = np.asarray(self.step_sizes, dtype=float)
         if steps.shape == (self.epochs,):
             steps = steps[:, None]
@@ -250,7 +250,7 @@ class LastIterate:
             raise InvalidParameter("step_sizes must be positive, finite numbers.")
         return np.broadcast_to(steps, (self.epochs, self.batches))
 
-    def contractions(self) -> Array:
+    def contractions(self) -> Floats:
         """Return c = max(|1 - eta m|, |1 - eta M|), rounded up, shape (epochs, batches).
 
         It is 1 - eta m as long as eta <= 2/(M + m), and never above 1.
@@ -276,20 +276,20 @@ class LastIterate:
         """Return mu of the worst position of a record; valid for all three orders."""
         return cyclic_last_mu(**self._iteration())
 
-    def position_mus(self) -> Array:
+    def position_mus(self) -> Floats:
         """Return mu given each position in the last epoch; one value for the cyclic order."""
         if self.order == "cyclic":
             return np.array([self.mu()])
         return reshuffled_last_mus(**self._iteration())
 
-    def _position_weights(self) -> Array | str | None:
+    def _position_weights(self) -> Floats | str | None:
         # A uniform permutation puts a record in batch j with probability size_j / n.
         if self.order == "cyclic":
             return None
         known = self.batch_sizes
         return known if isinstance(known, str) else self._sizes().astype(float)
 
-    def delta(self, epsilon: ArrayLike) -> Array | float:
+    def delta(self, epsilon: ArrayLike) -> Floats | float:
         """Return the privacy curve of the released iterate at epsilon (any shape)."""
         return reshuffled_last_delta(epsilon, self.position_mus(), self._position_weights())
 

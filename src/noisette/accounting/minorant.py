@@ -17,13 +17,13 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from noisette._typing import Floats
 from noisette.errors import InvalidParameter
 
 __all__ = ["best_position_mus", "full_batch_last_mu", "minorant_mu"]
 
-Array = NDArray[np.float64]
 # One segment of the minorant: run exp(2 scale) v and rise exp(scale) s. The scale keeps long
 # contracting chains (p_k far below the smallest double) exact where it matters.
 Block = tuple[float, float, float]
@@ -59,12 +59,12 @@ def _energy(stack: Sequence[Block]) -> float:
     return total
 
 
-def _round_up(energy: ArrayLike, steps: int) -> Array:
+def _round_up(energy: ArrayLike, steps: int) -> Floats:
     """Return sqrt(energy) enlarged by the rounding errors of `steps` additions."""
     return np.asarray(np.sqrt(energy) * (1.0 + (steps + 16) * 2.0**-51))
 
 
-def _log_products(c: Array) -> tuple[Array, int]:
+def _log_products(c: Floats) -> tuple[Floats, int]:
     """Return log p_k = sum_{j>k} log c_j and the first step not erased by a later c_j = 0."""
     zero = np.flatnonzero(c == 0.0)
     first = int(zero[-1]) if zero.size else 0
@@ -73,7 +73,7 @@ def _log_products(c: Array) -> tuple[Array, int]:
     return log_p, first
 
 
-def _blocks(log_p: Array, noise: Array, log_rise: Array) -> list[Block]:
+def _blocks(log_p: Floats, noise: Floats, log_rise: Floats) -> list[Block]:
     """Return one block per step with a rise, together with the rise-free steps after it.
 
     log_rise = log(p_k s_k), -inf for none. Leading rise-free steps carry nothing and are dropped.
@@ -141,8 +141,8 @@ def full_batch_last_mu(contraction: float, steps: int, noise_ratio: float) -> fl
 
 
 def _string_mus(
-    c: Array, eta: Array, r: float, start: int, distance: float, *, worst: bool
-) -> Array:
+    c: Floats, eta: Floats, r: float, start: int, distance: float, *, worst: bool
+) -> Floats:
     """Return mu_j for each position j of the record in the last epoch, shapes (E, l) -> (l,).
 
     In every earlier epoch the rise is max_k p_k s_k, placed at the epoch's last step. With `worst`
@@ -188,7 +188,7 @@ def _string_mus(
     return _round_up([max(out)] if worst else out, eta.size)
 
 
-def best_position_mus(c: Array, eta: Array, r: float, diameter: float, *, worst: bool) -> Array:
+def best_position_mus(c: Floats, eta: Floats, r: float, diameter: float, *, worst: bool) -> Floats:
     """Return `_string_mus` minimised over the starting epoch, for iterates in a bounded set.
 
     c in [0, 1] and eta > 0 have shape (epochs, batches); diameter is in the unit of eta, inf for
@@ -203,7 +203,7 @@ def best_position_mus(c: Array, eta: Array, r: float, diameter: float, *, worst:
     epochs = eta.shape[0]
     tried: dict[int, float] = {}
 
-    def visit(lengths: Array) -> None:
+    def visit(lengths: Floats) -> None:
         nonlocal best
         for length in np.unique(np.clip(np.rint(lengths).astype(int), 1, epochs)):
             if int(length) not in tried:

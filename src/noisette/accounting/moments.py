@@ -13,8 +13,8 @@ import math
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from noisette._typing import Floats
 from noisette.accounting import sampled_moments
 from noisette.accounting.base import Accountant, declared_pure, participation
 from noisette.accounting.last_iterate import last_iterate_run
@@ -25,7 +25,6 @@ from noisette.plans import LastIterate, Leaf, PlanLike, Run, Sampled
 
 __all__ = ["ORDERS", "MomentsAccountant", "RenyiAccountant", "log_moment"]
 
-Floats = NDArray[np.float64]
 
 ORDERS: Floats = np.geomspace(1e-2, 1e4, 121)
 """The grid of s; `_refined` searches between its points."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr
 
+from noisette._typing import Floats
 from noisette.accounting import numerical as engine
 from noisette.accounting.numerical.pairs.discrete import Table, TablePair
 from noisette.errors import Unproven
@@ -21,7 +21,6 @@ from noisette.mechanisms.objective_noise import ObjectiveNoise
 
 __all__ = ["ObjectiveReplaced", "ObjectiveTable"]
 
-Floats = npt.NDArray[np.float64]
 
 _POINTS = 16_384
 _CHAIN_POINTS = 1_200

@@ -12,13 +12,12 @@ exp(-2 pi^2 z^2 / h): the mixture is analytic in a strip of half-width pi z^2.
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from noisette._typing import Floats
 from noisette.mechanisms.pure_moments import response_log_moment
 
 __all__ = ["poisson_add_remove", "poisson_replace", "pure", "without_replacement"]
 
-Floats = NDArray[np.float64]
 
 _MOST_NODES = 60_000
 _REACH = 10.0  # standard deviations beyond the outermost mode

@@ -7,20 +7,20 @@ row bound B is B times the one at row bound 1 and iterate norm B R.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from noisette._typing import Floats
 from noisette.errors import InvalidParameter
 
 __all__ = ["logistic_gradient_sensitivity"]
 
-Array = NDArray[np.float64]
 
 # Covers the root finding and the rounding of expit and sqrt, on the private side.
 _SAFETY = 1.0 + 1e-12
 
 
-def _symmetric_maximiser(r: Array) -> Array:
+def _symmetric_maximiser(r: Floats) -> Floats:
     """Return x* in [0, 1), the root of R sigmoid(-R x) (1 - x^2) = x, by bisection.
 
     The left side falls and the right side rises on [0, 1], so the root is unique. It maximises
@@ -38,7 +38,7 @@ def _symmetric_maximiser(r: Array) -> Array:
 
 def logistic_gradient_sensitivity(
     iterate_norm: ArrayLike, adjacency: str, row_bound: float = 1.0
-) -> Array | float:
+) -> Floats | float:
     """Return the largest change of one record's logistic gradient at |w| = `iterate_norm`.
 
     zero-out and add-remove: B sigmoid(B R). replace-one, in dimension >= 2:

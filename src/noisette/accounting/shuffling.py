@@ -13,10 +13,10 @@ from fractions import Fraction
 from itertools import permutations, product
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, log_ndtr
 
 from noisette import _validate
+from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter
 from noisette.mechanisms import Gaussian
@@ -24,8 +24,6 @@ from noisette.plans import Plan, Repeat, Sampled
 from noisette.sampling import PartialShuffle, Shuffle
 
 __all__ = ["TwoLossExample", "poster_algorithm", "shuffle_lower_epsilon", "two_loss_example"]
-
-Array = NDArray[np.float64]
 
 
 def _contributions(adjacency: Adjacency | str) -> int:
@@ -35,7 +33,7 @@ def _contributions(adjacency: Adjacency | str) -> int:
     return relation.contributions
 
 
-def _hit_probability(tau: Array, shift: float, batches: int, z: float) -> Array:
+def _hit_probability(tau: Floats, shift: float, batches: int, z: float) -> Floats:
     """Return P(max_t x_t > tau), one coordinate N(shift, z^2) and the others N(0, z^2)."""
     log_miss = log_ndtr((tau - shift) / z) + (batches - 1) * log_ndtr(tau / z)
     return np.asarray(-np.expm1(log_miss))
@@ -73,7 +71,7 @@ def shuffle_lower_epsilon(
     # Every k is valid; 200 of them lose nothing visible and bound the work.
     k = np.unique(np.rint(np.linspace(1, rounds, min(rounds, 200))))[:, None]
 
-    def bound(tau: Array) -> Array:
+    def bound(tau: Floats) -> Floats:
         hits = [_hit_probability(tau, shift, count, z) for shift in (2.0, other)]
         p, q = (betainc(k, rounds - k + 1, hit) for hit in hits)
         # p close to delta or q near the smallest double have lost digits: they prove nothing.

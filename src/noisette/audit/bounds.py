@@ -7,11 +7,12 @@ Notation: an event E happened k times in n runs on D and k' times in n' runs on 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import bdtr, betaincinv, expit
 from scipy.special import ndtri as normal_quantile
 
 from noisette import _validate
+from noisette._typing import Floats
 from noisette.errors import InvalidParameter
 
 __all__ = [
@@ -24,7 +25,6 @@ __all__ = [
     "one_run_p_value",
 ]
 
-Floats = NDArray[np.float64]
 
 LARGEST_EPSILON = 50.0
 """Bisections stop here; no number of runs that anybody can afford shows more."""

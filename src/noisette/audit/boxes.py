@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette.audit.events import Bools, Floats, Outcome, Score
+from noisette._typing import Bools, Floats
+from noisette.audit.events import Outcome, Score
 
 __all__ = ["Box", "best_box"]
 

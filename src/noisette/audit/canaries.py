@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.randomness import Randomness
 
 __all__ = ["CANARIES", "Data", "Pair", "Room", "among_zeros", "plain_table"]
 
-Floats = NDArray[np.float64]
 
 LONG = 100.0
 """How much longer than R the rows of the norm canary are."""

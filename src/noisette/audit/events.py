@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+
+from noisette._typing import Bools, Floats
 
 __all__ = ["Event", "Outcome", "Repeat", "Threshold", "best_threshold", "repeats", "trace"]
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Score = Callable[[Floats, int, Floats, int], Floats]
 
 _MOST_CANDIDATES = 400

@@ -21,13 +21,12 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
+
+from noisette._typing import Bools, Floats
 
 __all__ = ["Betting", "best_stake", "odds"]
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 STAKES: Floats = np.geomspace(1.0, 1e-4, 24)
 """Half of the stake is spread over these, the other half is on the pilot's favourite."""

@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _validate
+from noisette._typing import Floats, Integers
 from noisette.datasets.homes import FILES
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.randomness import Randomness
 
 __all__ = ["VARIABLE", "Dataset", "MissingData", "Raw", "Source", "locate"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Table = Mapping[str, NDArray[np.generic]]
 
 VARIABLE = "NOISETTE_DATA"

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette.datasets.base import Integers, Raw, Source
+from noisette._typing import Integers
+from noisette.datasets.base import Raw, Source
 from noisette.datasets.encoding import Angle, Category, Encoder, Number
 from noisette.datasets.files import read_bytes, words
 from noisette.errors import InvalidData

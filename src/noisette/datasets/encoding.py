@@ -18,8 +18,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette._typing import Floats
 from noisette.clipping import clip_rows
-from noisette.datasets.base import Floats, Table
+from noisette.datasets.base import Table
 
 __all__ = ["Angle", "Category", "Column", "Encoder", "Number"]
 

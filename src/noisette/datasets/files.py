@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette.datasets.base import Integers, MissingData, fetch_hint
+from noisette._typing import Integers
+from noisette.datasets.base import MissingData, fetch_hint
 from noisette.errors import InvalidData
 
 __all__ = ["read_bytes", "read_idx", "read_text_columns", "two_classes", "words"]

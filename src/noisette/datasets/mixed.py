@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 
 from noisette import _validate
-from noisette.datasets.base import Dataset, Floats
+from noisette._typing import Floats
+from noisette.datasets.base import Dataset
 from noisette.datasets.encoding import Category, Column, Encoder, Number
 from noisette.randomness import Randomness
 

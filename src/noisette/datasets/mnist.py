@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from noisette._typing import Floats
 from noisette.clipping import clip_rows, row_norms
-from noisette.datasets.base import Floats, Raw, Source, Table
+from noisette.datasets.base import Raw, Source, Table
 from noisette.datasets.files import read_bytes, read_idx
 
 __all__ = ["FASHION", "MNIST", "MNIST14"]

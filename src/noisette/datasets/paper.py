@@ -26,8 +26,8 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from noisette import _validate
+from noisette._typing import Floats
 from noisette.clipping import clip_rows
-from noisette.datasets.base import Floats
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.randomness import Randomness
 

@@ -10,8 +10,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from noisette import _validate
+from noisette._typing import Floats
 from noisette.clipping import clip_rows
-from noisette.datasets.base import Dataset, Floats
+from noisette.datasets.base import Dataset
 from noisette.errors import InvalidParameter
 from noisette.randomness import Randomness
 

@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn import config_context
 from sklearn.utils.validation import check_array, validate_data
 
+from noisette._typing import Floats
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.training.levels import Levels
 
@@ -28,7 +29,6 @@ __all__ = [
     "vector",
 ]
 
-Floats = NDArray[np.float64]
 
 _SAFE = (
     "Complex data not supported",

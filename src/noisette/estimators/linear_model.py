@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from noisette._typing import Floats
 from noisette.estimators import inputs
 from noisette.estimators.outputs import AT_LEAST_ONE, labels_fact, rows_fact
 from noisette.estimators.private import PrivateEstimator
@@ -14,7 +15,6 @@ from noisette.losses import Loss, Softmax
 
 __all__ = ["INTERCEPT", "LinearClassifier"]
 
-Floats = NDArray[np.float64]
 
 INTERCEPT = 0.35
 """The constant column, in units of ``norm_bound`` (see docs/linear.md for the measurement)."""

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette._typing import Floats
 from noisette.losses.logistic import softplus_parts
 
 __all__ = ["AT_LEAST_ONE", "labels_fact", "probabilities", "rows_fact"]
 
-Floats = NDArray[np.float64]
 
 AT_LEAST_ONE = "that there is at least one record"
 """A public fact under add-remove, where an empty table is refused."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _validate
+from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.clipping import checked_bound
 from noisette.errors import InvalidData, InvalidParameter
@@ -28,8 +29,6 @@ from noisette.training.levels import level_notes, present, weights_of_levels
 from noisette.training.recommend import Recommendation, bound_on_rows, mechanisms, recommend
 
 __all__ = ["OneShotClassifier"]
-
-Floats = NDArray[np.float64]
 
 
 class OneShotClassifier(LinearClassifier):

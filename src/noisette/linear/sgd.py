@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
 from noisette import _validate
+from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.clipping import checked_bound
 from noisette.errors import InvalidData, InvalidParameter
@@ -27,8 +28,6 @@ from noisette.training.recommend_sgd import NOISES, RELEASES, recommend_sgd
 from noisette.training.steps import Update, canonical_rows
 
 __all__ = ["SGDClassifier"]
-
-Floats = NDArray[np.float64]
 
 
 def _has_probabilities(estimator: Any) -> bool:

@@ -26,7 +26,6 @@ from noisette.training.train import begin
 
 __all__ = ["StreamReader", "is_stream", "targets_of"]
 
-Floats = NDArray[np.float64]
 
 _MOST_WORK = 100_000  # far more than two slices of one matrix need
 _KEPT = ("_stream", "_chosen", "_traces", "classes_", "n_features_in_", "feature_names_in_")

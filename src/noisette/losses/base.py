@@ -23,13 +23,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from noisette._typing import AnyFloats
 from noisette.errors import InvalidParameter
 
-FloatArray = npt.NDArray[np.floating[Any]]
 Kind = Literal["margin", "regression", "multiclass"]
 
 
-def as_float(values: npt.ArrayLike) -> FloatArray:
+def as_float(values: npt.ArrayLike) -> AnyFloats:
     """The values as a float32 or float64 array; every other type becomes float64."""
     array = np.asarray(values)
     if array.dtype not in (np.float32, np.float64):
@@ -137,13 +137,11 @@ class Loss(ABC):
         """
 
     @abstractmethod
-    def at_scores(self, scores: FloatArray, y: npt.NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+    def at_scores(self, scores: AnyFloats, y: npt.NDArray[Any]) -> tuple[AnyFloats, AnyFloats]:
         """(losses of shape (n,), derivatives in the scores with the scores' shape)."""
 
     @abstractmethod
-    def curvature(
-        self, scores: FloatArray, y: npt.NDArray[Any], direction: FloatArray
-    ) -> FloatArray:
+    def curvature(self, scores: AnyFloats, y: npt.NDArray[Any], direction: AnyFloats) -> AnyFloats:
         """Second derivative in the scores applied to ``direction`` (same shape as the scores)."""
 
 
@@ -155,18 +153,18 @@ class ScalarLoss(Loss):
     """
 
     @abstractmethod
-    def value(self, t: npt.ArrayLike) -> FloatArray:
+    def value(self, t: npt.ArrayLike) -> AnyFloats:
         """The loss l(t)."""
 
     @abstractmethod
-    def derivative(self, t: npt.ArrayLike) -> FloatArray:
+    def derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """The derivative l'(t) (a subgradient where l has a kink)."""
 
     @abstractmethod
-    def second_derivative(self, t: npt.ArrayLike) -> FloatArray:
+    def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """The second derivative l''(t) (one of the one-sided values at a jump of l')."""
 
-    def value_and_derivative(self, t: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def value_and_derivative(self, t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats]:
         """Both at once; losses that share an exponential override this for speed."""
         return self.value(t), self.derivative(t)
 
@@ -176,21 +174,19 @@ class MarginLoss(ScalarLoss):
 
     kind: ClassVar[Kind] = "margin"
 
-    def targets(self, y: npt.ArrayLike) -> FloatArray:
+    def targets(self, y: npt.ArrayLike) -> AnyFloats:
         """Labels as float64; only -1 and +1 are labels."""
         labels = np.asarray(y, dtype=np.float64)
         if labels.ndim != 1 or not bool(np.all(np.abs(labels) == 1.0)):
             raise InvalidParameter("y must be a vector of the labels -1 and +1.")
         return labels
 
-    def at_scores(self, scores: FloatArray, y: npt.NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+    def at_scores(self, scores: AnyFloats, y: npt.NDArray[Any]) -> tuple[AnyFloats, AnyFloats]:
         """(l(ys), y l'(ys)); multiplying by +-1 is exact."""
         value, derivative = self.value_and_derivative(y * scores)
         return value, y * derivative
 
-    def curvature(
-        self, scores: FloatArray, y: npt.NDArray[Any], direction: FloatArray
-    ) -> FloatArray:
+    def curvature(self, scores: AnyFloats, y: npt.NDArray[Any], direction: AnyFloats) -> AnyFloats:
         """The product l''(ys) direction, because y^2 = 1."""
         return self.second_derivative(y * scores) * direction
 
@@ -201,7 +197,7 @@ class RegressionLoss(ScalarLoss):
     kind: ClassVar[Kind] = "regression"
     target_bound: float
 
-    def targets(self, y: npt.ArrayLike) -> FloatArray:
+    def targets(self, y: npt.ArrayLike) -> AnyFloats:
         """Targets as float64; the caller clips them to the bound first."""
         target = np.asarray(y, dtype=np.float64)
         if target.ndim != 1 or not bool(np.all(np.abs(target) <= self.target_bound)):
@@ -211,12 +207,10 @@ class RegressionLoss(ScalarLoss):
             )
         return target
 
-    def at_scores(self, scores: FloatArray, y: npt.NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+    def at_scores(self, scores: AnyFloats, y: npt.NDArray[Any]) -> tuple[AnyFloats, AnyFloats]:
         """(l(s - y), l'(s - y))."""
         return self.value_and_derivative(scores - y)
 
-    def curvature(
-        self, scores: FloatArray, y: npt.NDArray[Any], direction: FloatArray
-    ) -> FloatArray:
+    def curvature(self, scores: AnyFloats, y: npt.NDArray[Any], direction: AnyFloats) -> AnyFloats:
         """The product l''(s - y) direction."""
         return self.second_derivative(scores - y) * direction

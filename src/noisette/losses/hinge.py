@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from noisette.losses.base import FloatArray, MarginLoss, as_float
+from noisette._typing import AnyFloats
+from noisette.losses.base import MarginLoss, as_float
 
 
 @dataclass(frozen=True)
@@ -57,15 +58,15 @@ class Hinge(MarginLoss):
         """The derivative of a float margin is exact."""
         return 0.0
 
-    def value(self, t: npt.ArrayLike) -> FloatArray:
+    def value(self, t: npt.ArrayLike) -> AnyFloats:
         """max(0, 1 - m)."""
         return np.maximum(1 - as_float(t), 0)
 
-    def derivative(self, t: npt.ArrayLike) -> FloatArray:
+    def derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """-1 where m < 1, else 0."""
         m = as_float(t)
         return -(m < 1).astype(m.dtype)
 
-    def second_derivative(self, t: npt.ArrayLike) -> FloatArray:
+    def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """0 (off the kink)."""
         return np.zeros_like(as_float(t))

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from noisette.losses.base import FloatArray, RegressionLoss, as_float, require_positive
+from noisette._typing import AnyFloats
+from noisette.losses.base import RegressionLoss, as_float, require_positive
 
 
 @dataclass(frozen=True)
@@ -57,20 +58,20 @@ class Huber(RegressionLoss):
         """One subtraction; it matters only while |r| <= t, where |s| <= t + target_bound."""
         return 2.0 * min(score + self.target_bound, self.threshold + 2.0 * self.target_bound)
 
-    def value(self, t: npt.ArrayLike) -> FloatArray:
+    def value(self, t: npt.ArrayLike) -> AnyFloats:
         """q^2/2 + t(|r| - q) with q = min(|r|, t)."""
         r = np.abs(as_float(t))
         threshold = r.dtype.type(self.threshold)
         q = np.minimum(r, threshold)
         return np.asarray(q * q / 2 + threshold * (r - q))
 
-    def derivative(self, t: npt.ArrayLike) -> FloatArray:
+    def derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """clip(r, -t, t)."""
         r = as_float(t)
         threshold = r.dtype.type(self.threshold)
         return np.clip(r, -threshold, threshold)
 
-    def second_derivative(self, t: npt.ArrayLike) -> FloatArray:
+    def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """1 where |r| <= t, else 0."""
         r = as_float(t)
         return (np.abs(r) <= r.dtype.type(self.threshold)).astype(r.dtype)

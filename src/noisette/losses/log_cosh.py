@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from noisette.losses.base import FloatArray, RegressionLoss, as_float, require_positive
+from noisette._typing import AnyFloats
+from noisette.losses.base import RegressionLoss, as_float, require_positive
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class LogCosh(RegressionLoss):
         """One subtraction, seen through a slope of at most 1, and the tanh."""
         return 6.0 + score + self.target_bound
 
-    def value(self, t: npt.ArrayLike) -> FloatArray:
+    def value(self, t: npt.ArrayLike) -> AnyFloats:
         """log1p(2 sinh^2(r/2)) for |r| < 1, else |r| + log1p(e^{-2|r|}) - log 2.
 
         The first form keeps relative accuracy near 0, the second cannot overflow.
@@ -66,11 +67,11 @@ class LogCosh(RegressionLoss):
             far = r + np.log1p(np.exp(-2 * r)) - r.dtype.type(np.log(2.0))
         return np.asarray(np.where(r < 1, near, far), dtype=r.dtype)
 
-    def derivative(self, t: npt.ArrayLike) -> FloatArray:
+    def derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """The hyperbolic tangent of r."""
         return np.tanh(as_float(t))
 
-    def second_derivative(self, t: npt.ArrayLike) -> FloatArray:
+    def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """4e/(1+e)^2 with e = exp(-2|r|): relative accuracy where 1 - tanh^2 cancels."""
         r = np.abs(as_float(t))
         with np.errstate(under="ignore"):

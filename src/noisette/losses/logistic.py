@@ -8,10 +8,11 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from noisette.losses.base import FloatArray, MarginLoss, as_float
+from noisette._typing import AnyFloats
+from noisette.losses.base import MarginLoss, as_float
 
 
-def softplus_parts(t: npt.ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
+def softplus_parts(t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats, AnyFloats]:
     """(log(1+e^t), sigma(t), sigma(t) sigma(-t)) from the one exponential e = exp(-|t|) <= 1.
 
     log(1+e^t) = max(t,0) + log1p(e); sigma(t) = 1/(1+e) or e/(1+e); the product is e/(1+e)^2.
@@ -74,19 +75,19 @@ class Logistic(MarginLoss):
         """Exponential, sum, quotient: at most 4 roundings of a number below 1."""
         return 8.0
 
-    def value(self, t: npt.ArrayLike) -> FloatArray:
+    def value(self, t: npt.ArrayLike) -> AnyFloats:
         """log(1 + e^-m)."""
         return softplus_parts(-as_float(t))[0]
 
-    def derivative(self, t: npt.ArrayLike) -> FloatArray:
+    def derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """-sigma(-m)."""
         return -softplus_parts(-as_float(t))[1]
 
-    def second_derivative(self, t: npt.ArrayLike) -> FloatArray:
+    def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """sigma(m) sigma(-m)."""
         return softplus_parts(t)[2]
 
-    def value_and_derivative(self, t: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def value_and_derivative(self, t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats]:
         """Both from one exponential: the solvers' hot loop."""
         t = as_float(t)
         e = np.exp(-np.abs(t))

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from noisette._typing import AnyFloats
 from noisette.errors import InvalidParameter
-from noisette.losses.base import FloatArray, Kind, Loss
+from noisette.losses.base import Kind, Loss
 
 
 def helmert(classes: int) -> npt.NDArray[np.float64]:
@@ -118,7 +119,7 @@ class Softmax(Loss):
             raise InvalidParameter(f"y must be a vector of class numbers 0 .. {self.classes - 1}.")
         return numbers
 
-    def probabilities(self, scores: FloatArray) -> FloatArray:
+    def probabilities(self, scores: AnyFloats) -> AnyFloats:
         """Class probabilities (n, K) from coordinate scores (n, K-1); shifted, so no overflow."""
         full = scores @ self.basis.T.astype(scores.dtype)
         full -= full.max(axis=1, keepdims=True)
@@ -126,7 +127,7 @@ class Softmax(Loss):
         full /= full.sum(axis=1, keepdims=True)
         return np.asarray(full)
 
-    def at_scores(self, scores: FloatArray, y: npt.NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+    def at_scores(self, scores: AnyFloats, y: npt.NDArray[Any]) -> tuple[AnyFloats, AnyFloats]:
         """(log-loss (n,), (p - e_y) Q (n, K-1)) for coordinate scores (n, K-1)."""
         basis = self.basis.astype(scores.dtype)
         full = scores @ basis.T
@@ -139,9 +140,7 @@ class Softmax(Loss):
         full[rows, y] -= 1
         return np.log(total) - own, full @ basis
 
-    def curvature(
-        self, scores: FloatArray, y: npt.NDArray[Any], direction: FloatArray
-    ) -> FloatArray:
+    def curvature(self, scores: AnyFloats, y: npt.NDArray[Any], direction: AnyFloats) -> AnyFloats:
         """((diag p - pp') Q direction) Q, rowwise; shape (n, K-1)."""
         basis = self.basis.astype(scores.dtype)
         p = self.probabilities(scores)

@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from noisette.losses.base import FloatArray, MarginLoss, as_float, require_positive
+from noisette._typing import AnyFloats
+from noisette.losses.base import MarginLoss, as_float, require_positive
 from noisette.losses.logistic import softplus_parts
 
 
@@ -71,25 +72,25 @@ class SoftplusHinge(MarginLoss):
         """The argument t = s(1-m) has relative error 3u and |t| g(1-g) < 1/4; then as logistic."""
         return 10.0
 
-    def _argument(self, m: npt.ArrayLike) -> FloatArray:
+    def _argument(self, m: npt.ArrayLike) -> AnyFloats:
         m = as_float(m)
         return m.dtype.type(self.temperature) * (1 - m)
 
-    def value(self, t: npt.ArrayLike) -> FloatArray:
+    def value(self, t: npt.ArrayLike) -> AnyFloats:
         """(1/s) log(1 + e^{s(1-m)})."""
         argument = self._argument(t)
         return softplus_parts(argument)[0] / argument.dtype.type(self.temperature)
 
-    def derivative(self, t: npt.ArrayLike) -> FloatArray:
+    def derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """-sigma(s(1-m))."""
         return -softplus_parts(self._argument(t))[1]
 
-    def second_derivative(self, t: npt.ArrayLike) -> FloatArray:
+    def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """The product s g (1 - g)."""
         argument = self._argument(t)
         return argument.dtype.type(self.temperature) * softplus_parts(argument)[2]
 
-    def value_and_derivative(self, t: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def value_and_derivative(self, t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats]:
         """Both from one exponential."""
         argument = self._argument(t)
         value, sigmoid, _ = softplus_parts(argument)

@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from noisette.losses.base import FloatArray, RegressionLoss, as_float, require_positive
+from noisette._typing import AnyFloats
+from noisette.losses.base import RegressionLoss, as_float, require_positive
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,15 @@ class Squared(RegressionLoss):
         """One subtraction."""
         return score + self.target_bound
 
-    def value(self, t: npt.ArrayLike) -> FloatArray:
+    def value(self, t: npt.ArrayLike) -> AnyFloats:
         """r^2 / 2."""
         r = as_float(t)
         return r * r / 2
 
-    def derivative(self, t: npt.ArrayLike) -> FloatArray:
+    def derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """The residual r itself."""
         return as_float(t).copy()
 
-    def second_derivative(self, t: npt.ArrayLike) -> FloatArray:
+    def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """1."""
         return np.ones_like(as_float(t))

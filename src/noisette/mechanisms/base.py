@@ -11,15 +11,13 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import InvalidParameter, PermitError
 
 __all__ = ["AdditiveNoise", "Mechanism"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from noisette import _validate
+from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import PermitError, Unproven
-from noisette.mechanisms.base import Floats, Mechanism
+from noisette.mechanisms.base import Mechanism
 
 __all__ = ["Exponential"]
 

@@ -7,8 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from noisette import _validate
+from noisette._typing import Floats
 from noisette.adjacency import Adjacency
-from noisette.mechanisms.base import AdditiveNoise, Floats
+from noisette.mechanisms.base import AdditiveNoise
 from noisette.mechanisms.gaussian_curve import gdp_mu, stated_delta
 
 __all__ = ["Gaussian"]

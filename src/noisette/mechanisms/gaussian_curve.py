@@ -25,11 +25,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
 
+from noisette._typing import Floats
 from noisette.errors import InvalidParameter
 
 __all__ = ["gdp_delta", "gdp_epsilon", "gdp_log_delta", "gdp_mu", "stated_delta"]
 
-Array = NDArray[np.float64]
 
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _SQRT_HALF_PI = math.sqrt(math.pi / 2.0)
@@ -45,7 +45,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _SLACK = 1e-12
 
 
-def _tail(t: Array) -> Array:
+def _tail(t: Floats) -> Floats:
     """Return K(t) with R(t) = 1 / (t + K(t)), K = 1/(t + 2/(t + 3/(t + ...))), for t >= 2."""
     k = np.zeros_like(t)
     for j in range(_TERMS, 0, -1):
@@ -53,7 +53,7 @@ def _tail(t: Array) -> Array:
     return k
 
 
-def _mills_slope(t: Array) -> Array:
+def _mills_slope(t: Floats) -> Floats:
     """Return D(t) = 1 - t R(t) = -R'(t) > 0 for t > -1 without cancellation."""
     near = np.minimum(t, _LARGE_T)
     far = np.maximum(t, _LARGE_T)
@@ -63,7 +63,7 @@ def _mills_slope(t: Array) -> Array:
     return np.where(t < _LARGE_T, direct, (k / far) / (1.0 + k / far))
 
 
-def _mills_gap(x: Array, mu: Array) -> Array:
+def _mills_gap(x: Floats, mu: Floats) -> Floats:
     """Return R(x) - R(x + mu) > 0 for x >= 0 (or x >= -mu/2 when mu is small), to 1e-14."""
     out = np.empty_like(x)
     small = mu < _SMALL_MU
@@ -85,7 +85,7 @@ def _mills_gap(x: Array, mu: Array) -> Array:
     return out
 
 
-def _prepare(mu: ArrayLike, epsilon: ArrayLike) -> tuple[Array, Array]:
+def _prepare(mu: ArrayLike, epsilon: ArrayLike) -> tuple[Floats, Floats]:
     m, e = np.broadcast_arrays(np.asarray(mu, dtype=float), np.asarray(epsilon, dtype=float))
     if np.isnan(m).any() or (m < 0).any():
         raise InvalidParameter("mu must be a number that is at least 0, without NaN.")
@@ -94,7 +94,7 @@ def _prepare(mu: ArrayLike, epsilon: ArrayLike) -> tuple[Array, Array]:
     return m.astype(float), e.astype(float)
 
 
-def _log_delta_positive(mu: Array, epsilon: Array) -> tuple[Array, Array]:
+def _log_delta_positive(mu: Floats, epsilon: Floats) -> tuple[Floats, Floats]:
     """Return (delta, log delta) on flat arrays with 0 < mu < inf and 0 <= epsilon < inf."""
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         ratio = epsilon / mu
@@ -118,7 +118,7 @@ def _log_delta_positive(mu: Array, epsilon: Array) -> tuple[Array, Array]:
     return np.minimum(delta, 1.0), np.minimum(log, 0.0)
 
 
-def _curve(mu: Array, epsilon: Array) -> tuple[Array, Array]:
+def _curve(mu: Floats, epsilon: Floats) -> tuple[Floats, Floats]:
     """Return (delta, log delta) for every mu in [0, inf] and epsilon in [-inf, inf]."""
     delta, log = np.empty_like(mu), np.empty_like(mu)
     endless = np.isinf(mu)

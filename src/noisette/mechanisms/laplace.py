@@ -6,11 +6,12 @@ from typing import ClassVar
 import numpy as np
 
 from noisette import _validate
+from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import Unproven
 from noisette.mechanisms import spherical_laplace_curve as curve
-from noisette.mechanisms.base import AdditiveNoise, Floats, smallest_multiplier
+from noisette.mechanisms.base import AdditiveNoise, smallest_multiplier
 from noisette.mechanisms.pure_moments import laplace_log_moment
 
 __all__ = ["Laplace"]

@@ -30,10 +30,11 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_ndtr
 
 from noisette import _validate
+from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.mechanisms import spherical_laplace_curve as curve
-from noisette.mechanisms.base import AdditiveNoise, Floats, require_dimension
+from noisette.mechanisms.base import AdditiveNoise, require_dimension
 from noisette.mechanisms.gaussian import Gaussian
 from noisette.mechanisms.gaussian_curve import stated_delta
 from noisette.mechanisms.pure_moments import response_log_moment

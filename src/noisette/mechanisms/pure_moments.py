@@ -8,11 +8,11 @@ nothing. Here E e^{sL} - 1 is a product (or a sum) of positive numbers.
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+
+from noisette._typing import Floats
 
 __all__ = ["laplace_log_moment", "response_log_moment"]
 
-Floats = NDArray[np.float64]
 
 _ROUND_UP = 1.0 + 1e-13
 

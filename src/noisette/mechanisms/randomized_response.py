@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _validate
+from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import InvalidParameter, PermitError, Unproven
-from noisette.mechanisms.base import Floats, Mechanism
+from noisette.mechanisms.base import Mechanism
 from noisette.mechanisms.pure_moments import response_log_moment
 
 __all__ = ["RandomizedResponse"]

@@ -7,15 +7,11 @@ from typing import ClassVar
 import numpy as np
 
 from noisette import _validate
+from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.mechanisms import spherical_laplace_curve as curve
-from noisette.mechanisms.base import (
-    AdditiveNoise,
-    Floats,
-    require_dimension,
-    smallest_multiplier,
-)
+from noisette.mechanisms.base import AdditiveNoise, require_dimension, smallest_multiplier
 
 __all__ = ["SphericalLaplace"]
 

@@ -22,15 +22,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import kve
 
+from noisette._typing import Floats
 from noisette.mechanisms.pure_moments import laplace_log_moment, response_log_moment
 
 __all__ = ["bessel_k_ratio", "delta", "deltas", "largest_shift", "log_moment"]
 
-Floats = NDArray[np.float64]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _ROUND_UP = 1.0 + 1e-10  # proof: SPHERICAL-POSITIVE, the error of the sums is below 1e-11

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _validate
+from noisette._typing import Indices
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter, Unproven
 from noisette.randomness import Randomness
 
 __all__ = ["Participation", "Sampler"]
 
-Indices = NDArray[np.intp]
 Kind = Literal["once", "poisson", "without-replacement", "allocation"]
 
 

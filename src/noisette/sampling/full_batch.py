@@ -6,9 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from noisette._typing import Indices
 from noisette.adjacency import Adjacency
 from noisette.randomness import Randomness
-from noisette.sampling.base import Indices, Participation, Sampler
+from noisette.sampling.base import Participation, Sampler
 
 __all__ = ["FullBatch"]
 

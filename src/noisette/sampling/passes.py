@@ -6,9 +6,10 @@ from typing import ClassVar
 import numpy as np
 
 from noisette import _validate
+from noisette._typing import Indices
 from noisette.errors import InvalidParameter
 from noisette.randomness import Randomness
-from noisette.sampling.base import Indices, PassSampler, Sampler
+from noisette.sampling.base import PassSampler, Sampler
 
 __all__ = ["Cyclic", "Disjoint", "Shuffle"]
 

@@ -8,10 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from noisette import _validate
+from noisette._typing import Indices
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter, Unproven
 from noisette.randomness import Randomness
-from noisette.sampling.base import Indices, Participation, Sampler
+from noisette.sampling.base import Participation, Sampler
 
 __all__ = ["PartialShuffle", "WithoutReplacement"]
 

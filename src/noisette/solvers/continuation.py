@@ -31,7 +31,8 @@ from dataclasses import replace
 import numpy as np
 from scipy import linalg
 
-from noisette.solvers.objective import Array, Objective, Point, cholesky
+from noisette._typing import Floats
+from noisette.solvers.objective import Objective, Point, cholesky
 
 FIRST_RATIO, TRIES, RETREATS, LAST_STEPS = 10.0, 8, 40, 60
 # up to this many parameters the Hessian is factorised
@@ -82,7 +83,7 @@ def _with(objective: Objective, mu: float) -> Objective:
     return changed
 
 
-def _follow(objective: Objective, w: Array, pace: float) -> Array | None:
+def _follow(objective: Objective, w: Floats, pace: float) -> Floats | None:
     """The parameter after a full step from the basin, or None if ``TRIES`` steps miss it."""
     point = objective.at(w)
     for _ in range(TRIES):
@@ -96,7 +97,7 @@ def _follow(objective: Objective, w: Array, pace: float) -> Array | None:
     return None
 
 
-def newton_step(objective: Objective, point: Point, pace: float) -> Array:
+def newton_step(objective: Objective, point: Point, pace: float) -> Floats:
     """-H^-1 g: by Cholesky, or with its residual checked by conjugate gradients."""
     if point.w.size <= DENSE:
         factor = cholesky(objective.hessian(point.w))
@@ -109,7 +110,7 @@ def newton_step(objective: Objective, point: Point, pace: float) -> Array:
     return _checked(objective, point, max(goal, 0.01 * (point.norm_bound - point.norm)))
 
 
-def _checked(objective: Objective, point: Point, goal: float) -> Array:
+def _checked(objective: Objective, point: Point, goal: float) -> Floats:
     """P with ||H p + g|| <= goal, computed afresh; gradient steps on the model if need be.
 
     A step of length 1/beta multiplies the residual by at most 1 - Lambda/beta, whatever the
@@ -131,8 +132,8 @@ def _checked(objective: Objective, point: Point, goal: float) -> Array:
 
 
 def _gradients(
-    objective: Objective, point: Point, p: Array, residual: Array, goal: float
-) -> tuple[Array, Array]:
+    objective: Objective, point: Point, p: Floats, residual: Floats, goal: float
+) -> tuple[Floats, Floats]:
     """Conjugate gradients from p until the recurrence says goal/2; (p, recomputed residual)."""
     r = direction = residual
     rho = float(np.vdot(r, r))

@@ -28,11 +28,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
+from noisette._typing import Floats
 from noisette.losses import HuberHinge
 from noisette.losses.rows import back
 from noisette.solvers.interior import interior_points
 from noisette.solvers.limits import interior_plan
-from noisette.solvers.objective import Array, Objective, Preconditioner
+from noisette.solvers.objective import Objective, Preconditioner
 from noisette.solvers.rounding import UNIT, dual_error, gradient_error
 from noisette.solvers.smooth import newton
 
@@ -49,10 +50,10 @@ _RANK = 1e-10
 class DualPoint:
     """A primal and a feasible dual point, and the certified distance of the first to w*."""
 
-    w: Array
-    alpha: Array
+    w: Floats
+    alpha: Floats
     distance: float
-    doubtful: Array
+    doubtful: Floats
 
 
 def minimise_hinge(objective: Objective, tolerance: float) -> DualPoint:
@@ -106,7 +107,7 @@ def last_resort(objective: Objective, tolerance: float) -> DualPoint:
     return best
 
 
-def _goal(smoothed: Objective, width: float, w: Array) -> float:
+def _goal(smoothed: Objective, width: float, w: Floats) -> float:
     """Gradient norm at which a stage is solved: margins to a twentieth of the band's width."""
     facts, size = smoothed.facts, float(np.linalg.norm(w))
     terms = smoothed.rows.block_rows + smoothed.rows.block_count
@@ -114,7 +115,7 @@ def _goal(smoothed: Objective, width: float, w: Array) -> float:
     return max(0.05 * width * smoothed.lam / facts.norm_bound, 3.0 * error)
 
 
-def _polish(objective: Objective, point: DualPoint) -> tuple[Array, Array]:
+def _polish(objective: Objective, point: DualPoint) -> tuple[Floats, Floats]:
     """Put the free rows on the margin: the least change of alpha with m_i = 1 there, clipped.
 
     Rows with 0 < alpha_i < omega_i have m_i = 1 at the optimum; with A their signed rows this is
@@ -137,14 +138,14 @@ def _polish(objective: Objective, point: DualPoint) -> tuple[Array, Array]:
     return alpha, point.w + move
 
 
-def _dual(objective: Objective, w: Array, width: float) -> Array:
+def _dual(objective: Objective, w: Floats, width: float) -> Floats:
     """Alpha = omega |l_h'(m)| at w; exactly 0 and exactly omega off the band."""
     margins = objective.y * objective.rows.scores(w)
     alpha = -HuberHinge(width).derivative(margins)
     return np.asarray(objective.weigh(np.asarray(alpha), slice(None)))
 
 
-def certify(objective: Objective, alpha: Array, near: Array | None = None) -> DualPoint:
+def certify(objective: Objective, alpha: Floats, near: Floats | None = None) -> DualPoint:
     """The better of w(alpha) and the point ``near`` it, certified. proof: HINGE-GAP.
 
     ``near`` matters when R^2 omega/Lambda is large: then w(alpha) moves far with the last bit of
@@ -164,7 +165,7 @@ def certify(objective: Objective, alpha: Array, near: Array | None = None) -> Du
     return other if other.distance < point.distance else point
 
 
-def _certify_at(objective: Objective, alpha: Array, w: Array, apart: float) -> DualPoint:
+def _certify_at(objective: Objective, alpha: Floats, w: Floats, apart: float) -> DualPoint:
     """HINGE-GAP at (w, alpha), where apart >= ||w - w(alpha)||."""
     facts, d, n = objective.facts, objective.rows.d, objective.rows.n
     blur = 1.02 * UNIT * ((d + 3.0) * facts.norm_bound * float(np.linalg.norm(w)) + 2.0)
@@ -178,7 +179,7 @@ def _certify_at(objective: Objective, alpha: Array, w: Array, apart: float) -> D
     return DualPoint(w, alpha, float(distance) if distance >= 0.0 else np.inf, parts)
 
 
-def _ascend(objective: Objective, point: DualPoint) -> tuple[Array, Array]:
+def _ascend(objective: Objective, point: DualPoint) -> tuple[Floats, Floats]:
     """One sweep of exact dual coordinate ascent over the rows that still contribute a gap."""
     alpha, w = point.alpha.copy(), point.w.copy()
     limit = objective.weigh(np.ones(objective.rows.n), slice(None))

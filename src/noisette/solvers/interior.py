@@ -33,8 +33,9 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from noisette._typing import Floats
 from noisette.losses.rows import back
-from noisette.solvers.objective import DENSE_MODEL, Array, Objective, cholesky, gram
+from noisette.solvers.objective import DENSE_MODEL, Objective, cholesky, gram
 
 FIRST_RATIO, TRIES, RETREATS = 10.0, 20, 40
 _CENTRED = 0.25
@@ -47,7 +48,7 @@ def shortest_ratio(rows: int) -> float:
 
 def interior_points(
     objective: Objective, last: float, digits: int | None
-) -> Iterator[tuple[Array, Array]]:
+) -> Iterator[tuple[Floats, Floats]]:
     """Yield (w, a) in float64 at falling mu until mu <= ``last``.
 
     ``digits`` None computes in float64 and stops without a word where float64 fails.
@@ -209,7 +210,7 @@ class _Path:
             p = residual + (rho / previous) * p
         return x
 
-    def point(self) -> tuple[Array, Array]:
+    def point(self) -> tuple[Floats, Floats]:
         """(w, a) rounded to float64, a inside its box and 0 on rows that are absent."""
         a = np.where(self.present, self.a.astype(np.float64), 0.0)
         low, high = self.low.astype(np.float64), self.high.astype(np.float64)

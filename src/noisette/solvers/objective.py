@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
 
+from noisette._typing import Floats
 from noisette.losses import Loss, Rows
 from noisette.losses.rows import back, squared
 from noisette.solvers.rounding import EXACT_ROWS, UNIT, PublicFacts, gradient_error
 
-Array = npt.NDArray[np.float64]
 # widest data for which a (d, d) model is factorised: beyond, its cost exceeds its gain
 DENSE_MODEL, SPARSE_MODEL = 1024, 256
 
@@ -22,9 +22,9 @@ DENSE_MODEL, SPARSE_MODEL = 1024, 256
 class Point:
     """One evaluation: J, its gradient, and a bound on the exact gradient's norm."""
 
-    w: Array
+    w: Floats
     value: float
-    gradient: Array
+    gradient: Floats
     norm: float
     norm_bound: float
 
@@ -55,7 +55,7 @@ class _Sum:
         self.total = np.zeros(shape)
         self.lost = np.zeros(shape) if compensated else None
 
-    def add(self, term: Array) -> None:
+    def add(self, term: Floats) -> None:
         """Add; Knuth's two-sum: total + term = new + error, exactly."""
         if self.lost is None:
             self.total += term
@@ -65,7 +65,7 @@ class _Sum:
         self.lost += (self.total - (new - seen)) + (term - seen)
         self.total = new
 
-    def value(self) -> Array:
+    def value(self) -> Floats:
         """The sum."""
         return self.total if self.lost is None else self.total + self.lost
 
@@ -81,8 +81,8 @@ class Objective:
         loss: Loss,
         rows: Rows,
         y: npt.NDArray[Any],
-        sample_weight: Array | None,
-        linear: Array | None,
+        sample_weight: Floats | None,
+        linear: Floats | None,
         facts: PublicFacts,
     ) -> None:
         self.loss, self.rows, self.y, self.omega = loss, rows, y, sample_weight
@@ -93,14 +93,14 @@ class Objective:
         self.mass = float(rows.n if sample_weight is None else np.sum(sample_weight))
         self.exact = False
 
-    def weigh(self, values: Array, part: slice) -> Array:
+    def weigh(self, values: Floats, part: slice) -> Floats:
         """Values times omega, row by row."""
         if self.omega is None:
             return values
         factor = self.omega[part]
         return np.asarray(values * (factor if values.ndim == 1 else factor[:, None]))
 
-    def at(self, w: Array) -> Point:
+    def at(self, w: Floats) -> Point:
         """Evaluate; ``norm_bound`` includes the rounding error (ROUND-GRADIENT)."""
         value, total = self._sum_exact(w) if self.exact else self._sum(w)
         gradient = (total + self.linear) + self.lam * w
@@ -114,7 +114,7 @@ class Objective:
         # NaN certifies nothing
         return Point(w, value, gradient, norm, certified if certified >= 0.0 else np.inf)
 
-    def _sum(self, w: Array) -> tuple[float, Array]:
+    def _sum(self, w: Floats) -> tuple[float, Floats]:
         value, total = 0.0, np.zeros(self.shape)
         for part, block in self.rows.blocks():
             losses, slopes = self.loss.at_scores(block @ w.T, self.y[part])
@@ -122,7 +122,7 @@ class Objective:
             total += back(block, self.weigh(np.asarray(slopes), part))
         return value, total
 
-    def _sum_exact(self, w: Array) -> tuple[float, Array]:
+    def _sum_exact(self, w: Floats) -> tuple[float, Floats]:
         """The same sums through error-free products and a compensated sum over blocks."""
         size, R = float(np.linalg.norm(w)), self.facts.norm_bound
         w_lead = _grid(w, size, 25)
@@ -140,7 +140,7 @@ class Objective:
             total.add(back(rest, r) + back(lead, r - r_lead))
         return value, total.value()
 
-    def hessian_product(self, w: Array, vector: Array) -> Array:
+    def hessian_product(self, w: Floats, vector: Floats) -> Floats:
         """(Hessian of J at w) vector."""
         total = _Sum(self.shape, self.exact)
         total.add(self.lam * vector)
@@ -149,7 +149,7 @@ class Objective:
             total.add(back(block, self.weigh(np.asarray(bent), part)))
         return total.value()
 
-    def hessian(self, w: Array) -> Array:
+    def hessian(self, w: Floats) -> Floats:
         """The Hessian of J at w as a (k d, k d) matrix; k = 1 for scalar scores."""
         d, k = self.rows.d, int(np.prod(self.shape[:-1], dtype=int))
         total, term = _Sum((k, d, k, d), self.exact), np.zeros((k, d, k, d))
@@ -183,7 +183,7 @@ class Objective:
         return self.lam + self.loss.smoothness * mass * (1.0 + 1e-6)
 
 
-def gram(block: Any, weights: Array) -> Array:
+def gram(block: Any, weights: Floats) -> Floats:
     """X' diag(weights) X, dense (d, d); rows of weight 0 cost nothing when they are many."""
     keep = np.flatnonzero(weights)
     if 2 * len(keep) < len(weights):
@@ -205,7 +205,7 @@ class Preconditioner:
     It changes the path, never the certificate.
     """
 
-    def __init__(self, objective: Objective, scale: float = 1.0, at: Array | None = None) -> None:
+    def __init__(self, objective: Objective, scale: float = 1.0, at: Floats | None = None) -> None:
         rows, lam, loss = objective.rows, objective.lam, objective.loss
         self._factor: Any = None
         self._diagonal = np.full(rows.d, lam)
@@ -224,14 +224,14 @@ class Preconditioner:
             self._diagonal = np.diag(matrix).copy()
             self._factor = cholesky(matrix)
 
-    def solve(self, vector: Array) -> Array:
+    def solve(self, vector: Floats) -> Floats:
         """The model's inverse Hessian applied to a parameter-shaped vector."""
         if self._factor is None:
             return np.asarray(vector / self._diagonal)
         return np.asarray(linalg.cho_solve(self._factor, vector.T, check_finite=False).T)
 
 
-def cholesky(matrix: Array) -> Any:
+def cholesky(matrix: Floats) -> Any:
     """A Cholesky factor, or None when rounding has made the matrix indefinite."""
     try:
         return linalg.cho_factor(matrix, lower=True, check_finite=False)

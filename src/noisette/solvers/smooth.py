@@ -22,10 +22,11 @@ from collections import deque
 import numpy as np
 from scipy import linalg
 
+from noisette._typing import Floats
 from noisette.solvers.continuation import continuation
 from noisette.solvers.interior import interior_points
 from noisette.solvers.limits import interior_plan
-from noisette.solvers.objective import Array, Objective, Point, Preconditioner, cholesky
+from noisette.solvers.objective import Objective, Point, Preconditioner, cholesky
 
 _MEMORY = 10
 _PATIENCE = 5
@@ -35,7 +36,7 @@ _DENSE_NEWTON = 640
 _SAMPLE, _SAMPLE_PER_FEATURE = 2000, 40
 
 
-def minimise_smooth(objective: Objective, tolerance: float, start: Array | None = None) -> Point:
+def minimise_smooth(objective: Objective, tolerance: float, start: Floats | None = None) -> Point:
     """A point whose exact gradient norm is certified to be at most ``tolerance``."""
     w = np.zeros(objective.shape) if start is None else start
     w, model = _warm_start(objective, w)
@@ -72,7 +73,7 @@ def last_resort(objective: Objective, model: Preconditioner, tolerance: float) -
     return best
 
 
-def _warm_start(objective: Objective, w: Array) -> tuple[Array, Preconditioner]:
+def _warm_start(objective: Objective, w: Floats) -> tuple[Floats, Preconditioner]:
     """A start and a model from evenly spaced rows: they cost a fraction of one full pass.
 
     The sample's optimum is off by its statistical error only, and its Hessian there is within
@@ -94,7 +95,7 @@ def _quasi_newton(
     objective: Objective, point: Point, model: Preconditioner, tolerance: float
 ) -> Point:
     """L-BFGS until certified or until ``_PATIENCE`` steps in a row bring no better gradient."""
-    pairs: deque[tuple[Array, Array, float]] = deque(maxlen=_MEMORY)
+    pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=_MEMORY)
     best, stale = point, 0
     for _ in range(_MOST_STEPS):
         if not _unfinished(best, tolerance) or stale >= _PATIENCE:
@@ -120,8 +121,8 @@ def _quasi_newton(
 
 
 def _two_loop(
-    gradient: Array, pairs: deque[tuple[Array, Array, float]], model: Preconditioner
-) -> Array:
+    gradient: Floats, pairs: deque[tuple[Floats, Floats, float]], model: Preconditioner
+) -> Floats:
     """The L-BFGS product (Nocedal-Wright 7.4) with the model as the initial inverse Hessian."""
     q = gradient
     factors = []
@@ -135,7 +136,7 @@ def _two_loop(
     return q
 
 
-def _backtrack(objective: Objective, point: Point, p: Array, slope: float) -> Point | None:
+def _backtrack(objective: Objective, point: Point, p: Floats, slope: float) -> Point | None:
     """A step with J lower (Armijo), or whose slope shows by convexity that J is not higher."""
     t = 1.0
     for _ in range(30):
@@ -174,7 +175,7 @@ def _unfinished(point: Point, tolerance: float) -> bool:
     return not point.norm_bound <= tolerance and point.norm > 0.01 * point.norm_bound
 
 
-def _line_search(objective: Objective, point: Point, p: Array, slope: float, full: Point) -> Point:
+def _line_search(objective: Objective, point: Point, p: Floats, slope: float, full: Point) -> Point:
     """Double, then bisect, for phi'(0)/2 <= phi'(t) <= 0; phi' increases along p.
 
     The scores move along a line, s + tq, so one pass over X pays for all trial points.
@@ -197,7 +198,7 @@ def _line_search(objective: Objective, point: Point, p: Array, slope: float, ful
     return objective.at(point.w + t * p)
 
 
-def _newton_direction(objective: Objective, point: Point, model: Preconditioner) -> Array:
+def _newton_direction(objective: Objective, point: Point, model: Preconditioner) -> Floats:
     """-H^-1 g: by Cholesky for short parameters, else by conjugate gradients."""
     if point.w.size <= _DENSE_NEWTON:
         factor = cholesky(objective.hessian(point.w))
@@ -207,7 +208,7 @@ def _newton_direction(objective: Objective, point: Point, model: Preconditioner)
     return _conjugate_gradients(objective, point, model)
 
 
-def _conjugate_gradients(objective: Objective, point: Point, model: Preconditioner) -> Array:
+def _conjugate_gradients(objective: Objective, point: Point, model: Preconditioner) -> Floats:
     """Preconditioned CG on H p = -g to a tenth of the gradient; p is always a descent direction."""
     residual = -point.gradient
     z = model.solve(residual)

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from noisette._typing import Floats
 from noisette.errors import MissingExtra
 
 __all__ = ["ArrowCells", "Cells", "TextCells", "arrow", "canonical", "is_text"]
 
-Floats = NDArray[np.float64]
 
 _WHOLE = re.compile(r"[+-]?\d+\.0*")
 _TRUTH = {"true": "true", "True": "true", "TRUE": "true"} | {

@@ -15,7 +15,8 @@ from functools import cached_property
 
 import numpy as np
 
-from noisette.tables.cells import Cells, Floats, canonical
+from noisette._typing import Floats
+from noisette.tables.cells import Cells, canonical
 
 __all__ = ["CURVES", "Categorical", "Column", "Ignored", "Numeric", "View"]
 

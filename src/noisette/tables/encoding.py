@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette._typing import Floats
 from noisette.clipping import clip_rows
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.tables.cells import Cells, Floats, arrow, canonical, is_text
+from noisette.tables.cells import Cells, arrow, canonical, is_text
 from noisette.tables.columns import Ignored
 from noisette.tables.reading import csv_header, is_parquet, open_parquet, pieces
 from noisette.tables.schema import Schema, spelling

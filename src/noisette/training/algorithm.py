@@ -9,9 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from noisette._typing import Floats
 from noisette.plans import Plan
 from noisette.privacy import Permit
 from noisette.training.passage import Passage
@@ -19,8 +17,6 @@ from noisette.training.public import Public
 from noisette.training.records import Records
 
 __all__ = ["Algorithm", "Prepared", "Trained"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from noisette._typing import Floats
 from noisette.accounting.sensitivity import logistic_gradient_sensitivity
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
@@ -39,7 +40,6 @@ from noisette.training.steps import Progress, Update
 
 __all__ = ["GradientDescent", "Recipe", "recipe"]
 
-Floats = NDArray[np.float64]
 
 MOMENTUM = 0.9
 FACTOR = 16.0

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.mechanisms.gaussian_curve import gdp_mu
@@ -49,7 +50,6 @@ __all__ = [
     "weights_of_levels",
 ]
 
-Floats = NDArray[np.float64]
 
 GROUPINGS = ("scale", "batches")
 MOST_GROUPS = 100

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _validate, accounting
+from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.errors import Unproven
 from noisette.mechanisms import Gaussian, SphericalLaplace
@@ -31,7 +32,6 @@ from noisette.training.steps import Batches, Progress, State, Update
 
 __all__ = ["NoisySGD", "make_sampler", "plan_for"]
 
-Floats = NDArray[np.float64]
 
 _BATCHED_USES = 64  # one-step samplers are run in blocks of so many steps
 

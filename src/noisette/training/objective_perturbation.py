@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from noisette import accounting
+from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded, InKernel
 from noisette.errors import InvalidParameter, Unproven
@@ -38,7 +38,6 @@ __all__ = [
     "solve_with",
 ]
 
-Floats = NDArray[np.float64]
 
 _SHARE = 1e-3  # of epsilon and delta, for the solver's error and the accountant's rounding
 TOLERANCE = 1e-9  # of C, on the gradient norm

@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from noisette._typing import Floats
 from noisette.losses.rows import Rows, back
 
 if TYPE_CHECKING:
     from noisette.training.steps import Batches, State, Update
 
 __all__ = ["blocked_gradient", "plain_steps"]
-
-Floats = NDArray[np.float64]
 
 
 def plain_steps(

@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from noisette._typing import Floats
 from noisette.clipping import clip_factors, clip_rows
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.losses import Augmented, Rows
 from noisette.training.public import Public
 
 __all__ = ["Records", "with_intercept"]
-
-Floats = NDArray[np.float64]
 
 
 class Records:

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.mechanisms import Gaussian, SphericalLaplace
 from noisette.plans import Parallel, Plan, Sampled
@@ -41,7 +42,6 @@ from noisette.training.steps import Batches, Progress, State, Update
 
 __all__ = ["SinglePass", "noise_for_one_use"]
 
-Floats = NDArray[np.float64]
 Noise = SphericalLaplace | Gaussian
 Groups = list[tuple[float, Any]]
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from noisette import _validate
+from noisette._typing import Floats, Integers
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded, InKernel
 from noisette.clipping import checked_bound
@@ -33,8 +34,6 @@ __all__ = [
     "canonical_rows",
 ]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 LEARNING_RATES = ("inverse-sqrt", "inverse", "constant")
 _BLOCK_ENTRIES = 1 << 15  # noise entries per block: 256 kB, so that it stays in cache

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from noisette._typing import Floats
 from noisette.errors import InvalidData, MissingExtra
 from noisette.plans import Sampled
 from noisette.privacy import Permit
@@ -39,7 +40,6 @@ NEW_PEOPLE = (
     "every further chunk adds the same loss again."
 )
 
-Floats = NDArray[np.float64]
 Chunk = tuple[Any, NDArray[Any]]
 
 

@@ -15,10 +15,10 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from noisette import accounting
+from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.clipping import clip_rows
@@ -34,7 +34,6 @@ from noisette.training.records import Records
 
 __all__ = ["WhitenedObjective"]
 
-Floats = NDArray[np.float64]
 
 _SHARE_OF_HIDING = 1e-6  # of mu squared
 _FLOOR = 0.5  # eigenvalue floor, in units of R^2 / d

@@ -10,9 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.fft import irfft, rfft
 
-from noisette.accounting.numerical.pairs.base import FloatArray
-
-IntArray = npt.NDArray[np.int64]
+from noisette._typing import Floats, Integers
 
 NEGLECT = 45.0  # frequencies with |transform|^T below e^-45 are bounded, not summed
 MANY = 1024  # with more frequencies than this, sums over the lattice itself are cheaper
@@ -26,8 +24,8 @@ class LatticePart:
     ``infinite`` is P-mass of infinite loss, on top of ``masses``.
     """
 
-    index: IntArray
-    masses: FloatArray
+    index: Integers
+    masses: Floats
     count: int
     infinite: float = 0.0
     offset: float = 0.0
@@ -87,7 +85,7 @@ class Composition:
         size = 1 / -math.expm1(-tilt * step) + 1 / -math.expm1(-(tilt + 1) * step)
         modulus = (np.exp(self._log.real) * noise) @ (np.abs(self._first) + np.abs(self._second))
         self._slack = math.exp(-NEGLECT) * size + 2 * UNIT * float(modulus)
-        self._masses: FloatArray | None = None
+        self._masses: Floats | None = None
         if len(kept) > MANY:
             self._to_lattice(kept, size)
         infinite = math.fsum(part.count * _log1m(part.infinite) for part in parts)
@@ -178,7 +176,7 @@ class Composition:
         return total
 
 
-def _tilted(part: LatticePart, rate: float) -> tuple[FloatArray, float]:
+def _tilted(part: LatticePart, rate: float) -> tuple[Floats, float]:
     """Masses · e^{rate·index - top}, with ``top`` chosen where the *product* is largest.
 
     Scaling by the largest index instead would underflow to an empty part (and δ = 0) when the top

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from noisette.accounting.numerical.pairs.base import FloatArray, Pair, conditioned
+from noisette._typing import Floats
+from noisette.accounting.numerical.pairs.base import Pair, conditioned
 
 CONSISTENCY = 1e-9  # relative; cell masses must obey e^a q <= p <= e^b q this closely
 CONSISTENCY_FLOOR = 1e-15  # absolute
@@ -17,7 +18,7 @@ class CertificateError(RuntimeError):
     """Internal error: the masses of a pair contradict each other, so no bound can be trusted."""
 
 
-def dominating(pair: Pair, x: FloatArray) -> tuple[FloatArray, float]:
+def dominating(pair: Pair, x: Floats) -> tuple[Floats, float]:
     """Connect the dots: a pair on the losses ``x`` that dominates ``pair``.  # proof: CTD-UPPER
 
     Cell (x_i, x_{i+1}] with masses p, q becomes two atoms with the same P- and Q-mass: weight
@@ -62,7 +63,7 @@ def dominating(pair: Pair, x: FloatArray) -> tuple[FloatArray, float]:
     return masses, max(rest, pair.infinite_p)
 
 
-def _cell_errors(masses: FloatArray, pair: Pair) -> FloatArray:
+def _cell_errors(masses: Floats, pair: Pair) -> Floats:
     """Bound on the rounding error of each cell mass (see ``Pair.tail_error``)."""
     error = pair.cell_error * masses
     if pair.tail_error:
@@ -73,7 +74,7 @@ def _cell_errors(masses: FloatArray, pair: Pair) -> FloatArray:
     return error
 
 
-def dominated(pair: Pair, x: FloatArray) -> FloatArray | None:
+def dominated(pair: Pair, x: Floats) -> Floats | None:
     """A pair on the losses ``x`` that ``pair`` dominates, or None.  # proof: LOWER-LATTICE
 
     Supporting lines T_e(γ) = P(L > e) - γ Q(L > e) <= H(γ) are taken at one e between each two
@@ -126,7 +127,7 @@ def dominated(pair: Pair, x: FloatArray) -> FloatArray | None:
     return np.concatenate((masses * (1 - LOWER_SHRINK), np.zeros(len(x) - top)))
 
 
-def _balanced_cells(pair: Pair, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _balanced_cells(pair: Pair, x: Floats) -> tuple[Floats, Floats]:
     """Finite P- and Q-masses of one cell around each x, with log(p/q) close to x.
 
     Starting from midpoints, each edge is moved by the mean offset log(p/q) - x of its two cells.
@@ -163,7 +164,7 @@ def _balanced_cells(pair: Pair, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     return _finite_cells(pair, edges)
 
 
-def _finite_cells(pair: Pair, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _finite_cells(pair: Pair, edges: Floats) -> tuple[Floats, Floats]:
     """Cells without the infinite atoms."""
     P, Q = pair.cells(edges)
     p, q = P.copy(), Q.copy()
@@ -172,9 +173,7 @@ def _finite_cells(pair: Pair, edges: FloatArray) -> tuple[FloatArray, FloatArray
     return p, q
 
 
-def _convexified(
-    weights: FloatArray, heights: FloatArray, g: FloatArray, total: float
-) -> FloatArray:
+def _convexified(weights: Floats, heights: Floats, g: Floats, total: float) -> Floats:
     """Q-masses of the lower convex hull of (0, total), (g_i, heights_i).
 
     Masses are recomputed from slopes only where a neighbour was dropped; elsewhere the given
@@ -201,9 +200,7 @@ def _convexified(
     return out
 
 
-def _certified(
-    masses: FloatArray, weights: FloatArray, heights: FloatArray, g: FloatArray, tail: FloatArray
-) -> bool:
+def _certified(masses: Floats, weights: Floats, heights: Floats, g: Floats, tail: Floats) -> bool:
     """Does the lattice profile stay below the polygon ``heights`` at every kink?
 
     The profile is linear between kinks, the polygon lies below H, so this is enough for all γ;

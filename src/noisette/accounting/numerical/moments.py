@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from noisette.accounting.numerical.pairs.base import ComplexArray, FloatArray, Pair
+from noisette._typing import Complexes, Floats
+from noisette.accounting.numerical.pairs.base import Pair
 from noisette.accounting.numerical.plan import Cumulant, saddle_for_delta, saddle_for_epsilon
 from noisette.errors import InvalidParameter
 
@@ -33,7 +34,7 @@ class ComplexOrderValue:
     valid: bool
 
 
-def _moment(parts: Sequence[tuple[Pair, int]], z: ComplexArray) -> ComplexArray:
+def _moment(parts: Sequence[tuple[Pair, int]], z: Complexes) -> Complexes:
     total = np.zeros(len(z), dtype=np.complex128)
     for pair, count in parts:
         if not pair.has_log_moment:
@@ -55,8 +56,8 @@ class _Inversion:
         self.span = spread
         step = 2 * math.pi / spread
         base = float(_moment(parts, np.array([complex(tilt)]))[0].real)
-        nodes: list[FloatArray] = []
-        values: list[ComplexArray] = []
+        nodes: list[Floats] = []
+        values: list[Complexes] = []
         block, start, quiet = 64, 0, 0
         while start < MOST_NODES and quiet < 2:
             omega = np.asarray(step * np.arange(start, start + block), dtype=np.float64)

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.fft import next_fast_len
 
-from noisette.accounting.numerical.pairs.base import LARGEST_LOSS, FloatArray, Pair
+from noisette._typing import Floats
+from noisette.accounting.numerical.pairs.base import LARGEST_LOSS, Pair
 from noisette.accounting.numerical.profile import profile
 
 Part = tuple[Pair, int]
@@ -36,13 +37,13 @@ class Cumulant:
     """
 
     def __init__(self, parts: Sequence[Part], cut: float = 0.0) -> None:
-        self.parts: list[tuple[FloatArray, FloatArray, int]] = []
+        self.parts: list[tuple[Floats, Floats, int]] = []
         for pair, count in parts:
             shape = profile(pair)
             last = _last_kept(shape.p, cut / count) + 1
             self.parts.append((shape.losses[:last], shape.p[:last], count))
 
-    def __call__(self, t: FloatArray) -> FloatArray:
+    def __call__(self, t: Floats) -> Floats:
         """Vectorised over t."""
         total = np.zeros(len(t))
         for losses, p, count in self.parts:
@@ -54,7 +55,7 @@ class Cumulant:
         return total
 
 
-def _conversion(t: FloatArray) -> FloatArray:
+def _conversion(t: Floats) -> Floats:
     """Log of max_u (1-u)u^t, the factor between the t-th moment and δ (Canonne et al. 2020)."""
     return t * np.log(t / (t + 1)) - np.log1p(t)
 
@@ -179,13 +180,13 @@ def indices(pair: Pair, count: int, plan: Plan) -> np.ndarray[tuple[int], np.dty
     return np.concatenate((-down[:0:-1], up))
 
 
-def _last_kept(p: FloatArray, cut: float) -> int:
+def _last_kept(p: Floats, cut: float) -> int:
     """Index of the last atom with more than ``cut`` of the mass at or above it."""
     above = np.nonzero(np.cumsum(p[::-1])[::-1] > cut)[0]
     return int(above[-1]) if len(above) else 0
 
 
-def _tails(losses: FloatArray, p: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
+def _tails(losses: Floats, p: Floats, t: float) -> tuple[Floats, Floats]:
     """Cumulative tilted masses from the left and from the right, each ending at 1."""
     a = t * losses + np.log(p)
     a -= a.max()
@@ -194,12 +195,12 @@ def _tails(losses: FloatArray, p: FloatArray, t: float) -> tuple[FloatArray, Flo
     return np.cumsum(weight), np.cumsum(weight[::-1])[::-1]
 
 
-def _last_above(right: FloatArray, marks: FloatArray) -> npt.NDArray[np.intp]:
+def _last_above(right: Floats, marks: Floats) -> npt.NDArray[np.intp]:
     """First positions from which the right tail is below each mark."""
     return np.minimum(len(right) - np.searchsorted(right[::-1], marks), len(right) - 1)
 
 
-def _first_above(left: FloatArray, marks: FloatArray) -> npt.NDArray[np.intp]:
+def _first_above(left: Floats, marks: Floats) -> npt.NDArray[np.intp]:
     """Last positions up to which the left tail is below each mark."""
     return np.maximum(np.searchsorted(left, marks) - 1, 0)
 
@@ -219,7 +220,7 @@ def _extended(
 
 
 def _side(
-    start: int, cuts: FloatArray, end: float, exact: bool
+    start: int, cuts: Floats, end: float, exact: bool
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """start, start+1, ... with the stride doubling at each cut, up to the first point >= end."""
     pieces = []

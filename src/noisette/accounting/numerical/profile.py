@@ -8,7 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from noisette.accounting.numerical.pairs.base import LARGEST_LOSS, FloatArray, Pair
+from noisette._typing import Floats
+from noisette.accounting.numerical.pairs.base import LARGEST_LOSS, Pair
 
 _COARSE = np.concatenate(
     (-np.logspace(math.log10(LARGEST_LOSS), -11, 70), [0.0], np.logspace(-11, 2.8388, 70))
@@ -20,11 +21,11 @@ _NEAREST = np.argsort(np.abs(_COARSE[1:-1]), kind="stable")
 class Profile:
     """A coarse discrete picture of one pair: atoms (losses, p) and the cells they stand for."""
 
-    losses: FloatArray
-    p: FloatArray
-    edges: FloatArray
-    cells_p: FloatArray
-    cells_q: FloatArray
+    losses: Floats
+    p: Floats
+    edges: Floats
+    cells_p: Floats
+    cells_q: Floats
 
 
 @lru_cache(maxsize=512)

@@ -14,8 +14,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from noisette._typing import Floats
 from noisette.audit.canaries import CANARIES, Data, plain_table
 from noisette.audit.whitebox.outcome import Outcome
 from noisette.audit.whitebox.problem import Problem
@@ -27,7 +27,6 @@ from noisette.mechanisms import Gaussian, ObjectiveNoise, SphericalLaplace
 
 __all__ = ["density"]
 
-Floats = NDArray[np.float64]
 
 POINTS = 61
 PURE_SLACK, CURVE_SLACK = 5e-3, 2e-2

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from noisette._typing import Floats
 from noisette.audit.canaries import CANARIES, Pair
 from noisette.audit.findings import Finding
 from noisette.audit.two_worlds import two_worlds
@@ -23,7 +23,6 @@ from noisette.errors import Unproven
 
 __all__ = ["FIRST_LOOK", "STRANGERS", "from_outside"]
 
-Floats = NDArray[np.float64]
 
 FIRST_LOOK = ("saturated push",)
 """Canaries for estimators that the white-box checks have already seen from inside."""

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc
 from scipy.stats import beta as beta_law
 from scipy.stats import chi2 as square_law
 from scipy.stats import gamma as radius_law
 from scipy.stats import kstest
 
+from noisette._typing import Floats
 from noisette.audit.canaries import Data, plain_table
 from noisette.audit.whitebox.outcome import Outcome
 from noisette.audit.whitebox.records import Blind, Release
@@ -33,7 +33,6 @@ from noisette.mechanisms import AdditiveNoise, Gaussian, ObjectiveNoise, Spheric
 
 __all__ = ["noise_law", "recovered"]
 
-Floats = NDArray[np.float64]
 
 FEW, MANY = 1, 110
 """Features of the two settings."""

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from noisette._typing import Floats
 from noisette.losses import HuberHinge, Loss, SoftplusHinge
 
 __all__ = ["CONSTANTS", "Problem"]
 
-Floats = NDArray[np.float64]
 
 CONSTANTS = {
     "logistic": (1.0, 0.25),

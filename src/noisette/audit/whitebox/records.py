@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette._typing import Floats
 from noisette.audit.whitebox.problem import Problem
 from noisette.bounded import Bounded, InKernel
 from noisette.losses import Loss
@@ -14,8 +15,6 @@ from noisette.plans import Plan
 from noisette.sampling import Sampler
 
 __all__ = ["Blind", "Charge", "Draw", "FlowDiffers", "Release", "Solve", "Step"]
-
-Floats = NDArray[np.float64]
 
 
 class FlowDiffers(Exception):

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette._typing import Floats
 from noisette.audit.whitebox.records import (
     Blind,
     Charge,
@@ -34,7 +35,6 @@ from noisette.training.observer import Observer
 
 __all__ = ["Trace", "tracing"]
 
-Floats = NDArray[np.float64]
 Real = Callable[..., Any]
 
 _SOLVED = ("OBJECTIVE-PERTURBATION", "OUTPUT-SENSITIVITY", "APPROXIMATE-MINIMISER")

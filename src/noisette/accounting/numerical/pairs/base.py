@@ -15,10 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisette._typing import Complexes, Floats
 from noisette.errors import InvalidParameter
-
-FloatArray = npt.NDArray[np.float64]
-ComplexArray = npt.NDArray[np.complex128]
 
 ROUNDING = 2.0**-50  # allowance for the relative error of one special-function value
 LARGEST_LOSS = 690.0  # e^690 is still a finite double; larger losses are charged as infinite
@@ -40,7 +38,7 @@ class Pair(ABC):
     has_log_moment: bool = False
 
     @abstractmethod
-    def cells(self, edges: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Masses under P and under Q of the loss cells cut by ``edges``."""
 
     @property
@@ -88,7 +86,7 @@ class Pair(ABC):
         """Bound on |error of a cell mass| / (cell mass)."""
         return ROUNDING
 
-    def log_moment(self, s: Any) -> ComplexArray:
+    def log_moment(self, s: Any) -> Complexes:
         """Log E_P exp(sL) for real or complex s (any shape), principal branch followed from 0."""
         raise NotImplementedError(f"{type(self).__name__} offers no closed moment function")
 
@@ -117,7 +115,7 @@ class Pair(ABC):
         return None
 
 
-def conditioned(tail: FloatArray) -> FloatArray:
+def conditioned(tail: Floats) -> Floats:
     """Tail masses times 1 + 2 |log tail|: how much an error of the edge weighs far out.
 
     A relative error u of the argument x of a Gaussian tail is one of about u x² of the tail, and
@@ -153,7 +151,7 @@ class Swapped(OnBase):
         """As for the base pair."""
         return self.base.has_log_moment
 
-    def cells(self, edges: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Cells of the base at the negated edges, in reverse order.
 
         L' = -L lies in (a, b] iff L lies in [-b, -a); one step of ``nextafter`` turns that into
@@ -183,7 +181,7 @@ class Swapped(OnBase):
         """Infimum of the loss."""
         return -self.base.max_loss
 
-    def log_moment(self, s: Any) -> ComplexArray:
+    def log_moment(self, s: Any) -> Complexes:
         """E_Q e^{-sL} = E_P e^{-(s+1)L}."""
         return self.base.log_moment(-1.0 - np.asarray(s))
 

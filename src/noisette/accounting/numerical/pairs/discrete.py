@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisette.accounting.numerical.pairs.base import ROUNDING, ComplexArray, FloatArray, Pair
+from noisette._typing import Complexes, Floats
+from noisette.accounting.numerical.pairs.base import ROUNDING, Pair
 from noisette.errors import InvalidParameter
 
 
 class Table(NamedTuple):
     """Finite atoms (loss, P-mass, Q-mass) and the infinite parts."""
 
-    losses: FloatArray
-    p: FloatArray
-    q: FloatArray
+    losses: Floats
+    p: Floats
+    q: Floats
     infinite_p: float = 0.0
     infinite_q: float = 0.0
 
@@ -35,7 +36,7 @@ class TablePair(Pair):
     def table(self) -> Table:
         """The atoms; subclasses cache it."""
 
-    def cells(self, edges: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Sum the atoms of each right-closed cell; all terms are non-negative."""
         t = self.table
         e = np.asarray(edges, dtype=np.float64)
@@ -78,7 +79,7 @@ class TablePair(Pair):
         """Masses of the table, and one rounding for each atom of a sum."""
         return ROUNDING + 2.0**-52 * len(self.table.losses)
 
-    def log_moment(self, s: Any) -> ComplexArray:
+    def log_moment(self, s: Any) -> Complexes:
         """Logarithm of Σ p e^{s loss} over the finite atoms."""
         t = self.table
         z = np.asarray(s, dtype=np.complex128)

@@ -10,16 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr
 
-from noisette.accounting.numerical.pairs.base import (
-    ROUNDING,
-    ComplexArray,
-    FloatArray,
-    Pair,
-    check_positive,
-)
+from noisette._typing import Complexes, Floats
+from noisette.accounting.numerical.pairs.base import ROUNDING, Pair, check_positive
 
 
-def gaussian_cells(z: FloatArray) -> FloatArray:
+def gaussian_cells(z: Floats) -> Floats:
     """Standard normal masses of (-inf, z0], (z0, z1], ..., (zk, inf), both tails accurate.
 
     Differences are taken in the tail that is smaller, so a cell far out on either side keeps its
@@ -46,13 +41,13 @@ class Gaussian(Pair):
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu", check_positive("mu", self.mu))
 
-    def cells(self, edges: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """L <= ℓ iff x <= ℓ/μ + μ/2 for x ~ Q; under P the same with x - μ."""
         x = np.asarray(edges, dtype=np.float64) / self.mu
         half = self.mu / 2
         return gaussian_cells(x - half), gaussian_cells(x + half)
 
-    def log_moment(self, s: Any) -> ComplexArray:
+    def log_moment(self, s: Any) -> Complexes:
         """μ² s(s+1)/2."""
         z = np.asarray(s)
         return np.asarray(self.mu**2 * z * (z + 1) / 2, dtype=np.complex128)

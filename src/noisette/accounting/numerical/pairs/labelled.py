@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from noisette.accounting.numerical.pairs.base import FloatArray, Pair
+from noisette._typing import Floats
+from noisette.accounting.numerical.pairs.base import Pair
 from noisette.errors import InvalidParameter
 
 
@@ -35,7 +36,7 @@ class Labelled(Pair):
         missing = 1.0 - sum(self.weights)
         return missing if missing > 1e-15 else 0.0
 
-    def cells(self, edges: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Weighted sums of the cells; missing weight at the two infinite ends."""
         e = np.asarray(edges, dtype=np.float64)
         P, Q = np.zeros(len(e) + 1), np.zeros(len(e) + 1)

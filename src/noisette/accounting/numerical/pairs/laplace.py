@@ -9,12 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisette.accounting.numerical.pairs.base import (
-    ComplexArray,
-    FloatArray,
-    Pair,
-    check_positive,
-)
+from noisette._typing import Complexes, Floats
+from noisette.accounting.numerical.pairs.base import Pair, check_positive
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,7 @@ class Laplace(Pair):
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_positive("epsilon", self.epsilon))
 
-    def cells(self, edges: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Interior density e^{(ℓ-ε0)/2}/4 under P plus the two atoms."""
         e = np.asarray(edges, dtype=np.float64)
         top = self.epsilon
@@ -68,7 +64,7 @@ class Laplace(Pair):
         """Cells are products and sums of positive numbers."""
         return 0.0
 
-    def log_moment(self, s: Any) -> ComplexArray:
+    def log_moment(self, s: Any) -> Complexes:
         """log[ (s+1)/(2s+1) e^{sε0} + s/(2s+1) e^{-(s+1)ε0} ], by continuity at s = -1/2."""
         z = np.asarray(s, dtype=np.complex128)
         z = np.where(np.abs(2 * z + 1) < 1e-9, -0.5 + 1e-9, z)

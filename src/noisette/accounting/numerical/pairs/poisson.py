@@ -9,13 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisette.accounting.numerical.pairs.base import (
-    ComplexArray,
-    FloatArray,
-    OnBase,
-    Pair,
-    check_rate,
-)
+from noisette._typing import Complexes, Floats
+from noisette.accounting.numerical.pairs.base import OnBase, Pair, check_rate
 from noisette.accounting.numerical.pairs.gaussian import Gaussian
 
 
@@ -35,7 +30,7 @@ class PoissonSampled(OnBase):
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", check_rate("rate", self.rate))
 
-    def cells(self, edges: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """L' <= e iff e^L <= y = 1 + (e^e - 1)/q; edges with y < 0 lie below every loss."""
         e = np.asarray(edges, dtype=np.float64)
         q = self.rate
@@ -86,7 +81,7 @@ class PoissonSampled(OnBase):
         """Quadrature is offered for Gaussian bases."""
         return isinstance(self.base, Gaussian)
 
-    def log_moment(self, s: Any) -> ComplexArray:
+    def log_moment(self, s: Any) -> Complexes:
         """Log E_Q (1-q+q e^L)^{s+1} by the trapezoid rule in x ~ N(0, 1), Gaussian base."""
         if not isinstance(self.base, Gaussian):
             return super().log_moment(s)

@@ -9,14 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisette.accounting.numerical.pairs.base import (
-    ROUNDING,
-    ComplexArray,
-    FloatArray,
-    Pair,
-    check_positive,
-    check_rate,
-)
+from noisette._typing import Complexes, Floats
+from noisette.accounting.numerical.pairs.base import ROUNDING, Pair, check_positive, check_rate
 from noisette.accounting.numerical.pairs.gaussian import gaussian_cells
 
 
@@ -37,7 +31,7 @@ class PoissonReplace(Pair):
         z = check_positive("noise_multiplier", self.noise_multiplier)
         object.__setattr__(self, "noise_multiplier", z)
 
-    def cells(self, edges: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Gaussian cells at the preimages of the edges."""
         e = np.asarray(edges, dtype=np.float64)
         q, z = self.rate, self.noise_multiplier
@@ -52,7 +46,7 @@ class PoissonReplace(Pair):
         """e^{1/(2z²)} in the preimage of an edge is as accurate as its exponent."""
         return ROUNDING * (2 + min(1 / self.noise_multiplier**2, 50.0))
 
-    def _position(self, losses: FloatArray) -> FloatArray:
+    def _position(self, losses: Floats) -> Floats:
         """x/z² for a loss, in the log domain where the argument of asinh is large."""
         q, z = self.rate, self.noise_multiplier
         half = np.abs(losses) / 2
@@ -70,7 +64,7 @@ class PoissonReplace(Pair):
         value = half + np.where(log_v > 20, log_v + math.log(2), small)
         return np.asarray(np.copysign(value, losses), dtype=np.float64)
 
-    def log_moment(self, s: Any) -> ComplexArray:
+    def log_moment(self, s: Any) -> Complexes:
         """Logarithm of E_P e^{sL} by the trapezoid rule in x."""
         w = np.asarray(s, dtype=np.complex128)
         flat = w.reshape(-1)

@@ -10,13 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from noisette._typing import Complexes, Floats
 from noisette.accounting.numerical.lattice import dominating as connect_the_dots
-from noisette.accounting.numerical.pairs.base import (
-    ComplexArray,
-    FloatArray,
-    Pair,
-    check_positive,
-)
+from noisette.accounting.numerical.pairs.base import Pair, check_positive
 from noisette.accounting.numerical.pairs.discrete import Table, TablePair
 from noisette.accounting.numerical.pairs.gaussian import Gaussian
 from noisette.errors import InvalidParameter
@@ -33,8 +29,8 @@ class _Mean(NamedTuple):
     """
 
     terms: int
-    values: FloatArray
-    mass: FloatArray
+    values: Floats
+    mass: Floats
     lost: float
 
 
@@ -76,7 +72,7 @@ class RandomAllocation(TablePair):
         w, q = law.values[alive], law.mass[alive]
         return Table(np.log(w), w * q, q, law.lost, float(law.mass[law.values == 0].sum()))
 
-    def cells(self, edges: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Cell sums of the table (l = 1: exact Gaussian cells)."""
         if self.batches == 1:
             return Gaussian(1 / self.noise_multiplier).cells(edges)
@@ -116,7 +112,7 @@ class RandomAllocation(TablePair):
             return Gaussian(1.0).cell_error
         return 1e-13 + 1e-15 * self.batches + super().cell_error
 
-    def log_moment(self, s: Any) -> ComplexArray:
+    def log_moment(self, s: Any) -> Complexes:
         """Of the table (l = 1: of the Gaussian pair)."""
         if self.batches == 1:
             return Gaussian(1 / self.noise_multiplier).log_moment(s)
@@ -190,7 +186,7 @@ def _range(a: _Mean, b: _Mean) -> tuple[float, float]:
     return math.log(low), math.log(high)
 
 
-def _log_grid(low: float, high: float, spacing: float, growth: float) -> FloatArray:
+def _log_grid(low: float, high: float, spacing: float, growth: float) -> Floats:
     """Points (spacing/growth) sinh(growth·u), u integer, covering [low, high]."""
     scale = spacing / growth
     first = math.floor(math.asinh(low / scale) / growth)

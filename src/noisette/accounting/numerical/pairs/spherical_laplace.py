@@ -10,12 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from noisette.accounting.numerical.pairs.base import (
-    ComplexArray,
-    FloatArray,
-    Pair,
-    check_positive,
-)
+from noisette._typing import Complexes, Floats
+from noisette.accounting.numerical.pairs.base import Pair, check_positive
 from noisette.accounting.numerical.pairs.laplace import Laplace
 from noisette.errors import InvalidParameter
 from noisette.mechanisms.spherical_laplace_curve import bessel_k_ratio
@@ -26,7 +22,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 class _Shape(NamedTuple):
     """Panels in θ and the constants of the density."""
 
-    knots: FloatArray
+    knots: Floats
     ratio: float
     log_total: float
 
@@ -79,7 +75,7 @@ class SphericalLaplace(Pair):
             log_total=top + math.log(float((weight * np.exp(values - top)).sum()))
         )
 
-    def _log_density(self, theta: FloatArray, ratio: float) -> FloatArray:
+    def _log_density(self, theta: Floats, ratio: float) -> Floats:
         """Unnormalised log density of θ under P; log1p keeps log cos accurate for big d."""
         sine = np.sin(theta)
         square = sine * sine
@@ -89,7 +85,7 @@ class SphericalLaplace(Pair):
         out = (self.dimension - 2) * log_cos + bump + (self.epsilon / 2) * sine
         return np.asarray(out, dtype=np.float64)
 
-    def cells(self, edges: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Gauss panels cut at the requested edges; shared nodes for P and Q."""
         if self.dimension == 1:
             return self._laplace.cells(edges)
@@ -136,7 +132,7 @@ class SphericalLaplace(Pair):
         """Quadrature, Bessel ratio and rounding of a log density of size up to 700."""
         return 2e-13
 
-    def log_moment(self, s: Any) -> ComplexArray:
+    def log_moment(self, s: Any) -> Complexes:
         """Logarithm of ∫ e^{sL} dP by the same panels (d = 1: closed form)."""
         if self.dimension == 1:
             return self._laplace.log_moment(s)
@@ -152,7 +148,7 @@ class SphericalLaplace(Pair):
         return self
 
 
-def _gauss(knots: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _gauss(knots: Floats) -> tuple[Floats, Floats]:
     """Nodes and weights of shape (panels, 10)."""
     half = np.diff(knots)[:, None] / 2
     middle = (knots[1:] + knots[:-1])[:, None] / 2

@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from noisette.accounting.numerical.pairs.base import FloatArray, OnBase, Pair, check_rate
+from noisette._typing import Floats
+from noisette.accounting.numerical.pairs.base import OnBase, Pair, check_rate
 from noisette.accounting.numerical.pairs.poisson import PoissonSampled
 from noisette.errors import InvalidParameter
 
@@ -35,7 +36,7 @@ class SymmetrisedSample(OnBase):
     def _half(self) -> PoissonSampled:
         return PoissonSampled(self.base, self.rate)
 
-    def cells(self, edges: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Positive cells, mirrored negative cells, and the atom in the cell that holds 0."""
         e = np.asarray(edges, dtype=np.float64)
         split = int(np.searchsorted(e, 0.0, side="left"))  # e[split] is the first edge >= 0
@@ -83,7 +84,7 @@ class SymmetrisedSample(OnBase):
         return self
 
 
-def _merge(masses: FloatArray, middle: int, atom: float) -> FloatArray:
+def _merge(masses: Floats, middle: int, atom: float) -> Floats:
     """Join entries middle-1 and middle (the two sides of 0) and add the atom."""
     out = np.delete(masses, middle)
     out[middle - 1] = masses[middle - 1] + masses[middle] + atom

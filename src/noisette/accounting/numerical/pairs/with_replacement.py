@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from noisette.accounting.numerical.pairs.base import FloatArray, Pair, check_positive
+from noisette._typing import Floats
+from noisette.accounting.numerical.pairs.base import Pair, check_positive
 from noisette.accounting.numerical.pairs.gaussian import Gaussian
 from noisette.accounting.numerical.pairs.labelled import Labelled
 from noisette.accounting.numerical.pairs.symmetrised import SymmetrisedSample
@@ -55,7 +56,7 @@ class WithReplacement(Pair):
         gaussians = tuple(Gaussian(2 * int(j) / z) for j in k[:last])
         return SymmetrisedSample(Labelled(tuple(weights[:last]), gaussians), rate)
 
-    def cells(self, edges: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Of the equivalent symmetrised sample."""
         return self._pair.cells(edges)
 

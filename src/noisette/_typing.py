@@ -1,0 +1,16 @@
+"""The arrays of this library, named once."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["AnyFloats", "Bools", "Complexes", "Floats", "Indices", "Integers"]
+
+Floats = NDArray[np.float64]
+AnyFloats = NDArray[np.floating[Any]]
+"""Single or double precision, whichever the caller has."""
+Complexes = NDArray[np.complex128]
+Integers = NDArray[np.int64]
+Indices = NDArray[np.intp]
+Bools = NDArray[np.bool_]
