@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from noisette import _validate
+from noisette._roots import private_root
 from noisette.accounting.base import Accountant, counted, participation
 from noisette.accounting.gdp import GaussianAccountant
 from noisette.accounting.moments import MomentsAccountant, RenyiAccountant
@@ -96,11 +96,10 @@ def _inverse(mechanism: Mechanism, delta: float, adjacency: Adjacency, high: flo
         return math.inf
     if excess(0.0) <= 0.0:
         return 0.0
-    root = float(brentq(excess, 0.0, high, xtol=1e-14, rtol=1e-13))
-    step = 1e-14
-    while excess(root) > 0.0 and root < high:
-        root, step = min(high, root * (1.0 + step)), 2.0 * step
-    return root
+    return private_root(
+        excess, 0.0, high, lambda x, turn: min(high, x * (1.0 + 1e-14 * 2.0**turn)),
+        xtol=1e-14, rtol=1e-13,
+    )  # fmt: skip
 
 
 def _just_below(curve: Callable[[float], float], delta: float, upper: float) -> float:

@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from noisette import _validate
+from noisette._roots import moved, private_root
 from noisette._typing import Floats
 from noisette.accounting.minorant import best_position_mus
 from noisette.errors import InvalidParameter
@@ -142,7 +142,10 @@ def reshuffled_last_epsilon(
 
     if high in (0.0, math.inf) or excess(0.0) <= 0.0:
         return 0.0 if high < math.inf else high
-    root = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-13)) if excess(high) < 0 else high
-    while excess(root) > 0.0:
-        root *= 1.0 + 1e-13
-    return root
+
+    def up(x: float, turn: int) -> float:
+        return x * (1.0 + 1e-13)
+
+    if excess(high) < 0.0:
+        return private_root(excess, 0.0, high, up, xtol=1e-300, rtol=1e-13)
+    return moved(high, lambda x: excess(x) <= 0.0, up)

@@ -18,13 +18,13 @@ about 1e-16 x max(epsilon/mu, mu) with x = epsilon/mu - mu/2.
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
 
+from noisette._roots import moved
 from noisette._typing import Floats
 from noisette.errors import InvalidParameter
 
@@ -205,8 +205,10 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     while excess(high) > 0.0:
         high *= 1.5
     root = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-15)) if excess(0.0) > 0.0 else 0.0
-    return _move_until(
-        root, lambda e: excess(e) <= 0.0 and float(gdp_delta(mu, e)) <= target, upwards=True
+    return moved(
+        root,
+        lambda e: excess(e) <= 0.0 and float(gdp_delta(mu, e)) <= target,
+        lambda _, turn: root * (1.0 + 2.0 ** (turn - 52)) + 5e-324,
     )
 
 
@@ -234,17 +236,8 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     while excess(high) <= 0.0:
         high += 1.0
     root = math.exp(brentq(excess, low, high, xtol=1e-15, rtol=1e-15))
-    return _move_until(
+    return moved(
         root,
         lambda m: float(gdp_log_delta(m, eps)) <= goal and float(gdp_delta(m, eps)) <= target,
-        upwards=False,
+        lambda _, turn: root * (1.0 - 2.0 ** (turn - 52)),
     )
-
-
-def _move_until(start: float, accepts: Callable[[float], bool], *, upwards: bool) -> float:
-    """Move `start` by growing relative steps in the private direction until it is accepted."""
-    value, step = start, 2.0**-52
-    while not accepts(value):
-        value = start * (1.0 + step) + 5e-324 if upwards else start * (1.0 - step)
-        step *= 2.0
-    return value

@@ -22,9 +22,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import kve
 
+from noisette._roots import private_root
 from noisette._typing import Floats
 from noisette.mechanisms.pure_moments import laplace_log_moment, response_log_moment
 
@@ -175,8 +175,7 @@ def largest_shift(epsilon: float, delta_target: float, d: int) -> float:
     high = epsilon + 1.0
     while excess(high) <= 0.0:
         high *= 2.0
-    eps0 = float(brentq(excess, epsilon, high, xtol=1e-300, rtol=1e-15))
-    step = 2.0**-52
-    while excess(eps0) > 0.0:
-        eps0, step = max(epsilon, eps0 * (1.0 - step)), 2.0 * step
-    return eps0
+    return private_root(
+        excess, epsilon, high, lambda x, turn: max(epsilon, x * (1.0 - 2.0 ** (turn - 52))),
+        xtol=1e-300, rtol=1e-15,
+    )  # fmt: skip

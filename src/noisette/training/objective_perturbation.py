@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import brentq
 
 from noisette import accounting
+from noisette._roots import private_root
 from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded, InKernel
@@ -127,10 +127,7 @@ def noise_multiplier(
             raise InvalidParameter(_TOO_LITTLE.format(epsilon))
     while excess(low) <= 0.0:
         low -= 2.0
-    root = float(brentq(excess, low, high, xtol=1e-9))
-    while excess(root) > 0.0:
-        root += 1e-9
-    return math.exp(root)
+    return math.exp(private_root(excess, low, high, lambda x, _: x + 1e-9, xtol=1e-9))
 
 
 def _mechanism(public: Public) -> ObjectiveNoise:

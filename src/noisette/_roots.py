@@ -1,0 +1,35 @@
+"""A root, rounded to the private side: found, then moved until its own inequality holds."""
+
+from collections.abc import Callable
+
+from scipy.optimize import brentq
+
+__all__ = ["moved", "private_root"]
+
+
+def private_root(
+    excess: Callable[[float], float],
+    low: float,
+    high: float,
+    move: Callable[[float, int], float],
+    *,
+    xtol: float,
+    rtol: float = 2.0**-50,
+) -> float:
+    """Return a number beside the root of `excess` in [low, high] at which excess <= 0 was seen.
+
+    `excess` is positive where privacy is not reached and has opposite signs at both ends. The root
+    that is found may lie on the wrong side by a rounding; `move` takes it to the other.
+    """
+    root = float(brentq(excess, low, high, xtol=xtol, rtol=rtol))
+    return moved(root, lambda x: excess(x) <= 0.0, move)
+
+
+def moved(
+    start: float, accepts: Callable[[float], bool], move: Callable[[float, int], float]
+) -> float:
+    """Return the first of start, move(start, 0), move(that, 1), ... that is accepted."""
+    x, turn = start, 0
+    while not accepts(x):
+        x, turn = move(x, turn), turn + 1
+    return x
