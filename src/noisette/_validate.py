@@ -45,6 +45,15 @@ def positive(name: str, value: object) -> float:
     return number
 
 
+def positive_or_infinite(name: str, value: object) -> float:
+    """Return `value` as a float in (0, inf], where inf stands for none."""
+    wanted = "a positive number (inf for none)"
+    number = _number(name, value, wanted)
+    if not number > 0.0:
+        raise InvalidParameter(f"{name} must be {wanted}; got {value!r}.")
+    return number
+
+
 def non_negative(name: str, value: object) -> float:
     """Return `value` as a float in [0, inf)."""
     wanted = "a finite number that is at least 0"
@@ -80,6 +89,15 @@ def delta_for(value: object, size: int | None, name: str = "delta") -> float:
             f"{name}={number:g} is not below 1/n for n={size} records: it would allow a release "
             "that gives away somebody's whole record; 1e-6 is a common choice."
         )
+    return number
+
+
+def fraction(name: str, value: object) -> float:
+    """Return `value` as a float in (0, 1), both ends excluded."""
+    wanted = "a number in (0, 1)"
+    number = _number(name, value, wanted)
+    if not 0.0 < number < 1.0:
+        raise InvalidParameter(f"{name} must be {wanted}; got {value!r}.")
     return number
 
 

@@ -32,7 +32,7 @@ def checked_bound(name: str, value: object) -> float:
     if not _LEAST <= bound <= _MOST:
         raise InvalidParameter(
             f"{name} must lie between {_LEAST:g} and {_MOST:g}, so that squared norms neither "
-            f"vanish nor overflow; got {value!r}. Rescale the features."
+            f"vanish nor overflow; got {value!r}, rescale the features."
         )
     return bound
 

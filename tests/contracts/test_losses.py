@@ -254,7 +254,7 @@ def test_targets_are_checked_without_naming_a_value(loss):
     ],
 )
 def test_parameters_are_checked_in_one_sentence_with_the_value(name, parameters):
-    with pytest.raises(ValueError, match=r"must be .* Got .*\."):
+    with pytest.raises(ValueError, match=r"must be .*; got .*\."):
         LOSSES[name](**parameters)
 
 

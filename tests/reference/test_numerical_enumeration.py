@@ -183,13 +183,13 @@ def test_a_missing_lower_pair_only_lowers_the_lower_bound():
 
 @pytest.mark.parametrize("bad", [0.0, 1.0, -1e-3, math.nan])
 def test_bad_delta_is_refused(bad):
-    with pytest.raises(ValueError, match="delta must lie in"):
+    with pytest.raises(ValueError, match="delta must be a number in"):
         epsilon_bracket(two_orders((Gaussian(1.0), 1)), bad)
 
 
 @pytest.mark.parametrize("bad", [-1.0, math.inf, math.nan])
 def test_bad_epsilon_is_refused(bad):
-    with pytest.raises(ValueError, match="epsilon must be finite"):
+    with pytest.raises(ValueError, match="epsilon must be a finite"):
         delta_bracket(two_orders((Gaussian(1.0), 1)), bad)
 
 

@@ -330,7 +330,7 @@ def test_ctrl_c_says_how_to_go_on(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130
-    assert "Run the same command again to go on." in capsys.readouterr().err
+    assert "run the same command again to go on." in capsys.readouterr().err
 
 
 def test_an_installed_package_without_a_checkout_says_so(

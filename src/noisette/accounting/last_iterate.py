@@ -74,9 +74,7 @@ def loss_constants(
         raise InvalidParameter(f"loss {loss!r} {rule}; got {parameter!r}.")
     value = 1.0 if parameter is None else _validate.positive("parameter", parameter)
     row = _validate.positive("row_bound", row_bound)
-    lam = float(ridge)
-    if not 0.0 <= lam < math.inf:
-        raise InvalidParameter(f"ridge must be a finite number that is at least 0; got {ridge!r}.")
+    lam = _validate.non_negative("ridge", ridge)
     return coefficient * value**power * row * row + lam, lam, slope * row
 
 
@@ -193,10 +191,7 @@ class LastIterate:
                 f"no batch may be larger than the normalizer {self.normalizer!r}, or the batch "
                 f"objective is rougher than smoothness; got {int(self._sizes().max())}."
             )
-        if not self.diameter > 0.0:
-            raise InvalidParameter(
-                f"diameter must be positive (inf for none); got {self.diameter!r}."
-            )
+        _validate.positive_or_infinite("diameter", self.diameter)
         if self.diameter < math.inf:
             _validate.positive("noise_std (needed with a diameter)", self.noise_std or 0.0)
 

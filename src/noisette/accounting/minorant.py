@@ -19,6 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from noisette import _validate
 from noisette._typing import Floats
 from noisette.errors import InvalidParameter
 
@@ -195,8 +196,7 @@ def best_position_mus(c: Floats, eta: Floats, r: float, diameter: float, *, wors
     an unbounded domain. Any start is valid, so the minimum over the starts tried is too.
     """
     # proof: LAST-ITERATE-BOUNDED-DOMAIN
-    if not diameter > 0.0:
-        raise InvalidParameter(f"diameter must be positive (inf for none); got {diameter!r}.")
+    _validate.positive_or_infinite("diameter", diameter)
     best = _string_mus(c, eta, r, 0, 0.0, worst=worst)
     if diameter == math.inf:
         return best

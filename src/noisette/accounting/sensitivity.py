@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from noisette import _validate
 from noisette._typing import Floats
 from noisette.errors import InvalidParameter
 
@@ -51,11 +52,9 @@ def logistic_gradient_sensitivity(
     does not enter. The function increases with R, so an upper bound on |w| may be passed.
     """
     r = np.asarray(iterate_norm, dtype=float)
-    bound = float(row_bound)
+    bound = _validate.positive("row_bound", row_bound)
     if not (r >= 0).all():
         raise InvalidParameter("iterate_norm must be at least 0, without NaN.")
-    if not 0.0 < bound < np.inf:
-        raise InvalidParameter(f"row_bound must be a positive, finite number; got {row_bound!r}.")
     with np.errstate(over="ignore"):
         scaled = np.minimum(bound * r, 1e300)
     if str(adjacency) in ("zero-out", "add-remove"):

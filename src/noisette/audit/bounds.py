@@ -100,7 +100,7 @@ def one_run_epsilon(
     canaries: int, guesses: int, correct: int, delta: float = 0.0, confidence: float = 0.95
 ) -> float:
     """The largest ε whose p-value is at most 1 - confidence (0 if none is)."""
-    level = 1.0 - probability("confidence", confidence)
+    level = 1.0 - _validate.fraction("confidence", confidence)
 
     def rejected(epsilon: float) -> bool:
         return one_run_p_value(canaries, guesses, correct, epsilon, delta) <= level
@@ -112,14 +112,6 @@ def one_run_epsilon(
         middle = (low + high) / 2.0
         low, high = (middle, high) if rejected(middle) else (low, middle)
     return low
-
-
-def probability(name: str, value: object) -> float:
-    """Return `value` as a float in (0, 1)."""
-    number = _validate.real(name, value)
-    if not 0.0 < number < 1.0:
-        raise InvalidParameter(f"{name} must be a number in (0, 1); got {value!r}.")
-    return number
 
 
 def _counts(canaries: int, guesses: int, correct: int) -> tuple[int, int, int]:

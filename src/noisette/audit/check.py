@@ -87,8 +87,7 @@ def check_estimator(
                 f"estimator must have {name}, as scikit-learn's have; got an object of type "
                 f"{type(estimator).__name__}."
             )
-    if not 0.0 < confidence < 1.0:
-        raise InvalidParameter(f"confidence must be in (0, 1); got {confidence!r}.")
+    _validate.fraction("confidence", confidence)
     seed = _validate.integer("seed", seed, least=0)
     jobs(n_jobs)
     if runs is not None:

@@ -132,7 +132,7 @@ class Engine:
         output: Output | None,
         n_jobs: int,
     ) -> None:
-        self.confidence = bounds.probability("confidence", confidence)
+        self.confidence = _validate.fraction("confidence", confidence)
         total = _validate.integer("runs", runs, least=LEAST_RUNS)
         self.pilot = total // 2 if pilot is None else _validate.integer("pilot", pilot, least=2)
         self.tested = total - self.pilot

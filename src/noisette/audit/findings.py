@@ -40,11 +40,11 @@ class Finding:
 
     def __post_init__(self) -> None:
         if self.verdict not in _VERDICTS:
-            raise InvalidParameter(f"verdict must be one of {_VERDICTS}, got {self.verdict!r}.")
+            raise InvalidParameter(f"verdict must be one of {_VERDICTS}; got {self.verdict!r}.")
         if not 0 < self.confidence <= 1:
-            raise InvalidParameter(f"confidence must be in (0, 1], got {self.confidence!r}.")
+            raise InvalidParameter(f"confidence must be in (0, 1]; got {self.confidence!r}.")
         if self.epsilon_lower is not None and math.isnan(self.epsilon_lower):
-            raise InvalidParameter("epsilon_lower must be a number or None, got nan.")
+            raise InvalidParameter("epsilon_lower must be a number or None; got nan.")
 
     def to_dict(self) -> dict[str, object]:
         """The finding as plain JSON values; an infinite bound is the string "inf"."""

@@ -96,7 +96,7 @@ def one_run(
     """
     X, y = _pair("canaries", canaries)
     stated, m = as_claim(claim), len(X)
-    level = 1.0 - bounds.probability("confidence", confidence)
+    level = 1.0 - _validate.fraction("confidence", confidence)
     r = _validate.integer("guesses", guesses, least=2)
     if r % 2 or r > m:
         raise InvalidParameter(f"guesses must be even and at most the {m} canaries; got {r}.")

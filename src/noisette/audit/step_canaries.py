@@ -73,9 +73,7 @@ def quantile_canary(
     low, high = _validate.real("lower", lower), _validate.real("upper", upper)
     if not -math.inf < low < high < math.inf:
         raise InvalidParameter(f"needs finite lower < upper; got {lower!r} and {upper!r}.")
-    q = _validate.real("quantile", quantile)
-    if not 0.0 < q < 1.0:
-        raise InvalidParameter(f"quantile must be in (0, 1); got {quantile!r}.")
+    q = _validate.fraction("quantile", quantile)
     n = _validate.integer("rows", rows, least=3)
     below = min(max(round(q * n), 1), n - 1) - 1
     column = np.full((n, 1), high)

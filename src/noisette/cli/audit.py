@@ -102,7 +102,6 @@ def _audit(
 ) -> "AuditReport":
     from noisette import _validate
     from noisette.audit import AuditReport, check_estimator
-    from noisette.audit.bounds import probability
     from noisette.audit.engine import LEAST_RUNS
     from noisette.audit.parallel import jobs as processes
 
@@ -112,7 +111,7 @@ def _audit(
         _validate.delta(delta)
     if runs is not None:
         _validate.integer("runs", runs, least=LEAST_RUNS)
-    probability("confidence", confidence)
+    _validate.fraction("confidence", confidence)
     processes(jobs)
     page = None
     if report is not None:

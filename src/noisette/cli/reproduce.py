@@ -109,7 +109,7 @@ def _reproduce(
             )
     except KeyboardInterrupt:
         raise Stopped(
-            f"{chosen.name} was stopped; finished tasks are kept in {folder}. Run the same command "
+            f"{chosen.name} was stopped; finished tasks are kept in {folder}; run the same command "
             "again to go on."
         ) from None
     written = page.publish(

@@ -137,7 +137,7 @@ def _fetch(
             f"and nothing was installed: {'; '.join(wrong + unreachable)}."
         )
     raise MissingData(
-        f"file {file.name!r} could not be downloaded, is there a network? Tried "
+        f"file {file.name!r} could not be downloaded; tried "
         f"{'; '.join(unreachable)}; without a network put the file into {str(target)!r} yourself."
     )
 

@@ -260,11 +260,14 @@ class SGDClassifier(StreamReader):
             checked_bound("norm_bound", self.norm_bound)
         _validate.integer("epochs", self.epochs)
         _validate.boolean("fit_intercept", self.fit_intercept)
-        for name in ("batch_size", "population"):
-            value = getattr(self, name)
-            if value is not None and value != "auto":
-                _validate.integer(name, value)
-        if self.averaging != "auto":
+        _validate.non_negative("regularization", self.regularization)
+        if not _is_auto(self.radius):
+            _validate.positive_or_infinite("radius (unless 'auto')", self.radius)
+        if not _is_auto(self.batch_size):
+            _validate.integer("batch_size (unless 'auto')", self.batch_size)
+        if self.population is not None:
+            _validate.integer("population", self.population)
+        if not _is_auto(self.averaging):
             _validate.boolean("averaging", self.averaging)
         randomness = as_randomness(self.random_state)
         return self._ledger_to_charge(epsilon, delta, adjacency), randomness
@@ -316,3 +319,8 @@ class SGDClassifier(StreamReader):
         for name in ("_stream", "_traces", "_chosen"):
             state.pop(name, None)
         return state
+
+
+def _is_auto(value: object) -> bool:
+    """Whether a parameter is left to us; an array, which compares entry by entry, is not."""
+    return isinstance(value, str) and value == "auto"

@@ -37,12 +37,6 @@ def as_float(values: npt.ArrayLike) -> AnyFloats:
     return array
 
 
-def require_positive(name: str, value: float) -> None:
-    """Refuse a parameter that is not a finite number above 0, in one sentence with the value."""
-    if not (np.isfinite(value) and value > 0):
-        raise InvalidParameter(f"{name} must be a finite number above 0. Got {value!r} instead.")
-
-
 class Loss(ABC):
     """One row's loss as a function of its scores; subclasses are frozen dataclasses."""
 

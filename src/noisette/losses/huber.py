@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from noisette import _validate
 from noisette._typing import AnyFloats
-from noisette.losses.base import RegressionLoss, as_float, require_positive
+from noisette.losses.base import RegressionLoss, as_float
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class Huber(RegressionLoss):
     proofs: ClassVar[tuple[str, ...]] = ("LOSS-HUBER",)
 
     def __post_init__(self) -> None:
-        require_positive("threshold", self.threshold)
-        require_positive("target_bound", self.target_bound)
+        _validate.positive("threshold", self.threshold)
+        _validate.positive("target_bound", self.target_bound)
 
     @classmethod
     def examples(cls) -> tuple[Huber, ...]:

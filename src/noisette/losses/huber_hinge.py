@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from noisette import _validate
 from noisette._typing import AnyFloats
-from noisette.losses.base import MarginLoss, as_float, require_positive
+from noisette.losses.base import MarginLoss, as_float
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class HuberHinge(MarginLoss):
     decreasing: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require_positive("width", self.width)
+        _validate.positive("width", self.width)
 
     @property
     def smoothing(self) -> float:

@@ -28,7 +28,7 @@ def _prepare(
     omega = None if weights is None else np.asarray(weights, dtype=np.float64)
     shape = loss.parameter_shape(rows.d)
     if w.shape != shape:
-        raise InvalidParameter(f"the parameter must have shape {shape}. Got {w.shape} instead.")
+        raise InvalidParameter(f"the parameter must have shape {shape}; got {w.shape}.")
     if len(target) != rows.n or (omega is not None and omega.shape != (rows.n,)):
         raise InvalidParameter(f"X, y and sample_weight must have the same length, {rows.n}.")
     return rows, target, w, omega
@@ -85,7 +85,7 @@ def hessian_vector_product(
     rows, target, w, omega = _prepare(loss, X, y, parameter, sample_weight)
     v = np.asarray(vector, dtype=np.float64)
     if v.shape != w.shape:
-        raise InvalidParameter(f"vector must have shape {w.shape}. Got {v.shape} instead.")
+        raise InvalidParameter(f"vector must have shape {w.shape}; got {v.shape}.")
     total = np.zeros_like(w)
     for part, block in rows.blocks():
         bent = loss.curvature(block @ w.T, target[part], block @ v.T)

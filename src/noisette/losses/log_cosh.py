@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from noisette import _validate
 from noisette._typing import AnyFloats
-from noisette.losses.base import RegressionLoss, as_float, require_positive
+from noisette.losses.base import RegressionLoss, as_float
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class LogCosh(RegressionLoss):
     proofs: ClassVar[tuple[str, ...]] = ("LOSS-LOGCOSH",)
 
     def __post_init__(self) -> None:
-        require_positive("target_bound", self.target_bound)
+        _validate.positive("target_bound", self.target_bound)
 
     @classmethod
     def examples(cls) -> tuple[LogCosh, ...]:

@@ -85,11 +85,9 @@ class Rows:
         else:
             self.matrix = np.asarray(X)
             if self.matrix.dtype == object or self.matrix.dtype.kind not in "fiub":
-                raise InvalidParameter(
-                    f"X must hold real numbers. Got dtype {self.matrix.dtype} instead."
-                )
+                raise InvalidParameter(f"X must hold real numbers; got dtype {self.matrix.dtype}.")
         if self.matrix.ndim != 2:
-            raise InvalidParameter(f"X must have two dimensions. Got {self.matrix.ndim} instead.")
+            raise InvalidParameter(f"X must have two dimensions; got {self.matrix.ndim}.")
         self.n, self.d = (int(size) for size in self.matrix.shape)
         if block_rows is None:
             per_block = _BLOCK_ENTRIES // max(self.d, 1)

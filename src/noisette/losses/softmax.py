@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from noisette import _validate
 from noisette._typing import AnyFloats
 from noisette.errors import InvalidParameter
 from noisette.losses.base import Kind, Loss
@@ -48,8 +49,7 @@ class Softmax(Loss):
     proofs: ClassVar[tuple[str, ...]] = ("LOSS-SOFTMAX",)
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.classes, int | np.integer) and self.classes >= 2):
-            raise InvalidParameter(f"classes must be an integer >= 2. Got {self.classes!r}.")
+        _validate.integer("classes", self.classes, least=2)
 
     @classmethod
     def examples(cls) -> tuple[Softmax, ...]:
@@ -116,7 +116,9 @@ class Softmax(Loss):
         numbers = labels.astype(np.intp)
         inside = labels.ndim == 1 and bool(np.all((numbers >= 0) & (numbers < self.classes)))
         if not inside or not bool(np.all(numbers == labels)):
-            raise InvalidParameter(f"y must be a vector of class numbers 0 .. {self.classes - 1}.")
+            raise InvalidParameter(
+                f"y must be a vector of class numbers from 0 to {self.classes - 1}."
+            )
         return numbers
 
     def probabilities(self, scores: AnyFloats) -> AnyFloats:

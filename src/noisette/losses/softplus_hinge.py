@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from noisette import _validate
 from noisette._typing import AnyFloats
-from noisette.losses.base import MarginLoss, as_float, require_positive
+from noisette.losses.base import MarginLoss, as_float
 from noisette.losses.logistic import softplus_parts
 
 
@@ -31,7 +32,7 @@ class SoftplusHinge(MarginLoss):
     decreasing: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require_positive("temperature", self.temperature)
+        _validate.positive("temperature", self.temperature)
 
     @property
     def smoothing(self) -> float:

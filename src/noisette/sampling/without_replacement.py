@@ -107,8 +107,7 @@ class PartialShuffle(Sampler):
         return cls(used, size, min(batch_size, used)), math.ceil(epochs * size / used)
 
     def __post_init__(self) -> None:
-        if _validate.integer("size", self.size) < 2:
-            raise InvalidParameter(f"size must be a whole number >= 2; got {self.size!r}.")
+        _validate.integer("size", self.size, least=2)
         _check_sizes(self, "used", self.size - 1)
         batch_size = _validate.integer("batch_size", self.batch_size)
         object.__setattr__(self, "batch_size", batch_size)

@@ -39,7 +39,7 @@ def check_range(loss: Loss, facts: PublicFacts) -> None:
         if not 1.0 / most <= value <= most:
             raise InvalidParameter(
                 f"{name} must lie between {1.0 / most:g} and {most:g}, so that no product "
-                f"vanishes or overflows. Got {value!r}; rescale it."
+                f"vanishes or overflows; got {value!r}, rescale it."
             )
     if not facts.linear_norm <= _WIDE_RANGE:
         raise InvalidParameter(f"linear must have a norm of at most {_WIDE_RANGE:g}.")

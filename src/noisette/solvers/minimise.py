@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisette import _validate
 from noisette.errors import InvalidParameter
 from noisette.losses import Loss, Rows
 from noisette.solvers.hinge import minimise_hinge
@@ -78,14 +79,13 @@ def minimise(
     shape = loss.parameter_shape(rows.d)
     b = None if linear is None else np.array(linear, dtype=np.float64)
     if b is not None and (b.shape != shape or not np.all(np.isfinite(b))):
-        raise InvalidParameter(f"linear must be finite with shape {shape}. Got shape {b.shape}.")
+        raise InvalidParameter(f"linear must be finite with shape {shape}; got shape {b.shape}.")
     for name, value in (
         ("regularization", regularization),
         ("norm_bound", norm_bound),
         ("weight_bound", weight_bound),
     ):
-        if not (np.isfinite(value) and value > 0):
-            raise InvalidParameter(f"{name} must be a finite number above 0. Got {value!r}.")
+        _validate.positive(name, value)
     if rows.n > (most := rows.n if max_rows is None else int(max_rows)):
         raise InvalidParameter(f"max_rows={most} is a public bound and the data have more rows.")
     facts = PublicFacts(
@@ -102,7 +102,7 @@ def minimise(
     omega = _weights(sample_weight, rows.n, weight_bound)
     target = loss.targets(y)
     if len(target) != rows.n:
-        raise InvalidParameter(f"y must have {rows.n} entries. Got {len(target)} instead.")
+        raise InvalidParameter(f"y must have {rows.n} entries; got {len(target)}.")
     if not bool(np.all(rows.squared_norms() <= (norm_bound * (1.0 + _CLIP_SLACK)) ** 2)):
         raise InvalidParameter(
             f"every row of X must be finite with norm at most norm_bound={norm_bound}: clip first."
@@ -131,14 +131,13 @@ def _tolerance(loss: Loss, facts: PublicFacts, tolerance: float | None) -> float
                 "regularization, norm_bound, weights or linear exceed float64's range."
             )
         return goal
-    if not (np.isfinite(tolerance) and tolerance > 0):
-        raise InvalidParameter(f"tolerance must be a finite number above 0. Got {tolerance!r}.")
+    tolerance = _validate.positive("tolerance", tolerance)
     smallest = attainable_tolerance(loss, facts)
     if not tolerance >= smallest:
         raise InvalidParameter(
             f"tolerance={tolerance:.3g} cannot be certified in float64 for rows <= {facts.rows}, "
             f"norm_bound={facts.norm_bound:.3g}, regularization={facts.regularization:.3g}: "
-            f"the smallest is {smallest:.3g}. Raise the tolerance or the regularization."
+            f"the smallest is {smallest:.3g}; raise the tolerance or the regularization."
         )
     return float(tolerance)
 

@@ -148,7 +148,7 @@ class FileStore:
             file.seek(0)
             content = file.readall()
         if target.exists() or not self._place(target, content):
-            raise LedgerError(f"{target} exists; nothing was written. Give the copy a new name.")
+            raise LedgerError(f"{target} exists, so nothing was written; give the copy a new name.")
 
     # --- the file ------------------------------------------------------------------------------
 

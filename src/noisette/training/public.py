@@ -86,7 +86,7 @@ class Public:
         if not _LEAST_WEIGHT <= cap <= _MOST_WEIGHT:
             raise InvalidParameter(
                 f"weight_bound must lie between {_LEAST_WEIGHT:g} and {_MOST_WEIGHT:g}, so that "
-                f"weighted sums neither vanish nor overflow; got {cap!r}. Rescale the weights."
+                f"weighted sums neither vanish nor overflow; got {cap!r}, rescale the weights."
             )
 
     @property

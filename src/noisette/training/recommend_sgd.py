@@ -116,12 +116,7 @@ def _averaging(wishes: Any) -> float | None:
 def _radius(wishes: Any, loss: Loss) -> float:
     """Return a bound on the minimiser's norm: lambda w = -mean gradient, and J(w) <= J(0)."""
     if wishes.radius != "auto":
-        value = float(wishes.radius)
-        if not value > 0.0:
-            raise InvalidParameter(
-                f"radius must be 'auto' or above 0 (inf for none); got {wishes.radius!r}."
-            )
-        return value
+        return float(wishes.radius)
     ridge = float(wishes.regularization)
     if ridge == 0.0:
         return math.inf

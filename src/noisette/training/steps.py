@@ -88,8 +88,7 @@ class Update:
             raise InvalidParameter(
                 "norm_bound=None leaves gradients unbounded; give norm_bound or clip_norm."
             )
-        if math.isnan(self.radius) or self.radius <= 0.0:
-            raise InvalidParameter(f"radius must be above 0 (inf for none); got {self.radius!r}.")
+        _validate.positive_or_infinite("radius", self.radius)
 
     def _put(self, name: str, value: float) -> None:
         object.__setattr__(self, name, value)

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from noisette import accounting
+from noisette import _validate, accounting
 from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
@@ -96,10 +96,7 @@ class WhitenedObjective(Algorithm[Whitened]):
             )
         if public.delta == 0.0:
             raise InvalidParameter("whitening needs delta > 0; set delta, or whiten=False.")
-        if not 0.0 < self.share < 1.0:
-            raise InvalidParameter(
-                f"the share for whitening must be in (0, 1); got {self.share!r}."
-            )
+        _validate.fraction("the share for whitening", self.share)
         loss = public.loss
         shape, classes = shape_of(loss), getattr(loss, "classes", 2)
         k = public.epsilon / (_ROOM * public.adjacency.contributions)

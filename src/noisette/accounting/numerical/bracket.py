@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from noisette import _validate
 from noisette.accounting.numerical.pairs.base import Pair
 from noisette.accounting.numerical.pairs.gaussian import Gaussian
 from noisette.accounting.numerical.plan import MAX_WINDOW
@@ -63,9 +64,7 @@ def epsilon_bracket(
         bounds are still valid.
 
     """
-    delta = float(delta)
-    if not 0 < delta < 1:
-        raise InvalidParameter(f"delta must lie in (0, 1). Got {delta!r}.")
+    delta = _validate.fraction("delta", delta)
     problems = [EpsilonProblem(steps, delta) for steps in _distinct(orders)]
     return _tighten(problems, _checked_rtol(rtol), atol)
 
@@ -77,17 +76,13 @@ def delta_bracket(
 
     Arguments as in ``epsilon_bracket``, with ``epsilon`` >= 0 fixed.
     """
-    epsilon = float(epsilon)
-    if not (epsilon >= 0 and math.isfinite(epsilon)):
-        raise InvalidParameter(f"epsilon must be finite and at least 0. Got {epsilon!r}.")
+    epsilon = _validate.non_negative("epsilon", epsilon)
     problems = [DeltaProblem(steps, epsilon) for steps in _distinct(orders)]
     return _tighten(problems, _checked_rtol(rtol), atol)
 
 
 def _checked_rtol(rtol: float) -> float:
-    if not 0 < rtol < 1:
-        raise InvalidParameter(f"rtol must lie in (0, 1). Got {rtol!r}.")
-    return max(float(rtol), 1e-7)
+    return max(_validate.fraction("rtol", rtol), 1e-7)
 
 
 def _distinct(orders: Sequence[Sequence[Step]]) -> list[tuple[Step, ...]]:
@@ -101,8 +96,7 @@ def _merged(steps: Sequence[Step]) -> tuple[Step, ...]:
     counts: dict[tuple[Pair, Pair | None], int] = {}
     square = 0.0
     for upper, lower, count in steps:
-        if int(count) != count or count < 0:
-            raise InvalidParameter(f"count must be a whole number >= 0. Got {count!r}.")
+        _validate.integer("count", count, least=0)
         if isinstance(upper, Gaussian) and upper == lower:
             # T-fold Gaussians are one Gaussian with the root of the summed squares
             square += count * upper.mu**2  # proof: GAUSS-EXACT

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from noisette.accounting.numerical.pairs.base import Pair, check_positive
+from noisette import _validate
+from noisette.accounting.numerical.pairs.base import Pair
 from noisette.accounting.numerical.pairs.discrete import Table, TablePair
-from noisette.errors import InvalidParameter
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,8 @@ class ApproximateDP(TablePair):
 
     def __post_init__(self) -> None:
         if self.epsilon != 0:
-            object.__setattr__(self, "epsilon", check_positive("epsilon", self.epsilon))
-        if not 0 <= self.delta_mass < 1:
-            raise InvalidParameter(f"delta_mass must lie in [0, 1). Got {self.delta_mass!r}.")
+            object.__setattr__(self, "epsilon", _validate.positive("epsilon", self.epsilon))
+        _validate.delta(self.delta_mass, "delta_mass")
 
     @cached_property
     def table(self) -> Table:

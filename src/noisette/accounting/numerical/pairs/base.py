@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from noisette._typing import Complexes, Floats
-from noisette.errors import InvalidParameter
 
 ROUNDING = 2.0**-50  # allowance for the relative error of one special-function value
 LARGEST_LOSS = 690.0  # e^690 is still a finite double; larger losses are charged as infinite
@@ -193,19 +192,3 @@ class Swapped(OnBase):
         """Swap of the refined base."""
         finer = self.base.refined()
         return None if finer is None else finer.swapped()
-
-
-def check_positive(name: str, value: float) -> float:
-    """Return ``value`` as a float if it is finite and positive, else raise ValueError."""
-    number = float(value)
-    if not (math.isfinite(number) and number > 0):
-        raise InvalidParameter(f"{name} must be a finite number above 0. Got {value!r}.")
-    return number
-
-
-def check_rate(name: str, value: float) -> float:
-    """Return ``value`` as a float if it lies in (0, 1], else raise ValueError."""
-    number = float(value)
-    if not 0 < number <= 1:
-        raise InvalidParameter(f"{name} must lie in (0, 1]. Got {value!r}.")
-    return number

@@ -118,11 +118,11 @@ class Discrete(TablePair):
         losses, p, q, ip, iq = self.table
         masses = np.concatenate((p, q, [ip, iq]))
         if not np.isfinite(losses).all() or not (masses >= 0).all():
-            raise InvalidParameter("Losses must be finite and masses non-negative.")
+            raise InvalidParameter("losses must be finite and masses non-negative.")
         totals = (p.sum() + ip, q.sum() + iq)
         if max(abs(totals[0] - 1), abs(totals[1] - 1)) > 1e-9:
             raise InvalidParameter(
-                f"P and Q must each sum to 1. Got {totals[0]!r} and {totals[1]!r}."
+                f"P and Q must each sum to 1; got {totals[0]!r} and {totals[1]!r}."
             )
         visible = (p > 1e-290) & (q > 1e-290)
         gap = np.abs(np.log(p[visible]) - np.log(q[visible]) - losses[visible])

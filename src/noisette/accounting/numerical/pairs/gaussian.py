@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr
 
+from noisette import _validate
 from noisette._typing import Complexes, Floats
-from noisette.accounting.numerical.pairs.base import ROUNDING, Pair, check_positive
+from noisette.accounting.numerical.pairs.base import ROUNDING, Pair
 
 
 def gaussian_cells(z: Floats) -> Floats:
@@ -39,7 +40,7 @@ class Gaussian(Pair):
     has_log_moment = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", check_positive("mu", self.mu))
+        object.__setattr__(self, "mu", _validate.positive("mu", self.mu))
 
     def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """L <= ℓ iff x <= ℓ/μ + μ/2 for x ~ Q; under P the same with x - μ."""

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisette import _validate
 from noisette._typing import Complexes, Floats
-from noisette.accounting.numerical.pairs.base import Pair, check_positive
+from noisette.accounting.numerical.pairs.base import Pair
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Laplace(Pair):
     has_log_moment = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_positive("epsilon", self.epsilon))
+        object.__setattr__(self, "epsilon", _validate.positive("epsilon", self.epsilon))
 
     def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Interior density e^{(ℓ-ε0)/2}/4 under P plus the two atoms."""

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisette import _validate
 from noisette._typing import Complexes, Floats
-from noisette.accounting.numerical.pairs.base import OnBase, Pair, check_rate
+from noisette.accounting.numerical.pairs.base import OnBase, Pair
 from noisette.accounting.numerical.pairs.gaussian import Gaussian
 
 
@@ -28,7 +29,7 @@ class PoissonSampled(OnBase):
     rate: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", check_rate("rate", self.rate))
+        object.__setattr__(self, "rate", _validate.rate("rate", self.rate))
 
     def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """L' <= e iff e^L <= y = 1 + (e^e - 1)/q; edges with y < 0 lie below every loss."""

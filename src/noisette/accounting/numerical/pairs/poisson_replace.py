@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisette import _validate
 from noisette._typing import Complexes, Floats
-from noisette.accounting.numerical.pairs.base import ROUNDING, Pair, check_positive, check_rate
+from noisette.accounting.numerical.pairs.base import ROUNDING, Pair
 from noisette.accounting.numerical.pairs.gaussian import gaussian_cells
 
 
@@ -27,8 +28,8 @@ class PoissonReplace(Pair):
     has_log_moment = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", check_rate("rate", self.rate))
-        z = check_positive("noise_multiplier", self.noise_multiplier)
+        object.__setattr__(self, "rate", _validate.rate("rate", self.rate))
+        z = _validate.positive("noise_multiplier", self.noise_multiplier)
         object.__setattr__(self, "noise_multiplier", z)
 
     def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from noisette import _validate
 from noisette._typing import Complexes, Floats
 from noisette.accounting.numerical.lattice import dominating as connect_the_dots
-from noisette.accounting.numerical.pairs.base import Pair, check_positive
+from noisette.accounting.numerical.pairs.base import Pair
 from noisette.accounting.numerical.pairs.discrete import Table, TablePair
 from noisette.accounting.numerical.pairs.gaussian import Gaussian
 from noisette.errors import InvalidParameter
@@ -55,12 +56,11 @@ class RandomAllocation(TablePair):
     resolution: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.batches < 1 or int(self.batches) != self.batches:
-            raise InvalidParameter(f"batches must be a whole number >= 1. Got {self.batches!r}.")
-        z = check_positive("noise_multiplier", self.noise_multiplier)
+        _validate.integer("batches", self.batches)
+        z = _validate.positive("noise_multiplier", self.noise_multiplier)
         object.__setattr__(self, "noise_multiplier", z)
         if z < 0.05:
-            raise InvalidParameter(f"noise_multiplier must be at least 0.05 here. Got {z!r}.")
+            raise InvalidParameter(f"noise_multiplier must be at least 0.05 here; got {z!r}.")
 
     @cached_property
     def table(self) -> Table:

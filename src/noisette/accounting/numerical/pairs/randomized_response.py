@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from noisette.accounting.numerical.pairs.base import Pair, check_positive
+from noisette import _validate
+from noisette.accounting.numerical.pairs.base import Pair
 from noisette.accounting.numerical.pairs.discrete import Table, TablePair
 
 
@@ -22,7 +23,7 @@ class RandomizedResponse(TablePair):
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_positive("epsilon", self.epsilon))
+        object.__setattr__(self, "epsilon", _validate.positive("epsilon", self.epsilon))
 
     @cached_property
     def table(self) -> Table:

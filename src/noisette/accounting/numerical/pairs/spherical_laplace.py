@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from noisette import _validate
 from noisette._typing import Complexes, Floats
-from noisette.accounting.numerical.pairs.base import Pair, check_positive
+from noisette.accounting.numerical.pairs.base import Pair
 from noisette.accounting.numerical.pairs.laplace import Laplace
-from noisette.errors import InvalidParameter
 from noisette.mechanisms.spherical_laplace_curve import bessel_k_ratio
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
@@ -48,9 +48,8 @@ class SphericalLaplace(Pair):
     has_log_moment = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_positive("epsilon", self.epsilon))
-        if self.dimension < 1 or int(self.dimension) != self.dimension:
-            raise InvalidParameter(f"dimension must be a whole number >= 1; got {self.dimension}.")
+        object.__setattr__(self, "epsilon", _validate.positive("epsilon", self.epsilon))
+        _validate.integer("dimension", self.dimension)
 
     @cached_property
     def _laplace(self) -> Laplace:

@@ -8,8 +8,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from noisette import _validate
 from noisette._typing import Floats
-from noisette.accounting.numerical.pairs.base import OnBase, Pair, check_rate
+from noisette.accounting.numerical.pairs.base import OnBase, Pair
 from noisette.accounting.numerical.pairs.poisson import PoissonSampled
 from noisette.errors import InvalidParameter
 
@@ -28,9 +29,9 @@ class SymmetrisedSample(OnBase):
     rate: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", check_rate("rate", self.rate))
+        object.__setattr__(self, "rate", _validate.rate("rate", self.rate))
         if self.base.swapped() != self.base:
-            raise InvalidParameter(f"base must be symmetric under swapping. Got {self.base!r}.")
+            raise InvalidParameter(f"base must be symmetric under swapping; got {self.base!r}.")
 
     @cached_property
     def _half(self) -> PoissonSampled:

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
+from noisette import _validate
 from noisette._typing import Floats
-from noisette.accounting.numerical.pairs.base import Pair, check_positive
+from noisette.accounting.numerical.pairs.base import Pair
 from noisette.accounting.numerical.pairs.gaussian import Gaussian
 from noisette.accounting.numerical.pairs.labelled import Labelled
 from noisette.accounting.numerical.pairs.symmetrised import SymmetrisedSample
-from noisette.errors import InvalidParameter
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,10 @@ class WithReplacement(Pair):
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        z = check_positive("noise_multiplier", self.noise_multiplier)
+        z = _validate.positive("noise_multiplier", self.noise_multiplier)
         object.__setattr__(self, "noise_multiplier", z)
         for name in ("draws", "population"):
-            value = getattr(self, name)
-            if value < 1 or int(value) != value:
-                raise InvalidParameter(f"{name} must be a whole number >= 1. Got {value!r}.")
+            _validate.integer(name, getattr(self, name))
 
     @cached_property
     def _pair(self) -> SymmetrisedSample:
