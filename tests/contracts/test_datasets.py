@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from noisette.columns import Categorical
 from noisette.datasets import DATASETS, VARIABLE, MissingData, Raw, load, mixed_table, sphere
-from noisette.datasets.encoding import Angle, Category, Encoder, Number
+from noisette.datasets.covertype import Angle
+from noisette.datasets.encoding import ArrayCells, Encoder, number
 from noisette.datasets.files import read_bytes, read_idx, read_text_columns
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 
@@ -155,34 +157,40 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
 
 def test_number_clips_bends_and_scales() -> None:
     out = np.empty((4, 1))
-    Number("t", 0, 10, zero=5, width=2.0).fill(np.array([-3.0, 0.0, 5.0, 99.0]), out)
+    number("t", 0, 10, center=5, width=2.0).fill(ArrayCells(np.array([-3.0, 0.0, 5.0, 99.0])), out)
     assert out[:, 0].tolist() == [-1.0, -1.0, 0.0, 1.0]
-    Number("t", 0, 10, zero=5, width=2.0, square=True).fill(np.array([-3.0, 0.0, 5.0, 7.5]), out)
+    number("t", 0, 10, center=5, width=2.0, square=True).fill(
+        ArrayCells(np.array([-3.0, 0.0, 5.0, 7.5])), out
+    )
     assert out[:, 0].tolist() == [1.0, 1.0, 0.0, 0.25]
-    Number("t", 0, 99, curve="log1p").fill(np.array([b"0", b"9", b"99", b"999"]), out)
+    number("t", 0, 99, curve="log1p").fill(ArrayCells(np.array([b"0", b"9", b"99", b"999"])), out)
     np.testing.assert_allclose(out[:, 0], [0.0, 0.5, 1.0, 1.0])
-    Number("t", -99, 99, curve="signed-log1p", width=2.0).fill(np.array([-99, -9, 9, 99]), out)
+    number("t", -99, 99, curve="signed-log1p", width=2.0).fill(
+        ArrayCells(np.array([-99, -9, 9, 99])), out
+    )
     np.testing.assert_allclose(out[:, 0], [-1.0, -0.5, 0.5, 1.0])
 
 
 def test_category_has_a_slot_for_the_unknown_and_none_for_the_reference() -> None:
-    column = Category.of("c", ("red", "green", "blue"), "green")
-    assert column.features == ("c=red", "c=blue", "c=other")
+    column = Categorical.of("c", ("red", "green", "blue"), "green")
+    assert column.features == ("c=red", "c=blue", "c (other)")
     out = np.full((5, 3), np.nan)
-    column.fill(np.array([b"red", b"green", b"blue", b"zebra", b"?"]), out)
+    column.fill(ArrayCells(np.array([b"red", b"green", b"blue", b"zebra", b"?"])), out)
     np.testing.assert_array_equal(out, [[1, 0, 0], [0, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]])
-    grouped = Category("c", (("warm", ("red", "orange")), ("cold", ("blue",))), "cold", other=False)
+    grouped = Categorical(
+        "c", (("warm", ("red", "orange")), ("cold", ("blue",))), "cold", other=False
+    )
     assert grouped.features == ("c=warm",)
     out = np.full((3, 1), np.nan)
-    grouped.fill(np.array([b"orange", b"blue", b"zebra"]), out)
+    grouped.fill(ArrayCells(np.array([b"orange", b"blue", b"zebra"])), out)
     assert out[:, 0].tolist() == [1.0, 0.0, 0.0]
 
 
 def test_encoder_scales_and_clips() -> None:
-    encoder = Encoder((Number("a", 0, 1), Angle("b", width=2.0)), typical_norm=2.0)
+    encoder = Encoder((number("a", 0, 1), Angle("b", width=2.0)), typical_norm=2.0)
     X = encoder({"a": np.array([0.0, 1.0]), "b": np.array([0.0, 90.0])})
     np.testing.assert_allclose(X, [[0.0, 0.5, 0.0], [0.5, 0.0, 0.5]], atol=1e-15)
-    tight = Encoder((Number("a", 0, 1), Angle("b", width=2.0)), typical_norm=0.5)
+    tight = Encoder((number("a", 0, 1), Angle("b", width=2.0)), typical_norm=0.5)
     assert (np.linalg.norm(tight({"a": np.ones(3), "b": np.ones(3)}), axis=1) <= 1.0).all()
 
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import assert_one_sentence
+from noisette.columns import Categorical, Numeric, View, canonical
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.tables import Schema, encode
-from noisette.tables.cells import TextCells, canonical
-from noisette.tables.columns import Categorical, Numeric, View
+from noisette.tables.cells import TextCells
 from noisette.tables.reading import ROWS
 
 FACTS = {

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from noisette.columns import Categorical
 from noisette.datasets.base import Raw, Source
-from noisette.datasets.encoding import Category, Encoder, Number
+from noisette.datasets.encoding import Encoder, number
 from noisette.datasets.files import read_bytes, read_text_columns, two_classes, words
 
 __all__ = ["ADULT"]
@@ -62,20 +63,20 @@ COUNTRY = (
 
 ENCODER = Encoder(
     (
-        Number("age", 17, 90, zero=40, width=2.0),
-        Number("age", 17, 90, zero=45, width=2.0, square=True),
-        Number("education-num", 1, 16, zero=9, width=2.0),
-        Number("hours-per-week", 1, 99, zero=40, width=2.0),
-        Number("capital-gain", 0, 99_999, curve="log1p"),
-        Number("capital-gain", 0, 15_000, width=1.0),
-        Number("capital-loss", 0, 4_500, curve="log1p"),
-        Category.of("workclass", WORKCLASS, "Private"),
-        Category.of("marital-status", MARITAL, "Married-civ-spouse"),
-        Category.of("occupation", OCCUPATION, "Craft-repair"),
-        Category.of("relationship", RELATIONSHIP, "Husband"),
-        Category.of("race", RACE, "White"),
-        Category.of("sex", ("Male", "Female"), "Male", other=False),
-        Category("native-country", COUNTRY, "United-States"),
+        number("age", 17, 90, center=40, width=2.0),
+        number("age", 17, 90, center=45, width=2.0, square=True),
+        number("education-num", 1, 16, center=9, width=2.0),
+        number("hours-per-week", 1, 99, center=40, width=2.0),
+        number("capital-gain", 0, 99_999, curve="log1p"),
+        number("capital-gain", 0, 15_000, width=1.0),
+        number("capital-loss", 0, 4_500, curve="log1p"),
+        Categorical.of("workclass", WORKCLASS, "Private"),
+        Categorical.of("marital-status", MARITAL, "Married-civ-spouse"),
+        Categorical.of("occupation", OCCUPATION, "Craft-repair"),
+        Categorical.of("relationship", RELATIONSHIP, "Husband"),
+        Categorical.of("race", RACE, "White"),
+        Categorical.of("sex", ("Male", "Female"), "Male", other=False),
+        Categorical("native-country", COUNTRY, "United-States"),
     ),
     typical_norm=2.0,
 )

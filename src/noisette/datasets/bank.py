@@ -7,8 +7,9 @@ told by `poutcome`, so the number counts from 0. Nothing here adds noise.
 
 from pathlib import Path
 
+from noisette.columns import Categorical
 from noisette.datasets.base import Raw, Source
-from noisette.datasets.encoding import Category, Encoder, Number
+from noisette.datasets.encoding import Encoder, number
 from noisette.datasets.files import read_bytes, read_text_columns, two_classes, words
 
 __all__ = ["BANK"]
@@ -21,26 +22,29 @@ JOB = words(
     "admin. unknown unemployed management housemaid entrepreneur student blue-collar "
     "self-employed retired technician services"
 )
+OUTCOME = ("unknown", "other", "failure", "success")
 MONTH = words("jan feb mar apr may jun jul aug sep oct nov dec")
 
 ENCODER = Encoder(
     (
-        Number("age", 18, 95, zero=40, width=2.0),
-        Number("age", 18, 95, zero=40, width=2.0, square=True),
-        Number("balance", -10_000, 100_000, zero=500, curve="signed-log1p", width=2.0),
-        Number("day", 1, 31, zero=16),
-        Number("campaign", 1, 60, zero=1, curve="log1p"),
-        Number("pdays", 0, 900, zero=0, curve="log1p"),
-        Number("previous", 0, 300, zero=0, curve="log1p"),
-        Category.of("job", JOB, "blue-collar"),
-        Category.of("marital", ("married", "divorced", "single"), "married", other=False),
-        Category.of("education", ("primary", "secondary", "tertiary"), "secondary"),
-        Category.of("default", ("yes", "no"), "no", other=False),
-        Category.of("housing", ("yes", "no"), "yes", other=False),
-        Category.of("loan", ("yes", "no"), "no", other=False),
-        Category.of("contact", ("unknown", "telephone", "cellular"), "cellular", other=False),
-        Category.of("month", MONTH, "may", other=False),
-        Category.of("poutcome", ("unknown", "other", "failure", "success"), "unknown", other=False),
+        number("age", 18, 95, center=40, width=2.0),
+        number("age", 18, 95, center=40, width=2.0, square=True),
+        number("balance", -10_000, 100_000, center=500, curve="signed-log1p", width=2.0),
+        number("day", 1, 31, center=16),
+        number("campaign", 1, 60, center=1, curve="log1p"),
+        number("pdays", 0, 900, center=0, curve="log1p"),
+        number("previous", 0, 300, center=0, curve="log1p"),
+        Categorical.of("job", JOB, "blue-collar"),
+        Categorical.of("marital", ("married", "divorced", "single"), "married", other=False),
+        Categorical.of("education", ("primary", "secondary", "tertiary"), "secondary"),
+        Categorical.of("default", ("yes", "no"), "no", other=False),
+        Categorical.of("housing", ("yes", "no"), "yes", other=False),
+        Categorical.of("loan", ("yes", "no"), "no", other=False),
+        Categorical.of("contact", ("unknown", "telephone", "cellular"), "cellular", other=False),
+        Categorical.of("month", MONTH, "may", other=False),
+        Categorical.of(
+            "poutcome", ("unknown", "other", "failure", "success"), "unknown", other=False
+        ),
     ),
     typical_norm=1.75,
 )

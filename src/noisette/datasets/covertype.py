@@ -8,14 +8,16 @@ it was published, not because it is private. Values are clipped at three spreads
 adds noise.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette._typing import Integers
+from noisette._typing import Floats, Integers
+from noisette.columns import Categorical, Cells, Numeric
 from noisette.datasets.base import Raw, Source
-from noisette.datasets.encoding import Angle, Category, Encoder, Number
+from noisette.datasets.encoding import Encoder, number
 from noisette.datasets.files import read_bytes, words
 from noisette.errors import InvalidData
 
@@ -38,15 +40,34 @@ CLASSES = (
 TRAINING_ROWS = 11_340 + 3_780  # covtype.info, section 3: training and validation subsets
 
 
-def _measure(name: str, centre: float, spread: float, weight: float = 0.5) -> Number:
+@dataclass(frozen=True)
+class Angle:
+    """Degrees -> (cosine, sine) times `width` / 2."""
+
+    name: str
+    width: float = 1.0
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Two features."""
+        return (f"cos({self.name})", f"sin({self.name})")
+
+    def fill(self, cells: Cells, out: Floats) -> None:
+        """Write cosine and sine into `out`, shape (n, 2)."""
+        radians = np.deg2rad(cells.numbers())
+        out[:, 0] = self.width / 2.0 * np.cos(radians)
+        out[:, 1] = self.width / 2.0 * np.sin(radians)
+
+
+def _measure(name: str, centre: float, spread: float, weight: float = 0.5) -> Numeric:
     low, high = centre - 3.0 * spread, centre + 3.0 * spread
-    return Number(name, low, high, zero=centre, width=6.0 * weight)
+    return number(name, low, high, center=centre, width=6.0 * weight)
 
 
 ENCODER = Encoder(
     (
         _measure("Elevation", 3000, 300, weight=0.7),
-        Number("Elevation", 2100, 3900, zero=3000, width=6.0 * 0.6, square=True),
+        number("Elevation", 2100, 3900, center=3000, width=6.0 * 0.6, square=True),
         Angle("Aspect", 0.6),
         _measure("Slope", 15, 7.5, weight=0.3),
         _measure("Horizontal_Distance_To_Hydrology", 270, 210, weight=0.3),
@@ -56,8 +77,8 @@ ENCODER = Encoder(
         _measure("Hillshade_Noon", 220, 20, weight=0.3),
         _measure("Hillshade_3pm", 140, 40, weight=0.3),
         _measure("Horizontal_Distance_To_Fire_Points", 2000, 1300, weight=0.3),
-        Category.of("Wilderness_Area", ("1", "2", "3", "4"), "1", other=False, weight=0.7),
-        Category.of("Soil_Type", [str(k) for k in range(1, 41)], other=False, weight=0.7),
+        Categorical.of("Wilderness_Area", ("1", "2", "3", "4"), "1", other=False, weight=0.7),
+        Categorical.of("Soil_Type", [str(k) for k in range(1, 41)], other=False, weight=0.7),
     ),
     typical_norm=1.5,
 )

@@ -7,8 +7,9 @@ repayment status -1 = paid duly, 1..8 = months of delay; -2 and 0 are used for "
 
 from pathlib import Path
 
+from noisette.columns import Categorical, Column
 from noisette.datasets.base import Raw, Source
-from noisette.datasets.encoding import Category, Column, Encoder, Number
+from noisette.datasets.encoding import Encoder, number
 from noisette.datasets.files import read_bytes, read_text_columns, two_classes, words
 
 __all__ = ["CREDIT"]
@@ -27,24 +28,24 @@ LATE = tuple(str(months) for months in range(1, 10))
 
 def _older(month: str) -> Column:
     groups = (("revolving", ("0",)), ("paid", ("-1", "-2")), ("late", LATE))
-    return Category(f"PAY_{month}", groups, "revolving", other=False, weight=0.5)
+    return Categorical(f"PAY_{month}", groups, "revolving", other=False, weight=0.5)
 
 
 ENCODER = Encoder(
     (
-        Number("LIMIT_BAL", 10_000, 1_000_000, zero=150_000, curve="log1p", width=2.0),
-        Number("AGE", 20, 80, zero=35),
-        Category.of("SEX", ("1", "2"), "2", other=False, weight=0.5),
-        Category.of("EDUCATION", ("1", "2", "3"), "2", weight=0.5),
-        Category.of("MARRIAGE", ("1", "2"), "2", weight=0.5),
-        Category.of("PAY_0", ("-2", "-1", "0", "1", "2"), "0"),
+        number("LIMIT_BAL", 10_000, 1_000_000, center=150_000, curve="log1p", width=2.0),
+        number("AGE", 20, 80, center=35),
+        Categorical.of("SEX", ("1", "2"), "2", other=False, weight=0.5),
+        Categorical.of("EDUCATION", ("1", "2", "3"), "2", weight=0.5),
+        Categorical.of("MARRIAGE", ("1", "2"), "2", weight=0.5),
+        Categorical.of("PAY_0", ("-2", "-1", "0", "1", "2"), "0"),
         *(_older(month) for month in MONTHS[1:]),
         *(
-            Number(f"BILL_AMT{month}", -100_000, 1_000_000, zero=0, width=1.0)
+            number(f"BILL_AMT{month}", -100_000, 1_000_000, center=0, width=1.0)
             for month in range(1, 7)
         ),
         *(
-            Number(f"PAY_AMT{month}", 0, 1_000_000, zero=2_000, curve="log1p", width=1.0)
+            number(f"PAY_AMT{month}", 0, 1_000_000, center=2_000, curve="log1p", width=1.0)
             for month in range(1, 7)
         ),
     ),

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette._typing import Floats, Integers
+from noisette.columns import Categorical
 from noisette.datasets.base import Raw, Source
-from noisette.datasets.encoding import Category, Encoder, Number
+from noisette.datasets.encoding import Encoder, number
 from noisette.datasets.files import read_bytes, words
 from noisette.errors import InvalidData
 
@@ -65,14 +66,14 @@ COUNTS = (
 
 ENCODER = Encoder(
     (
-        *(Number(name, 0, high, curve="log1p") for name, high in LOG),
-        *(Number(name, 0, high) for name, high in COUNTS),
-        Number("same_srv_rate", 0, 1, zero=1),
-        Number("dst_host_count", 0, 255, zero=255),
-        Number("dst_host_same_srv_rate", 0, 1, zero=1),
-        Category.of("protocol_type", ("tcp", "udp", "icmp"), "tcp", other=False),
-        Category("service", SERVICES, "http"),
-        Category.of("flag", FLAGS, "SF", other=False),
+        *(number(name, 0, high, curve="log1p") for name, high in LOG),
+        *(number(name, 0, high) for name, high in COUNTS),
+        number("same_srv_rate", 0, 1, center=1),
+        number("dst_host_count", 0, 255, center=255),
+        number("dst_host_same_srv_rate", 0, 1, center=1),
+        Categorical.of("protocol_type", ("tcp", "udp", "icmp"), "tcp", other=False),
+        Categorical("service", SERVICES, "http"),
+        Categorical.of("flag", FLAGS, "SF", other=False),
     ),
     typical_norm=2.5,
 )

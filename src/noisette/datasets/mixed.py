@@ -16,8 +16,9 @@ from scipy.special import expit, ndtri
 
 from noisette import _validate
 from noisette._typing import Floats
+from noisette.columns import Categorical, Column
 from noisette.datasets.base import Dataset
-from noisette.datasets.encoding import Category, Column, Encoder, Number
+from noisette.datasets.encoding import Encoder, number
 from noisette.randomness import Randomness
 
 __all__ = ["MixedTable", "mixed_table"]
@@ -44,15 +45,15 @@ SCHEMA: dict[str, Any] = {
 }
 
 _ENCODER_COLUMNS: tuple[Column, ...] = (
-    Number("age", 18, 90, zero=45, width=2.0),
-    Number("income", 1_000, 200_000, zero=30_000, curve="log1p", width=3.0),
-    Number("amount", 500, 60_000, zero=8_000, curve="log1p", width=2.0),
-    Number("months", 6, 84, zero=36),
-    Number("late_payments", 0, 12, curve="log1p", width=2.0),
-    Category.of("education", EDUCATION, "school"),
-    Category.of("region", REGION, "north"),
-    Category.of("job", JOB, "employed"),
-    Category.of("owns_home", CLASSES, "no", other=False),
+    number("age", 18, 90, center=45, width=2.0),
+    number("income", 1_000, 200_000, center=30_000, curve="log1p", width=3.0),
+    number("amount", 500, 60_000, center=8_000, curve="log1p", width=2.0),
+    number("months", 6, 84, center=36),
+    number("late_payments", 0, 12, curve="log1p", width=2.0),
+    Categorical.of("education", EDUCATION, "school"),
+    Categorical.of("region", REGION, "north"),
+    Categorical.of("job", JOB, "employed"),
+    Categorical.of("owns_home", CLASSES, "no", other=False),
 )
 ENCODER = Encoder(_ENCODER_COLUMNS, typical_norm=1.75)
 
@@ -71,12 +72,8 @@ class MixedTable:
 
     def dataset(self) -> Dataset:
         """Return the table encoded row-locally, the last fifth of the rows held out."""
-        table = {
-            name: np.strings.encode(values, "ascii") if values.dtype.kind == "U" else values
-            for name, values in self.columns.items()
-        }
         y = (self.columns[self.target] == CLASSES[1]).astype(np.int64)
-        X = ENCODER(table)
+        X = ENCODER(self.columns)
         n = len(y) - len(y) // 5
         return Dataset(
             name="mixed",

@@ -5,33 +5,15 @@ Nothing here says how many such cells there are: that is a fact about the rows.
 """
 
 import importlib
-import re
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from noisette._typing import Floats
 from noisette.errors import MissingExtra
 
-__all__ = ["ArrowCells", "Cells", "TextCells", "arrow", "canonical", "is_text"]
-
-
-_WHOLE = re.compile(r"[+-]?\d+\.0*")
-_TRUTH = {"true": "true", "True": "true", "TRUE": "true"} | {
-    "false": "false", "False": "false", "FALSE": "false",
-}  # fmt: skip
-
-
-def canonical(value: object) -> str:
-    """Return the text by which cells and categories are compared.
-
-    Blanks around it do not count; "1.0" and "1" are the same, and so are "True" and "true".
-    """
-    text = str(value).strip()
-    if text in _TRUTH:
-        return _TRUTH[text]
-    return text.split(".")[0] if _WHOLE.fullmatch(text) else text
+__all__ = ["ArrowCells", "TextCells", "arrow", "is_text"]
 
 
 def arrow(module: str = "pyarrow") -> Any:
@@ -49,19 +31,6 @@ def is_text(kind: Any) -> bool:
     """Whether a Parquet type holds texts."""
     types = arrow().types
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-class Cells(Protocol):
-    """One column of a piece of a table."""
-
-    def __len__(self) -> int:
-        """Return the number of cells."""
-
-    def numbers(self) -> Floats:
-        """Return numbers; NaN where the cell is missing."""
-
-    def texts(self) -> Sequence[str]:
-        """Return texts; "" where the cell is missing."""
 
 
 class TextCells:

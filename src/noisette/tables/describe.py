@@ -1,6 +1,6 @@
 """A schema in words, one line a column, for the page and for the terminal."""
 
-from noisette.tables.columns import Categorical, Column, Numeric, View
+from noisette.columns import Categorical, Column, Numeric, View
 from noisette.tables.schema import Schema
 
 __all__ = ["facts_of"]

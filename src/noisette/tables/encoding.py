@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette._typing import Floats
-from noisette.clipping import clip_rows
+from noisette.columns import Cells, Ignored, canonical, encode_rows
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.tables.cells import Cells, arrow, canonical, is_text
-from noisette.tables.columns import Ignored
+from noisette.tables.cells import arrow, is_text
 from noisette.tables.reading import csv_header, is_parquet, open_parquet, pieces
 from noisette.tables.schema import Schema, spelling
 
@@ -123,28 +122,13 @@ def encode(path: Path, schema: Schema, *, target: bool, header: bool = True) -> 
     positions = spelling(schema.labels)
     blocks, labels = [], []
     for piece in pieces(path, schema.file, [*wanted, schema.target] if target else wanted, given):
-        blocks.append(_block(piece, schema))
+        blocks.append(encode_rows(schema.columns, piece, schema.row_norm))
         if target:
             labels.append(_label_numbers(piece[schema.target], positions, schema.target))
     if not blocks:
         raise InvalidData(f"{path} has no rows.")
     y = np.array(schema.classes)[np.concatenate(labels)] if target else None
     return Encoded(np.concatenate(blocks), y)
-
-
-def _block(piece: Any, schema: Schema) -> Floats:
-    # proof: ROW-LOCAL
-    used = [column for column in schema.columns if column.features]
-    count = len(piece[used[0].name])
-    X = np.zeros((count, len(schema.features)))
-    start = 0
-    for column in used:
-        stop = start + len(column.features)
-        column.fill(piece[column.name], X[:, start:stop])
-        start = stop
-    X /= schema.row_norm
-    clipped: Floats = clip_rows(X, 1.0)
-    return clipped
 
 
 def _label_numbers(cells: Cells, positions: dict[str, int], name: str) -> NDArray[np.intp]:

@@ -15,8 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from noisette.columns import Cells
 from noisette.errors import InvalidData
-from noisette.tables.cells import ArrowCells, Cells, TextCells, arrow
+from noisette.tables.cells import ArrowCells, TextCells, arrow
 from noisette.tables.schema import FileFacts
 
 __all__ = ["csv_header", "is_parquet", "open_parquet", "pieces"]

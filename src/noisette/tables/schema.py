@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from noisette import _validate
+from noisette.columns import Column, canonical
 from noisette.errors import InvalidParameter
-from noisette.tables.cells import canonical
-from noisette.tables.columns import Column
-from noisette.tables.columns_of import column_of, labels_of, only, text_list
+from noisette.tables.column_facts import column_of, labels_of, only, text_list
 
 __all__ = ["UNKNOWN", "FileFacts", "Schema", "read_schema"]
 

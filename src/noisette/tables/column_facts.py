@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from noisette.columns import CURVES, Categorical, Column, Ignored, Numeric, View, canonical
 from noisette.errors import InvalidParameter
-from noisette.tables.cells import canonical
-from noisette.tables.columns import CURVES, Categorical, Column, Ignored, Numeric, View
 
 __all__ = ["column_of", "labels_of", "only", "text_list"]
 

@@ -9,16 +9,59 @@ Out-of-range, unlisted and unreadable cells are mapped silently. A warning or a 
 something about the rows, and no theorem has paid for it.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.tables.cells import Cells, canonical
+from noisette.clipping import clip_rows
 
-__all__ = ["CURVES", "Categorical", "Column", "Ignored", "Numeric", "View"]
+__all__ = [
+    "CURVES",
+    "Categorical",
+    "Cells",
+    "Column",
+    "Encodes",
+    "Ignored",
+    "Numeric",
+    "View",
+    "canonical",
+    "encode_rows",
+]
+
+_WHOLE = re.compile(r"[+-]?\d+\.0*")
+_TRUTH = {"true": "true", "True": "true", "TRUE": "true"} | {
+    "false": "false", "False": "false", "FALSE": "false",
+}  # fmt: skip
+
+
+def canonical(value: object) -> str:
+    """Return the text by which cells and categories are compared.
+
+    Blanks around it do not count; "1.0" and "1" are the same, and so are "True" and "true".
+    """
+    text = str(value).strip()
+    if text in _TRUTH:
+        return _TRUTH[text]
+    return text.split(".")[0] if _WHOLE.fullmatch(text) else text
+
+
+class Cells(Protocol):
+    """One column of a piece of a table."""
+
+    def __len__(self) -> int:
+        """Return the number of cells."""
+
+    def numbers(self) -> Floats:
+        """Return numbers; NaN where the cell is missing."""
+
+    def texts(self) -> Sequence[str]:
+        """Return texts; "" where the cell is missing."""
+
 
 CURVES: dict[str, Callable[[Floats], Floats]] = {
     "linear": lambda t: t,
@@ -132,6 +175,14 @@ class Categorical:
     missing: tuple[str, ...] = ()
     missing_slot: bool = False
 
+    @classmethod
+    def of(
+        cls, name: str, levels: Sequence[str], reference: str | None = None, *,
+        other: bool = True, weight: float = 1.0,
+    ) -> "Categorical":  # fmt: skip
+        """Return a column in which every level is its own group."""
+        return cls(name, tuple((level, (level,)) for level in levels), reference, other, weight)
+
     @cached_property
     def _slots(self) -> tuple[str, ...]:
         """The names of the indicators; a name in brackets cannot be mistaken for a level."""
@@ -179,3 +230,37 @@ class Categorical:
 
 
 Column = Numeric | Categorical | Ignored
+
+
+class Encodes(Protocol):
+    """What a table needs of a column: its published name, its features and how to fill them."""
+
+    @property
+    def name(self) -> str:
+        """The published name of the column."""
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the features it becomes."""
+
+    def fill(self, cells: Cells, out: Floats) -> None:
+        """Write the features of all cells into `out`, shape (n, len(features))."""
+
+
+def encode_rows(columns: Sequence[Encodes], cells: Mapping[str, Cells], row_norm: float) -> Floats:
+    """Return the rows, shape (n, d): columns side by side, divided by `row_norm`, cut to norm 1.
+
+    Dividing by the largest possible norm instead would leave almost every row far inside the ball,
+    and noise is added in units of the ball. Longer rows lose a little length, row by row.
+    """
+    # proof: ROW-LOCAL
+    used = [column for column in columns if column.features]
+    X = np.zeros((len(cells[used[0].name]), sum(len(column.features) for column in used)))
+    start = 0
+    for column in used:
+        stop = start + len(column.features)
+        column.fill(cells[column.name], X[:, start:stop])
+        start = stop
+    X /= row_norm
+    clipped: Floats = clip_rows(X, 1.0)
+    return clipped
