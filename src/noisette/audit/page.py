@@ -7,25 +7,14 @@ from pathlib import Path
 
 from noisette import _files
 from noisette._version import __version__
-from noisette.audit.figure import pyplot, svg
 from noisette.audit.findings import AuditReport, Finding, sureness
 from noisette.errors import InvalidParameter
 from noisette.guarantee import Guarantee
-from noisette.report.html import POLICY, escape
+from noisette.report import html as kit
+from noisette.report import svg
+from noisette.report.numbers import DELTAS, curve_of
 
 __all__ = ["check_target", "html", "write"]
-
-_STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#111;
-background:#fff}
-h1{font-size:1.5rem}table{border-collapse:collapse;width:100%;font-size:.9rem}
-th,td{text-align:left;padding:.35rem .6rem;border-bottom:1px solid #ccc;vertical-align:top}
-td.c,td.n{white-space:nowrap}td.n{text-align:right}.detail{color:#444;font-size:.85rem}
-.violated{color:#b34000;font-weight:700}.consistent{color:#005a92;font-weight:700}
-.box{border-left:5px solid #005a92;padding:.4rem 1rem;background:#f4f7fa}
-.box.bad{border-color:#b34000;background:#fdf3ee}svg{max-width:100%;height:auto}
-figure{margin:1rem 0}figcaption{font-size:.85rem;color:#444}
-"""
 
 _VERDICTS = {
     "violated": "The claim is refuted: at least one attack shows a larger epsilon, or a fault that "
@@ -51,7 +40,6 @@ def check_target(path: str) -> Path:
         raise InvalidParameter(f"--report must end in .html; got {path!r}.")
     if not target.parent.is_dir():
         raise InvalidParameter(f"the folder {target.parent} does not exist.")
-    pyplot()
     return target
 
 
@@ -62,43 +50,83 @@ def write(report: AuditReport, target: Path, guarantee: Guarantee | None = None)
 
 def html(report: AuditReport, guarantee: Guarantee | None = None) -> str:
     """Return the whole page."""
-    picture = svg(report, guarantee)
-    figure = ""
-    if picture is not None:
-        picture = picture[picture.index("<svg") :]  # without the XML head, to stand inside HTML
-        figure = (
-            f"<figure>{picture}<figcaption>Black bars: claimed ε. Arrows: the one-sided confidence "
-            "interval that each attack leaves for the true ε.</figcaption></figure>"
-        )
-    promise = "" if guarantee is None else f"<h2>The promise</h2><p>{escape(guarantee.statement())}"
-    rows = "".join(_row(finding) for finding in report.findings)
-    verdict = escape(report.verdict)
-    bad = " bad" if report.verdict == "violated" else ""
+    title = f"Privacy audit of {report.subject}"
+    promise = "" if guarantee is None else kit.paragraph(guarantee.statement(), "statement")
+    body = [
+        kit.paragraph("Differential-privacy audit", "eyebrow"),
+        f"<h1>{kit.escape(title)}</h1>",
+        kit.paragraph(
+            f"{report.verdict}. {_VERDICTS[report.verdict]}",
+            "void" if report.verdict == "violated" else "statement",
+        ),
+        _bounds(report),
+        kit.section("Attacks", kit.table(_HEAD, [_row(each) for each in report.findings])),
+        kit.section(
+            "What each attack saw",
+            kit.rows([(each.attack, each.detail) for each in report.findings]),
+        ),
+        kit.section("How to read this", kit.paragraph(_READING)),
+        kit.section("The promise", promise, _curve(report, guarantee)),
+        f"<footer>noisette {__version__}</footer>",
+    ]
+    return kit.document(title, "".join(body))
+
+
+_HEAD = ("attack", "claim", "ε at least", "confidence", "runs", "verdict")
+
+
+def _row(finding: Finding) -> tuple[str, ...]:
+    epsilon, delta = finding.claim
+    lower = finding.epsilon_lower
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<link rel="icon" href="data:,">'
-        f"<title>Privacy audit of {escape(report.subject)}</title><style>{_STYLE}</style></head>"
-        f"<body><h1>Privacy audit of {escape(report.subject)}</h1>"
-        f'<p class="box{bad}"><span class="{verdict}">{verdict}</span>'
-        f". {_VERDICTS[report.verdict]}</p>{figure}"
-        "<h2>Attacks</h2><table><thead><tr><th>attack</th><th>claim</th><th>ε at least</th>"
-        f"<th>confidence</th><th>runs</th><th>verdict</th></tr></thead><tbody>{rows}</tbody></table>"
-        f"<h2>How to read this</h2><p>{_READING}</p>{promise}"
-        f'<p class="detail">noisette {__version__}</p></body></html>\n'
+        finding.attack,
+        f"ε = {epsilon:.4g}" + (f", δ = {delta:.2g}" if delta else ""),
+        "–" if lower is None else "∞" if math.isinf(lower) else f"{lower:.3f}",
+        sureness(finding).replace("-", "–"),
+        str(finding.runs),
+        finding.verdict,
     )
 
 
-def _row(finding: Finding) -> str:
-    epsilon, delta = finding.claim
-    claim = f"ε = {epsilon:.4g}" + (f"<br>δ = {delta:.2g}" if delta else "")
-    lower = finding.epsilon_lower
-    sure = sureness(finding).replace("-", "–")
-    bound = "–" if lower is None else "∞" if math.isinf(lower) else f"{lower:.3f}"
-    return (
-        f"<tr><td>{escape(finding.attack)}<div class='detail'>{escape(finding.detail)}</div></td>"
-        f"<td class='c'>{claim}</td><td class='n'>{bound}</td><td class='n'>{sure}</td>"
-        f"<td class='n'>{finding.runs}</td>"
-        f"<td class='{escape(finding.verdict)}'>{escape(finding.verdict)}</td></tr>"
+def _drawn(finding: Finding) -> float:
+    """Return the lower bound, an infinite one as a number far beyond the claim."""
+    lower = finding.epsilon_lower or 0.0
+    return lower if math.isfinite(lower) else 2.0 * finding.claim[0] + 10.0
+
+
+def _bounded(report: AuditReport) -> list[Finding]:
+    return [finding for finding in report.findings if finding.epsilon_lower is not None]
+
+
+def _bounds(report: AuditReport) -> str:
+    """Return the figure of all lower bounds; nothing if no attack gives one."""
+    entries = [
+        (
+            f"{each.attack} ({each.runs} runs, {sureness(each)})",
+            each.claim[0],
+            _drawn(each),
+            each.verdict == "violated",
+        )
+        for each in _bounded(report)
+    ]
+    return kit.figure(
+        svg.intervals(entries) if entries else "",
+        "Black bars: claimed ε. Arrows: the one-sided confidence interval that each attack leaves "
+        "for the true ε; a cross refutes the claim.",
+    )
+
+
+def _curve(report: AuditReport, guarantee: Guarantee | None) -> str:
+    """Return the promised curve with the bounds of the attacks at their own delta."""
+    if guarantee is None or guarantee.delta == 0.0:
+        return ""
+    marks = [
+        (each.claim[1], _drawn(each), each.verdict == "violated")
+        for each in _bounded(report)
+        if each.claim[1] > 0.0
+    ]
+    points = curve_of(guarantee, (*DELTAS, *(delta for delta, _, _ in marks)))
+    return kit.figure(
+        svg.curve(points, (guarantee.delta, guarantee.epsilon), marks),
+        "Line: promised. Marks: what the attacks show at least; one above the line refutes it.",
     )

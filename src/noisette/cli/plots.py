@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from noisette import accounting
+from noisette import _files, accounting
 from noisette.adjacency import Adjacency
 from noisette.cli.options import Description
 from noisette.errors import InvalidParameter, MissingExtra, Unproven
@@ -72,7 +72,8 @@ def epsilon_against_steps(
     # Outside the axes: no curve can run through it, whatever the run.
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     axes.set_title(_title(described), fontsize=11)
-    figure.savefig(target, dpi=150)
+    with _files.written(target) as file:
+        figure.savefig(file, dpi=150, format=target.suffix[1:].lower())
     pyplot.close(figure)
 
 

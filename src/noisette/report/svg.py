@@ -1,11 +1,11 @@
-"""Two small figures drawn as inline SVG: a curve and a row of bars. No library, no script."""
+"""Small figures drawn as inline SVG: a curve, bars, intervals. No library, no script."""
 
 import math
 from collections.abc import Sequence
 
 from noisette.report.html import escape
 
-__all__ = ["bars", "curve"]
+__all__ = ["bars", "curve", "intervals"]
 
 _WIDTH, _HEIGHT = 640, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 30, 36, 60
@@ -35,12 +35,29 @@ def _open(height: float, title: str, description: str) -> list[str]:
     ]
 
 
-def curve(points: Sequence[tuple[float, float]], promise: tuple[float, float]) -> str:
-    """Return epsilon against delta on a logarithmic axis; `promise` is (delta, epsilon)."""
+def _mark(x: float, y: float, refutes: bool) -> str:
+    """Return a blue disc, or an orange cross: no reader needs the colour."""
+    if not refutes:
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5.5" fill="{_BLUE}"/>'
+    cross = f"M{x - 6:.1f} {y - 6:.1f}l12 12m0 -12l-12 12"
+    return f'<path d="{cross}" fill="none" stroke="{_ORANGE}" stroke-width="3.5"/>'
+
+
+def curve(
+    points: Sequence[tuple[float, float]],
+    promise: tuple[float, float],
+    marks: Sequence[tuple[float, float, bool]] = (),
+) -> str:
+    """Return epsilon against delta on a logarithmic axis; `promise` is (delta, epsilon).
+
+    `marks` are lower bounds (delta, epsilon, whether it refutes the promise) on the same axes.
+    """
     if len(points) < 2:
         return ""
+    marks = [mark for mark in marks if points[0][0] <= mark[0] <= points[-1][0]]
     low, high = math.log10(points[0][0]), math.log10(points[-1][0])
-    ticks = _ticks(max(1e-3, promise[1], *(epsilon for _, epsilon in points)))
+    heights = [epsilon for _, epsilon in points] + [epsilon for _, epsilon, _ in marks]
+    ticks = _ticks(max(1e-3, promise[1], *heights))
 
     def across(delta: float) -> float:
         return _LEFT + (math.log10(delta) - low) / (high - low) * (_WIDTH - _LEFT - _RIGHT)
@@ -78,6 +95,7 @@ def curve(points: Sequence[tuple[float, float]], promise: tuple[float, float]) -
         )
         name, x, anchor = "the promise, with delta = 0", _WIDTH - _RIGHT - 4, "end"
     parts.append(_text(x, up(epsilon) - 8, name, anchor, f' fill="{_ORANGE}" class="name"'))
+    parts += [_mark(across(at), up(least), refutes) for at, least, refutes in marks]
     parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 8, "delta"))
     parts.append(_text(_LEFT - 8, 16, "ε", "end", ' class="name"'))
     return "".join([*parts, "</svg>"])
@@ -101,6 +119,42 @@ def bars(entries: Sequence[tuple[str, float, bool]]) -> str:
             f'<rect x="0" y="{y + 25}" width="{length:.1f}" height="16" rx="2" fill="{colour}"/>'
         )
         parts.append(_text(length + 8, y + 39, shown(value), "start"))
+    return "".join([*parts, "</svg>"])
+
+
+def intervals(entries: Sequence[tuple[str, float, float, bool]]) -> str:
+    """Return an arrow for each (label, claim, at least, whether that refutes), a bar at the claim.
+
+    The arrow is the one-sided interval from the lower bound on, which has no right end.
+    """
+    row, top = 52, 6
+    foot = top + row * len(entries)
+    ticks = _ticks(1.1 * max(1e-9, *(max(claim, least) for _, claim, least, _ in entries)))
+
+    def across(epsilon: float) -> float:
+        return 8 + epsilon / ticks[-1] * (_WIDTH - 38)
+
+    words = "; ".join(
+        f"{label}: at least {least:.3g}, claimed {claim:.3g}" for label, claim, least, _ in entries
+    )
+    parts = _open(foot + 50, "Lower bounds on epsilon against the claim", f"{words}.")
+    for tick in ticks:
+        parts.append(_line(across(tick), top, across(tick), foot, "grid"))
+        parts.append(_text(across(tick), foot + 20, f"{tick:g}"))
+    for k, (label, claim, least, refutes) in enumerate(entries):
+        y, x, end = top + k * row + 34, across(least), across(ticks[-1])
+        colour = _ORANGE if refutes else _BLUE
+        parts.append(_text(8, y - 18, label, "start", ' class="name"'))
+        parts.append(
+            f'<path d="M{x:.1f} {y}H{end:.1f}m-7 -5l7 5l-7 5" fill="none" stroke="{colour}" '
+            'stroke-width="1.6"/>'
+        )
+        parts.append(
+            f'<rect x="{across(claim) - 1.5:.1f}" y="{y - 11}" width="3" height="22" fill="#000"/>'
+        )
+        parts.append(_mark(x, y, refutes))
+    parts.append(_line(8, foot, _WIDTH - 30, foot, "axis"))
+    parts.append(_text(_WIDTH / 2, foot + 42, "ε at the claimed δ"))
     return "".join([*parts, "</svg>"])
 
 
