@@ -21,8 +21,8 @@ from noisette.audit.check import ATTACKS
 from noisette.audit.page import html
 from noisette.audit.whitebox import repeated as repeated_module
 from noisette.audit.whitebox import replay as replay_module
-from noisette.audit.whitebox.noise_law import Group, _from_steps, _tests
-from noisette.audit.whitebox.subject import Subject
+from noisette.audit.whitebox.noise_law import NoiseGroup, _from_steps, _tests
+from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.worlds import with_fresh_seed
 from noisette.errors import InvalidParameter
 
@@ -123,7 +123,9 @@ def test_the_seeds_of_nested_parts_are_replaced() -> None:
 
     seeds = {with_fresh_seed(make())[-1].random_state for _ in range(9)}
     assert len(seeds) == 9
-    assert Subject(make(), (1.0, 0.0)).unseeded() == {"logisticregression__random_state": None}
+    assert AuditedEstimator(make(), (1.0, 0.0)).unseeded() == {
+        "logisticregression__random_state": None
+    }
 
 
 class Steered(ClassifierMixin, BaseEstimator):
@@ -293,7 +295,7 @@ def test_both_classes_are_there_in_each_canary_for_strangers() -> None:
     from noisette.audit.canaries import CANARIES
     from noisette.audit.whitebox.from_outside import STRANGERS
 
-    room = Subject(Constant(), (1.0, 0.0)).room()
+    room = AuditedEstimator(Constant(), (1.0, 0.0)).room()
     for name in STRANGERS:
         pair = CANARIES[name](room)
         assert len(set(pair.first.y)) == len(set(pair.second.y)) == 2, name
@@ -327,7 +329,7 @@ def test_the_relation_of_a_strangers_claim_can_be_said() -> None:
 
 
 def test_facts_of_a_claim_are_checked() -> None:
-    assert Subject(Sum(), (1.0, 0.0), bound=3.0).room().norm == 3.0
+    assert AuditedEstimator(Sum(), (1.0, 0.0), bound=3.0).room().norm == 3.0
     with pytest.raises(InvalidParameter, match="set them there"):
         check_estimator(LogisticRegression(), adjacency="add-remove")
     with pytest.raises(InvalidParameter, match="takes no sample_weight"):
@@ -397,7 +399,7 @@ def test_another_point_of_the_promised_curve_is_no_violation() -> None:
 
 def test_projected_steps_do_not_spoil_the_law_of_the_noise() -> None:
     """Half of these steps end on the ball; to drop them would keep the small noise only."""
-    subject = Subject(SGDClassifier(epsilon=0.05, regularization=1.0), (0.05, 0.0))
+    subject = AuditedEstimator(SGDClassifier(epsilon=0.05, regularization=1.0), (0.05, 0.0))
     data = plain_table(subject.room(1), rows=600)
     _, trace = subject.fit(Data(data.X, data.y))
     radii = [np.linalg.norm(step.after) for step in trace.steps]
@@ -412,11 +414,11 @@ def test_projected_steps_do_not_spoil_the_law_of_the_noise() -> None:
 def test_noise_that_is_no_number_is_a_fault(bad: float, dimension: int) -> None:
     vectors = list(np.random.default_rng(0).normal(size=(20, dimension)))
     vectors[3] = np.full(dimension, bad)
-    assert min(p for p, _ in _tests(Group("gaussian", vectors))) == 0.0
+    assert min(p for p, _ in _tests(NoiseGroup("gaussian", vectors))) == 0.0
 
 
 def test_missing_noise_is_a_fault() -> None:
-    found = list(_tests(Group("gaussian", [np.zeros(3)] * 40, [0.0] * 39)))
+    found = list(_tests(NoiseGroup("gaussian", [np.zeros(3)] * 40, [0.0] * 39)))
     assert min(p for p, _ in found) < 1e-12
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from noisette.audit.whitebox.noise_law import ENTRIES, VECTORS, Group, _collect, _tests
-from noisette.audit.whitebox.outcome import Outcome
+from noisette.audit.whitebox.noise_law import ENTRIES, VECTORS, NoiseGroup, _collect, _tests
+from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.sampling_law import _check
 from noisette.mechanisms import Gaussian, SphericalLaplace
 from noisette.sampling import Poisson, RandomAllocation, Shuffle, WithoutReplacement
@@ -19,11 +19,11 @@ from noisette.sampling import Poisson, RandomAllocation, Shuffle, WithoutReplace
 LEVEL = 1e-3 / 16
 
 
-def group(law: str, count: int, d: int, seed: int, change: Any = None) -> Group:
+def group(law: str, count: int, d: int, seed: int, change: Any = None) -> NoiseGroup:
     rng = np.random.default_rng(seed)
     kind = Gaussian(1.0) if law == "gaussian" else SphericalLaplace(1.0, d)
     noise = kind.noise(count, d, 1.0, rng)
-    found = Group(law)
+    found = NoiseGroup(law)
     _collect(found, noise if change is None else change(noise, rng))
     return found
 
@@ -101,7 +101,7 @@ def test_the_batches_of_right_samplers_pass_at_the_stated_rate(sampler: Any) -> 
     """At level 0.1, 120 right runs: more than 12 + 4 deviations (25) would be a wrong size."""
     alarms = 0
     for seed in range(120):
-        out = Outcome("batches", (1.0, 0.0))
+        out = Tally("batches", (1.0, 0.0))
         _check(batches(sampler, seed), sampler, N, 0.1, out)
         alarms += bool(out.faults)
     assert alarms <= 25
@@ -122,6 +122,6 @@ def test_the_batches_of_right_samplers_pass_at_the_stated_rate(sampler: Any) -> 
 )
 def test_what_ran_must_be_what_was_counted(ran: Any, counted: Any) -> None:
     for seed in range(5):
-        out = Outcome("batches", (1.0, 0.0))
+        out = Tally("batches", (1.0, 0.0))
         _check(batches(ran, seed), counted, N, 1e-4, out)
         assert out.faults

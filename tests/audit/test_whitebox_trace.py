@@ -12,7 +12,7 @@ from noisette.audit import check_estimator
 from noisette.audit.canaries import CANARIES, Data, plain_table
 from noisette.audit.whitebox import trace as trace_module
 from noisette.audit.whitebox.replay import replay
-from noisette.audit.whitebox.subject import Subject
+from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.tape import Tape
 from noisette.audit.whitebox.trace import tracing
 from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
@@ -62,7 +62,7 @@ def test_tracing_puts_everything_back_even_after_an_error() -> None:
 )  # fmt: skip
 def test_a_traced_fit_is_the_same_fit(estimator: Any) -> None:
     """Watching must not change the numbers: with and without a trace, bit by bit."""
-    subject = Subject(estimator, (1.0, estimator.delta))
+    subject = AuditedEstimator(estimator, (1.0, estimator.delta))
     data = plain_table(subject.room(), rows=600)
     model, trace = subject.fit(Data(data.X, data.y), seed=5)
     twin = subject.make(random_state=Tape.from_seed(5)).fit(data.X, data.y)
@@ -72,7 +72,7 @@ def test_a_traced_fit_is_the_same_fit(estimator: Any) -> None:
 
 
 def test_a_forced_run_has_the_outputs_of_the_first() -> None:
-    subject = Subject(SGDClassifier(delta=1e-5), (1.0, 1e-5))
+    subject = AuditedEstimator(SGDClassifier(delta=1e-5), (1.0, 1e-5))
     pair = CANARIES["label flip"](subject.room())
     first, trace = subject.fit(pair.first)
     second, _ = subject.fit(pair.second, reference=trace)
@@ -87,7 +87,7 @@ def test_canaries_are_neighbours(relation: Adjacency, classes: int, intercept: b
         adjacency=relation.value, classes=list(range(classes)), population=500,
         fit_intercept=intercept, norm_bound=2.0,
     )  # fmt: skip
-    subject = Subject(estimator, (1.0, 0.0))
+    subject = AuditedEstimator(estimator, (1.0, 0.0))
     for features in (1, 3):
         for make in CANARIES.values():
             pair = make(subject.room(features))
@@ -115,14 +115,14 @@ def test_replay_reaches_the_bounds(relation: Adjacency) -> None:
         (LinearSVC(loss="hinge", adjacency=relation.value, population=3000), 0.9),
         (SGDClassifier(delta=1e-5, adjacency=relation.value, population=3000), 0.99),
     ):
-        out = replay(Subject(estimator, (1.0, 0.0)))
+        out = replay(AuditedEstimator(estimator, (1.0, 0.0)))
         assert not out.faults
         assert out.worst > least
 
 
 def test_the_kernel_s_sums_are_the_plain_ones() -> None:
     """The probe that recovers a batch sum agrees with ten lines of numpy."""
-    subject = Subject(SGDClassifier(fit_intercept=False), (1.0, 0.0))
+    subject = AuditedEstimator(SGDClassifier(fit_intercept=False), (1.0, 0.0))
     data = plain_table(subject.room(), rows=300)
     _, trace = subject.fit(data, watch=7)
     for step in trace.steps:

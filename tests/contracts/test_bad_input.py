@@ -177,7 +177,7 @@ CALLS = {
         lambda v: advanced_composition([(v, 9)], 1e-6), [-1.0]),
     **{f"{n} filter(eps)": (lambda v, k=k: k(v, 1e-6), EPSILON) for n, k in FILTERS.items()},
     **{f"{n} filter(delta)": (lambda v, k=k: k(1.0, v), DELTA) for n, k in FILTERS.items()},
-    "pairs.Gaussian(mu)": (lambda v: pairs.Gaussian(v), SCALE),
+    "pairs.Gaussian(mu)": (lambda v: pairs.GaussianPair(v), SCALE),
     "pairs.PoissonReplace(rate)": (lambda v: pairs.PoissonReplace(v, 1.0), RATE),
     # losses and estimators: HuberHinge(True) was taken, a text raised a TypeError of NumPy
     "HuberHinge": (lambda v: HuberHinge(v), SCALE),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from noisette.accounting.last_iterate import (
-    LastIterate,
+    LastIterateRun,
     cyclic_last_mu,
     full_batch_last_mu,
     loss_constants,
@@ -24,7 +24,7 @@ from noisette.accounting.last_iterate import (
 from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon, gdp_mu
 
 
-def run(**changes) -> LastIterate:
+def run(**changes) -> LastIterateRun:
     """A valid logistic run (parts = 20, E = 10, z = 2, no ridge) with some fields changed."""
     fields = {
         "smoothness": 0.25,
@@ -38,7 +38,7 @@ def run(**changes) -> LastIterate:
         "batch_sizes": 50,
         "normalizer": 50,
     }
-    return LastIterate(**(fields | changes))
+    return LastIterateRun(**(fields | changes))
 
 
 # ---------------------------------------------------------------- goldens and closed forms
@@ -506,11 +506,11 @@ def test_refused_by_name(changes, message):
 def test_for_loss_fills_the_constants_in():
     plan = {"step_sizes": 1.0, "batches": 20, "epochs": 10, "order": "cyclic"}
     plan |= {"batch_sizes": 50, "normalizer": 50}
-    job = LastIterate.for_loss(
+    job = LastIterateRun.for_loss(
         "logistic", noise_multiplier=2.0, adjacency="replace-one", row_bound=2.0, ridge=0.01, **plan
     )
     assert (job.smoothness, job.strong_convexity, job.noise_ratio) == (1.01, 0.01, 1.0)
-    half = LastIterate.for_loss("logistic", noise_multiplier=2.0, adjacency="zero-out", **plan)
+    half = LastIterateRun.for_loss("logistic", noise_multiplier=2.0, adjacency="zero-out", **plan)
     assert half.noise_ratio == 0.5
 
 

@@ -10,9 +10,9 @@ from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
 from noisette.accounting.numerical import (
     ApproximateDP,
     Discrete,
-    Gaussian,
+    GaussianPair,
     PoissonSampled,
-    RandomizedResponse,
+    RandomizedResponsePair,
     delta_bracket,
     epsilon_bracket,
     two_orders,
@@ -110,7 +110,7 @@ def test_randomised_response_is_exact(epsilon0, count):
         gain = np.log(-np.expm1(epsilon - losses[over]))
         return float(np.exp(logsumexp(log_p[over] + gain))) if over.any() else 0.0
 
-    orders = two_orders((RandomizedResponse(epsilon0), count))
+    orders = two_orders((RandomizedResponsePair(epsilon0), count))
     for delta in (1e-9, 1e-5, 0.05):
         bracket = epsilon_bracket(orders, delta)
         assert bracket.reached  # a steep tilt once underflowed to δ = 0 here
@@ -123,7 +123,7 @@ def test_randomised_response_is_exact(epsilon0, count):
 @pytest.mark.parametrize("count", [1, 7, 100])
 def test_approximate_dp_composition_has_the_known_infinite_part(count):
     """The four-point pair: δ(ε) = 1-(1-δ0)^T (1 - δ_pure(ε))."""
-    pair, pure = ApproximateDP(0.2, 1e-4), RandomizedResponse(0.2)
+    pair, pure = ApproximateDP(0.2, 1e-4), RandomizedResponsePair(0.2)
     for epsilon in (0.0, 0.5, 1.5):
         inner = delta_bracket(two_orders((pure, count)), epsilon)
         outer = delta_bracket(two_orders((pair, count)), epsilon)
@@ -148,7 +148,7 @@ def gaussian_delta(mu, epsilon):
 )
 def test_sampled_gaussians_at_rate_one_are_one_gaussian(mu, count):
     """PoissonSampled at rate 1 takes the lattice route, so this checks the whole engine."""
-    step = PoissonSampled(Gaussian(mu), 1.0)
+    step = PoissonSampled(GaussianPair(mu), 1.0)
     total = mu * math.sqrt(count)
     for delta in (1e-10, 1e-5, 0.05):
         lower, upper = epsilon_bracket(two_orders((step, count)), delta)
@@ -157,7 +157,7 @@ def test_sampled_gaussians_at_rate_one_are_one_gaussian(mu, count):
         if lower > 0:
             assert gaussian_delta(total, lower) >= delta * (1 - 1e-9)
         assert upper - lower <= 1e-3 * upper + 1e-9
-        exact = epsilon_bracket(two_orders((Gaussian(mu), count)), delta)
+        exact = epsilon_bracket(two_orders((GaussianPair(mu), count)), delta)
         assert lower <= exact.upper
         assert exact.lower <= upper
 
@@ -172,7 +172,7 @@ def test_lost_infinite_mass_would_be_seen():
 
 
 def test_a_missing_lower_pair_only_lowers_the_lower_bound():
-    pair = RandomizedResponse(0.3)
+    pair = RandomizedResponsePair(0.3)
     full = delta_bracket([[(pair, pair, 3), (pair, pair, 2)]], 0.4)
     part = delta_bracket([[(pair, pair, 3), (pair, None, 2)]], 0.4)
     assert part.upper >= full.lower
@@ -184,13 +184,13 @@ def test_a_missing_lower_pair_only_lowers_the_lower_bound():
 @pytest.mark.parametrize("bad", [0.0, 1.0, -1e-3, math.nan])
 def test_bad_delta_is_refused(bad):
     with pytest.raises(ValueError, match="delta must be a number in"):
-        epsilon_bracket(two_orders((Gaussian(1.0), 1)), bad)
+        epsilon_bracket(two_orders((GaussianPair(1.0), 1)), bad)
 
 
 @pytest.mark.parametrize("bad", [-1.0, math.inf, math.nan])
 def test_bad_epsilon_is_refused(bad):
     with pytest.raises(ValueError, match="epsilon must be a finite"):
-        delta_bracket(two_orders((Gaussian(1.0), 1)), bad)
+        delta_bracket(two_orders((GaussianPair(1.0), 1)), bad)
 
 
 def test_nothing_run_costs_nothing():
@@ -198,4 +198,4 @@ def test_nothing_run_costs_nothing():
         warnings.simplefilter("error")
         assert tuple(epsilon_bracket([[]], 1e-5)) == (0.0, 0.0)
         assert tuple(delta_bracket([[]], 0.0)) == (0.0, 0.0)
-        assert tuple(epsilon_bracket([[(Gaussian(1.0), None, 0)]], 1e-5)) == (0.0, 0.0)
+        assert tuple(epsilon_bracket([[(GaussianPair(1.0), None, 0)]], 1e-5)) == (0.0, 0.0)

@@ -11,13 +11,13 @@ from scipy.special import ndtr
 from noisette.accounting.numerical import (
     CertificateError,
     Discrete,
-    Gaussian,
-    Laplace,
+    GaussianPair,
+    LaplacePair,
     Pair,
     PoissonReplace,
     PoissonSampled,
-    RandomAllocation,
-    SphericalLaplace,
+    RandomAllocationPair,
+    SphericalLaplacePair,
     SymmetrisedSample,
     WithReplacement,
     complex_order_delta,
@@ -38,7 +38,7 @@ POISSON = [
 
 
 def poisson(rate, z, count):
-    return two_orders((PoissonSampled(Gaussian(1 / z), rate), count))
+    return two_orders((PoissonSampled(GaussianPair(1 / z), rate), count))
 
 
 def holds(bracket, golden, digits=1e-7):
@@ -50,7 +50,7 @@ def test_poisson_add_remove(rate, z, count, delta, golden):
     bracket = epsilon_bracket(poisson(rate, z, count), delta)
     assert bracket.reached
     assert holds(bracket, golden)
-    value = complex_order_epsilon([(PoissonSampled(Gaussian(1 / z), rate), count)], delta)
+    value = complex_order_epsilon([(PoissonSampled(GaussianPair(1 / z), rate), count)], delta)
     assert value.valid
     assert value.value == pytest.approx(golden, rel=1e-7)
     assert value.error < 1e-6
@@ -96,8 +96,8 @@ def test_poisson_replace_one(rate, z, count, golden):
     [(0.01, 2, 1000, 2.199, 1.8282), (0.05, 6, 500, 1.675, 1.5241), (0.01, 1, 1000, 14.82, 13.361)],
 )
 def test_without_replacement_replace_one(rate, z, count, upper, lower):
-    curve = SymmetrisedSample(Gaussian(2 / z), rate)
-    realised = PoissonSampled(Gaussian(2 / z), rate)
+    curve = SymmetrisedSample(GaussianPair(2 / z), rate)
+    realised = PoissonSampled(GaussianPair(2 / z), rate)
     orders = [[(curve, realised, count)], [(curve, realised.swapped(), count)]]
     bracket = epsilon_bracket(orders, 1e-5)
     assert not bracket.reached  # the two pairs differ, and the result says so
@@ -108,16 +108,16 @@ def test_without_replacement_replace_one(rate, z, count, upper, lower):
 
 
 def test_laplace():
-    pair = Laplace(0.1)
+    pair = LaplacePair(0.1)
     bracket = epsilon_bracket(two_orders((pair, 100)), 1e-5)
     assert holds(bracket, 4.2203, digits=2e-5)
-    one = epsilon_bracket(two_orders((Laplace(1.0), 1)), 0.1)
+    one = epsilon_bracket(two_orders((LaplacePair(1.0), 1)), 0.1)
     assert holds(one, 1 + 2 * math.log(0.9), digits=1e-6)  # δ = 1 - e^{(ε-1)/2}
 
 
 @pytest.mark.parametrize(("dimension", "golden"), [(3, 7.56), (10, 4.18), (20, 2.88), (100, 1.20)])
 def test_spherical_laplace_ten_passes(dimension, golden):
-    bracket = epsilon_bracket(two_orders((SphericalLaplace(1.0, dimension), 10)), 1e-5)
+    bracket = epsilon_bracket(two_orders((SphericalLaplacePair(1.0, dimension), 10)), 1e-5)
     assert bracket.reached
     assert bracket.upper == pytest.approx(golden, abs=6e-3)
 
@@ -134,10 +134,10 @@ def test_spherical_laplace_ten_passes(dimension, golden):
     ],
 )
 def test_spherical_laplace_one_step(epsilon0, epsilon, dimension, golden):
-    assert SphericalLaplace(epsilon0, dimension).delta(epsilon) == pytest.approx(
+    assert SphericalLaplacePair(epsilon0, dimension).delta(epsilon) == pytest.approx(
         golden, abs=6e-9 if dimension > 1 else 5e-7
     )
-    wrong = SphericalLaplace(epsilon0 * 0.9, dimension).delta(epsilon)
+    wrong = SphericalLaplacePair(epsilon0 * 0.9, dimension).delta(epsilon)
     assert abs(wrong - golden) > 0.01 * golden
 
 
@@ -163,12 +163,12 @@ def test_spherical_laplace_against_the_radial_integral(dimension, loss):
     stops = [start, start + 0.3, d / 2 + 1, d, d + 3 * d**0.5, d + 12 * d**0.5 + 40]
     truth = mpmath.gammainc(d, 0, start, regularized=True)
     truth += mpmath.quad(integrand, sorted(s for s in stops if s >= start))
-    P, _ = SphericalLaplace(float(a), d).cells([float(loss)])
+    P, _ = SphericalLaplacePair(float(a), d).cells([float(loss)])
     assert P[1] == pytest.approx(float(truth), rel=1e-9)
 
 
 def allocation(batches, z, epochs):
-    up, low = RandomAllocation(batches, z), RandomAllocation(batches, z, dominating=False)
+    up, low = RandomAllocationPair(batches, z), RandomAllocationPair(batches, z, dominating=False)
     return [[(up, low, epochs)], [(up.swapped(), low.swapped(), epochs)]]
 
 
@@ -192,9 +192,9 @@ def test_random_allocation(batches, z, epochs, golden):
 
 def test_one_batch_is_the_gaussian_mechanism():
     assert holds(epsilon_bracket(allocation(1, 1.0, 1), 1e-5), 4.377178, digits=1e-6)
-    add = RandomAllocation(1, 1.0).swapped()
+    add = RandomAllocationPair(1, 1.0).swapped()
     assert add.delta(5.0) == pytest.approx(5.79e-7, rel=2e-3)  # the reference code said 0
-    assert RandomAllocation(1, 0.5).swapped().delta(6.0) == pytest.approx(9.97e-3, rel=2e-3)
+    assert RandomAllocationPair(1, 0.5).swapped().delta(6.0) == pytest.approx(9.97e-3, rel=2e-3)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_one_batch_is_the_gaussian_mechanism():
 )
 def test_review_defects_of_random_allocation(batches, z, epsilon, golden, order):
     """The cases where the reference code under-reported δ."""
-    pairs = [RandomAllocation(batches, z, dominating=flag) for flag in (True, False)]
+    pairs = [RandomAllocationPair(batches, z, dominating=flag) for flag in (True, False)]
     upper, lower = (
         p.swapped().delta(epsilon) if order == "add" else p.delta(epsilon) for p in pairs
     )
@@ -238,7 +238,7 @@ def test_two_batches_against_direct_quadrature(z, epsilon):
     remove = float(w @ (0.5 * expected(2 * gamma - first, True)))
     add = float(w @ (gamma / 2 * np.maximum(expected(2 / gamma - first, False), 0)))
     for truth, swap in ((remove, False), (add, True)):
-        up, low = RandomAllocation(2, z), RandomAllocation(2, z, dominating=False)
+        up, low = RandomAllocationPair(2, z), RandomAllocationPair(2, z, dominating=False)
         up, low = (up.swapped(), low.swapped()) if swap else (up, low)
         assert up.delta(epsilon) >= truth - 1e-9
         assert low.delta(epsilon) <= truth + 1e-9
@@ -246,7 +246,7 @@ def test_two_batches_against_direct_quadrature(z, epsilon):
 
 
 def test_random_allocation_scales_to_many_batches():
-    up, low = RandomAllocation(10_000, 1.0), RandomAllocation(10_000, 1.0, dominating=False)
+    up, low = RandomAllocationPair(10_000, 1.0), RandomAllocationPair(10_000, 1.0, dominating=False)
     # central limit: W is close to normal, so the pair is close to GDP(sd W)
     mu = math.sqrt(math.expm1(1.0) / 10_000)
     assert low.delta(0.0) <= up.delta(0.0)
@@ -256,7 +256,7 @@ def test_random_allocation_scales_to_many_batches():
 
 
 def test_with_replacement_one_draw_is_without_replacement():
-    one, curve = WithReplacement(1, 50, 1.5), SymmetrisedSample(Gaussian(2 / 1.5), 1 / 50)
+    one, curve = WithReplacement(1, 50, 1.5), SymmetrisedSample(GaussianPair(2 / 1.5), 1 / 50)
     edges = np.linspace(-2, 2, 41)
     for a, b in zip(one.cells(edges), curve.cells(edges), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-14)
@@ -269,19 +269,22 @@ def test_with_replacement_matches_its_binomial_sum():
     for epsilon in (0.05, 0.5, 2.0):
         outer = math.log1p(rate * math.expm1(epsilon))
         truth = sum(
-            math.comb(m, k) * n**-k * (1 - 1 / n) ** (m - k) * Gaussian(2 * k / z).delta(epsilon)
+            math.comb(m, k)
+            * n**-k
+            * (1 - 1 / n) ** (m - k)
+            * GaussianPair(2 * k / z).delta(epsilon)
             for k in range(1, m + 1)
         )
         assert pair.delta(outer) == pytest.approx(truth, rel=1e-9)
 
 
 def test_complex_orders_match_the_gaussian_formula():
-    pair = Gaussian(0.1)
+    pair = GaussianPair(0.1)
     for epsilon in (1.0, 3.0, 10.0):
         value = complex_order_delta([(pair, 100)], epsilon)
         assert value.valid
-        assert value.value == pytest.approx(Gaussian(1.0).delta(epsilon), rel=1e-8)
-    assert not complex_order_epsilon([(Laplace(1.0), 3)], 1e-5).valid
+        assert value.value == pytest.approx(GaussianPair(1.0).delta(epsilon), rel=1e-8)
+    assert not complex_order_epsilon([(LaplacePair(1.0), 3)], 1e-5).valid
 
 
 @pytest.mark.parametrize(("rate", "z", "count", "delta", "golden"), [POISSON[0], POISSON[1]])
@@ -313,11 +316,16 @@ def test_dp_accounting_agrees(rate, z, count, delta, golden):
 
 def test_heterogeneous_parts_share_one_lattice():
     """600 + 400 copies of one step, told apart by a rounding of the rate, equal 1000 copies."""
-    a, b = PoissonSampled(Gaussian(1.0), 0.01), PoissonSampled(Gaussian(1.0), 0.01 * (1 + 1e-13))
+    a, b = (
+        PoissonSampled(GaussianPair(1.0), 0.01),
+        PoissonSampled(GaussianPair(1.0), 0.01 * (1 + 1e-13)),
+    )
     bracket = epsilon_bracket(two_orders((a, 600), (b, 400)), 1e-5)
     assert bracket.reached
     assert holds(bracket, 1.8282367)
-    mixed = epsilon_bracket(two_orders((a, 500), (Laplace(0.05), 20), (Gaussian(0.2), 1)), 1e-5)
+    mixed = epsilon_bracket(
+        two_orders((a, 500), (LaplacePair(0.05), 20), (GaussianPair(0.2), 1)), 1e-5
+    )
     assert mixed.reached
     assert mixed.lower > epsilon_bracket(two_orders((a, 500)), 1e-5).upper
 
@@ -329,7 +337,7 @@ class _Wrong(Pair):
         self.size = size
 
     def cells(self, edges):
-        P, Q = Gaussian(1.0).cells(edges)
+        P, Q = GaussianPair(1.0).cells(edges)
         return P * (1 + self.size), Q
 
 

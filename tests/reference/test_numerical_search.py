@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from noisette.accounting.numerical import (
-    Gaussian,
-    Laplace,
+    GaussianPair,
+    LaplacePair,
     PoissonReplace,
     PoissonSampled,
-    RandomizedResponse,
-    SphericalLaplace,
+    RandomizedResponsePair,
+    SphericalLaplacePair,
     SymmetrisedSample,
     complex_order_epsilon,
     delta_bracket,
@@ -29,13 +29,15 @@ def setting(seed):
     delta = 10 ** rng.uniform(-12, -1)
     kind = seed % 6
     if kind <= 2:
-        pair = PoissonSampled(Gaussian(1 / z), rate)
+        pair = PoissonSampled(GaussianPair(1 / z), rate)
     elif kind == 3:
         pair = PoissonReplace(rate, z)
     elif kind == 4:
-        pair = SymmetrisedSample(Gaussian(2 / z), rate)
+        pair = SymmetrisedSample(GaussianPair(2 / z), rate)
     else:
-        base = [Laplace(0.3), RandomizedResponse(0.2), SphericalLaplace(1.0, 9)][seed % 3]
+        base = [LaplacePair(0.3), RandomizedResponsePair(0.2), SphericalLaplacePair(1.0, 9)][
+            seed % 3
+        ]
         pair = PoissonSampled(base, rate)
     return pair, count, delta
 

@@ -8,7 +8,7 @@ import pytest
 
 from noisette import accounting, mechanisms, plans, sampling
 from noisette.accounting import sampled_moments
-from noisette.accounting.numerical import Gaussian, RandomizedResponse
+from noisette.accounting.numerical import GaussianPair, RandomizedResponsePair
 from noisette.accounting.numerical.plan import MAX_WINDOW
 from noisette.accounting.numerical.problems import EpsilonProblem
 from noisette.accounting.pure import kairouz_oh_viswanath
@@ -167,8 +167,8 @@ def test_a_delta_without_digits_is_read_as_zero(delta):
 
 def test_tiny_atoms_do_not_set_the_length_of_the_window():
     """A declared epsilon of 5e-7 beside a Gaussian asked for 10^8 points, and hung."""
-    big = Gaussian(2.0)
-    problem = EpsilonProblem(((RandomizedResponse(5e-7), None, 1), (big, big, 1)), 1e-5)
+    big = GaussianPair(2.0)
+    problem = EpsilonProblem(((RandomizedResponsePair(5e-7), None, 1), (big, big, 1)), 1e-5)
     problem.prepare(1e-3, 0)
     assert problem.plan is not None
     assert problem.plan.window <= 2 * MAX_WINDOW

@@ -207,7 +207,7 @@ def test_composition_with_poisson_keeps_the_order() -> None:
     assert counted >= exact
     # mutant: the objective's orders exchanged against the Poisson steps
     held, not_held = (ObjectiveTable(gaussian(scale, 1.0 / lam), h) for h in (True, False))
-    other = engine.PoissonSampled(engine.Gaussian(1.0 / z), rate)
+    other = engine.PoissonSampled(engine.GaussianPair(1.0 / z), rate)
     crossed = ((held, None, 1), (other.swapped(), None, times)), (
         (not_held, None, 1), (other, None, times))  # fmt: skip
     assert engine.delta_bracket(crossed, 1.0, 1e-3).upper < 0.6 * counted

@@ -32,7 +32,7 @@ from noisette.sampling import PassSampler, Shuffle
 
 __all__ = [
     "LOSSES",
-    "LastIterate",
+    "LastIterateRun",
     "cyclic_last_mu",
     "full_batch_last_mu",
     "last_iterate_run",
@@ -86,7 +86,7 @@ def _frozen(values: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LastIterate:
+class LastIterateRun:
     """One run of plain projected SGD of which only the last iterate leaves, with its guarantee.
 
     w <- Pi[w - eta (ridge w + (1/b) (sum of the batch's loss gradients + N(0, sigma^2 I)))]
@@ -145,7 +145,7 @@ class LastIterate:
         ridge: float = 0.0,
         parameter: float | None = None,
         **run: Any,
-    ) -> "LastIterate":
+    ) -> "LastIterateRun":
         """Return the run of a listed loss: M, m and r from the table, the other fields from `run`.
 
         noise_multiplier is z = sigma/C with C the gradient bound of `loss_constants`; then
@@ -293,7 +293,7 @@ class LastIterate:
         return reshuffled_last_epsilon(delta, self.position_mus(), self._position_weights())
 
 
-def last_iterate_run(leaf: plans.LastIterate, adjacency: Adjacency) -> LastIterate:
+def last_iterate_run(leaf: plans.LastIterate, adjacency: Adjacency) -> LastIterateRun:
     """Return the checked description of a last-iterate leaf; refuses what has no proof."""
     sampler, batches, normalizer = leaf.sampler, leaf.sampler.steps, 1.0
     sizes: list[int] | str = "even" if getattr(sampler, "batch_size", None) is None else "rest"
@@ -308,7 +308,7 @@ def last_iterate_run(leaf: plans.LastIterate, adjacency: Adjacency) -> LastItera
         edges = sampler.edges(leaf.size)
         sizes = [int(b - a) for a, b in itertools.pairwise(edges)]
         normalizer = sampler.normaliser(leaf.size)
-    return LastIterate.for_loss(
+    return LastIterateRun.for_loss(
         leaf.loss,
         noise_multiplier=leaf.mechanism.noise_multiplier,  # type: ignore[attr-defined]
         adjacency=adjacency.value,

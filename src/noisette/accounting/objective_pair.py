@@ -14,7 +14,7 @@ from scipy.special import log_ndtr, ndtr
 
 from noisette._typing import Floats
 from noisette.accounting import numerical as engine
-from noisette.accounting.numerical.pairs.discrete import Table, TablePair
+from noisette.accounting.numerical.pairs.discrete import LossTable, TablePair
 from noisette.errors import Unproven
 from noisette.mechanisms.gaussian_curve import stated_delta
 from noisette.mechanisms.objective_noise import ObjectiveNoise
@@ -42,11 +42,11 @@ class ObjectiveTable(TablePair):
     with_record: bool
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> LossTable:
         """The atoms."""
         losses, p, lost = _law(self.mechanism, self.with_record)
         q = p * np.exp(-losses)
-        return Table(losses, p, q, lost, max(0.0, 1.0 - float(q.sum())))
+        return LossTable(losses, p, q, lost, max(0.0, 1.0 - float(q.sum())))
 
     def swapped(self) -> engine.Pair:
         """Not offered: each order has its own bound, and only its own direction is proven."""
@@ -58,7 +58,7 @@ def _additive_tail(mechanism: ObjectiveNoise, psi: Floats) -> Floats:
     shift = 1.0 / mechanism.noise_multiplier
     others = mechanism.classes - 1.0 if mechanism.shape == "softmax" else 1.0
     if mechanism.law == "spherical-laplace":
-        pair = engine.SphericalLaplace(shift, mechanism.dimension)
+        pair = engine.SphericalLaplacePair(shift, mechanism.dimension)
         cells = pair.cells(np.clip(psi, -shift, shift))[0]
         above = np.cumsum(cells[::-1])[::-1][1:]
         above = np.where(psi >= shift, 0.0, above) * (1.0 + 1e-9)
@@ -117,7 +117,7 @@ class ObjectiveReplaced(TablePair):
     mechanism: ObjectiveNoise
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> LossTable:
         """The atoms of the envelope."""
         first = ObjectiveTable(self.mechanism, True).table
         second = ObjectiveTable(self.mechanism, False).table
@@ -152,7 +152,7 @@ def _exact_replace(mechanism: ObjectiveNoise, grid: Floats) -> Floats:
     return out
 
 
-def _hockey_stick(table: Table, epsilons: Floats) -> Floats:
+def _hockey_stick(table: LossTable, epsilons: Floats) -> Floats:
     """Return sum_i p_i (1 - e^{e - l_i})_+ + p_inf for sorted losses, every real e."""
     p_above = np.append(np.cumsum(table.p[::-1])[::-1], 0.0)
     q_above = np.append(np.cumsum(table.q[::-1])[::-1], 0.0)
@@ -164,7 +164,7 @@ def _hockey_stick(table: Table, epsilons: Floats) -> Floats:
     return np.asarray(np.clip(value, 0.0, 1.0) + table.infinite_p)
 
 
-def _chained(first: Table, second: Table, grid: Floats) -> Floats:
+def _chained(first: LossTable, second: LossTable, grid: Floats) -> Floats:
     """Return min over e1 on the grid of H_1(e1) + e^{e1} H_2(e - e1)."""
     size = len(grid)
     h1, h2 = _hockey_stick(first, grid), _hockey_stick(second, grid)
@@ -180,7 +180,7 @@ def _chained(first: Table, second: Table, grid: Floats) -> Floats:
     return best
 
 
-def table_from_curve(epsilons: Floats, deltas: Floats) -> Table:
+def table_from_curve(epsilons: Floats, deltas: Floats) -> LossTable:
     """Return the pair whose curve is the lower convex envelope of the points (e^e, delta).
 
     A true curve is convex in gamma = e^e and below every point, hence below the envelope of the
@@ -204,4 +204,4 @@ def table_from_curve(epsilons: Floats, deltas: Floats) -> Table:
     losses = np.log(inner)
     p = inner * q
     infinite_p = max(float(h[-1]), 1.0 - float(p.sum()), 0.0)
-    return Table(losses, p, q, infinite_p, max(0.0, 1.0 - float(q.sum())))
+    return LossTable(losses, p, q, infinite_p, max(0.0, 1.0 - float(q.sum())))

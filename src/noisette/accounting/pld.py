@@ -52,19 +52,19 @@ def _upper_only(composition: Composition) -> Composition:
 def _base_pair(mechanism: Mechanism, adjacency: Adjacency) -> tuple[engine.Pair, bool]:
     """Return the pair of one unsampled use, and whether it is attained (so a lower bound too)."""
     if isinstance(mechanism, Gaussian):
-        return engine.Gaussian(mechanism.shift(adjacency)), True
+        return engine.GaussianPair(mechanism.shift(adjacency)), True
     if isinstance(mechanism, Laplace):
-        return engine.Laplace(mechanism.shift(adjacency)), True
+        return engine.LaplacePair(mechanism.shift(adjacency)), True
     if isinstance(mechanism, SphericalLaplace):
-        return engine.SphericalLaplace(mechanism.shift(adjacency), mechanism.dimension), True
+        return engine.SphericalLaplacePair(mechanism.shift(adjacency), mechanism.dimension), True
     if isinstance(mechanism, RandomizedResponse) and mechanism.categories == 2:
-        return engine.RandomizedResponse(mechanism.pure_epsilon(adjacency)), True
+        return engine.RandomizedResponsePair(mechanism.pure_epsilon(adjacency)), True
     if isinstance(mechanism, Exponential):
         return BoundedRange(mechanism.pure_epsilon(adjacency)), False
     epsilon = mechanism.pure_epsilon(adjacency)
     if not math.isfinite(epsilon):
         raise Unproven(f"the numerical accountant knows no pair for {mechanism.name} noise.")
-    return engine.RandomizedResponse(epsilon), False  # proof: PURE-RR
+    return engine.RandomizedResponsePair(epsilon), False  # proof: PURE-RR
 
 
 def attained(leaf: Leaf, adjacency: Adjacency) -> bool:
@@ -93,8 +93,8 @@ def _sampled_pair(mechanism: Mechanism, part: Participation, adjacency: Adjacenc
     if part.kind == "allocation":
         if _amplified(mechanism) and adjacency is not Adjacency.REPLACE_ONE:
             z = mechanism.noise_multiplier  # type: ignore[attr-defined]
-            upper = engine.RandomAllocation(part.batches, z)  # proof: ALLOCATION-A
-            return _both(upper, engine.RandomAllocation(part.batches, z, dominating=False))
+            upper = engine.RandomAllocationPair(part.batches, z)  # proof: ALLOCATION-A
+            return _both(upper, engine.RandomAllocationPair(part.batches, z, dominating=False))
         return _both(base, None)  # proof: ALLOCATION-ONCE
     if part.kind == "poisson" and adjacency is not Adjacency.REPLACE_ONE:
         pair = engine.PoissonSampled(base, part.rate)  # proof: POISSON-A
@@ -129,11 +129,11 @@ class NumericalAccountant(Accountant[Composition]):
             if leaf.delta > 0.0:
                 return _both(engine.ApproximateDP(leaf.epsilon, leaf.delta), None)
             if leaf.epsilon > 0.0:
-                return _both(engine.RandomizedResponse(leaf.epsilon), None)  # proof: PURE-RR
+                return _both(engine.RandomizedResponsePair(leaf.epsilon), None)  # proof: PURE-RR
             return (), ()
         if isinstance(leaf, LastIterate):
             # In a composition the worst position stands for all. proof: LAST-ITERATE-GCM
-            return _both(engine.Gaussian(last_iterate_run(leaf, adjacency).mu()), None)
+            return _both(engine.GaussianPair(last_iterate_run(leaf, adjacency).mu()), None)
         assert isinstance(leaf, Run | Sampled)
         composition = _sampled_pair(leaf.mechanism, participation(leaf, adjacency), adjacency)
         # One use per epoch is proven from above; from below a shuffle may hide something.

@@ -16,7 +16,7 @@ from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.randomness import Randomness
 
-__all__ = ["CANARIES", "Data", "Pair", "Room", "among_zeros", "plain_table"]
+__all__ = ["CANARIES", "Data", "Neighbours", "Room", "among_zeros", "plain_table"]
 
 
 LONG = 100.0
@@ -33,7 +33,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Pair:
+class Neighbours:
     """Two neighbouring data sets; `index` is the record that differs, in the first one."""
 
     name: str
@@ -113,23 +113,25 @@ def _axis(room: Room, *entries: float) -> Floats:
 Record = tuple[Floats, Any]
 
 
-def _pair(name: str, room: Room, X: Floats, y: NDArray[Any], old: Record, new: Record) -> Pair:
+def _pair(
+    name: str, room: Room, X: Floats, y: NDArray[Any], old: Record, new: Record
+) -> Neighbours:
     """Put the canary last; `new` is what replaces it under replace-one."""
     X, y = X.copy(), y.copy()
     X[-1], y[-1] = old
     first, last = Data(X, y), len(X) - 1
     if room.adjacency is Adjacency.ADD_REMOVE:
-        return Pair(name, first, Data(X[:-1], y[:-1]), last)
+        return Neighbours(name, first, Data(X[:-1], y[:-1]), last)
     X2, y2 = X.copy(), y.copy()
     if room.adjacency is Adjacency.REPLACE_ONE:
         X2[-1], y2[-1] = new
-        return Pair(name, first, Data(X2, y2), last)
+        return Neighbours(name, first, Data(X2, y2), last)
     X2[-1] = 0.0
     first = replace(first, options=room.presence(len(X), blank=False))
-    return Pair(name, first, Data(X2, y2, room.presence(len(X), blank=True)), last)
+    return Neighbours(name, first, Data(X2, y2, room.presence(len(X), blank=True)), last)
 
 
-def saturated_push(room: Room) -> Pair:
+def saturated_push(room: Room) -> Neighbours:
     """Many short rows of both labels push w far along -e1; the canary there has a slope near 1.
 
     Replaced by its mirror image with the other label, it moves every direction but e1 twice, the
@@ -146,21 +148,21 @@ def saturated_push(room: Room) -> Pair:
     return _pair("saturated push", room, X, y, (old, room.label(1)), (new, room.label(0)))
 
 
-def opposite(room: Room) -> Pair:
+def opposite(room: Room) -> Neighbours:
     """R e1 against -R e1 among ordinary rows."""
     data = plain_table(room)
     one, other = _axis(room, 1.0), _axis(room, -1.0)
     return _pair("opposite row", room, data.X, data.y, (one, room.label(1)), (other, room.label(1)))
 
 
-def label_flip(room: Room) -> Pair:
+def label_flip(room: Room) -> Neighbours:
     """The same row with another label."""
     data = plain_table(room)
     row = _axis(room, 1.0)
     return _pair("label flip", room, data.X, data.y, (row, room.label(1)), (row, room.label(0)))
 
 
-def negative_margin(room: Room) -> Pair:
+def negative_margin(room: Room) -> Neighbours:
     """All rows agree on e1, the canary is on the wrong side, and its mirror image as well."""
     n = room.count(120)
     X = np.tile(_axis(room, 1.0), (n, 1))
@@ -170,7 +172,7 @@ def negative_margin(room: Room) -> Pair:
     return _pair("negative margin", room, X, y, (old, room.label(0)), (new, room.label(1)))
 
 
-def vertex(room: Room) -> Pair:
+def vertex(room: Room) -> Neighbours:
     """Softmax: everybody is of class 0, the canary of the last one, then of the one before."""
     n = room.count(200)
     X = np.tile(_axis(room, 1.0), (n, 1))
@@ -179,7 +181,7 @@ def vertex(room: Room) -> Pair:
     return _pair("vertex class", room, X, y, (row, room.label(last)), (-row, room.label(last - 1)))
 
 
-def orthogonal(room: Room) -> Pair:
+def orthogonal(room: Room) -> Neighbours:
     """The canary is alone in its direction: the largest leverage, and what whitening stretches."""
     data = plain_table(room)
     X = data.X * 0.2
@@ -189,7 +191,7 @@ def orthogonal(room: Room) -> Pair:
     return _pair("orthogonal", room, X, data.y, (alone, room.label(1)), (-alone, room.label(1)))
 
 
-def intercept_only(room: Room) -> Pair:
+def intercept_only(room: Room) -> Neighbours:
     """All rows are zero and all but one of one class: only the intercept can move.
 
     The one is there because many libraries refuse a table of a single class.
@@ -201,14 +203,14 @@ def intercept_only(room: Room) -> Pair:
     return _pair("intercept only", room, X, y, (zero, room.label(0)), (zero, room.label(1)))
 
 
-def long_row(room: Room) -> Pair:
+def long_row(room: Room) -> Neighbours:
     """Rows far longer than the bound, which clipping must shorten."""
     data = plain_table(room)
     row = _axis(room, LONG)
     return _pair("long row", room, data.X, data.y, (row, room.label(1)), (-row, room.label(1)))
 
 
-def duplicates(room: Room) -> Pair:
+def duplicates(room: Room) -> Neighbours:
     """Everybody has the canary's record."""
     n = room.count(60)
     row = _axis(room, 0.7, 0.7)
@@ -216,7 +218,7 @@ def duplicates(room: Room) -> Pair:
     return _pair("duplicates", room, X, y, (row, room.label(1)), (row, room.label(0)))
 
 
-def one_class(room: Room) -> Pair:
+def one_class(room: Room) -> Neighbours:
     """Everybody but the canary has one label."""
     data = plain_table(room)
     y = _labels(room, np.full(len(data.y), 1))
@@ -224,7 +226,7 @@ def one_class(room: Room) -> Pair:
     return _pair("one class", room, data.X, y, (row, room.label(0)), (row, room.label(1)))
 
 
-def among_zeros(room: Room) -> Pair:
+def among_zeros(room: Room) -> Neighbours:
     """One row among zero rows of all classes: what is the same in both worlds is pure noise."""
     n = room.count(12)
     X, y = np.zeros((n, room.features)), _labels(room, np.arange(n) % len(room.classes))
@@ -232,7 +234,7 @@ def among_zeros(room: Room) -> Pair:
     return _pair("among zeros", room, X, y, (row, label), (np.zeros(room.features), label))
 
 
-CANARIES: dict[str, Callable[[Room], Pair]] = {
+CANARIES: dict[str, Callable[[Room], Neighbours]] = {
     "saturated push": saturated_push,
     "opposite row": opposite,
     "label flip": label_flip,

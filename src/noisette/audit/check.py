@@ -14,13 +14,13 @@ from noisette.audit.whitebox.density import density
 from noisette.audit.whitebox.exposed import exposed
 from noisette.audit.whitebox.from_outside import FIRST_LOOK, STRANGERS, from_outside
 from noisette.audit.whitebox.noise_law import noise_law
-from noisette.audit.whitebox.outcome import Outcome
+from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.records import Blind
 from noisette.audit.whitebox.repeated import repeated
 from noisette.audit.whitebox.replay import replay
 from noisette.audit.whitebox.sampling_law import sampling_law
 from noisette.audit.whitebox.solver import solver
-from noisette.audit.whitebox.subject import Subject
+from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.errors import InvalidParameter
 
 __all__ = ["ATTACKS", "check_estimator"]
@@ -92,7 +92,7 @@ def check_estimator(
     jobs(n_jobs)
     if runs is not None:
         runs = _validate.integer("runs", runs, least=LEAST_RUNS)
-    subject = Subject(
+    subject = AuditedEstimator(
         estimator, _claim(estimator, epsilon, delta), seed,
         None if adjacency is None else Adjacency.of(adjacency),
         None if norm_bound is None else _validate.positive("norm_bound", norm_bound),
@@ -113,7 +113,7 @@ def check_estimator(
         runs = (100 if subject.ours else 600) * (10 if long else 1)
     fits = runs
     seeds, factor, points = (5, 8.0, 181) if long else (1, 1.0, 61)
-    white: dict[str, Callable[[], Outcome]] = {
+    white: dict[str, Callable[[], Tally]] = {
         "attributes": lambda: attributes(subject, level=level, most=MOST_FITS * (1 + 9 * long)),
         "exposed": lambda: exposed(subject),
         "replay": lambda: replay(subject, seeds=seeds),
@@ -138,22 +138,22 @@ def check_estimator(
     return AuditReport(_name(estimator), tuple(findings))
 
 
-def _watched(attack: str, run: Callable[[], Outcome], subject: Subject) -> Finding:
+def _watched(attack: str, run: Callable[[], Tally], subject: AuditedEstimator) -> Finding:
     """Run one attack; where it could not watch an estimator of ours, that is a fault."""
     try:
         return run().finding()
     except Blind as gap:
-        out = Outcome(attack, subject.claim)
+        out = Tally(attack, subject.claim)
         out.fault(f"{gap}: the audit could not watch this fit, so the check was not made")
         return out.finding()
 
 
-def _inside(attack: str, subject: Subject) -> Finding:
+def _inside(attack: str, subject: AuditedEstimator) -> Finding:
     detail = "This attack looks inside estimators of noisette, which this one is not."
     return Finding(attack, subject.claim, None, 1.0, "not applicable", 0, detail)
 
 
-def _check_facts(subject: Subject) -> None:
+def _check_facts(subject: AuditedEstimator) -> None:
     """Refuse facts that contradict the estimator, or that no data set can express."""
     if subject.ours and (subject.relation is not None or subject.bound is not None):
         raise InvalidParameter(

@@ -12,7 +12,7 @@ import numpy as np
 
 from noisette._typing import Bools, Floats
 
-__all__ = ["Event", "Outcome", "Repeat", "Threshold", "best_threshold", "repeats", "trace"]
+__all__ = ["Event", "Outcome", "Repetition", "Threshold", "best_threshold", "repeats", "trace"]
 
 Score = Callable[[Floats, int, Floats, int], Floats]
 
@@ -54,7 +54,7 @@ class Threshold:
 
 
 @dataclass(frozen=True)
-class Repeat:
+class Repetition:
     """The outcome shows a repetition that the pilot saw in one world more than in the other."""
 
     attribute: str
@@ -100,22 +100,22 @@ def best_threshold(first: Floats, second: Floats, score: Score) -> tuple[Thresho
 
 def repeats(
     first: Sequence[Outcome], second: Sequence[Outcome]
-) -> tuple[Repeat, float, float] | None:
+) -> tuple[Repetition, float, float] | None:
     """Return the repetition that tells `first` from `second` best, or None if there is none."""
     n, m = len(first), len(second)
-    found: list[tuple[float, Repeat, float, float]] = []
+    found: list[tuple[float, Repetition, float, float]] = []
     pattern = Counter(outcome.pattern for outcome in first)
     other = Counter(outcome.pattern for outcome in second)
     likely = frozenset(key for key in pattern if pattern[key] / n > other[key] / m + 0.05)
     if likely:
         p, q = sum(pattern[key] for key in likely) / n, sum(other[key] for key in likely) / m
-        found.append((p - q, Repeat("pattern", likely), p, q))
+        found.append((p - q, Repetition("pattern", likely), p, q))
     digest = Counter(outcome.digest for outcome in first)
     p = sum(count for count in digest.values() if count > 1) / n
     if p > 0 and None not in digest:
         seen = frozenset(digest)
         q = sum(outcome.digest in seen for outcome in second) / m
-        found.append((p - q, Repeat("digest", seen), p, q))
+        found.append((p - q, Repetition("digest", seen), p, q))
     if not found:
         return None
     _, event, p, q = max(found, key=lambda row: row[0])

@@ -33,10 +33,10 @@ def _required(kind: Any) -> list[str]:
     return [item.name for item in fields(kind) if item.default is MISSING]
 
 
-MECHANISMS = _described(mechanisms.MECHANISMS)
-SAMPLINGS = _described(sampling.SAMPLERS)
+MECHANISM_NAMES = _described(mechanisms.MECHANISMS)
+SAMPLER_NAMES = _described(sampling.SAMPLERS)
 
-MechanismOption = Annotated[str, typer.Option(help="One of: " + ", ".join(MECHANISMS) + ".")]
+MechanismOption = Annotated[str, typer.Option(help="One of: " + ", ".join(MECHANISM_NAMES) + ".")]
 NoiseOption = Annotated[
     float | None,
     typer.Option(help="Noise scale / norm bound of one record (gaussian, laplace, spherical)."),
@@ -46,7 +46,7 @@ StepEpsilonOption = Annotated[
     typer.Option(help="Epsilon of one step (randomized-response, exponential, or any laplace)."),
 ]
 DimensionOption = Annotated[int | None, typer.Option(help="Dimension of spherical-laplace noise.")]
-SamplingOption = Annotated[str, typer.Option(help="One of: " + ", ".join(SAMPLINGS) + ".")]
+SamplingOption = Annotated[str, typer.Option(help="One of: " + ", ".join(SAMPLER_NAMES) + ".")]
 RateOption = Annotated[float | None, typer.Option(help="Sampling rate (poisson).")]
 StepsOption = Annotated[
     int | None, typer.Option(help="Noisy steps (full, poisson, without-replacement). Default 1.")
@@ -165,7 +165,7 @@ class Description:
 
     def make_mechanism(self) -> Mechanism:
         """Return the mechanism that the options describe."""
-        made: Mechanism = self._made("mechanism", mechanisms.MECHANISMS, MECHANISMS, "noise")
+        made: Mechanism = self._made("mechanism", mechanisms.MECHANISMS, MECHANISM_NAMES, "noise")
         return made
 
     def make_sampler(self) -> Sampler:
@@ -173,7 +173,7 @@ class Description:
         if self.sampling == "disjoint":
             # How many batches there are does not matter for the cost of a pass.
             return sampling.Disjoint(batches=1 if self.batches is None else self.batches)
-        made: Sampler = self._made("sampling", sampling.SAMPLERS, SAMPLINGS, "sampling")
+        made: Sampler = self._made("sampling", sampling.SAMPLERS, SAMPLER_NAMES, "sampling")
         return made
 
     def _made(

@@ -249,7 +249,7 @@ class _Trace:
         if isinstance(X, np.ndarray) and X.size:
             while isinstance(owner.base, np.ndarray):
                 owner = owner.base
-            self._place = _Place(X)
+            self._place = _Layout(X)
         try:
             self._owner: Any = weakref.ref(owner)
         except TypeError:
@@ -273,7 +273,7 @@ class _Trace:
             return True
 
 
-class _Place:
+class _Layout:
     """Address, shape and strides of an array, without a reference to it and without its type."""
 
     def __init__(self, array: NDArray[Any]) -> None:

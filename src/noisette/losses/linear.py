@@ -12,16 +12,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisette._typing import Floats
 from noisette.errors import InvalidParameter
 from noisette.losses.base import Loss
 from noisette.losses.rows import Rows, back
 
-Float64Array = npt.NDArray[np.float64]
-
 
 def _prepare(
     loss: Loss, X: Any, y: npt.ArrayLike, parameter: npt.ArrayLike, weights: npt.ArrayLike | None
-) -> tuple[Rows, npt.NDArray[Any], Float64Array, Float64Array | None]:
+) -> tuple[Rows, npt.NDArray[Any], Floats, Floats | None]:
     rows = X if isinstance(X, Rows) else Rows(X)
     target = loss.targets(y)
     w = np.asarray(parameter, dtype=np.float64)
@@ -34,7 +33,7 @@ def _prepare(
     return rows, target, w, omega
 
 
-def _weighted(values: Float64Array, omega: Float64Array | None, part: slice) -> Float64Array:
+def _weighted(values: Floats, omega: Floats | None, part: slice) -> Floats:
     if omega is None:
         return values
     factor = omega[part]
@@ -63,7 +62,7 @@ def gradient(
     y: npt.ArrayLike,
     parameter: npt.ArrayLike,
     sample_weight: npt.ArrayLike | None = None,
-) -> Float64Array:
+) -> Floats:
     """The gradient of F at w, with the parameter's shape."""
     rows, target, w, omega = _prepare(loss, X, y, parameter, sample_weight)
     total = np.zeros_like(w)
@@ -80,7 +79,7 @@ def hessian_vector_product(
     parameter: npt.ArrayLike,
     vector: npt.ArrayLike,
     sample_weight: npt.ArrayLike | None = None,
-) -> Float64Array:
+) -> Floats:
     """The Hessian of F at w applied to ``vector`` (the parameter's shape)."""
     rows, target, w, omega = _prepare(loss, X, y, parameter, sample_weight)
     v = np.asarray(vector, dtype=np.float64)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from noisette import _validate
 from noisette.accounting.numerical.pairs.base import Pair
-from noisette.accounting.numerical.pairs.gaussian import Gaussian
+from noisette.accounting.numerical.pairs.gaussian import GaussianPair
 from noisette.accounting.numerical.plan import MAX_WINDOW
-from noisette.accounting.numerical.problems import DeltaProblem, EpsilonProblem, Problem, Step
+from noisette.accounting.numerical.problems import DeltaProblem, EpsilonProblem, OrderProblem, Step
 from noisette.errors import InvalidParameter
 
 __all__ = ["Bracket", "Step", "delta_bracket", "epsilon_bracket", "two_orders"]
@@ -97,18 +97,18 @@ def _merged(steps: Sequence[Step]) -> tuple[Step, ...]:
     square = 0.0
     for upper, lower, count in steps:
         _validate.integer("count", count, least=0)
-        if isinstance(upper, Gaussian) and upper == lower:
+        if isinstance(upper, GaussianPair) and upper == lower:
             # T-fold Gaussians are one Gaussian with the root of the summed squares
             square += count * upper.mu**2  # proof: GAUSS-EXACT
         elif count:
             counts[upper, lower] = counts.get((upper, lower), 0) + int(count)
     if square > 0:
-        total = Gaussian(math.sqrt(square))
+        total = GaussianPair(math.sqrt(square))
         counts[total, total] = counts.get((total, total), 0) + 1
     return tuple((upper, lower, count) for (upper, lower), count in counts.items())
 
 
-def _tighten(problems: Sequence[Problem], rtol: float, atol: float) -> Bracket:
+def _tighten(problems: Sequence[OrderProblem], rtol: float, atol: float) -> Bracket:
     """Improve the orders that decide the maximum until the width is met or attempts run out."""
     low, high, previous = 0.0, math.inf, math.inf
     width = rtol

@@ -61,7 +61,7 @@ def _conversion(t: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LatticePlan:
     """Tilt, saddle point, lattice step, window length (in steps) and the point aimed at."""
 
     tilt: float
@@ -106,7 +106,7 @@ def make_plan(
     delta: float,
     error: float,
     cut: float,
-) -> Plan:
+) -> LatticePlan:
     """Window and step so that each bound is off by about ``error`` / 2 in ε.
 
     The two lattices change the variance of one loss by +h²/6 and -h²/12, which moves ε by
@@ -126,7 +126,7 @@ def make_plan(
     step = math.sqrt(STEP_CONSTANT * error / (count * (1 + saddle)))
     step = _aligned(parts, max(step, span / MAX_WINDOW), span / MAX_WINDOW)
     window = next_fast_len(max(math.ceil(span / step) + 1, 16), real=True)
-    return Plan(tilt, saddle, step, window, epsilon, delta, budget, cut)
+    return LatticePlan(tilt, saddle, step, window, epsilon, delta, budget, cut)
 
 
 def _aligned(parts: Sequence[Part], step: float, least: float) -> float:
@@ -145,7 +145,9 @@ def _aligned(parts: Sequence[Part], step: float, least: float) -> float:
     return spacing / math.ceil(spacing / step) if spacing >= step else step
 
 
-def indices(pair: Pair, count: int, plan: Plan) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def indices(
+    pair: Pair, count: int, plan: LatticePlan
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Lattice indices for one part: step 1 in the tilted bulk, doubling in the tails.
 
     The stride is 2^k where the tilted tail mass is below 8^-k / 2, as long as tilt · stride · h

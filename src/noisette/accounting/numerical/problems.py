@@ -13,8 +13,8 @@ from noisette.accounting.numerical.lattice import dominated, dominating
 from noisette.accounting.numerical.pairs.base import LARGEST_LOSS, Pair
 from noisette.accounting.numerical.plan import (
     Cumulant,
+    LatticePlan,
     Part,
-    Plan,
     indices,
     make_plan,
     saddle_for_delta,
@@ -31,14 +31,14 @@ SMALLEST_DELTA = 1e-280
 SMALLEST_MASS = 1e-300  # special functions keep their digits above this
 
 
-class Problem(ABC):
+class OrderProblem(ABC):
     """One neighbour order: the best bounds so far and how to improve them."""
 
     def __init__(self, steps: tuple[Step, ...]) -> None:
         self.steps = list(steps)
         self.low, self.high = 0.0, math.inf
         self.done_upper = self.done_lower = False
-        self.plan: Plan | None = None
+        self.plan: LatticePlan | None = None
 
     @abstractmethod
     def prepare(self, width: float, attempt: int) -> None:
@@ -90,7 +90,7 @@ class Problem(ABC):
         composition = self._lower_composition(self.plan)
         return None if composition is None else composition.lower
 
-    def _upper_composition(self, plan: Plan) -> Composition:
+    def _upper_composition(self, plan: LatticePlan) -> Composition:
         parts = []
         for pair, _, count in self.steps:
             index = indices(pair, count, plan)
@@ -98,7 +98,7 @@ class Problem(ABC):
             parts.append(LatticePart(index, masses, count, infinite))
         return Composition(parts, plan.step, plan.tilt, plan.window)
 
-    def _lower_composition(self, plan: Plan) -> Composition | None:
+    def _lower_composition(self, plan: LatticePlan) -> Composition | None:
         parts = []
         for _, pair, count in self.steps:
             if pair is None:
@@ -114,7 +114,7 @@ class Problem(ABC):
         return Composition(parts, plan.step, plan.tilt, plan.window) if parts else None
 
 
-def _lower_part(pair: Pair, count: int, plan: Plan) -> LatticePart | None:
+def _lower_part(pair: Pair, count: int, plan: LatticePlan) -> LatticePart | None:
     """The dominated lattice with the offset that keeps most of the tilted moment."""
     index = indices(pair, count, plan)
     best: LatticePart | None = None
@@ -146,7 +146,7 @@ def _infinite(parts: Sequence[Part]) -> float:
     return -math.expm1(math.fsum(n * math.log1p(-min(p.infinite_p, 1 - 1e-16)) for p, n in parts))
 
 
-class EpsilonProblem(Problem):
+class EpsilonProblem(OrderProblem):
     """ε at fixed δ."""
 
     def __init__(self, steps: tuple[Step, ...], delta: float) -> None:
@@ -194,7 +194,7 @@ class EpsilonProblem(Problem):
             self.low = max(self.low, crossing(curve, self.delta, guess)[0])
 
 
-class DeltaProblem(Problem):
+class DeltaProblem(OrderProblem):
     """δ at fixed ε."""
 
     def __init__(self, steps: tuple[Step, ...], epsilon: float) -> None:

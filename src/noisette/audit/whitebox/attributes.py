@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from noisette.audit.canaries import Data
 from noisette.audit.fitted_state import State, fitted_state
 from noisette.audit.neighbour_tables import Family, Table, number_tables, text_tables
-from noisette.audit.whitebox.outcome import Outcome
-from noisette.audit.whitebox.subject import Subject
+from noisette.audit.whitebox.outcome import Tally
+from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.errors import NoisetteError
 
 __all__ = ["LEVEL", "attributes", "least_epsilon", "likelihood"]
@@ -76,9 +76,9 @@ class _Design:
         return least_epsilon(len(self.worlds), self.fits, claim, self.apart, level)
 
 
-def attributes(subject: Subject, *, level: float, most: int = MOST_FITS) -> Outcome:
+def attributes(subject: AuditedEstimator, *, level: float, most: int = MOST_FITS) -> Tally:
     """Compare everything that fitted models carry, on every kind of neighbour that they accept."""
-    out = Outcome("fitted attributes", subject.claim, confidence=1.0 - level)
+    out = Tally("fitted attributes", subject.claim, confidence=1.0 - level)
     hunt = _Hunt(subject, out, level / _MOST_FAMILIES, most)
     for table in hunt.tables():
         for family in table.families(subject.takes_missing):
@@ -92,7 +92,7 @@ def attributes(subject: Subject, *, level: float, most: int = MOST_FITS) -> Outc
 class _Hunt:
     """The fits of one attack, and what they showed."""
 
-    def __init__(self, subject: Subject, out: Outcome, level: float, most: int) -> None:
+    def __init__(self, subject: AuditedEstimator, out: Tally, level: float, most: int) -> None:
         self._subject, self._out, self._level, self._most = subject, out, level, most
         self._bare = subject.make(**subject.unseeded())
         self._base: tuple[Table, list[State]] | None = None

@@ -7,15 +7,15 @@ trusts the stated norm instead of enforcing it gives another model.
 import numpy as np
 
 from noisette.audit.canaries import LONG, Data, opposite
-from noisette.audit.whitebox.outcome import Outcome
-from noisette.audit.whitebox.subject import Subject
+from noisette.audit.whitebox.outcome import Tally
+from noisette.audit.whitebox.subject import AuditedEstimator
 
 __all__ = ["clipping"]
 
 
-def clipping(subject: Subject) -> Outcome:
+def clipping(subject: AuditedEstimator) -> Tally:
     """Fit with the canary at both lengths and compare the released numbers."""
-    out = Outcome("norm clipping", subject.claim)
+    out = Tally("norm clipping", subject.claim)
     out.missing = "rows have no norm bound, or the model shows no coef_"
     if subject.parameters.get("norm_bound") is None:
         return out

@@ -17,10 +17,10 @@ import numpy as np
 
 from noisette._typing import Floats
 from noisette.audit.canaries import CANARIES, Data, plain_table
-from noisette.audit.whitebox.outcome import Outcome
+from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.problem import Problem
 from noisette.audit.whitebox.records import Solve
-from noisette.audit.whitebox.subject import Subject
+from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.theory import gaussian_epsilon, spherical_epsilon
 from noisette.audit.whitebox.trace import Trace
 from noisette.mechanisms import Gaussian, ObjectiveNoise, SphericalLaplace
@@ -32,9 +32,9 @@ POINTS = 61
 PURE_SLACK, CURVE_SLACK = 5e-3, 2e-2
 
 
-def density(subject: Subject, *, points: int = POINTS) -> Outcome:
+def density(subject: AuditedEstimator, *, points: int = POINTS) -> Tally:
     """Take every canary in the smallest dimension that the estimator allows."""
-    out = Outcome("exact densities", subject.claim)
+    out = Tally("exact densities", subject.claim)
     out.missing = "only single solved problems in few dimensions have densities in closed form"
     epsilon = subject.claim[0]
     data = plain_table(subject.room())

@@ -12,10 +12,10 @@ import numpy as np
 
 from noisette import accounting
 from noisette.audit.canaries import Data, intercept_only, long_row, plain_table
-from noisette.audit.whitebox.outcome import Outcome
+from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.problem import constants
 from noisette.audit.whitebox.records import Release, Solve
-from noisette.audit.whitebox.subject import Subject
+from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.theory import CONTRIBUTIONS, least_epsilon
 from noisette.audit.whitebox.trace import Trace
 from noisette.guarantee import Guarantee
@@ -27,9 +27,9 @@ __all__ = ["exposed"]
 _TIGHT = 1e-9
 
 
-def exposed(subject: Subject) -> Outcome:
+def exposed(subject: AuditedEstimator) -> Tally:
     """Look at one fit on an ordinary table, one with a long row, one with zero rows."""
-    out = Outcome("exposed numbers", subject.claim)
+    out = Tally("exposed numbers", subject.claim)
     room = subject.room()
     tables = [plain_table(room), long_row(room).first, intercept_only(room).first]
     for data in tables:
@@ -55,7 +55,7 @@ def exposed(subject: Subject) -> Outcome:
     return out
 
 
-def _order(trace: Trace, out: Outcome) -> None:
+def _order(trace: Trace, out: Tally) -> None:
     if not trace.charges:
         out.fault("nothing was charged")
     elif trace.charges[0].reads:
@@ -65,7 +65,7 @@ def _order(trace: Trace, out: Outcome) -> None:
         out.fault(f"{draw.mechanism.name} noise was drawn outside the door{when}")
 
 
-def _counts(trace: Trace, out: Outcome) -> None:
+def _counts(trace: Trace, out: Tally) -> None:
     """Every leaf of the charged plan drew exactly what was counted."""
     for charge in trace.charges:
         for part, (leaf, count) in enumerate(charge.plan.leaves()):
@@ -82,7 +82,7 @@ def _counts(trace: Trace, out: Outcome) -> None:
         out.fault("a value was released under a plan that was not charged")
 
 
-def _claims(promise: Guarantee, trace: Trace, subject: Subject, out: Outcome) -> None:
+def _claims(promise: Guarantee, trace: Trace, subject: AuditedEstimator, out: Tally) -> None:
     epsilon, delta = subject.claim
     if promise.adjacency is not subject.adjacency:
         out.fault(f"the guarantee speaks of {promise.adjacency}, the claim of {subject.adjacency}")
@@ -103,7 +103,7 @@ def _claims(promise: Guarantee, trace: Trace, subject: Subject, out: Outcome) ->
         out.fault("the accountants give the plan more than the claim")
 
 
-def _law(seen: Release, subject: Subject, out: Outcome) -> None:
+def _law(seen: Release, subject: AuditedEstimator, out: Tally) -> None:
     """The mechanism of the plan drew, at the unit of the bound, and the result is on its grid."""
     if seen.bounded.adjacency is not subject.adjacency:
         out.fault(f"a value is bounded for {seen.bounded.adjacency} neighbours")
@@ -121,7 +121,7 @@ def _law(seen: Release, subject: Subject, out: Outcome) -> None:
         out.fault("a released value is not rounded to the public grid")
 
 
-def _sensitivities(trace: Trace, subject: Subject, out: Outcome) -> None:
+def _sensitivities(trace: Trace, subject: AuditedEstimator, out: Tally) -> None:
     """Declared bounds against the theorems at the rows that the solver really saw."""
     a = CONTRIBUTIONS[subject.adjacency.value]
     if trace.solves:
@@ -144,7 +144,7 @@ def _sensitivities(trace: Trace, subject: Subject, out: Outcome) -> None:
 _SENSITIVITY = "the sensitivity of the solution, by the theorem,"
 
 
-def _objective(seen: Release, solve: Solve, out: Outcome) -> None:
+def _objective(seen: Release, solve: Solve, out: Tally) -> None:
     law = seen.mechanism
     assert isinstance(law, ObjectiveNoise)
     L, c = constants(solve.loss)
@@ -164,7 +164,7 @@ def _cap(solve: Solve) -> float:
     return 1.0 if solve.weight is None else float(np.max(solve.weight))
 
 
-def _iterates(trace: Trace, out: Outcome) -> None:
+def _iterates(trace: Trace, out: Tally) -> None:
     """SGD: each step is the stated update of its batch sum and its noise."""
     for step in trace.steps:
         public = step.update
@@ -182,7 +182,7 @@ def _iterates(trace: Trace, out: Outcome) -> None:
             return
 
 
-def _published(model: Any, trace: Trace, subject: Subject, out: Outcome) -> None:
+def _published(model: Any, trace: Trace, subject: AuditedEstimator, out: Tally) -> None:
     """The model's numbers are what left the door, or the iterates' stated mean."""
     if trace.steps:
         weights = _of_iterates(trace)

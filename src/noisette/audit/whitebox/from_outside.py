@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.audit.canaries import CANARIES, Pair
+from noisette.audit.canaries import CANARIES, Neighbours
 from noisette.audit.findings import Finding
 from noisette.audit.two_worlds import two_worlds
-from noisette.audit.whitebox.subject import Subject
+from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.worlds import released
 from noisette.errors import Unproven
 
@@ -99,7 +99,7 @@ def _numbers(model: Any, probes: Floats) -> Floats | None:
 
 
 def from_outside(
-    subject: Subject, *, alpha: float, runs: int, n_jobs: int, progress: bool,
+    subject: AuditedEstimator, *, alpha: float, runs: int, n_jobs: int, progress: bool,
     names: tuple[str, ...],
 ) -> list[Finding]:  # fmt: skip
     """Return the findings of `two_worlds` on the named canaries."""
@@ -116,13 +116,18 @@ def from_outside(
     return found
 
 
-def _nothing(subject: Subject, pair: Pair, why: str) -> Finding:
+def _nothing(subject: AuditedEstimator, pair: Neighbours, why: str) -> Finding:
     name = f"two worlds: {pair.name}"
     return Finding(name, subject.claim, None, 1.0, "not applicable", 0, why)
 
 
 def _one(
-    subject: Subject, pair: Pair, alpha: float, runs: int, n_jobs: int, progress: bool
+    subject: AuditedEstimator,
+    pair: Neighbours,
+    alpha: float,
+    runs: int,
+    n_jobs: int,
+    progress: bool,
 ) -> list[Finding]:
     reproducible = subject.ours and n_jobs == 1
     seed = 10_007 * (subject.seed + 1) if reproducible else None

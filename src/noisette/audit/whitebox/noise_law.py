@@ -24,9 +24,9 @@ from scipy.stats import kstest
 
 from noisette._typing import Floats
 from noisette.audit.canaries import Data, plain_table
-from noisette.audit.whitebox.outcome import Outcome
+from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.records import Blind, Release
-from noisette.audit.whitebox.subject import Subject
+from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.theory import CONTRIBUTIONS
 from noisette.audit.whitebox.trace import Trace
 from noisette.mechanisms import AdditiveNoise, Gaussian, ObjectiveNoise, SphericalLaplace
@@ -44,7 +44,7 @@ MOST_FITS = 400
 
 
 @dataclass
-class Group:
+class NoiseGroup:
     """Noise vectors of one law and dimension, in units of the stated scale."""
 
     law: str
@@ -52,12 +52,12 @@ class Group:
     cosines: list[float] = field(default_factory=list)
 
 
-def noise_law(subject: Subject, *, alpha: float, factor: float = 1.0) -> Outcome:
+def noise_law(subject: AuditedEstimator, *, alpha: float, factor: float = 1.0) -> Tally:
     """Fit until enough noise is recovered in a small and a larger dimension, then test its law."""
-    out = Outcome("law of the noise", subject.claim, confidence=1.0 - alpha)
+    out = Tally("law of the noise", subject.claim, confidence=1.0 - alpha)
     tests: list[tuple[float, str]] = []
     for features in (FEW, MANY):
-        groups: dict[tuple[str, int, str], Group] = {}
+        groups: dict[tuple[str, int, str], NoiseGroup] = {}
         # iterative methods make several steps on more rows, each with its own noise
         rows = 600 if "sampling" in subject.parameters else 20
         data = plain_table(subject.room(features), rows=rows)
@@ -65,7 +65,7 @@ def noise_law(subject: Subject, *, alpha: float, factor: float = 1.0) -> Outcome
             _, trace = subject.fit(Data(data.X, data.y), seed=seed)
             out.runs += 1
             for name, law, noise in recovered(trace, subject):
-                _collect(groups.setdefault((name, noise.shape[1], law), Group(law)), noise)
+                _collect(groups.setdefault((name, noise.shape[1], law), NoiseGroup(law)), noise)
             if all(_enough(group, features, factor) for group in groups.values()):
                 break
         for (name, dimension, _), group in groups.items():
@@ -82,7 +82,7 @@ def noise_law(subject: Subject, *, alpha: float, factor: float = 1.0) -> Outcome
     return out
 
 
-def _collect(group: Group, noise: Floats) -> None:
+def _collect(group: NoiseGroup, noise: Floats) -> None:
     unit = _directions(noise)
     if group.vectors:
         group.cosines.append(float(_directions(group.vectors[-1][None])[0] @ unit[0]))
@@ -96,14 +96,14 @@ def _directions(noise: Floats) -> Floats:
     return np.asarray(noise / np.maximum(np.linalg.norm(noise, axis=1, keepdims=True), 1e-300))
 
 
-def _enough(group: Group, features: int, factor: float) -> bool:
+def _enough(group: NoiseGroup, features: int, factor: float) -> bool:
     count, size = len(group.vectors), group.vectors[0].size
     if features == FEW:
         return count >= factor * VECTORS
     return count >= 30 and count * size >= factor * ENTRIES
 
 
-def recovered(trace: Trace, subject: Subject) -> Iterator[tuple[str, str, Floats]]:
+def recovered(trace: Trace, subject: AuditedEstimator) -> Iterator[tuple[str, str, Floats]]:
     """Yield (name, law, noise vectors in units of their stated scale)."""
     a = CONTRIBUTIONS[subject.adjacency.value]
     for seen in trace.releases:
@@ -165,7 +165,7 @@ def _two_sided(law: Any, value: float) -> float:
     return float(min(1.0, 2.0 * min(law.cdf(value), law.sf(value))))
 
 
-def _tests(group: Group) -> Iterator[tuple[float, str]]:
+def _tests(group: NoiseGroup) -> Iterator[tuple[float, str]]:
     """Yield (p-value, what it speaks of)."""
     vectors = np.array(group.vectors)
     count, d = vectors.shape

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 
 from noisette.audit.findings import Finding
 
-__all__ = ["Outcome"]
+__all__ = ["Tally"]
 
 
 @dataclass
-class Outcome:
+class Tally:
     """Counts fits, keeps the first few faults and the largest measured ratio to a bound."""
 
     attack: str

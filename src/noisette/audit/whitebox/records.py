@@ -14,7 +14,7 @@ from noisette.mechanisms import AdditiveNoise, Mechanism
 from noisette.plans import Plan
 from noisette.sampling import Sampler
 
-__all__ = ["Blind", "Charge", "Draw", "FlowDiffers", "Release", "Solve", "Step"]
+__all__ = ["Blind", "BookedPlan", "Draw", "FlowDiffers", "Release", "Solve", "Step"]
 
 
 class FlowDiffers(Exception):
@@ -26,7 +26,7 @@ class Blind(Exception):
 
 
 @dataclass
-class Charge:
+class BookedPlan:
     """A plan that was booked, and how often randomness had been read by then."""
 
     plan: Plan

@@ -26,8 +26,8 @@ import numpy as np
 from noisette.audit.canaries import among_zeros, plain_table
 from noisette.audit.findings import Finding
 from noisette.audit.two_worlds import two_worlds
-from noisette.audit.whitebox.outcome import Outcome
-from noisette.audit.whitebox.subject import Subject
+from noisette.audit.whitebox.outcome import Tally
+from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.worlds import released
 
 __all__ = ["repeated"]
@@ -42,9 +42,9 @@ LEAST_PATIENCE = 60.0
 """Seconds that a child may take: a fork of a process with threads can hang for ever."""
 
 
-def repeated(subject: Subject, *, alpha: float, runs: int, forks: int = 2) -> Outcome:
+def repeated(subject: AuditedEstimator, *, alpha: float, runs: int, forks: int = 2) -> Tally:
     """Compare the released numbers of several fits bit by bit."""
-    out = Outcome("repeated noise", subject.claim)
+    out = Tally("repeated noise", subject.claim)
     data = plain_table(subject.room())
 
     def fit(rows: Any = data.X, **more: Any) -> Output | None:
@@ -87,8 +87,8 @@ def repeated(subject: Subject, *, alpha: float, runs: int, forks: int = 2) -> Ou
 
 
 def _decide(
-    subject: Subject, suspects: list[str], options: dict[str, dict[str, int]], fit: Fit,
-    patience: float, alpha: float, runs: int, out: Outcome,
+    subject: AuditedEstimator, suspects: list[str], options: dict[str, dict[str, int]], fit: Fit,
+    patience: float, alpha: float, runs: int, out: Tally,
 ) -> None:  # fmt: skip
     """Turn suspicions about a stranger into faults where a test says so."""
     out.confidence = 1.0 - alpha
@@ -112,7 +112,7 @@ def _decide(
 
 
 def _again(
-    subject: Subject, more: dict[str, int], alpha: float, runs: int, out: Outcome
+    subject: AuditedEstimator, more: dict[str, int], alpha: float, runs: int, out: Tally
 ) -> Finding | None:
     """Test the event that a release, or a part of it, comes again."""
     pair = among_zeros(subject.room())
@@ -127,7 +127,7 @@ def _again(
     return result.repeated
 
 
-def _processes_agree(fit: Fit, alpha: float, patience: float, out: Outcome) -> bool:
+def _processes_agree(fit: Fit, alpha: float, patience: float, out: Tally) -> bool:
     """Whether pairs of children always agree and pairs of fits here never do."""
     pairs = math.ceil(math.log(1.0 / alpha) / math.log(4.0))
     for _ in range(pairs):

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from noisette.audit.canaries import CANARIES, Data, Pair, plain_table
-from noisette.audit.whitebox.outcome import Outcome
+from noisette.audit.canaries import CANARIES, Data, Neighbours, plain_table
+from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.records import Blind, FlowDiffers, Release
-from noisette.audit.whitebox.subject import Subject
+from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.theory import CONTRIBUTIONS, ONCE
 from noisette.audit.whitebox.trace import Trace
 from noisette.errors import Unproven
@@ -30,9 +30,9 @@ __all__ = ["replay"]
 _SLACK = 1e-7  # relative: rounding in sums of gradients
 
 
-def replay(subject: Subject, *, seeds: int = 1) -> Outcome:
+def replay(subject: AuditedEstimator, *, seeds: int = 1) -> Tally:
     """Run every canary and compare the two traces."""
-    out = Outcome("replay on neighbours", subject.claim)
+    out = Tally("replay on neighbours", subject.claim)
     room, compared = subject.room(), 0
     for number, make in enumerate(CANARIES.values()):
         pair = make(room)
@@ -56,14 +56,14 @@ def replay(subject: Subject, *, seeds: int = 1) -> Outcome:
     return out
 
 
-def _chancy(subject: Subject) -> bool:
+def _chancy(subject: AuditedEstimator) -> bool:
     """Whether a record may be in no batch at all."""
     data = plain_table(subject.room())
     _, trace = subject.fit(Data(data.X, data.y))
     return any(seen.sampler.name not in ONCE for seen in trace.releases)
 
 
-def compare(subject: Subject, pair: Pair, seed: int, out: Outcome) -> bool:
+def compare(subject: AuditedEstimator, pair: Neighbours, seed: int, out: Tally) -> bool:
     """Fit both sides of one pair and write down what differs too much; False if one was fitted."""
     try:
         _, one = subject.fit(pair.first, seed=seed, watch=pair.index)
@@ -89,7 +89,7 @@ def compare(subject: Subject, pair: Pair, seed: int, out: Outcome) -> bool:
     return True
 
 
-def _contributions(trace: Trace, name: str, out: Outcome) -> None:
+def _contributions(trace: Trace, name: str, out: Tally) -> None:
     """What the canary adds to a batch sum is bounded by the declared contribution."""
     streams = [seen for seen in trace.releases if seen.stream]
     for step in trace.steps:
@@ -112,7 +112,7 @@ def _facts(seen: Release) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _flow(one: Trace, two: Trace, subject: Subject, name: str, out: Outcome) -> None:
+def _flow(one: Trace, two: Trace, subject: AuditedEstimator, name: str, out: Tally) -> None:
     """Everything but the values must be the same."""
     compared: dict[str, list[Any]] = {"charged plan": [], "release": [], "noise": [], "solver": []}
     for trace in (one, two):
@@ -138,7 +138,7 @@ def _flow(one: Trace, two: Trace, subject: Subject, name: str, out: Outcome) -> 
             out.fault(f"{name}: the {what} depends on the data")
 
 
-def _values(one: Trace, two: Trace, name: str, out: Outcome) -> None:
+def _values(one: Trace, two: Trace, name: str, out: Tally) -> None:
     """Arrays at the door: f(D) - f(D') against the stated sensitivity."""
     for a, b in zip(one.releases, two.releases, strict=True):
         if a.stream or a.bounded.categories is not None:
@@ -155,7 +155,7 @@ def _values(one: Trace, two: Trace, name: str, out: Outcome) -> None:
         out.ratio(float(np.linalg.norm(moved, sizes[norm])), bound, what, _SLACK)
 
 
-def _steps(one: Trace, two: Trace, subject: Subject, name: str, out: Outcome) -> None:
+def _steps(one: Trace, two: Trace, subject: AuditedEstimator, name: str, out: Tally) -> None:
     """Batch sums at the same iterate, and in how many batches the canary was."""
     streams = [seen for seen in one.releases if seen.stream]
     if not one.steps or not streams:
@@ -166,7 +166,7 @@ def _steps(one: Trace, two: Trace, subject: Subject, name: str, out: Outcome) ->
         out.ratio(moved, bound, f"{name}: the sum of a batch", _SLACK)
 
 
-def _objectives(one: Trace, two: Trace, subject: Subject, name: str, out: Outcome) -> None:
+def _objectives(one: Trace, two: Trace, subject: AuditedEstimator, name: str, out: Tally) -> None:
     """Shift of the linear term, and the determinants, against the declared bounds."""
     streams = [seen for seen in one.releases if isinstance(seen.mechanism, ObjectiveNoise)]
     if not streams:

@@ -13,8 +13,8 @@ from scipy.stats import binom
 from scipy.stats import chi2 as square_law
 
 from noisette.audit.canaries import Data, plain_table
-from noisette.audit.whitebox.outcome import Outcome
-from noisette.audit.whitebox.subject import Subject
+from noisette.audit.whitebox.outcome import Tally
+from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.trace import Trace
 from noisette.sampling import (
     PartialShuffle,
@@ -30,9 +30,9 @@ __all__ = ["sampling_law"]
 STEPS = 120
 
 
-def sampling_law(subject: Subject, *, alpha: float) -> Outcome:
+def sampling_law(subject: AuditedEstimator, *, alpha: float) -> Tally:
     """Record the batches of a few fits and compare them with the plan's sampler."""
-    out = Outcome("law of the batches", subject.claim, confidence=1.0 - alpha)
+    out = Tally("law of the batches", subject.claim, confidence=1.0 - alpha)
     out.missing = "there is no single sequence of batches"
     data = plain_table(subject.room(), rows=600)
     members: dict[int, list[np.ndarray[Any, Any]]] = {}
@@ -61,7 +61,7 @@ def _batches(trace: Trace) -> list[np.ndarray[Any, Any]]:
 
 
 def _check(
-    batches: list[np.ndarray[Any, Any]], sampler: Sampler, n: int, alpha: float, out: Outcome
+    batches: list[np.ndarray[Any, Any]], sampler: Sampler, n: int, alpha: float, out: Tally
 ) -> None:
     uses = [batches[i : i + sampler.steps] for i in range(0, len(batches), sampler.steps)]
     if any(len(np.unique(batch)) != len(batch) for batch in batches):

@@ -8,15 +8,15 @@ answer is further away than declared.
 import numpy as np
 
 from noisette.audit.canaries import CANARIES, Data
-from noisette.audit.whitebox.outcome import Outcome
-from noisette.audit.whitebox.subject import Subject
+from noisette.audit.whitebox.outcome import Tally
+from noisette.audit.whitebox.subject import AuditedEstimator
 
 __all__ = ["solver"]
 
 
-def solver(subject: Subject) -> Outcome:
+def solver(subject: AuditedEstimator) -> Tally:
     """Fit on every canary and compare each solution with the auditor's own."""
-    out = Outcome("solver against its certificate", subject.claim)
+    out = Tally("solver against its certificate", subject.claim)
     out.missing = "no solver was called"
     for make in CANARIES.values():
         pair = make(subject.room())

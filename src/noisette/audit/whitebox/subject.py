@@ -14,13 +14,13 @@ from noisette.audit.worlds import random_states
 from noisette.errors import InvalidParameter
 from noisette.sampling import PassSampler, Sampler
 
-__all__ = ["Subject"]
+__all__ = ["AuditedEstimator"]
 
 _NORMS = ("norm_bound", "data_norm", "clip_norm")
 
 
 @dataclass(frozen=True)
-class Subject:
+class AuditedEstimator:
     """An unfitted estimator that the audit may clone and fit; the original is never touched."""
 
     estimator: Any

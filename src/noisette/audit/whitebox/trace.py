@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from noisette._typing import Floats
 from noisette.audit.whitebox.records import (
     Blind,
-    Charge,
+    BookedPlan,
     Draw,
     FlowDiffers,
     Release,
@@ -48,7 +48,7 @@ class Trace(Observer):
     tape: Any
     reference: "Trace | None" = None
     watch: int | None = None
-    charges: list[Charge] = field(default_factory=list)
+    charges: list[BookedPlan] = field(default_factory=list)
     releases: list[Release] = field(default_factory=list)
     solves: list[Solve] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Trace(Observer):
         """Write down what was booked, and how often randomness had been read by then."""
         reads = self.tape.reads
         permit = real(plan, **options)
-        self.charges.append(Charge(permit.plan, permit.epsilon, permit.delta, reads))
+        self.charges.append(BookedPlan(permit.plan, permit.epsilon, permit.delta, reads))
         return permit
 
     def release(

@@ -10,7 +10,7 @@ import numpy as np
 
 from noisette import _validate
 from noisette.accounting.numerical.pairs.base import Pair
-from noisette.accounting.numerical.pairs.discrete import Table, TablePair
+from noisette.accounting.numerical.pairs.discrete import LossTable, TablePair
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ class ApproximateDP(TablePair):
         _validate.delta(self.delta_mass, "delta_mass")
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> LossTable:
         """Two finite atoms and two infinite ones."""
         small = math.exp(-self.epsilon)
         rest = 1 - self.delta_mass
         high, low = rest / (1 + small), rest * small / (1 + small)
         losses = np.array([-self.epsilon, self.epsilon])
         mass = float(self.delta_mass)
-        return Table(losses, np.array([low, high]), np.array([high, low]), mass, mass)
+        return LossTable(losses, np.array([low, high]), np.array([high, low]), mass, mass)
 
     @property
     def atom_spacing(self) -> float:

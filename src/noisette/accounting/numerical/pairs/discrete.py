@@ -16,7 +16,7 @@ from noisette.accounting.numerical.pairs.base import ROUNDING, Pair
 from noisette.errors import InvalidParameter
 
 
-class Table(NamedTuple):
+class LossTable(NamedTuple):
     """Finite atoms (loss, P-mass, Q-mass) and the infinite parts."""
 
     losses: Floats
@@ -33,7 +33,7 @@ class TablePair(Pair):
 
     @property
     @abstractmethod
-    def table(self) -> Table:
+    def table(self) -> LossTable:
         """The atoms; subclasses cache it."""
 
     def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
@@ -130,9 +130,9 @@ class Discrete(TablePair):
             raise InvalidParameter("Every atom must satisfy loss = log(p / q).")
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> LossTable:
         """The fields as arrays."""
-        return Table(
+        return LossTable(
             np.array(self.losses, dtype=np.float64),
             np.array(self.p, dtype=np.float64),
             np.array(self.q, dtype=np.float64),

@@ -30,7 +30,7 @@ def gaussian_cells(z: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Gaussian(Pair):
+class GaussianPair(Pair):
     """P = N(μ, 1), Q = N(0, 1); L ~ N(μ²/2, μ²) under P.  # proof: GAUSS-EXACT
 
     ``mu`` = sensitivity / noise standard deviation. δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ).

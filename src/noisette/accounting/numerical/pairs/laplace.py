@@ -15,7 +15,7 @@ from noisette.accounting.numerical.pairs.base import Pair
 
 
 @dataclass(frozen=True)
-class Laplace(Pair):
+class LaplacePair(Pair):
     """Lap(1) against Lap(1) shifted by ε0 = sensitivity / scale.  # proof: LAPLACE-1D
 
     P(L <= ℓ) = e^{(ℓ-ε0)/2}/2 for -ε0 <= ℓ < ε0, atoms P(L=ε0) = 1/2, P(L=-ε0) = e^{-ε0}/2; the

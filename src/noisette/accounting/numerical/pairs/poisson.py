@@ -12,7 +12,7 @@ import numpy.typing as npt
 from noisette import _validate
 from noisette._typing import Complexes, Floats
 from noisette.accounting.numerical.pairs.base import OnBase, Pair
-from noisette.accounting.numerical.pairs.gaussian import Gaussian
+from noisette.accounting.numerical.pairs.gaussian import GaussianPair
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,11 @@ class PoissonSampled(OnBase):
     @property
     def has_log_moment(self) -> bool:  # type: ignore[override]
         """Quadrature is offered for Gaussian bases."""
-        return isinstance(self.base, Gaussian)
+        return isinstance(self.base, GaussianPair)
 
     def log_moment(self, s: Any) -> Complexes:
         """Log E_Q (1-q+q e^L)^{s+1} by the trapezoid rule in x ~ N(0, 1), Gaussian base."""
-        if not isinstance(self.base, Gaussian):
+        if not isinstance(self.base, GaussianPair):
             return super().log_moment(s)
         z = np.asarray(s, dtype=np.complex128)
         flat = z.reshape(-1)

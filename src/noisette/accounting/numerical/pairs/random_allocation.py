@@ -14,8 +14,8 @@ from noisette import _validate
 from noisette._typing import Complexes, Floats
 from noisette.accounting.numerical.lattice import dominating as connect_the_dots
 from noisette.accounting.numerical.pairs.base import Pair
-from noisette.accounting.numerical.pairs.discrete import Table, TablePair
-from noisette.accounting.numerical.pairs.gaussian import Gaussian
+from noisette.accounting.numerical.pairs.discrete import LossTable, TablePair
+from noisette.accounting.numerical.pairs.gaussian import GaussianPair
 from noisette.errors import InvalidParameter
 
 TAIL = 1e-22  # P- or Q-mass that a grid may leave outside; it is charged, not lost
@@ -36,7 +36,7 @@ class _Mean(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RandomAllocation(TablePair):
+class RandomAllocationPair(TablePair):
     """P = (1/l) Σ_t N(e_t, z²I_l), Q = N(0, z²I_l): one epoch, record in P.  # proof: ALLOCATION-A
 
     W = dP/dQ is under Q the mean of l independent lognormals exp(N(-1/(2z²), 1/z²)). Each is put on
@@ -63,19 +63,19 @@ class RandomAllocation(TablePair):
             raise InvalidParameter(f"noise_multiplier must be at least 0.05 here; got {z!r}.")
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> LossTable:
         """Atoms of log W with the infinite parts."""
         law = _mean_law(
             int(self.batches), 1 / self.noise_multiplier, self.dominating, self.resolution
         )
         alive = (law.values > 0) & (law.mass > 0)
         w, q = law.values[alive], law.mass[alive]
-        return Table(np.log(w), w * q, q, law.lost, float(law.mass[law.values == 0].sum()))
+        return LossTable(np.log(w), w * q, q, law.lost, float(law.mass[law.values == 0].sum()))
 
     def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Cell sums of the table (l = 1: exact Gaussian cells)."""
         if self.batches == 1:
-            return Gaussian(1 / self.noise_multiplier).cells(edges)
+            return GaussianPair(1 / self.noise_multiplier).cells(edges)
         return super().cells(edges)
 
     @property
@@ -101,7 +101,7 @@ class RandomAllocation(TablePair):
     @property
     def tail_error(self) -> float:
         """Only the Gaussian case takes differences."""
-        return Gaussian(1.0).tail_error if self.batches == 1 else 0.0
+        return GaussianPair(1.0).tail_error if self.batches == 1 else 0.0
 
     @property
     def cell_error(self) -> float:
@@ -109,13 +109,13 @@ class RandomAllocation(TablePair):
         values by 4u for each of at most 2 log2 l means; the sum over a cell comes on top.
         """
         if self.batches == 1:
-            return Gaussian(1.0).cell_error
+            return GaussianPair(1.0).cell_error
         return 1e-13 + 1e-15 * self.batches + super().cell_error
 
     def log_moment(self, s: Any) -> Complexes:
         """Of the table (l = 1: of the Gaussian pair)."""
         if self.batches == 1:
-            return Gaussian(1 / self.noise_multiplier).log_moment(s)
+            return GaussianPair(1 / self.noise_multiplier).log_moment(s)
         return super().log_moment(s)
 
     def refined(self) -> Pair | None:
@@ -141,7 +141,7 @@ def _single(s: float, upper: bool, resolution: float) -> _Mean:
     """One lognormal exp(N(-s²/2, s²)) on a grid in log W."""
     reach = s * s / 2 + 9.6 * s
     x = _log_grid(-reach, reach, s / (PER_DEVIATION * resolution), GROWTH / resolution)
-    pair = Gaussian(s)
+    pair = GaussianPair(s)
     P, Q = pair.cells(x)
     if upper:
         masses, lost = connect_the_dots(pair, x)

@@ -10,11 +10,11 @@ import numpy as np
 
 from noisette import _validate
 from noisette.accounting.numerical.pairs.base import Pair
-from noisette.accounting.numerical.pairs.discrete import Table, TablePair
+from noisette.accounting.numerical.pairs.discrete import LossTable, TablePair
 
 
 @dataclass(frozen=True)
-class RandomizedResponse(TablePair):
+class RandomizedResponsePair(TablePair):
     """Losses ±ε with P-masses e^ε/(1+e^ε) and 1/(1+e^ε).  # proof: PURE-RR
 
     It dominates every ε-private mechanism, under the adjacency of that mechanism, in both orders.
@@ -26,12 +26,12 @@ class RandomizedResponse(TablePair):
         object.__setattr__(self, "epsilon", _validate.positive("epsilon", self.epsilon))
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> LossTable:
         """Two atoms."""
         small = math.exp(-self.epsilon)
         high, low = 1 / (1 + small), small / (1 + small)
         losses = np.array([-self.epsilon, self.epsilon])
-        return Table(losses, np.array([low, high]), np.array([high, low]))
+        return LossTable(losses, np.array([low, high]), np.array([high, low]))
 
     @property
     def atom_spacing(self) -> float:

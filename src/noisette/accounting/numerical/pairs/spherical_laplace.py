@@ -13,7 +13,7 @@ import numpy.typing as npt
 from noisette import _validate
 from noisette._typing import Complexes, Floats
 from noisette.accounting.numerical.pairs.base import Pair
-from noisette.accounting.numerical.pairs.laplace import Laplace
+from noisette.accounting.numerical.pairs.laplace import LaplacePair
 from noisette.mechanisms.spherical_laplace_curve import bessel_k_ratio
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
@@ -28,7 +28,7 @@ class _Shape(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SphericalLaplace(Pair):
+class SphericalLaplacePair(Pair):
     """Noise ∝ e^{-|z|} on R^d against its shift by ε0 = κ · sensitivity.  # proof: SPHERICAL-ANGLE
 
     In prolate spheroidal coordinates with foci 0 and ε0·e1, ξ = (|z|+|z-ε0e1|)/ε0 and
@@ -52,8 +52,8 @@ class SphericalLaplace(Pair):
         _validate.integer("dimension", self.dimension)
 
     @cached_property
-    def _laplace(self) -> Laplace:
-        return Laplace(self.epsilon)
+    def _laplace(self) -> LaplacePair:
+        return LaplacePair(self.epsilon)
 
     @cached_property
     def _shape(self) -> _Shape:

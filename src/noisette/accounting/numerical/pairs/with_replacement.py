@@ -13,7 +13,7 @@ from scipy.special import gammaln
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.accounting.numerical.pairs.base import Pair
-from noisette.accounting.numerical.pairs.gaussian import Gaussian
+from noisette.accounting.numerical.pairs.gaussian import GaussianPair
 from noisette.accounting.numerical.pairs.labelled import Labelled
 from noisette.accounting.numerical.pairs.symmetrised import SymmetrisedSample
 
@@ -41,7 +41,7 @@ class WithReplacement(Pair):
     def _pair(self) -> SymmetrisedSample:
         m, n, z = self.draws, self.population, self.noise_multiplier
         if n == 1:
-            return SymmetrisedSample(Gaussian(2 * m / z), 1.0)
+            return SymmetrisedSample(GaussianPair(2 * m / z), 1.0)
         rate = -math.expm1(m * math.log1p(-1 / n))
         k = np.arange(1, min(m, int(20 * m / n) + 200) + 1)
         log_mass = gammaln(m + 1) - gammaln(k + 1) - gammaln(m - k + 1)
@@ -51,7 +51,7 @@ class WithReplacement(Pair):
         weights = weights / max(float(weights.sum()), 1.0)
         seen = np.nonzero(weights > 1e-40)[0]
         last = int(seen[-1]) + 1 if len(seen) else 1
-        gaussians = tuple(Gaussian(2 * int(j) / z) for j in k[:last])
+        gaussians = tuple(GaussianPair(2 * int(j) / z) for j in k[:last])
         return SymmetrisedSample(Labelled(tuple(weights[:last]), gaussians), rate)
 
     def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
