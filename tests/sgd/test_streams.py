@@ -156,7 +156,7 @@ def test_arrow_and_parquet(rows, tmp_path) -> None:
 
 def test_without_pyarrow_the_message_helps(monkeypatch, tmp_path) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'noisette\[dask\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'noisette\[parquet\]'"):
         model().fit(tmp_path / "a.parquet")
 
 

@@ -228,5 +228,5 @@ def _pyarrow(module: str) -> Any:
     except ImportError:
         raise MissingExtra(
             "reading Parquet needs pyarrow, which is not installed; "
-            "run: pip install 'noisette[dask]'."
+            "run: pip install 'noisette[parquet]'."
         ) from None
