@@ -20,13 +20,12 @@ from noisette.accounting.numerical import (
     SphericalLaplacePair,
     SymmetrisedSample,
     WithReplacement,
-    complex_order_delta,
-    complex_order_epsilon,
     delta_bracket,
     epsilon_bracket,
     two_orders,
 )
 from noisette.accounting.numerical.lattice import dominating
+from reference.complex_orders import complex_order_delta, complex_order_epsilon
 
 POISSON = [
     (0.01, 1.0, 1000, 1e-5, 1.8282367),

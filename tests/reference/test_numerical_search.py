@@ -13,11 +13,12 @@ from noisette.accounting.numerical import (
     RandomizedResponsePair,
     SphericalLaplacePair,
     SymmetrisedSample,
-    complex_order_epsilon,
     delta_bracket,
     epsilon_bracket,
     two_orders,
 )
+from reference.complex_orders import complex_order_epsilon
+from reference.log_moments import has_log_moment
 
 
 def setting(seed):
@@ -51,7 +52,7 @@ def check(seed):
     if math.isfinite(upper):
         assert bracket.reached == (upper - lower <= max(1e-3 * upper, 1e-9))
     # the complex-order value needs a decaying characteristic function and a moderate saddle
-    if 0.1 < upper < 500 and pair.has_log_moment and count >= 100 and pair.rate >= 3e-3:
+    if 0.1 < upper < 500 and has_log_moment(pair) and count >= 100 and pair.rate >= 3e-3:
         values = [complex_order_epsilon([(p, count)], delta) for p in (pair, pair.swapped())]
         if all(v.valid and v.error < 1e-3 * upper for v in values):
             value, error = max((v.value, v.error) for v in values)

@@ -1,7 +1,6 @@
 """The worst pair of all bounded-range mechanisms, for composing exponential mechanisms."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +25,6 @@ class BoundedRange(Pair):
 
     # proof: EXPONENTIAL-BR
     eta: float
-    has_log_moment = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eta", _validate.positive("eta", self.eta))
@@ -58,14 +56,6 @@ class BoundedRange(Pair):
     def cell_error(self) -> float:
         """Each exponent of a mass, up to eta in size, is rounded."""
         return ROUNDING * (2.0 + self.eta)
-
-    def log_moment(self, s: Any) -> npt.NDArray[np.complex128]:
-        """Return log[sinh((s + 1/2) eta) / ((2 s + 1) sinh(eta/2))]."""
-        z = np.asarray(s, dtype=np.complex128) + 0.5
-        z = np.where(np.abs(z) < 1e-9, 1e-9, z)
-        z = np.where(z.real < 0.0, -z, z)  # even in z
-        ratio = -np.expm1(-2.0 * z * self.eta) / (2.0 * z * -np.expm1(-self.eta))
-        return np.asarray((z - 0.5) * self.eta + np.log(ratio), dtype=np.complex128)
 
     def swapped(self) -> Pair:
         """Return itself: the pair is symmetric."""

@@ -3,7 +3,7 @@
 Describe each step by a dominating pair, list the compositions of all neighbour orders, and ask for
 a bracket::
 
-    step = PoissonSampled(Gaussian(1 / 1.0), 0.01)
+    step = PoissonSampled(GaussianPair(1 / 1.0), 0.01)
     orders = [[(step, step, 1000)], [(step.swapped(), step.swapped(), 1000)]]
     lower, upper = epsilon_bracket(orders, delta=1e-5)
 """
@@ -16,11 +16,6 @@ from noisette.accounting.numerical.bracket import (
     two_orders,
 )
 from noisette.accounting.numerical.lattice import CertificateError
-from noisette.accounting.numerical.moments import (
-    ComplexOrderValue,
-    complex_order_delta,
-    complex_order_epsilon,
-)
 from noisette.accounting.numerical.pairs import (
     ApproximateDP,
     Discrete,
@@ -42,7 +37,6 @@ __all__ = [
     "ApproximateDP",
     "Bracket",
     "CertificateError",
-    "ComplexOrderValue",
     "Discrete",
     "GaussianPair",
     "Labelled",
@@ -57,8 +51,6 @@ __all__ = [
     "Swapped",
     "SymmetrisedSample",
     "WithReplacement",
-    "complex_order_delta",
-    "complex_order_epsilon",
     "delta_bracket",
     "epsilon_bracket",
     "two_orders",

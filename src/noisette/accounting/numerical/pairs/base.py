@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from noisette._typing import Complexes, Floats
+from noisette._typing import Floats
 
 ROUNDING = 2.0**-50  # allowance for the relative error of one special-function value
 LARGEST_LOSS = 690.0  # e^690 is still a finite double; larger losses are charged as infinite
@@ -33,8 +32,6 @@ class Pair(ABC):
       cell of Q, so both arrays sum to one. Both tails have relative, not only absolute, accuracy.
     * ``infinite_p`` = P(L = +inf), ``infinite_q`` = Q(L = -inf).
     """
-
-    has_log_moment: bool = False
 
     @abstractmethod
     def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
@@ -84,10 +81,6 @@ class Pair(ABC):
     def cell_error(self) -> float:
         """Bound on |error of a cell mass| / (cell mass)."""
         return ROUNDING
-
-    def log_moment(self, s: Any) -> Complexes:
-        """Log E_P exp(sL) for real or complex s (any shape), principal branch followed from 0."""
-        raise NotImplementedError(f"{type(self).__name__} offers no closed moment function")
 
     def delta(self, epsilon: float) -> float:
         """Hockey-stick divergence of this one step: P(L > ε) - e^ε Q(L > ε), for 0 <= ε."""
@@ -145,11 +138,6 @@ class Swapped(OnBase):
 
     base: Pair
 
-    @property
-    def has_log_moment(self) -> bool:  # type: ignore[override]
-        """As for the base pair."""
-        return self.base.has_log_moment
-
     def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Cells of the base at the negated edges, in reverse order.
 
@@ -179,10 +167,6 @@ class Swapped(OnBase):
     def min_loss(self) -> float:
         """Infimum of the loss."""
         return -self.base.max_loss
-
-    def log_moment(self, s: Any) -> Complexes:
-        """E_Q e^{-sL} = E_P e^{-(s+1)L}."""
-        return self.base.log_moment(-1.0 - np.asarray(s))
 
     def swapped(self) -> Pair:
         """The base pair."""

@@ -6,12 +6,12 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from noisette._typing import Complexes, Floats
+from noisette._typing import Floats
 from noisette.accounting.numerical.pairs.base import ROUNDING, Pair
 from noisette.errors import InvalidParameter
 
@@ -28,8 +28,6 @@ class LossTable(NamedTuple):
 
 class TablePair(Pair):
     """A pair whose loss takes finitely many values, listed by ``table``."""
-
-    has_log_moment = True
 
     @property
     @abstractmethod
@@ -78,15 +76,6 @@ class TablePair(Pair):
     def cell_error(self) -> float:
         """Masses of the table, and one rounding for each atom of a sum."""
         return ROUNDING + 2.0**-52 * len(self.table.losses)
-
-    def log_moment(self, s: Any) -> Complexes:
-        """Logarithm of Σ p e^{s loss} over the finite atoms."""
-        t = self.table
-        z = np.asarray(s, dtype=np.complex128)
-        a = z[..., None] * t.losses
-        top = a.real.max(axis=-1)
-        total = np.exp(a - top[..., None]) @ t.p.astype(np.complex128)
-        return np.asarray(top + np.log(total), dtype=np.complex128)
 
 
 @dataclass(frozen=True)

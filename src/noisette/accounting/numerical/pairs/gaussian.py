@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr
 
 from noisette import _validate
-from noisette._typing import Complexes, Floats
+from noisette._typing import Floats
 from noisette.accounting.numerical.pairs.base import ROUNDING, Pair
 
 
@@ -37,7 +36,6 @@ class GaussianPair(Pair):
     """
 
     mu: float
-    has_log_moment = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu", _validate.positive("mu", self.mu))
@@ -47,11 +45,6 @@ class GaussianPair(Pair):
         x = np.asarray(edges, dtype=np.float64) / self.mu
         half = self.mu / 2
         return gaussian_cells(x - half), gaussian_cells(x + half)
-
-    def log_moment(self, s: Any) -> Complexes:
-        """μ² s(s+1)/2."""
-        z = np.asarray(s)
-        return np.asarray(self.mu**2 * z * (z + 1) / 2, dtype=np.complex128)
 
     def delta(self, epsilon: float) -> float:
         """Exact profile in the log domain, valid for every ε."""

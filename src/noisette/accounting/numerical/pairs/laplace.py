@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from noisette import _validate
-from noisette._typing import Complexes, Floats
+from noisette._typing import Floats
 from noisette.accounting.numerical.pairs.base import Pair
 
 
@@ -23,7 +22,6 @@ class LaplacePair(Pair):
     """
 
     epsilon: float
-    has_log_moment = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _validate.positive("epsilon", self.epsilon))
@@ -64,15 +62,6 @@ class LaplacePair(Pair):
     def tail_error(self) -> float:
         """Cells are products and sums of positive numbers."""
         return 0.0
-
-    def log_moment(self, s: Any) -> Complexes:
-        """log[ (s+1)/(2s+1) e^{sε0} + s/(2s+1) e^{-(s+1)ε0} ], by continuity at s = -1/2."""
-        z = np.asarray(s, dtype=np.complex128)
-        z = np.where(np.abs(2 * z + 1) < 1e-9, -0.5 + 1e-9, z)
-        top = np.maximum((z * self.epsilon).real, (-(z + 1) * self.epsilon).real)
-        first = (z + 1) * np.exp(z * self.epsilon - top)
-        second = z * np.exp(-(z + 1) * self.epsilon - top)
-        return np.asarray(top + np.log((first + second) / (2 * z + 1)), dtype=np.complex128)
 
     def swapped(self) -> Pair:
         """The pair is its own mirror image."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from noisette import _validate
-from noisette._typing import Complexes, Floats
+from noisette._typing import Floats
 from noisette.accounting.numerical.pairs.base import OnBase, Pair
-from noisette.accounting.numerical.pairs.gaussian import GaussianPair
 
 
 @dataclass(frozen=True)
@@ -76,31 +74,6 @@ class PoissonSampled(OnBase):
         if self.rate == 1:
             return self.base.min_loss
         return math.log1p(self.rate * (math.expm1(low) if low > -700 else -1.0))
-
-    @property
-    def has_log_moment(self) -> bool:  # type: ignore[override]
-        """Quadrature is offered for Gaussian bases."""
-        return isinstance(self.base, GaussianPair)
-
-    def log_moment(self, s: Any) -> Complexes:
-        """Log E_Q (1-q+q e^L)^{s+1} by the trapezoid rule in x ~ N(0, 1), Gaussian base."""
-        if not isinstance(self.base, GaussianPair):
-            return super().log_moment(s)
-        z = np.asarray(s, dtype=np.complex128)
-        flat = z.reshape(-1)
-        mu, q = self.base.mu, self.rate
-        reach = max(float(flat.real.max(initial=0.0)) + 1, 0.0) * mu
-        # also cover Re s < -1, where the tilt can only pull towards smaller x by a bounded factor
-        step = 0.04
-        x = np.arange(-12.0, 12.0 + reach + step, step)
-        with np.errstate(divide="ignore"):
-            loss = np.logaddexp(np.log1p(-q), math.log(q) + mu * x - mu * mu / 2)
-        weight = -x * x / 2 + math.log(step / math.sqrt(2 * math.pi))
-        a = (flat[:, None] + 1) * loss + weight
-        top = a.real.max(axis=1)
-        total = np.exp(a - top[:, None]).sum(axis=1)
-        total = np.where(total == 0, 1e-300, total)  # complete cancellation, not a log(0)
-        return np.asarray(top + np.log(total), dtype=np.complex128).reshape(z.shape)
 
     def refined(self) -> Pair | None:
         """Sample the refined base."""

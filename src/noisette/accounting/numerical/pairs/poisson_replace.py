@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from noisette import _validate
-from noisette._typing import Complexes, Floats
+from noisette._typing import Floats
 from noisette.accounting.numerical.pairs.base import ROUNDING, Pair
 from noisette.accounting.numerical.pairs.gaussian import gaussian_cells
 
@@ -25,7 +24,6 @@ class PoissonReplace(Pair):
 
     rate: float
     noise_multiplier: float
-    has_log_moment = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", _validate.rate("rate", self.rate))
@@ -64,24 +62,6 @@ class PoissonReplace(Pair):
         small = np.arcsinh(np.minimum(v, 1e12))
         value = half + np.where(log_v > 20, log_v + math.log(2), small)
         return np.asarray(np.copysign(value, losses), dtype=np.float64)
-
-    def log_moment(self, s: Any) -> Complexes:
-        """Logarithm of E_P e^{sL} by the trapezoid rule in x."""
-        w = np.asarray(s, dtype=np.complex128)
-        flat = w.reshape(-1)
-        q, shift = self.rate, 1 / self.noise_multiplier
-        reach = 12.0 + shift * (2 + 2 * float(np.abs(flat.real).max(initial=0.0)))
-        x = np.arange(-reach, reach, 0.02)
-        with np.errstate(divide="ignore"):
-            rest = np.log1p(-q)
-        log_p = np.logaddexp(rest, math.log(q) + shift * x - shift**2 / 2)
-        log_q = np.logaddexp(rest, math.log(q) - shift * x - shift**2 / 2)
-        base = log_p - x * x / 2 + math.log(0.02 / math.sqrt(2 * math.pi))
-        a = flat[:, None] * (log_p - log_q) + base
-        top = a.real.max(axis=1)
-        total = np.exp(a - top[:, None]).sum(axis=1)
-        total = np.where(total == 0, 1e-300, total)  # complete cancellation, not a log(0)
-        return np.asarray(top + np.log(total), dtype=np.complex128).reshape(w.shape)
 
     def swapped(self) -> Pair:
         """The pair is its own mirror image."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from noisette import _validate
-from noisette._typing import Complexes, Floats
+from noisette._typing import Floats
 from noisette.accounting.numerical.lattice import dominating as connect_the_dots
 from noisette.accounting.numerical.pairs.base import Pair
 from noisette.accounting.numerical.pairs.discrete import LossTable, TablePair
@@ -111,12 +111,6 @@ class RandomAllocationPair(TablePair):
         if self.batches == 1:
             return GaussianPair(1.0).cell_error
         return 1e-13 + 1e-15 * self.batches + super().cell_error
-
-    def log_moment(self, s: Any) -> Complexes:
-        """Of the table (l = 1: of the Gaussian pair)."""
-        if self.batches == 1:
-            return GaussianPair(1 / self.noise_multiplier).log_moment(s)
-        return super().log_moment(s)
 
     def refined(self) -> Pair | None:
         """Twice the grid points, up to four times the default."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from noisette import _validate
-from noisette._typing import Complexes, Floats
+from noisette._typing import Floats
 from noisette.accounting.numerical.pairs.base import Pair
 from noisette.accounting.numerical.pairs.laplace import LaplacePair
 from noisette.mechanisms.spherical_laplace_curve import bessel_k_ratio
@@ -45,7 +45,6 @@ class SphericalLaplacePair(Pair):
 
     epsilon: float
     dimension: int
-    has_log_moment = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _validate.positive("epsilon", self.epsilon))
@@ -130,17 +129,6 @@ class SphericalLaplacePair(Pair):
     def cell_error(self) -> float:
         """Quadrature, Bessel ratio and rounding of a log density of size up to 700."""
         return 2e-13
-
-    def log_moment(self, s: Any) -> Complexes:
-        """Logarithm of ∫ e^{sL} dP by the same panels (d = 1: closed form)."""
-        if self.dimension == 1:
-            return self._laplace.log_moment(s)
-        z = np.asarray(s, dtype=np.complex128)
-        theta, weight = (a.ravel() for a in _gauss(self._shape.knots))
-        base = self._log_density(theta, self._shape.ratio) - self._shape.log_total + np.log(weight)
-        a = z[..., None] * (self.epsilon * np.sin(theta)) + base
-        top = a.real.max(axis=-1)
-        return np.asarray(top + np.log(np.exp(a - top[..., None]).sum(axis=-1)), np.complex128)
 
     def swapped(self) -> Pair:
         """The pair is its own mirror image."""

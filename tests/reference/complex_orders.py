@@ -16,6 +16,7 @@ from noisette._typing import Complexes, Floats
 from noisette.accounting.numerical.pairs.base import Pair
 from noisette.accounting.numerical.plan import Cumulant, saddle_for_delta, saddle_for_epsilon
 from noisette.errors import InvalidParameter
+from reference.log_moments import has_log_moment, log_moment
 
 MOST_NODES = 3_000
 THETAS = np.array([0.1, 0.2, 0.35, 0.6, 1.0])
@@ -37,9 +38,9 @@ class ComplexOrderValue:
 def _moment(parts: Sequence[tuple[Pair, int]], z: Complexes) -> Complexes:
     total = np.zeros(len(z), dtype=np.complex128)
     for pair, count in parts:
-        if not pair.has_log_moment:
+        if not has_log_moment(pair):
             raise InvalidParameter(f"{type(pair).__name__} has no moment function.")
-        total += count * pair.log_moment(z)
+        total += count * log_moment(pair, z)
     return total
 
 
