@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AnyFloats", "Bools", "Complexes", "Floats", "Indices", "Integers"]
+__all__ = ["AnyFloats", "Bools", "Floats", "Indices", "Integers"]
 
 Floats = NDArray[np.float64]
 AnyFloats = NDArray[np.floating[Any]]
 """Single or double precision, whichever the caller has."""
-Complexes = NDArray[np.complex128]
 Integers = NDArray[np.int64]
 Indices = NDArray[np.intp]
 Bools = NDArray[np.bool_]

@@ -11,13 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from noisette._typing import Complexes, Floats
+from noisette._typing import Floats
 from noisette.accounting.numerical.pairs.base import Pair
 from noisette.accounting.numerical.plan import Cumulant, saddle_for_delta, saddle_for_epsilon
 from noisette.errors import InvalidParameter
 from reference.log_moments import has_log_moment, log_moment
 
+Complexes = NDArray[np.complex128]
 MOST_NODES = 3_000
 THETAS = np.array([0.1, 0.2, 0.35, 0.6, 1.0])
 

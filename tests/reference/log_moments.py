@@ -9,8 +9,8 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from noisette._typing import Complexes
 from noisette.accounting.bounded_range import BoundedRange
 from noisette.accounting.numerical.pairs import (
     GaussianPair,
@@ -24,6 +24,8 @@ from noisette.accounting.numerical.pairs import (
 )
 from noisette.accounting.numerical.pairs.discrete import TablePair
 from noisette.accounting.numerical.pairs.spherical_laplace import _gauss
+
+Complexes = NDArray[np.complex128]
 
 
 def has_log_moment(pair: Pair) -> bool:
