@@ -330,7 +330,7 @@ def _in_order(labels: Any) -> list[str]:
 def _check_facts(model: Any, guarantee: Guarantee) -> None:
     """Refuse a class, a norm bound or labels other than those of which the guarantee speaks."""
     # Here, not above: whoever saves or loads needs scikit-learn, whoever imports this does not.
-    from noisette.linear.outputs import labels_fact, rows_fact
+    from noisette.estimators.outputs import labels_fact, rows_fact
 
     facts = [{labels_fact(model.classes_, given=given) for given in (True, False)}]
     if model.norm_bound is not None:

@@ -82,7 +82,7 @@ def test_a_model_whose_parameters_were_changed_is_not_saved(
     model = LogisticRegression(2.0, 1e-6, classes=[0, 1]).fit(X, y)
     save(model, tmp_path / "good")
     model.set_params(**change)
-    with pytest.raises(InvalidParameter, match="was changed after fit"):
+    with pytest.raises(InvalidParameter, match="not those it was fitted with"):
         save(model, tmp_path / "bad")
     assert [path.name for path in tmp_path.iterdir()] == ["good"]
 

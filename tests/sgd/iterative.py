@@ -1,5 +1,6 @@
-"""The iterative algorithms as functions of rows and labels, and an observer of their batches."""
+"""The iterative algorithms as functions of rows and labels, an observer, and a NumPy twin."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,3 +82,26 @@ class Recorded(Observer):
             rows = ran.order[start:stop] if len(ran.order) else np.arange(start, stop)
             self.batches.append(rows.copy())
         real(*steps)
+
+
+def twin(update, X, y, batches, noise, grid, share=None, steps=0):
+    """The update as the docstring writes it, one row at a time."""
+    loss, w = update.loss, np.zeros(update.shape(X.shape[1]))
+    mean = np.zeros_like(w)
+    for t, z in enumerate(noise):
+        g = np.zeros_like(w)
+        rows = range(batches.edges[t], batches.edges[t + 1])
+        for i in [batches.order[k] for k in rows] if len(batches.order) else rows:
+            x = X[i] * min(1.0, (update.norm_bound or math.inf) / max(np.linalg.norm(X[i]), 1e-300))
+            x = x if update.bias is None else np.append(x, update.bias)
+            gi = np.multiply.outer(loss.at_scores((w @ x)[None], y[i : i + 1])[1][0], x)
+            gi *= min(1.0, update.clip / max(np.linalg.norm(gi), 1e-300))
+            g += gi * (1.0 if share is None else share[i])
+        noisy = np.rint((g + z.reshape(w.shape)) / grid) * grid if grid else g + z.reshape(w.shape)
+        eta = update.rates(steps + t, 1)[0]
+        w = w - eta * (update.regularization * w + noisy / batches.normalisers[t])
+        w *= min(1.0, update.radius / max(np.linalg.norm(w), 1e-300))
+        if update.averaging is not None:
+            p = update.averaging
+            mean += (p + 1) / (t + 1 + p) * (w - mean)
+    return mean if update.averaging is not None else w

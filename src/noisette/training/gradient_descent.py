@@ -111,7 +111,7 @@ class GradientDescent(Algorithm[Descent]):
         ):
             z *= 1.0 + 1e-15
         check_scale(Gaussian(z), self.update.contribution)
-        proofs = ("CLIP", "FILTER-GDP", *share_proofs(self.levels, "gaussian"))
+        proofs = ("CLIP", "FILTER-GDP", *share_proofs(self.levels, "gaussian", public.delta))
         return Descent(public, Repeat(Run(Gaussian(z)), steps), proofs, None, schedule)
 
     def check(self, records: Records, prepared: Descent) -> None:
