@@ -267,6 +267,43 @@ def test_data_that_break_a_bound_are_refused_before_the_charge(
     assert watch.charged == []
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "public"),
+    [
+        (SinglePass(UPDATE, 30, levels=Levels(LEVELS)), STEPS),  # spherical noise with delta
+        (NoisySGD(UPDATE, Cyclic(4, 30), 2, "spherical-laplace", "all", Levels(LEVELS)), STEPS),
+        (NoisySGD(UPDATE, Poisson(0.25), 4, levels=Levels(LEVELS)), STEPS),
+        (NoisySGD(UPDATE, Cyclic(4, 30), 2, levels=Levels(LEVELS, "batches")), STEPS),
+        (GradientDescent(UPDATE, Levels(LEVELS, "batches")), STEPS),
+        (SinglePass(UPDATE, 30, levels=Levels(2.0 * LEVELS, "batches")), PURE),
+        (SinglePass(UPDATE, 30, levels=Levels(LEVELS[1:])), PURE),
+        (SinglePass(UPDATE, 30, levels=Levels(LEVELS[1:], "batches")), PURE),
+        (GradientDescent(UPDATE, Levels(LEVELS[1:])), STEPS),
+    ],
+)
+def test_levels_without_a_theorem_are_refused_before_the_charge(
+    algorithm: Algorithm[Any], public: Public
+) -> None:
+    watch, ledger = Watch(), Ledger(10.0, 1e-3, adjacency=public.adjacency)
+    with pytest.raises(NoisetteError):
+        train(
+            algorithm, public, records(public), ledger=ledger,
+            randomness=Randomness.from_seed(0), observer=watch,
+        )  # fmt: skip
+    assert ledger.charges == []
+    assert watch.drawn == {}
+
+
+def test_weights_that_would_be_ignored_are_refused() -> None:
+    (algorithm, public), *_ = EXAMPLES["stream"]
+    given = records(public)
+    weighed = Records(given.rows, given.targets, np.ones(N))
+    ledger = ledger_for(public)
+    with pytest.raises(NoisetteError, match="sample_weight"):
+        train(algorithm, public, weighed, ledger=ledger, randomness=Randomness.from_seed(0))
+    assert ledger.charges == []
+
+
 @every_case
 def test_a_plan_is_for_one_relation(algorithm: Algorithm[Any], public: Public) -> None:
     prepared, randomness = algorithm.prepare(public), Randomness.from_seed(0)

@@ -24,7 +24,7 @@ from scipy import sparse
 from noisette.accounting.sensitivity import logistic_gradient_sensitivity
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
-from noisette.errors import Unproven
+from noisette.errors import InvalidParameter, Unproven
 from noisette.losses import Logistic
 from noisette.mechanisms import Gaussian
 from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_mu
@@ -103,6 +103,8 @@ class GradientDescent(Algorithm[Descent]):
 
     def prepare(self, public: Public) -> Descent:
         """Return the schedule's steps with the least Gaussian noise."""
+        if self.levels is not None and not self.levels.scaled:
+            raise InvalidParameter("gradient descent takes all rows at once; grouping='scale'.")
         schedule = self.schedule or recipe(self.update, public)
         steps, contributions = schedule.steps, public.adjacency.contributions
         z = contributions * math.sqrt(steps) / schedule.mu
