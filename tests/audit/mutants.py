@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 
 from noisette.adjacency import Adjacency
 from noisette.audit.whitebox.problem import Problem
-from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier, base
+from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier, one_shot
 from noisette.losses import Softmax
 from noisette.mechanisms import Gaussian, ObjectiveNoise, SphericalLaplace
 from noisette.mechanisms import base as mechanisms_base
@@ -28,7 +28,7 @@ from noisette.privacy import NoiseStream, Permit
 from noisette.randomness import Randomness
 from noisette.sampling import Disjoint, Poisson, Shuffle
 from noisette.sampling.base import Participation
-from noisette.training import common
+from noisette.training import Public, Records
 from noisette.training.steps import Batches, Update
 
 # Modules and functions share names here, so modules are asked for by path.
@@ -37,9 +37,11 @@ gd = import_module("noisette.training.gradient_descent")
 noisy_sgd = import_module("noisette.training.noisy_sgd")
 objective = import_module("noisette.training.objective_perturbation")
 output = import_module("noisette.training.output_perturbation")
-sgd_choices = import_module("noisette.linear.sgd_choices")
-single_pass = import_module("noisette.training.single_pass")
+passage = import_module("noisette.training.passage")
+recommend_sgd = import_module("noisette.training.recommend_sgd")
+records = import_module("noisette.training.records")
 solving = import_module("noisette.solvers.minimise")
+steps = import_module("noisette.training.steps")
 whitening = import_module("noisette.training.whitening")
 
 Patches = Iterator[tuple[Any, str, Any]]
@@ -221,9 +223,9 @@ def _factor_two_descent() -> Patches:
 
 @mutant("lecture's constant of output perturbation, 1/(lambda n)", PURE, "density")
 def _lecture_output() -> Patches:
-    def sensitivity(loss: Any, facts: Any, models: int, distance: float) -> float:
-        moved = facts.gradient_bound(loss) / facts.regularization
-        return math.sqrt(models) * (moved + 2.0 * distance)
+    def sensitivity(public: Any, distance: float) -> float:
+        moved = public.gradient_bound / public.regularization
+        return math.sqrt(public.models) * (moved + 2.0 * distance)
 
     yield output, "sensitivity", sensitivity
 
@@ -253,29 +255,29 @@ def _unregularised(loss: Any, X: Any, y: Any, **options: Any) -> Any:
 
 @mutant("unregularised intercept", PURE, "replay")
 def _free_intercept() -> Patches:
-    yield output, "minimise", _unregularised
+    yield passage, "minimise", _unregularised
 
 
 def _believing() -> Patches:
     """Rows are believed to obey their bound."""
-    yield common.Facts, "check", lambda self, *given: None
+    yield Records, "check", lambda self, *given: None
     yield solving, "_CLIP_SLACK", 1e6
 
 
 @mutant("intercept column outside the norm bound", OBJECTIVE, "exposed")
 def _outside() -> Patches:
-    real = base.with_intercept
+    real = one_shot.with_intercept
 
     def with_intercept(rows: Any, norm_bound: float, intercept: float | None) -> Any:
         return real(rows, norm_bound, intercept)[0], norm_bound
 
     yield from _believing()
-    yield base, "with_intercept", with_intercept
+    yield one_shot, "with_intercept", with_intercept
 
 
 @mutant("c R instead of c R^2", LogisticRegression(norm_bound=3.0), "exposed")
 def _not_squared() -> Patches:
-    yield common.Facts, "squared_bound", property(lambda f: f.weight_bound * f.norm_bound)
+    yield Public, "squared_bound", property(lambda f: f.weight_bound * f.norm_bound)
 
 
 @mutant(
@@ -294,27 +296,23 @@ def _softmax() -> Patches:
 )
 def _no_root() -> Patches:
     real = output.sensitivity
-    yield (
-        output,
-        "sensitivity",
-        lambda loss, facts, models, distance: real(loss, facts, 1, distance),
-    )
+    yield output, "sensitivity", lambda public, distance: real(replace(public, models=1), distance)
 
 
 @mutant("rows are not clipped (output perturbation)", PURE, "clipping")
 def _no_clip() -> Patches:
     yield from _believing()
-    yield common, "clip_factors", lambda rows, *given: np.ones(len(rows))
+    yield records, "clip_factors", lambda rows, *given: np.ones(len(rows))
 
 
 @mutant("rows are not clipped (2013 algorithm)", SGDClassifier(), "clipping")
 def _no_clip_pass() -> Patches:
-    real = single_pass.advance
+    real = steps.advance
 
     def advance(update: Any, *given: Any) -> None:
         real(replace(update, norm_bound=1e9), *given)
 
-    yield single_pass, "advance", advance
+    yield steps, "advance", advance
 
 
 @mutant(
@@ -370,17 +368,17 @@ def _one_step(loss: Any, X: Any, y: Any, **options: Any) -> Any:
 
 @mutant("solver stopped early (output perturbation)", PURE, "solver")
 def _early_output() -> Patches:
-    yield output, "minimise", _one_step
+    yield passage, "minimise", _one_step
 
 
 @mutant("solver stopped early (objective perturbation)", OBJECTIVE, "solver")
 def _early_objective() -> Patches:
-    yield objective, "minimise", _one_step
+    yield passage, "minimise", _one_step
 
 
 @mutant("solver gives up and returns 0 where the data are hard", PURE, "solver")
 def _gives_up() -> Patches:
-    real = output.minimise
+    real = passage.minimise
 
     def minimise(loss: Any, X: Any, y: Any, **options: Any) -> Any:
         found = real(loss, X, y, **options)
@@ -388,7 +386,7 @@ def _gives_up() -> Patches:
             found = replace(found, weights=np.zeros_like(found.weights))
         return found
 
-    yield output, "minimise", minimise
+    yield passage, "minimise", minimise
 
 
 # --- counting ------------------------------------------------------------------------------------
@@ -403,16 +401,14 @@ def _uncounted(self: Any, part: int, count: int, *, seeded: bool, bound: str) ->
 
 @mutant("noise drawn before the charge", PURE, "exposed")
 def _before() -> Patches:
-    real = base.output_perturbation
+    real = one_shot.train
 
-    def train(
-        rows: Any, targets: Any, loss: Any, facts: Any, randomness: Any, **options: Any
-    ) -> Any:
-        law = output.noise_for(facts, rows.shape[1])
-        law.noise(1, rows.shape[1], 1.0, randomness.generator)
-        return real(rows, targets, loss, facts, randomness, **options)
+    def train(algorithm: Any, public: Any, records: Any, **options: Any) -> Any:
+        law = output.noise_for(public, public.dimension)
+        law.noise(1, public.dimension, 1.0, options["randomness"].generator)
+        return real(algorithm, public, records, **options)
 
-    yield base, "output_perturbation", train
+    yield one_shot, "train", train
 
 
 @mutant("the budget is used twice and the answers averaged", PURE, "exposed")
@@ -422,7 +418,7 @@ def _twice() -> Patches:
         return 0.5 * (both[0] + both[1])
 
     yield Permit, "take", _uncounted
-    yield output, "release", release
+    yield passage, "release", release
 
 
 @mutant("each class gets the whole epsilon", THREE, "exposed")
@@ -480,4 +476,4 @@ def _overlap() -> Patches:
 )
 def _mean_released() -> Patches:
     yield noisy_sgd, "_check_last", lambda *given: None
-    yield sgd_choices, "_averaging", lambda estimator: 3.0
+    yield recommend_sgd, "_averaging", lambda wishes: 3.0

@@ -57,8 +57,8 @@ def test_the_example_of_the_issue():
         "--sampling poisson --mechanism laplace --rate 0.1 --steps 5 --noise-multiplier 4",
         "--mechanism randomized-response --step-epsilon 0.5 --steps 4",
         "--mechanism exponential --step-epsilon 0.5 --steps 4",
-        "--sampling full --steps 50 --noise-multiplier 20 --released last --learning-rate 4 "
-        "--regularization 0.01 --adjacency add-remove",
+        "--sampling full --size 1000 --steps 50 --noise-multiplier 20 --released last "
+        "--learning-rate 4 --regularization 0.01 --adjacency add-remove",
     ],
 )
 def test_every_sampling_and_mechanism(options):

@@ -80,7 +80,10 @@ def test_a_disk_that_fills_while_a_ledger_is_made(tmp_path, room):
     book = tmp_path / "b.ledger"
     command = [sys.executable, "-B", "-c", FULL, str(room), str(book)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "see that the disk is not full" in one_line(done)
+    assert (
+        "cannot be written; make its folder writable and see that the disk is not full"
+        in one_line(done)
+    )
     assert os.listdir(tmp_path) == []
 
 

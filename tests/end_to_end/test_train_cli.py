@@ -299,7 +299,7 @@ def test_mistakes_of_train(loans, tmp_path):
         (("--epsilon", -1), "epsilon must be a positive"),
         (("--delta", 1), "delta must be a number in [0, 1)"),
         (("--model", "forest"), "--model must be one of"),
-        (("--model", "sgd", "--mechanism", "output"), "is for logistic and svm"),
+        (("--model", "sgd", "--mechanism", "output"), "is not for --model sgd"),
         (("--mechanism", "magic"), "mechanism must be one of"),
         (("--adjacency", "bounded"), "adjacency must be one of"),
         (("--target", "age"), "make them agree"),

@@ -13,35 +13,32 @@ from scipy import sparse
 
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData
-from noisette.linear import LinearSVC, LogisticRegression, base
-from noisette.linear.base import INTERCEPT
-from noisette.linear.levels import weights_of_levels
+from noisette.estimators.linear_model import INTERCEPT
+from noisette.linear import LinearSVC, LogisticRegression, one_shot
 from noisette.losses import Hinge, Logistic
 from noisette.mechanisms import spherical_laplace_curve as curve
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
 from noisette.solvers import PublicFacts, default_tolerance, minimise
-from noisette.training import Facts
+from noisette.training import Public
+from noisette.training.levels import Levels, weights_of_levels
 
 RNG = np.random.default_rng(0)
 
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Record what the estimator hands to the training functions."""
+    """Record what the estimator hands to the training."""
     found: dict[str, Any] = {}
-    for name in ("output_perturbation", "objective_perturbation"):
-        original = getattr(base, name)
+    original = one_shot.train
 
-        def spy(
-            rows: Any, targets: Any, loss: Any, facts: Any, *rest: Any,
-            _original: Any = original, **options: Any,
-        ) -> Any:  # fmt: skip
-            found.update(rows=rows, targets=targets, loss=loss, facts=facts, **options)
-            found["trained"] = _original(rows, targets, loss, facts, *rest, **options)
-            return found["trained"]
+    def spy(algorithm: Any, facts: Any, records: Any, **options: Any) -> Any:
+        found.update(facts=facts, loss=facts.loss, rows=records.rows, targets=records.targets)
+        found["sample_weight"] = records.weights
+        found["trained"] = original(algorithm, facts, records, **options)
+        return found["trained"]
 
-        monkeypatch.setattr(base, name, spy)
+    monkeypatch.setattr(one_shot, "train", spy)
     return found
 
 
@@ -155,7 +152,7 @@ def test_everyone_gets_the_own_epsilon(
     model.fit(X, y, sample_epsilon=levels)
     facts, weights = seen["facts"], seen["sample_weight"]
     contributions = Adjacency.of(adjacency).contributions
-    public = PublicFacts(facts.size, 4, facts.norm_bound, 1.0, facts.regularization, 0.0)
+    public = PublicFacts(facts.most, 4, facts.norm_bound, 1.0, facts.regularization, 0.0)
     distance = default_tolerance(seen["loss"], public) / facts.regularization
     full = contributions * facts.norm_bound / facts.regularization + 2.0 * distance
     moved = contributions * weights * facts.norm_bound / facts.regularization + 2.0 * distance
@@ -195,7 +192,7 @@ def test_levels_too_small_for_the_solver_are_left_out(seen: dict[str, Any]) -> N
         assert np.all(seen["sample_weight"] > 0.99)
         assert seen["rows"].shape[0] == 45
         assert np.array_equal(seen["targets"][0], np.where(y[5:] == 1, 1.0, -1.0))
-        assert seen["facts"].size == 50
+        assert seen["facts"].size == seen["facts"].most == 50
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, 1.5, np.nan])
@@ -214,10 +211,7 @@ def test_levels_outside_the_budget_are_refused(bad: float) -> None:
 
 
 def test_weights_of_levels_grow_with_the_level() -> None:
-    from noisette.linear.choices import Setting
-
-    facts = Facts(1.0, 1e-6, Ledger(1.0, 1e-6), 1.0, 5.0, 100)
-    setting = Setting(facts, Logistic(), 4, 1, 100)
-    weights = weights_of_levels(np.linspace(0.01, 1.0, 30), setting)
+    facts = Public(1.0, 1e-6, Adjacency.REPLACE_ONE, Logistic(), 4, 1.0, 100, 100, 5.0)
+    weights = weights_of_levels(Levels(np.linspace(0.01, 1.0, 30)), facts)
     assert np.all(np.diff(weights) > 0.0)
     assert weights[-1] == pytest.approx(1.0, abs=1e-9)

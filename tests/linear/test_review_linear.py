@@ -9,7 +9,7 @@ from scipy import sparse
 from noisette import Ledger
 from noisette.clipping import clip_rows, row_norms
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier, base
+from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier, one_shot
 
 N = 60
 RNG = np.random.default_rng(6)
@@ -90,14 +90,16 @@ def test_a_fit_that_cannot_run_charges_nothing(make, options) -> None:
 def solved(monkeypatch) -> list[tuple[Any, ...]]:
     """What the solver is given: rows, targets and weights of each fit."""
     found: list[tuple[Any, ...]] = []
-    inner = base.output_perturbation
+    inner = one_shot.train
 
-    def spy(rows, targets, *given, sample_weight, **named):
+    def spy(algorithm, public, records, **named):
+        assert algorithm.name == "output"
+        rows = records.rows
         dense = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
-        found.append((dense, targets[0], sample_weight))
-        return inner(rows, targets, *given, sample_weight=sample_weight, **named)
+        found.append((dense, records.targets[0], records.weights))
+        return inner(algorithm, public, records, **named)
 
-    monkeypatch.setattr(base, "output_perturbation", spy)
+    monkeypatch.setattr(one_shot, "train", spy)
     return found
 
 

@@ -251,6 +251,9 @@ ARCHITECTURES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
                    IMAGE),
     "instance norm": (sequential(of(nn.Conv2d, 2, 4, 3), of(nn.InstanceNorm2d, 4, affine=True)),
                       IMAGE),
+    "instance norm, relu in place": (
+        sequential(of(nn.Conv2d, 2, 4, 3), of(nn.InstanceNorm2d, 4, affine=True),
+                   of(nn.ReLU, True), of(nn.Conv2d, 4, 2, 1)), IMAGE),
     "residual": (lambda: Run(residual, a=nn.Conv2d(2, 4, 3), b=nn.Conv2d(4, 4, 3, padding=1),
                              c=nn.Conv2d(4, 4, 3, padding=1), norm1=nn.GroupNorm(2, 4),
                              norm2=nn.GroupNorm(2, 4), last=nn.Linear(4, 3)), IMAGE),

@@ -321,11 +321,11 @@ def test_faults_of_module_augment_and_optimizer_cost_nothing() -> None:
     strange = RNG.integers(0, 5, (120, 6))
     strange[7, 1] = 99  # in most batches nobody has it
     cases: list[tuple[dict[str, Any], Any, str]] = [
-        ({"module": Centred()}, FOUR, "mixes examples"),
+        ({"module": Centred()}, FOUR, "mixes records"),
         ({"module": Tokens()}, strange, "these tokens; is one out of its range"),
         ({"module": 3}, FOUR, "nn.Module"),
         ({"augment": 3}, FOUR, "not callable"),
-        ({"augment": lambda rows: rows[:, :2]}, FOUR, "made-up"),
+        ({"augment": lambda rows: rows[:, :2]}, FOUR, "invented"),
         ({"optimizer": "adam"}, FOUR, "function of the parameters"),
         ({"optimizer": lambda p: 3}, FOUR, "function of the parameters"),
     ]
@@ -399,13 +399,23 @@ def test_each_record_has_its_own_variants() -> None:
     assert len(found.unique()) == 15
 
 
-@pytest.mark.parametrize("found", [lambda rows: rows.numpy(), lambda rows: rows[:1]])
-def test_an_augmentation_returns_a_row_for_each_row(found: Any) -> None:
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (lambda rows: rows.numpy(), "reads a record's values out of torch"),
+        (lambda rows: rows[:0], "augment"),
+        (lambda rows: torch.cat([rows, rows]), "augment"),
+        (lambda rows: 3, "augment"),
+    ],
+)
+def test_an_augmentation_returns_a_row_for_each_row(found: Any, why: str) -> None:
     ledger = Ledger(100.0, 1e-3)
-    with pytest.raises(InvalidParameter, match="augment"):
+    with pytest.raises(InvalidParameter, match=why):
         classifier(augment=found, ledger=ledger).fit(FOUR, TWO)
     assert ledger.charges == []
 
 
 def test_the_estimator_knows_whose_rows_it_takes() -> None:
-    assert "taken as given" not in classifier().fit(FOUR, TWO).privacy_.statement()
+    statement = classifier().fit(FOUR, TWO).privacy_.statement()
+    assert "rows of each batch are taken as given" not in statement
+    assert "taken as given" in statement  # the matrix, as for every estimator

@@ -601,11 +601,17 @@ def test_rows_that_share_memory_do_not_meet_in_it() -> None:
     expected = one_by_one(module, losses, apart, N)
     norms, _ = added(module, losses, fresh())
     assert torch.allclose(norms, expected.norm(dim=1), rtol=1e-4)
-    whole = series.clone()[: N + 1]
-    shared = (whole[:-1].unsqueeze(1).expand(N, D), whole[1:].unsqueeze(1))
-    apart = tuple(x.contiguous().clone() for x in shared)
-    expected = one_by_one(module, losses, apart, N)
-    assert torch.allclose(added(module, losses, shared)[0], expected.norm(dim=1), rtol=1e-4)
+
+    def shifted(module: Any, batch: Any) -> Any:
+        x, y = batch
+        x.mul_(2.0)  # the next record's y, if both are parts of one series
+        return (module(x.expand(1, D)) - y).square().sum(1)
+
+    whole = series.clone()[: N + 1].unsqueeze(1)
+    apart = whole[:-1].clone(), whole[1:].clone()
+    expected = one_by_one(module, shifted, apart, N)
+    norms, _ = added(module, shifted, (whole[:-1], whole[1:]))
+    assert torch.allclose(norms, expected.norm(dim=1), rtol=1e-4)
 
 
 # --- parameters that nobody could follow --------------------------------------------------------

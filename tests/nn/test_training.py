@@ -414,7 +414,7 @@ def test_the_rounding_of_a_large_sum_stays_with_a_few(monkeypatch: pytest.Monkey
     monkeypatch.setattr(room, "release", door)
     n, module = 200_001, nn.Linear(1, 1, bias=False)
     large = PrivateTraining(
-        module, torch.optim.SGD(module.parameters(), lr=1.0), plan_of("full"), size=n, delta=1e-5,
+        module, torch.optim.SGD(module.parameters(), lr=1.0), plan_of("full"), size=n, delta=1e-6,
         micro_batch=4096,
     )  # fmt: skip
     large.step(losses, torch.full((n, 1), 0.7)[next(large.batches())])

@@ -588,3 +588,24 @@ def test_loss_table_against_finite_differences():
     top = np.linalg.eigvalsh(p[:, :, None] * np.eye(4) - p[:, :, None] * p[:, None, :])[:, -1]
     assert 0.45 < top.max() <= 0.5
     assert 1.4 < np.linalg.norm(p - np.eye(4)[0], axis=1).max() <= math.sqrt(2)
+
+
+def test_unknown_batch_sizes_cover_every_size():
+    """Whatever the order of the mus, and for the sizes themselves: "even" m or m + 1, "rest" r."""
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        mus = rng.uniform(0.1, 3.0, 5)
+        even, rest = (reshuffled_last_delta(1.0, mus, kind) for kind in ("even", "rest"))
+        sizes = itertools.product((1, 2), repeat=5)
+        worst = max(reshuffled_last_delta(1.0, mus, size) for size in sizes)
+        assert even == pytest.approx(worst, rel=1e-12)
+        for m in (1, 2, 7):
+            sizes = itertools.product((m, m + 1), repeat=5)
+            assert max(reshuffled_last_delta(1.0, mus, size) for size in sizes) <= even * (
+                1 + 1e-12
+            )
+        cut = [reshuffled_last_delta(1.0, mus, [50] * 4 + [r]) for r in range(1, 51)]
+        assert max(cut) * (1 - 1e-12) <= rest <= max(cut) * 1.05
+    assert reshuffled_last_delta(1.0, [2.0], "rest") == reshuffled_last_delta(1.0, [2.0])
+    with pytest.raises(ValueError, match="weights must be one of"):
+        reshuffled_last_delta(1.0, mus, "odd")

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from iterative import facts, gradient_descent
 
 from noisette import accounting
 from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
@@ -12,8 +13,10 @@ from noisette.losses import Hinge, Logistic, Softmax
 from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_mu
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
+from noisette.training import Observer
 from noisette.training import gradient_descent as module
-from noisette.training.gradient_descent import Recipe, gradient_descent, recipe
+from noisette.training.gradient_descent import Recipe, recipe
+from noisette.training.levels import Levels
 from noisette.training.steps import Update
 
 LOGISTIC = Update(loss=Logistic(), regularization=0.0)
@@ -27,23 +30,22 @@ def separable(n: int, d: int, seed: int = 0):
 
 
 @pytest.mark.parametrize("adjacency", [REPLACE_ONE, ZERO_OUT, ADD_REMOVE])
-def test_epsilon_recomputed_from_the_logged_noise(monkeypatch, adjacency) -> None:
+def test_epsilon_recomputed_from_the_logged_noise(adjacency) -> None:
     """Sum of (Delta_t / sigma_t)^2 over the steps that ran is mu^2 of the request."""
     spent = []
-    true_release = module.release
 
-    def spy(bounded, permit, randomness):
-        unit = bounded.l2 / permit.adjacency.contributions
-        sigma = permit.leaf(0).mechanism.noise_multiplier * unit
-        spent.append((bounded.l2 / sigma) ** 2)
-        return true_release(bounded, permit, randomness)
+    class Spy(Observer):
+        def release(self, real, bounded, permit, randomness, *, part=0):
+            unit = bounded.l2 / permit.adjacency.contributions
+            sigma = permit.leaf(part).mechanism.noise_multiplier * unit
+            spent.append((bounded.l2 / sigma) ** 2)
+            return real(bounded, permit, randomness, part=part)
 
-    monkeypatch.setattr(module, "release", spy)
     X, y = separable(2000, 5)
     ledger = Ledger(1.0, 1e-5, adjacency=adjacency)
     trained = gradient_descent(
         X, y, LOGISTIC, Randomness.from_seed(0), ledger=ledger, epsilon=1.0, delta=1e-5,
-        population=2000,
+        population=2000, observer=Spy(),
     )  # fmt: skip
     mu = math.sqrt(math.fsum(spent))
     assert mu == pytest.approx(gdp_mu(1.0, 1e-5), rel=1e-9)
@@ -95,9 +97,10 @@ def test_adaptive_sensitivity_holds_on_random_records(adjacency) -> None:
 
 
 def test_the_schedule_depends_on_public_facts_only() -> None:
-    facts = {"dimension": 20, "epsilon": 1.0, "delta": 1e-5, "adjacency": ZERO_OUT}
-    short = recipe(LOGISTIC, size=1000, **facts)
-    long = recipe(LOGISTIC, size=4000, **facts)
+    ledger = Ledger(1.0, 1e-5, adjacency=ZERO_OUT)
+    short, long = (
+        recipe(LOGISTIC, facts(LOGISTIC, 20, ledger, 1.0, 1e-5, size)) for size in (1000, 4000)
+    )
     mu = gdp_mu(1.0, 1e-5)
     tau = 16 * 1000 * mu / math.sqrt(20)
     assert short.steps == max(8, math.ceil(tau * 0.1 / 4.0))
@@ -105,7 +108,7 @@ def test_the_schedule_depends_on_public_facts_only() -> None:
     assert long.steps > short.steps
     assert long.step_size <= 4.0
     with pytest.raises(Unproven, match="smooth loss"):
-        recipe(Update(loss=Hinge()), size=1000, **facts)
+        recipe(Update(loss=Hinge()), facts(LOGISTIC, 20, ledger, 1.0, 1e-5, 1000))
 
 
 def test_scaling_rows_changes_nothing() -> None:
@@ -146,7 +149,7 @@ def test_levels_and_softmax() -> None:
     update = Update(loss=Softmax(2), bias=0.3)
     trained = gradient_descent(
         X, (y > 0).astype(np.int64), update, Randomness.from_seed(0), ledger=Ledger(1.0, 1e-5),
-        epsilon=1.0, delta=1e-5, levels=levels,
+        epsilon=1.0, delta=1e-5, levels=Levels(levels),
     )  # fmt: skip
     assert trained.weights[0].shape == (1, 5)
 

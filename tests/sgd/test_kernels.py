@@ -1,9 +1,8 @@
 """The compiled steps against a ten-line NumPy twin, for the same noise."""
 
-import math
-
 import numpy as np
 import pytest
+from iterative import twin
 from scipy import sparse
 
 from noisette.losses import Hinge, HuberHinge, Logistic, Loss, Softmax, SoftplusHinge
@@ -11,29 +10,6 @@ from noisette.training.gradient_descent import _gradient_of
 from noisette.training.steps import Batches, State, Update, advance, canonical_rows
 
 N, D = 57, 6
-
-
-def twin(update, X, y, batches, noise, grid, share=None, steps=0):
-    """The update as the docstring writes it, one row at a time."""
-    loss, w = update.loss, np.zeros(update.shape(X.shape[1]))
-    mean = np.zeros_like(w)
-    for t, z in enumerate(noise):
-        g = np.zeros_like(w)
-        rows = range(batches.edges[t], batches.edges[t + 1])
-        for i in [batches.order[k] for k in rows] if len(batches.order) else rows:
-            x = X[i] * min(1.0, (update.norm_bound or math.inf) / max(np.linalg.norm(X[i]), 1e-300))
-            x = x if update.bias is None else np.append(x, update.bias)
-            gi = np.multiply.outer(loss.at_scores((w @ x)[None], y[i : i + 1])[1][0], x)
-            gi *= min(1.0, update.clip / max(np.linalg.norm(gi), 1e-300))
-            g += gi * (1.0 if share is None else share[i])
-        noisy = np.rint((g + z.reshape(w.shape)) / grid) * grid if grid else g + z.reshape(w.shape)
-        eta = update.rates(steps + t, 1)[0]
-        w = w - eta * (update.regularization * w + noisy / batches.normalisers[t])
-        w *= min(1.0, update.radius / max(np.linalg.norm(w), 1e-300))
-        if update.averaging is not None:
-            p = update.averaging
-            mean += (p + 1) / (t + 1 + p) * (w - mean)
-    return mean if update.averaging is not None else w
 
 
 def data(rng, loss: Loss):

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from iterative import Recorded, noisy_sgd
 
 from noisette import accounting
 from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
@@ -13,7 +14,8 @@ from noisette.plans import LastIterate
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
 from noisette.sampling import SAMPLERS, FullBatch, PartialShuffle, PassSampler, Poisson
-from noisette.training.noisy_sgd import make_sampler, noisy_sgd
+from noisette.training.levels import Levels, level_shares
+from noisette.training.noisy_sgd import make_sampler
 from noisette.training.steps import Update
 
 N, D, B, EPOCHS = 600, 4, 60, 3
@@ -31,13 +33,13 @@ def rows():
 def run(rows, name, *, adjacency=REPLACE_ONE, update=CONSTANT, epsilon=2.0, delta=1e-5, **options):
     X, y = rows
     sampler, uses = make_sampler(name, N, B, options.pop("epochs", EPOCHS))
-    record = []
+    recorded = Recorded()
     trained = noisy_sgd(
         X, y, update, Randomness.from_seed(3), sampler=sampler, uses=uses,
         ledger=Ledger(epsilon, delta, adjacency=adjacency), epsilon=epsilon, delta=delta,
-        record=record, **options,
+        observer=recorded, **options,
     )  # fmt: skip
-    return trained, record, sampler, uses
+    return trained, recorded.batches, sampler, uses
 
 
 @pytest.mark.parametrize("name", sorted(set(SAMPLERS) - {"disjoint", "random-allocation"}))
@@ -171,7 +173,6 @@ def test_last_iterate_refuses_other_samplers(rows, name) -> None:
 def test_levels_scale_mu(rows) -> None:
     """A person of level e contributes c = mu(e) / mu(epsilon): their own epsilon is e."""
     from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_mu
-    from noisette.training.single_pass import level_shares
 
     levels = np.array([0.3, 1.0, 2.0])
     shares = level_shares(levels, 2.0, 1e-5, "gaussian")
@@ -179,6 +180,6 @@ def test_levels_scale_mu(rows) -> None:
     for level, share in zip(levels, shares, strict=True):
         assert float(gdp_delta(share * mu, level)) <= 1e-5
         assert float(gdp_delta(share * mu * 1.001, level)) > 1e-5
-    run(rows, "cyclic", levels=np.full(N, 0.5))
+    run(rows, "cyclic", levels=Levels(np.full(N, 0.5)))
     with pytest.raises(Unproven, match="once per pass"):
-        run(rows, "poisson", levels=np.full(N, 0.5))
+        run(rows, "poisson", levels=Levels(np.full(N, 0.5)))

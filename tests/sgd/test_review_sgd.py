@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sklearn
+from iterative import facts, gradient_descent, noisy_sgd, single_pass
 from scipy import sparse
 
 from noisette import Ledger
@@ -17,11 +18,12 @@ from noisette.linear.sgd import SGDClassifier
 from noisette.losses import Hinge, HuberHinge, Logistic, Softmax, SoftplusHinge
 from noisette.randomness import Randomness
 from noisette.sampling import Cyclic, PartialShuffle, Poisson, Shuffle, WithoutReplacement
-from noisette.training.gradient_descent import _gradient_of, _sensitivity, gradient_descent
-from noisette.training.noisy_sgd import noisy_sgd
-from noisette.training.single_pass import Levels, single_pass
+from noisette.training import Records, StreamedPass
+from noisette.training.gradient_descent import _gradient_of, _sensitivity
+from noisette.training.levels import Levels
 from noisette.training.steps import Update, canonical_rows
 from noisette.training.streaming import Stream
+from noisette.training.train import begin
 
 N, D = 200, 3
 RNG = np.random.default_rng(5)
@@ -114,12 +116,12 @@ def test_labels_that_scale_a_gradient_are_refused_before_the_charge(run, labels)
 
 
 def test_a_stream_refuses_such_labels_before_it_draws() -> None:
-    stream = Stream(
-        Update(Logistic()), D, SEEDED, ledger=Ledger(1.0), epsilon=1.0, delta=0.0, batch_size=10,
-        noise="spherical-laplace", label="a stream",
-    )  # fmt: skip
+    algorithm, ledger = StreamedPass(Update(Logistic()), 10), Ledger(1.0)
+    prepared = algorithm.prepare(facts(algorithm.update, D, ledger, 1.0, 0.0, N))
+    passage = begin(prepared, ledger=ledger, randomness=SEEDED, label="a stream")
+    stream = Stream(algorithm, prepared, passage)
     with pytest.raises(InvalidParameter):
-        stream.feed(X, 2.0 * SIGNS)
+        stream.feed(Records(X, [2.0 * SIGNS]))
     assert stream.permit.drawn() == 0
 
 
@@ -127,7 +129,7 @@ def test_a_stream_refuses_such_labels_before_it_draws() -> None:
 def test_levels_that_enlarge_a_gradient_are_refused(values) -> None:
     """A level of -5 was a share of -5 in the sum."""
     ledger = Ledger(1.0)
-    with pytest.raises(InvalidData, match="levels"):
+    with pytest.raises(InvalidData, match=r"^(levels|sample_epsilon) must"):
         single_pass(
             X, SIGNS, Update(Logistic()), SEEDED, ledger=ledger, epsilon=1.0, batch_size=10,
             levels=Levels(values),

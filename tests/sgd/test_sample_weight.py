@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from iterative import gradient_descent, single_pass
 
 from noisette.accounting.sensitivity import logistic_gradient_sensitivity
 from noisette.audit import check_estimator
@@ -12,8 +13,6 @@ from noisette.linear import SGDClassifier
 from noisette.losses import Logistic
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
-from noisette.training.gradient_descent import gradient_descent
-from noisette.training.single_pass import single_pass
 from noisette.training.steps import Update
 
 RNG = np.random.default_rng(0)

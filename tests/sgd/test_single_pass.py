@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from iterative import single_pass
 
 from noisette.adjacency import Adjacency
 from noisette.errors import PermitError, Unproven
@@ -15,7 +16,8 @@ from noisette.plans import Parallel, Sampled
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
 from noisette.sampling import Disjoint
-from noisette.training.single_pass import Levels, level_shares, noise_for_one_use, single_pass
+from noisette.training.levels import Levels, level_shares
+from noisette.training.single_pass import noise_for_one_use
 from noisette.training.steps import Update
 
 FLAT = Update(loss=Logistic(), learning_rate="constant", eta0=1.0, regularization=0.0)

@@ -10,7 +10,7 @@ from noisette import Ledger
 from noisette.errors import InvalidData, InvalidParameter, MissingExtra, Unproven
 from noisette.linear.sgd import SGDClassifier
 from noisette.sampling import Disjoint
-from noisette.training import streaming
+from noisette.training import Records, streaming
 
 N, D = 3000, 4
 
@@ -194,8 +194,8 @@ def test_an_interrupted_chunk_cannot_be_handed_in_again(monkeypatch, chunks_befo
         model.partial_fit(chunk, y)
     feed = streaming.Stream.feed
 
-    def interrupted(self, X, targets, progress=None):
-        feed(self, X[:20], targets[:20], progress)
+    def interrupted(self, records, progress=None):
+        feed(self, Records(records.rows[:20], [records.targets[0][:20]]), progress)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(streaming.Stream, "feed", interrupted)

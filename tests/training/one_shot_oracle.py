@@ -13,19 +13,63 @@ import numpy as np
 from scipy import stats
 from scipy.special import expit, log_expit, log_ndtr, ndtr
 
+from noisette.adjacency import Adjacency
+from noisette.losses import Loss
 from noisette.mechanisms import AdditiveNoise
 from noisette.privacy import Ledger, NoiseStream
-from noisette.training import Facts
+from noisette.randomness import Randomness
+from noisette.training import Algorithm, Observer, Public, Records, Trained, train
 
 SIZE = 1e-6
 """The probability with which a right implementation fails a statistical test (fixed seeds)."""
 ADJACENCIES = ("replace-one", "zero-out", "add-remove")
 
 
+@dataclass(frozen=True)
+class Facts:
+    """Public facts but for the loss and the shape of the data, and the ledger to charge.
+
+    `size` bounds the number of rows; under add-remove n itself is not public.
+    """
+
+    epsilon: float
+    delta: float
+    ledger: Ledger
+    norm_bound: float = 1.0
+    regularization: float = 5.0
+    size: int = 1000
+    weight_bound: float = 1.0
+
+    @property
+    def adjacency(self) -> Adjacency:
+        return self.ledger.adjacency
+
+    def public(
+        self, loss: Loss, features: int, models: int = 1, guess: int | None = None
+    ) -> Public:
+        known = self.size if self.adjacency.size_is_public else None
+        return Public(
+            self.epsilon, self.delta, self.adjacency, loss, features, self.norm_bound,
+            known if guess is None else guess, self.size, self.regularization, self.weight_bound,
+            models,
+        )  # fmt: skip
+
+
 def facts(adjacency: str, epsilon: float = 1.0, delta: float = 0.0, **changed: Any) -> Facts:
-    given: dict[str, Any] = {"norm_bound": 1.0, "regularization": 5.0, "size": 1000} | changed
-    ledger = Ledger(epsilon, delta, adjacency=adjacency)
-    return Facts(epsilon=epsilon, delta=delta, ledger=ledger, **given)
+    return Facts(epsilon, delta, Ledger(epsilon, delta, adjacency=adjacency), **changed)
+
+
+def one_shot(
+    algorithm: Algorithm[Any], rows: Any, targets: list[Any], loss: Loss, known: Facts,
+    randomness: Randomness, *, sample_weight: Any = None, guess: int | None = None,
+    observer: Observer | None = None,
+) -> Trained:  # fmt: skip
+    """Train once on these rows, one model for each target vector, and charge `known.ledger`."""
+    public = known.public(loss, rows.shape[1], len(targets), guess)
+    return train(
+        algorithm, public, Records(rows, targets, sample_weight), ledger=known.ledger,
+        randomness=randomness, observer=observer,
+    )  # fmt: skip
 
 
 def mechanisms(trained: Any) -> list[Any]:
@@ -34,19 +78,40 @@ def mechanisms(trained: Any) -> list[Any]:
 
 
 @dataclass
-class Spy:
-    """Stands in for `release` in a training module and keeps what went through it."""
+class Spy(Observer):
+    """Keeps what went through the door, what was drawn for a solver, and what was solved."""
 
-    real: Callable[..., Any]
     seen: list[tuple[Any, Any, int]] = field(default_factory=list)
     drawn: list[np.ndarray] = field(default_factory=list)
+    solved: list[dict[str, Any]] = field(default_factory=list)
 
-    def __call__(self, bounded: Any, permit: Any, randomness: Any, *, part: int = 0) -> Any:
-        result = self.real(bounded, permit, randomness, part=part)
+    def release(
+        self, real: Any, bounded: Any, permit: Any, randomness: Any, *, part: int = 0
+    ) -> Any:
+        result = real(bounded, permit, randomness, part=part)
         self.seen.append((bounded, permit.leaf(part).mechanism, part))
         if isinstance(result, NoiseStream):
             return _Tapped(result, self.drawn)
         return result
+
+    def minimise(self, real: Any, loss: Any, X: Any, y: Any, **options: Any) -> Any:
+        solution = real(loss, X, y, **options)
+        self.solved.append({"rows": X, "solution": solution, **options})
+        return solution
+
+
+@dataclass
+class PaidFirst(Observer):
+    """Asserts that the ledger was charged before anything crosses the door."""
+
+    ledger: Ledger
+    spent: tuple[float, float]
+    crossings: int = 0
+
+    def release(self, real: Any, *given: Any, **named: Any) -> Any:
+        assert self.ledger.spent == self.spent
+        self.crossings += 1
+        return real(*given, **named)
 
 
 @dataclass
@@ -58,12 +123,6 @@ class _Tapped:
         block = self.stream.take(count)
         self.drawn.extend(block.copy())
         return block
-
-
-def spy_on(monkeypatch: Any, module: Any) -> Spy:
-    spy = Spy(module.release)
-    monkeypatch.setattr(module, "release", spy)
-    return spy
 
 
 def gamma_radius_p(vectors: np.ndarray, scale: float) -> float:

@@ -449,7 +449,7 @@ def test_random_batches_are_refused() -> None:
 @pytest.mark.parametrize("adjacency", ["replace-one", "zero-out", "add-remove"])
 def test_facts_and_pairs_use_one_curvature(adjacency: str) -> None:
     public = facts(adjacency, norm_bound=12.0, weight_bound=2.0, regularization=7.0)
-    assert curvature(Logistic(), public) == pytest.approx(2.0 * 144.0 / 7.0), "R^2, not R"
+    assert curvature(public.public(Logistic(), 3)) == pytest.approx(2.0 * 144.0 / 7.0), "R^2, not R"
 
 
 def test_tail_of_many_classes() -> None:

@@ -4,19 +4,21 @@ Statistical tests have size 1e-6 (two-sided p-value) and fixed seeds; each shows
 (half or twice the noise) are rejected at the same level.
 """
 
-import importlib
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 from one_shot_oracle import (
     ADJACENCIES,
     SIZE,
+    PaidFirst,
+    Spy,
     facts,
     gamma_radius_p,
     mechanisms,
+    one_shot,
     spherical_shape_p,
-    spy_on,
 )
 from scipy import sparse
 from scipy.special import expit
@@ -28,9 +30,9 @@ from noisette.mechanisms import Gaussian, SphericalLaplace
 from noisette.mechanisms.spherical_laplace_curve import largest_shift
 from noisette.randomness import Randomness
 from noisette.solvers import PublicFacts, default_tolerance, minimise
-from noisette.training import output_perturbation, with_intercept
+from noisette.training import OutputPerturbation, with_intercept
 
-module = importlib.import_module("noisette.training.output_perturbation")
+output_perturbation = partial(one_shot, OutputPerturbation())
 
 
 def contributions(adjacency: str) -> int:
@@ -68,14 +70,16 @@ def saturated_pair(adjacency: str, loss: object) -> tuple[np.ndarray, np.ndarray
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5), Hinge()], ids=lambda x: x.name)
 def test_declared_sensitivity_covers_the_worst_pair_within_three_percent(
-    adjacency: str, loss: object, monkeypatch: pytest.MonkeyPatch
+    adjacency: str, loss: object
 ) -> None:
-    spy = spy_on(monkeypatch, module)
+    spy = Spy()
     lam = 1.0
     for rows in saturated_pair(adjacency, loss):
         # a margin loss sees signed rows only, so all labels are +1 and y x = x
         public = facts(adjacency, regularization=lam, size=20_001)
-        output_perturbation(rows, [np.ones(len(rows))], loss, public, Randomness.from_seed(1))
+        output_perturbation(
+            rows, [np.ones(len(rows))], loss, public, Randomness.from_seed(1), observer=spy
+        )
     (first, mechanism, _), (second, _, _) = spy.seen
     moved = float(np.linalg.norm(first.value - second.value))
     assert moved <= first.l2 == second.l2
@@ -92,10 +96,8 @@ def test_declared_sensitivity_covers_the_worst_pair_within_three_percent(
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("lam", [0.3, 7.0])
 @pytest.mark.parametrize("bound", [0.5, 1.0, 12.0])
-def test_scale_is_the_formula(
-    adjacency: str, lam: float, bound: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spy = spy_on(monkeypatch, module)
+def test_scale_is_the_formula(adjacency: str, lam: float, bound: float) -> None:
+    spy = Spy()
     epsilon, cap = 0.7, 3.0
     public = facts(
         adjacency, epsilon, regularization=lam, norm_bound=bound, weight_bound=cap, size=50
@@ -103,7 +105,7 @@ def test_scale_is_the_formula(
     rows = np.full((5, 2), 0.4 * bound)
     output_perturbation(
         rows, [np.ones(5)], Logistic(), public, Randomness.from_seed(0),
-        sample_weight=np.full(5, 2.0),
+        sample_weight=np.full(5, 2.0), observer=spy,
     )  # fmt: skip
     ((bounded, mechanism, _),) = spy.seen
     known = PublicFacts(50, 2, bound, cap, lam, 0.0)
@@ -143,8 +145,8 @@ def test_released_minus_minimiser_has_the_charged_law(adjacency: str, delta: flo
         assert gamma_radius_p(vectors, scale * mutant) < SIZE
 
 
-def test_one_vs_rest_pays_sqrt_k_and_softmax_sqrt_2(monkeypatch: pytest.MonkeyPatch) -> None:
-    spy = spy_on(monkeypatch, module)
+def test_one_vs_rest_pays_sqrt_k_and_softmax_sqrt_2() -> None:
+    spy = Spy()
     classes = 5
     rows, y = one_hot(10, 3), np.arange(10) % classes
     targets = [np.where(y == k, 1.0, -1.0) for k in range(classes)]
@@ -152,7 +154,7 @@ def test_one_vs_rest_pays_sqrt_k_and_softmax_sqrt_2(monkeypatch: pytest.MonkeyPa
         spy.seen.clear()
         for loss, wanted in ((Logistic(), targets), (Softmax(classes), [y])):
             public = facts(adjacency, regularization=2.0, size=10)
-            output_perturbation(rows, wanted, loss, public, Randomness.from_seed(0))
+            output_perturbation(rows, wanted, loss, public, Randomness.from_seed(0), observer=spy)
         (many, one), (joint, other) = ((b, m) for b, m, _ in spy.seen)
         moved = contributions(adjacency) / 2.0
         assert many.l2 == pytest.approx(math.sqrt(classes) * moved, rel=1e-5)
@@ -187,26 +189,17 @@ def test_softmax_and_one_vs_rest_attain_their_factor() -> None:
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Hinge(), SoftplusHinge(4.0)], ids=lambda x: x.name)
-def test_solver_error_is_inside_the_sensitivity(
-    loss: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_solver_error_is_inside_the_sensitivity(loss: object) -> None:
     """Both neighbours' points may err by tolerance / Lambda; the bound has room for twice that."""
-    spy = spy_on(monkeypatch, module)
-    used: list[float] = []
-    real = module.minimise
-
-    def watched(*args: object, **named: object) -> object:
-        solution = real(*args, **named)
-        used.append(solution.distance_bound)
-        return solution
-
-    monkeypatch.setattr(module, "minimise", watched)
+    spy = Spy()
     for adjacency in ADJACENCIES:
         public = facts(adjacency, regularization=0.5, size=12)
-        output_perturbation(one_hot(12, 3), [np.ones(12)], loss, public, Randomness.from_seed(3))
-        bounded = spy.seen[-1][0]
+        output_perturbation(
+            one_hot(12, 3), [np.ones(12)], loss, public, Randomness.from_seed(3), observer=spy
+        )
+        bounded, used = spy.seen[-1][0], spy.solved[-1]["solution"].distance_bound
         free = contributions(adjacency) * loss.lipschitz / 0.5
-        assert bounded.l2 - free >= 2.0 * used[-1] * (1.0 - 1e-6) - 1e-14
+        assert bounded.l2 - free >= 2.0 * used * (1.0 - 1e-6) - 1e-14
         assert bounded.l2 - free > 0.0
 
 
@@ -216,24 +209,26 @@ def test_regression_losses_are_covered(loss: object) -> None:
     output_perturbation(one_hot(12, 3), [np.ones(12)], loss, public, Randomness.from_seed(3))
 
 
-def test_gaussian_takes_over_in_very_high_dimension(monkeypatch: pytest.MonkeyPatch) -> None:
-    spy = spy_on(monkeypatch, module)
+def test_gaussian_takes_over_in_very_high_dimension() -> None:
+    spy = Spy()
     rows = sparse.csr_matrix(np.eye(8, 2500))
     public = facts("add-remove", 1.0, 1e-6, regularization=1.0, size=8)
-    output_perturbation(rows, [np.ones(8)], Logistic(), public, Randomness.from_seed(3))
+    output_perturbation(
+        rows, [np.ones(8)], Logistic(), public, Randomness.from_seed(3), observer=spy
+    )
     ((bounded, mechanism, _),) = spy.seen
     assert isinstance(mechanism, Gaussian)
     assert mechanism.noise_multiplier == pytest.approx(4.224679, rel=1e-5)
     assert bounded.l2 == pytest.approx(1.0, rel=1e-4)
 
 
-def test_nothing_depends_on_n_under_add_remove(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_depends_on_n_under_add_remove() -> None:
     """Scale, tolerance and grid are equal for n and n + 1 (and for no rows at all)."""
-    spy = spy_on(monkeypatch, module)
+    spy = Spy()
     for n in (0, 1, 500):
         public = facts("add-remove", size=10**6)
         output_perturbation(
-            one_hot(n, 3), [np.ones(n)], Logistic(), public, Randomness.from_seed(0)
+            one_hot(n, 3), [np.ones(n)], Logistic(), public, Randomness.from_seed(0), observer=spy
         )
     assert len({bounded.l2 for bounded, _, _ in spy.seen}) == 1
     assert len({mechanism for _, mechanism, _ in spy.seen}) == 1
@@ -285,17 +280,14 @@ def test_per_dtype_rows_obey_the_bound_that_was_declared() -> None:
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_charge_comes_before_noise(adjacency: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_charge_comes_before_noise(adjacency: str) -> None:
     public = facts(adjacency, size=12)
-    real = module.release
-
-    def checked(*args: object, **named: object) -> object:
-        assert public.ledger.spent == (1.0, 0.0)
-        return real(*args, **named)
-
-    monkeypatch.setattr(module, "release", checked)
+    watch = PaidFirst(public.ledger, (1.0, 0.0))
     rows, y = one_hot(12, 3), np.ones(12)
-    trained = output_perturbation(rows, [y], Logistic(), public, Randomness.from_seed(1))
+    trained = output_perturbation(
+        rows, [y], Logistic(), public, Randomness.from_seed(1), observer=watch
+    )
+    assert watch.crossings == 1
     assert trained.permit.draws_left(0) == 0
     with pytest.raises(NoisetteError, match="nothing was charged"):
         output_perturbation(rows, [y], Logistic(), public, Randomness.from_seed(1))

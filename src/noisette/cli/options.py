@@ -59,7 +59,9 @@ BatchesOption = Annotated[
     int | None, typer.Option(help="Batches in one pass (shuffle, cyclic, random-allocation).")
 ]
 BatchSizeOption = Annotated[int | None, typer.Option(help="Batch size (without-replacement).")]
-SizeOption = Annotated[int | None, typer.Option(help="Number of records (without-replacement).")]
+SizeOption = Annotated[
+    int | None, typer.Option(help="Number of records (without-replacement, --released last).")
+]
 ReleasedOption = Annotated[
     str, typer.Option(help="'all' iterates, or only the 'last' one (cyclic, shuffle, full).")
 ]
@@ -203,6 +205,7 @@ class Description:
                 regularization=self.regularization,
                 norm_bound=self.norm_bound,
                 loss_parameter=self.loss_parameter,
+                size=self.size,
             )
         step = plans.Sampled(self.make_mechanism(), self.make_sampler())
         return plans.Repeat(step, self.times)

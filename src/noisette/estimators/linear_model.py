@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from noisette import _validate
 from noisette._typing import Floats
 from noisette.estimators import inputs
 from noisette.estimators.outputs import AT_LEAST_ONE, labels_fact, rows_fact
@@ -34,6 +35,12 @@ class LinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
             return None
         # a float32, so that the column has the same public value in rows of either type
         return float(np.float32(INTERCEPT * float(self.norm_bound or 1.0)))
+
+    def _count(self, told: int | None) -> int:
+        """Return the number of classes for a plan: as told, as listed, else two."""
+        if told is not None:
+            return _validate.integer("classes", told, 2)
+        return 2 if self.classes is None else len(self.classes)
 
     def _set_model(
         self, weights: list[Floats], loss: Loss, bias: float | None, classes: NDArray[Any]

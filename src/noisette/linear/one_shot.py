@@ -72,8 +72,9 @@ class OneShotClassifier(LinearClassifier):
         """
         ledger, _ = self._check_public()
         n, d = _validate.integer("n", n), _validate.integer("d", d)
-        _validate.delta_for(self.delta, n)
-        count = classes or (len(self.classes) if self.classes is not None else 2)
+        known = ledger.adjacency.size_is_public
+        _validate.delta_for(self.delta, n if known else self.population)
+        count = self._count(classes)
         bias = self._intercept()
         bound = float(self.norm_bound)
         if bias is not None:

@@ -199,9 +199,11 @@ class SGDClassifier(StreamReader):
         """
         ledger, _ = self._check_public()
         n, d = _validate.integer("n", n), _validate.integer("d", d)
-        _validate.delta_for(self.delta, n)
-        count = classes or (len(self.classes) if self.classes is not None else 2)
-        public = self._describe(n, d, classifier_loss(self.loss, count), ledger)
+        # as in `fit`: where n is private, a public guess stands for it (n itself, if none is given)
+        size = n if ledger.adjacency.size_is_public else self.population or n
+        _validate.delta_for(self.delta, size)
+        loss = classifier_loss(self.loss, self._count(classes))
+        public = self._describe(size, d, loss, ledger)
         return outlook(recommend_sgd(self, public), n)
 
     def _fit_rows(self, X: Any, y: Any, sample_epsilon: Any, sample_weight: Any) -> None:

@@ -23,7 +23,7 @@ from noisette.nn.clipping import Clipping, as_clipping
 from noisette.nn.gradients import check_module
 from noisette.nn.planning import SAMPLERS, make_level_plan, make_plan
 from noisette.nn.training import PrivateTraining
-from noisette.nn.trial import fresh_module
+from noisette.nn.trial import fresh_module, same_alone
 from noisette.plans import Plan
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
@@ -192,10 +192,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         return found
 
     def _try(self, module: nn.Module, rows: Tensor, classes: int) -> None:
-        """Let the module and `augment` fail on made-up rows, before anything is charged."""
+        """Let the module and `augment` fail on invented rows, before anything is charged."""
         batch = made_up(rows), torch.arange(4) % classes
         try:
             check_module(module, self._losses, batch, 4, copies=self.copies)
+            if rows.dtype is not torch.int64:  # tokens cannot be invented
+                same_alone(module, batch[0])
         except NoisetteError:
             raise
         except Exception as error:  # whatever the code of the user raises

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from noisette.errors import InvalidParameter
 
-__all__ = ["fresh_module"]
+__all__ = ["fresh_module", "same_alone"]
 
 
 def fresh_module(given: Any, rows: NDArray[Any], classes: int) -> tuple[nn.Module, torch.dtype]:
@@ -53,3 +53,26 @@ def _shape(found: Any) -> tuple[int, ...]:
         f"the module returned a {kind}; PrivateClassifier needs the scores alone, so wrap it in a "
         "module that returns them (of a Hugging Face model: output.logits)."
     )
+
+
+def same_alone(module: nn.Module, rows: Tensor) -> None:
+    """Refuse a module that scores invented rows otherwise alone than together.
+
+    Not for privacy, which needs no such test: training shows the module one record at a time, so
+    a module that looks at the whole batch would be trained as something else than what predicts.
+    """
+    before = module.training
+    module.eval()  # dropout is no reason; whoever mixes in training alone has nobody to mix with
+    try:
+        with torch.no_grad():
+            together = module(rows)
+            alone = torch.cat([module(row.unsqueeze(0)) for row in rows])
+            chance = not torch.equal(together, module(rows))
+    finally:
+        module.train(before)
+    if not chance and not torch.allclose(together, alone, rtol=1e-3, atol=1e-5, equal_nan=True):
+        raise InvalidParameter(
+            "the module scores a record otherwise in a batch than alone, so it mixes records; "
+            "training shows it one record at a time and would train something else. Let every "
+            "operation treat records apart."
+        )

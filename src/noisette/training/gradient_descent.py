@@ -25,7 +25,7 @@ from noisette._typing import Floats
 from noisette.accounting.sensitivity import logistic_gradient_sensitivity
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
-from noisette.errors import Unproven
+from noisette.errors import InvalidParameter, Unproven
 from noisette.losses import Logistic
 from noisette.mechanisms import Gaussian
 from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_mu
@@ -103,6 +103,8 @@ class GradientDescent(Algorithm[Descent]):
 
     def prepare(self, public: Public) -> Descent:
         """Return the schedule's steps with the least Gaussian noise."""
+        if self.levels is not None and not self.levels.scaled:
+            raise InvalidParameter("gradient descent takes all rows at once; grouping='scale'.")
         schedule = self.schedule or recipe(self.update, public)
         steps, contributions = schedule.steps, public.adjacency.contributions
         z = contributions * math.sqrt(steps) / schedule.mu
@@ -111,7 +113,7 @@ class GradientDescent(Algorithm[Descent]):
         ):
             z *= 1.0 + 1e-15
         check_scale(Gaussian(z), self.update.contribution)
-        proofs = ("CLIP", "FILTER-GDP", *share_proofs(self.levels, "gaussian"))
+        proofs = ("CLIP", "FILTER-GDP", *share_proofs(self.levels, "gaussian", public.delta))
         return Descent(public, Repeat(Run(Gaussian(z)), steps), proofs, None, schedule)
 
     def check(self, records: Records, prepared: Descent) -> None:

@@ -55,6 +55,7 @@ GROUPINGS = ("scale", "batches")
 MOST_GROUPS = 100
 _MOST_LEVELS = 1_000
 _ROUND_DOWN = 1.0 - 1e-12
+_NO_SHARES = "sample_epsilon with delta > 0 needs noise='gaussian', or grouping='batches'."
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,9 +140,7 @@ def level_shares(levels: Floats, epsilon: float, delta: float, law: str) -> Floa
         top = gdp_mu(epsilon, delta)
         shares = np.array([gdp_mu(float(level), delta) / top for level in distinct])[where]
     else:
-        raise InvalidParameter(
-            "sample_epsilon with delta > 0 needs noise='gaussian', or grouping='batches'."
-        )
+        raise InvalidParameter(_NO_SHARES)
     return np.asarray(np.minimum(shares * (1.0 - 1e-12), 1.0))
 
 
@@ -171,10 +170,12 @@ def shares_of(records: Records, levels: Levels | None, public: Public, law: str)
     return records.weights
 
 
-def share_proofs(levels: Levels | None, law: str) -> tuple[str, ...]:
-    """Return the theorems behind `shares_of` for levels."""
+def share_proofs(levels: Levels | None, law: str, delta: float) -> tuple[str, ...]:
+    """Return the theorems behind `shares_of` for levels; refuse a law that has none."""
     if levels is None or not levels.scaled:
         return ()
+    if delta > 0.0 and law != "gaussian":
+        raise InvalidParameter(_NO_SHARES)
     return ("PER-PERSON-SCALE", *(("FILTER-GDP",) if law == "gaussian" else ()))
 
 

@@ -139,7 +139,7 @@ class NoisySGD(Algorithm[Prepared]):
         for leaf, _ in plan.leaves():
             assert isinstance(leaf, Noisy)
             check_scale(leaf.mechanism, self.update.contribution)
-        return Prepared(public, plan, share_proofs(self.levels, self.noise))
+        return Prepared(public, plan, share_proofs(self.levels, self.noise, public.delta))
 
     def check(self, records: Records, prepared: Prepared) -> None:
         """Refuse labels, weights and levels that would break the bound."""

@@ -64,10 +64,10 @@ def blocked_gradient(X: Any, y: NDArray[Any], update: "Update", share: Floats | 
                 block = _without(block, blank[part])
             f = factor[part] if W.ndim == 1 else factor[part][:, None]
             inner = W if bias is None else W[..., :-1]
-            scores = (block @ inner.T) * f
+            scores = _finite(block @ inner.T) * f
             if bias is not None:
                 scores = scores + bias * W[..., -1]
-            derivative = np.asarray(loss.at_scores(scores, y[part])[1], dtype=float)
+            derivative = _finite(np.asarray(loss.at_scores(scores, y[part])[1], dtype=float))
             scale = np.ones(len(full[part])) if share is None else share[part].copy()
             if update.clip < math.inf:
                 size = np.abs(derivative) if W.ndim == 1 else np.linalg.norm(derivative, axis=1)
@@ -83,6 +83,12 @@ def blocked_gradient(X: Any, y: NDArray[Any], update: "Update", share: Floats | 
         return total.ravel()
 
     return gradient
+
+
+def _finite(values: Floats) -> Floats:
+    """Return 0 for what is not finite: with weights beyond 1e200 a NaN would pass every noise."""
+    good = np.isfinite(values)
+    return values if bool(good.all()) else np.where(good, values, 0.0)
 
 
 def _without(block: Any, blank: NDArray[np.bool_]) -> Any:

@@ -102,7 +102,8 @@ class SinglePass(Algorithm[Pass]):
         plan: Plan = leaves[0] if len(leaves) == 1 else Parallel(*leaves)
         for leaf in leaves:
             check_scale(leaf.mechanism, self.update.contribution)
-        return Pass(public, plan, ("CLIP", *share_proofs(self.levels, self.noise)), None, groups)
+        proofs = ("CLIP", *share_proofs(self.levels, self.noise, public.delta))
+        return Pass(public, plan, proofs, None, groups)
 
     def check(self, records: Records, prepared: Pass) -> None:
         """Refuse labels, weights and levels that would break the bound."""

@@ -69,6 +69,8 @@ class StreamedPass(Algorithm[Prepared]):
     def check(self, records: Records, prepared: Prepared) -> None:
         """Refuse a chunk whose labels would break the bound."""
         check_rows(self.update, records, None)
+        if records.weights is not None:
+            raise InvalidData("a stream takes no sample_weight.")
 
     def passes(self, prepared: Prepared) -> float:
         """Return about how often every row is read."""

@@ -12,11 +12,12 @@ from noisette import _validate
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.nn.gradients.base import Pass
 from noisette.nn.gradients.checks import Unchanged, refuse
+from noisette.nn.gradients.holders import nothing_alive
 from noisette.nn.gradients.linear import weight_term
 from noisette.nn.gradients.records import Records
 from noisette.nn.gradients.rounding import full_precision, working
 from noisette.nn.gradients.terms import Cotangent, Outer, Term, joint_squares
-from noisette.nn.gradients.watch import Nested, Watch, nothing_alive
+from noisette.nn.gradients.watch import Nested, Watch
 from noisette.nn.gradients.where import translated
 
 __all__ = ["ClippedGradients", "check_module"]

@@ -20,9 +20,10 @@ from torch.overrides import TorchFunctionMode
 
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients.base import RULES, Pass
+from noisette.nn.gradients.holders import holder
 from noisette.nn.gradients.where import refusal
 
-__all__ = ["Nested", "Watch", "nothing_alive"]
+__all__ = ["Nested", "Watch"]
 
 _dispatching: Callable[[], int] = torch._C._len_torch_dispatch_stack
 
@@ -88,6 +89,9 @@ def _named(name: str) -> int | str:
     if inplace or name in ("__setitem__", "__set__") or (operator and name != "__index__"):
         return _WRITES
     return _ORDINARY
+
+
+_KINDS: dict[Any, int | str] = {}
 
 
 class Nested(Exception):
@@ -276,63 +280,7 @@ class Watch(TorchFunctionMode):
                 self._known.clear()
                 return
         raise refusal(
-            f"the code keeps a record's values after its pass, in {_holder(kept, alive, module)}, "
+            f"the code keeps a record's values after its pass, in {holder(kept, alive, module)}, "
             "where no noise protects them; return them, or do not keep them",
             frames=(),
         )
-
-
-_KINDS: dict[Any, int | str] = {}
-
-
-def nothing_alive() -> None:
-    """Refuse if any tensor of a transform is alive: none of an earlier pass may enter the next."""
-    gc.collect()
-    for x in gc.get_objects():
-        if type(x) is Tensor and _functorch.maybe_get_level(x) != -1:
-            raise refusal("the code keeps a record's values from an earlier pass; keep nothing")
-
-
-def _holder(kept: list[Tensor], alive: list[Tensor], module: nn.Module) -> str:
-    """Say in plain words what holds a tensor."""
-    own: list[Any] = [kept, alive]
-    names = {}
-    for layer in module.modules():
-        for held_by in (vars(layer), layer._buffers, layer._parameters):
-            names[id(held_by)] = type(layer).__name__
-    held: Any = kept[0]
-    for _ in range(4):
-        holders = [h for h in gc.get_referrers(held) if not isinstance(h, types.FrameType)]
-        own.append(holders)
-        outside = None
-        for h in holders:
-            if any(h is x for x in own):
-                continue
-            outside = outside or h
-            if isinstance(h, types.CellType):
-                return "a variable of an outer function"
-            if isinstance(h, dict):
-                owner = names.get(id(h)) or _owner(h)
-                if owner:
-                    return f"the attribute {_key(h, held)!r} of {owner}"
-            elif _key(getattr(h, "__dict__", {}), held):
-                return f"the attribute {_key(vars(h), held)!r} of {type(h).__name__}"
-        if outside is None:
-            break
-        own.append(held)
-        held = outside
-    return "an object that outlives it"
-
-
-def _key(attributes: Any, value: Any) -> str:
-    for name, x in attributes.items():
-        if x is value:
-            return str(name)
-    return ""
-
-
-def _owner(attributes: dict[Any, Any]) -> str | None:
-    for h in gc.get_referrers(attributes):
-        if getattr(h, "__dict__", None) is attributes:
-            return getattr(h, "__name__", None) or type(h).__name__
-    return None

@@ -1,0 +1,331 @@
+"""What every training algorithm promises; an entry of `ALGORITHMS` without an example fails."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from noisette.accounting import epsilon
+from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.errors import AdjacencyMismatch, NoisetteError
+from noisette.losses import Hinge, Logistic, Softmax
+from noisette.privacy import Ledger, NoiseStream
+from noisette.randomness import Randomness
+from noisette.sampling import Cyclic, Poisson
+from noisette.training import (
+    ALGORITHMS,
+    Algorithm,
+    GradientDescent,
+    NoisySGD,
+    ObjectivePerturbation,
+    Observer,
+    OutputPerturbation,
+    Public,
+    Records,
+    SinglePass,
+    StreamedPass,
+    Trained,
+    WhitenedObjective,
+    train,
+)
+from noisette.training.levels import Levels
+from noisette.training.steps import Update
+from noisette.training.train import begin
+
+N, D = 120, 3
+ONE_SHOT = Public(2.0, 1e-5, REPLACE_ONE, Logistic(), D, 1.0, N, N, 20.0)
+STEPS = Public(2.0, 1e-5, REPLACE_ONE, Logistic(), D, 1.0, N)
+PURE = replace(STEPS, delta=0.0)
+UPDATE = Update(Logistic())
+LEVELS = np.where(np.arange(N) % 2, 1.0, 2.0)
+
+Case = tuple[Algorithm[Any], Public]
+Spoil = Callable[[Algorithm[Any], Public], Case]
+
+EXAMPLES: dict[str, list[Case]] = {
+    "output": [
+        (OutputPerturbation(), ONE_SHOT),
+        (OutputPerturbation(), replace(ONE_SHOT, delta=0.0, models=3)),
+        (OutputPerturbation(), replace(ONE_SHOT, loss=Hinge(), adjacency=ZERO_OUT)),
+    ],
+    "objective": [
+        (ObjectivePerturbation(), replace(ONE_SHOT, delta=0.0)),
+        (ObjectivePerturbation(), replace(ONE_SHOT, adjacency=ADD_REMOVE, size=None, most=200)),
+        (ObjectivePerturbation(), replace(ONE_SHOT, models=3)),
+    ],
+    "whitened": [
+        (WhitenedObjective(), replace(ONE_SHOT, regularization=None)),
+        (WhitenedObjective(0.3), replace(ONE_SHOT, loss=Softmax(3), adjacency=ZERO_OUT)),
+    ],
+    "single-pass": [
+        (SinglePass(UPDATE, 30), PURE),
+        (SinglePass(UPDATE, 30, "gaussian", permute=True), replace(STEPS, adjacency=ZERO_OUT)),
+        (SinglePass(UPDATE, 30, levels=Levels(LEVELS, "batches")), PURE),
+    ],
+    "noisy-sgd": [
+        (NoisySGD(UPDATE, Poisson(0.25), 4), STEPS),
+        (NoisySGD(UPDATE, Poisson(0.25), 4), replace(STEPS, adjacency=ADD_REMOVE, size=150)),
+        (NoisySGD(UPDATE, Cyclic(4, 30), 2, "spherical-laplace"), PURE),
+        (
+            NoisySGD(
+                Update(Logistic(), learning_rate="constant"), Cyclic(4, 30), 2, released="last"
+            ),
+            STEPS,
+        ),
+    ],
+    "gradient-descent": [
+        (GradientDescent(UPDATE), STEPS),
+        (GradientDescent(UPDATE, Levels(LEVELS)), replace(STEPS, adjacency=ZERO_OUT)),
+    ],
+    "stream": [
+        (StreamedPass(UPDATE, 30), PURE),
+        (StreamedPass(UPDATE, 30, "gaussian"), replace(STEPS, adjacency=ZERO_OUT)),
+    ],
+}
+
+# One thing for each algorithm that it must refuse before any data are seen.
+UNPROVEN: dict[str, Spoil] = {
+    "output": lambda a, public: (a, replace(public, regularization=None)),
+    "objective": lambda a, public: (a, replace(public, loss=Hinge())),
+    "whitened": lambda a, public: (a, replace(public, delta=0.0)),
+    "single-pass": lambda a, public: (a, replace(public, size=None)),
+    "noisy-sgd": lambda a, public: (a, replace(public, size=None)),
+    "gradient-descent": lambda a, public: (replace(a, update=Update(Hinge())), public),
+    "stream": lambda a, public: (a, replace(public, epsilon=1e-300, delta=0.0)),
+}
+
+CASES = [
+    pytest.param(*case, id=f"{name}-{number}")
+    for name, cases in EXAMPLES.items()
+    for number, case in enumerate(cases)
+]
+every_case = pytest.mark.parametrize(("algorithm", "public"), CASES)
+
+
+def records(public: Public, label: float = 1.0) -> Records:
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((N, D))
+    rows /= np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
+    if isinstance(public.loss, Softmax):
+        return Records(rows, [rng.integers(0, 3, N) + 10 * (label != 1.0)])
+    signs = [np.where(rows[:, k] > 0.0, label, -1.0) for k in range(public.models)]
+    return Records(rows, signs)
+
+
+def ledger_for(public: Public) -> Ledger:
+    return Ledger(public.epsilon, public.delta, adjacency=public.adjacency)
+
+
+@dataclass
+class Watch(Observer):
+    """Counts every noise vector that is handed out, by the part of the plan that pays for it."""
+
+    charged: list[Any] = field(default_factory=list)
+    drawn: dict[int, int] = field(default_factory=dict)
+
+    def charge(self, real: Any, plan: Any, **options: Any) -> Any:
+        assert not self.drawn, "noise before the charge"
+        self.charged.append(plan)
+        return real(plan, **options)
+
+    def release(
+        self, real: Any, bounded: Any, permit: Any, randomness: Any, *, part: int = 0
+    ) -> Any:
+        assert len(self.charged) == 1, "a release without a charge"
+        result = real(bounded, permit, randomness, part=part)
+        if isinstance(result, NoiseStream):
+            return _Counted(result, self.drawn, part)
+        self.drawn[part] = self.drawn.get(part, 0) + 1
+        return result
+
+
+class _Counted:
+    def __init__(self, stream: NoiseStream, drawn: dict[int, int], part: int) -> None:
+        self._stream, self._drawn, self._part = stream, drawn, part
+
+    def take(self, count: int) -> Any:
+        self._drawn[self._part] = self._drawn.get(self._part, 0) + count
+        return self._stream.take(count)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def trained(
+    algorithm: Algorithm[Any], public: Public, observer: Observer | None = None, seed: int = 0
+) -> tuple[Trained, Ledger]:
+    ledger = ledger_for(public)
+    done = train(
+        algorithm, public, records(public), ledger=ledger,
+        randomness=Randomness.from_seed(seed), observer=observer,
+    )  # fmt: skip
+    return done, ledger
+
+
+def test_every_algorithm_has_an_example() -> None:
+    assert ALGORITHMS
+    assert set(EXAMPLES) == set(UNPROVEN) == set(ALGORITHMS)
+    for name, cases in EXAMPLES.items():
+        assert cases
+        assert all(type(algorithm) is ALGORITHMS[name] for algorithm, _ in cases)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_an_algorithm_says_what_it_is(name: str) -> None:
+    kind = ALGORITHMS[name]
+    assert issubclass(kind, Algorithm)
+    assert kind.name == name
+    assert kind.summary.strip()
+    assert "\n" not in kind.summary
+    assert kind.__doc__
+    assert not kind.__doc__.startswith(kind.__name__ + "("), "written by the dataclass"
+    assert list(inspect.signature(kind.prepare).parameters) == ["self", "public"]
+
+
+@every_case
+def test_preparing_is_a_function_of_public_facts(algorithm: Algorithm[Any], public: Public) -> None:
+    """Twice the same, from an equal copy of the facts as well, and within the budget."""
+    first, again = algorithm.prepare(public), algorithm.prepare(replace(public))
+    assert first.plan == again.plan
+    assert first.plan.to_json() == again.plan.to_json()
+    assert first.proofs == again.proofs
+    assert first.weight_noise == again.weight_noise
+    assert first.public == public
+    spent = epsilon(first.plan, delta=public.delta, adjacency=public.adjacency)
+    assert spent <= public.epsilon * (1.0 + 1e-9)
+    assert algorithm.passes(first) > 0.0
+
+
+@every_case
+def test_what_is_prepared_is_what_is_charged(algorithm: Algorithm[Any], public: Public) -> None:
+    watch = Watch()
+    done, ledger = trained(algorithm, public, watch)
+    plan = algorithm.prepare(public).plan
+    assert watch.charged == [plan]
+    assert done.permit.plan.to_json() == plan.under(public.adjacency).to_json()
+    assert len(ledger.charges) == 1
+    assert ledger.spent == (public.epsilon, public.delta)
+    assert len(done.weights) == public.models
+    assert all(part.shape == public.shape for part in done.weights)
+
+
+@every_case
+def test_all_noise_goes_through_the_observer(algorithm: Algorithm[Any], public: Public) -> None:
+    """What the permit counted is what the observer saw, leaf by leaf, and nothing is left over."""
+    watch = Watch()
+    done, _ = trained(algorithm, public, watch)
+    leaves = list(done.permit.plan.leaves())
+    assert set(watch.drawn) == set(range(len(leaves)))
+    for part, (leaf, count) in enumerate(leaves):
+        assert done.permit.drawn(part) == watch.drawn[part] > 0
+        if algorithm.name != "stream":  # which declares more batches than any stream has
+            assert done.permit.drawn(part) == count * leaf.draws_per_use
+
+
+@every_case
+def test_watching_changes_nothing(algorithm: Algorithm[Any], public: Public) -> None:
+    plain, watched, other = (
+        trained(algorithm, public, observer, seed)[0].weights
+        for observer, seed in ((None, 0), (Watch(), 0), (None, 1))
+    )
+    assert all(np.array_equal(a, b) for a, b in zip(plain, watched, strict=True))
+    assert not any(np.array_equal(a, b) for a, b in zip(plain, other, strict=True))
+
+
+@every_case
+def test_what_has_no_proof_is_refused_before_the_charge(
+    algorithm: Algorithm[Any], public: Public
+) -> None:
+    spoiled, facts = UNPROVEN[algorithm.name](algorithm, public)
+    with pytest.raises(NoisetteError):
+        spoiled.prepare(facts)
+    watch, ledger = Watch(), ledger_for(facts)
+    with pytest.raises(NoisetteError):
+        train(
+            spoiled, facts, records(facts), ledger=ledger, randomness=Randomness.from_seed(0),
+            observer=watch,
+        )  # fmt: skip
+    assert ledger.charges == []
+    assert watch.charged == []
+
+
+@every_case
+def test_data_that_break_a_bound_are_refused_before_the_charge(
+    algorithm: Algorithm[Any], public: Public
+) -> None:
+    """A label of 2 would double a gradient, and a class of 10 would be outside of all tables."""
+    watch, ledger, randomness = Watch(), ledger_for(public), Randomness.from_seed(0)
+    bad = records(public, label=2.0)
+    with pytest.raises(NoisetteError):
+        algorithm.check(bad, algorithm.prepare(public))
+    with pytest.raises(NoisetteError):
+        train(algorithm, public, bad, ledger=ledger, randomness=randomness, observer=watch)
+    assert ledger.charges == []
+    assert watch.charged == []
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "public"),
+    [
+        (SinglePass(UPDATE, 30, levels=Levels(LEVELS)), STEPS),  # spherical noise with delta
+        (NoisySGD(UPDATE, Cyclic(4, 30), 2, "spherical-laplace", "all", Levels(LEVELS)), STEPS),
+        (NoisySGD(UPDATE, Poisson(0.25), 4, levels=Levels(LEVELS)), STEPS),
+        (NoisySGD(UPDATE, Cyclic(4, 30), 2, levels=Levels(LEVELS, "batches")), STEPS),
+        (GradientDescent(UPDATE, Levels(LEVELS, "batches")), STEPS),
+        (SinglePass(UPDATE, 30, levels=Levels(2.0 * LEVELS, "batches")), PURE),
+        (SinglePass(UPDATE, 30, levels=Levels(LEVELS[1:])), PURE),
+        (SinglePass(UPDATE, 30, levels=Levels(LEVELS[1:], "batches")), PURE),
+        (GradientDescent(UPDATE, Levels(LEVELS[1:])), STEPS),
+    ],
+)
+def test_levels_without_a_theorem_are_refused_before_the_charge(
+    algorithm: Algorithm[Any], public: Public
+) -> None:
+    watch, ledger = Watch(), Ledger(10.0, 1e-3, adjacency=public.adjacency)
+    with pytest.raises(NoisetteError):
+        train(
+            algorithm, public, records(public), ledger=ledger,
+            randomness=Randomness.from_seed(0), observer=watch,
+        )  # fmt: skip
+    assert ledger.charges == []
+    assert watch.drawn == {}
+
+
+def test_weights_that_would_be_ignored_are_refused() -> None:
+    (algorithm, public), *_ = EXAMPLES["stream"]
+    given = records(public)
+    weighed = Records(given.rows, given.targets, np.ones(N))
+    ledger = ledger_for(public)
+    with pytest.raises(NoisetteError, match="sample_weight"):
+        train(algorithm, public, weighed, ledger=ledger, randomness=Randomness.from_seed(0))
+    assert ledger.charges == []
+
+
+@every_case
+def test_a_plan_is_for_one_relation(algorithm: Algorithm[Any], public: Public) -> None:
+    prepared, randomness = algorithm.prepare(public), Randomness.from_seed(0)
+    for relation in {REPLACE_ONE, ZERO_OUT, ADD_REMOVE} - {public.adjacency}:
+        ledger = Ledger(public.epsilon, public.delta, adjacency=relation)
+        with pytest.raises(AdjacencyMismatch, match=f"the ledger is for {relation}"):
+            begin(prepared, ledger=ledger, randomness=randomness, label="another relation")
+        with pytest.raises(AdjacencyMismatch, match=f"the ledger is for {relation}"):
+            train(algorithm, public, records(public), ledger=ledger, randomness=randomness)
+        assert ledger.charges == []
+
+
+@every_case
+def test_a_budget_too_small_is_refused_and_draws_nothing(
+    algorithm: Algorithm[Any], public: Public
+) -> None:
+    ledger = Ledger(public.epsilon / 2.0, public.delta, adjacency=public.adjacency)
+    watch = Watch()
+    with pytest.raises(NoisetteError, match="nothing was charged"):
+        train(
+            algorithm, public, records(public), ledger=ledger,
+            randomness=Randomness.from_seed(0), observer=watch,
+        )  # fmt: skip
+    assert ledger.charges == []
+    assert watch.drawn == {}
