@@ -73,9 +73,7 @@ RateOption = Annotated[float | None, _option(f"Sampling rate ({takers(_SAMPLERS,
 StepsOption = Annotated[
     int | None, _option(f"Noisy steps ({_counted(in_epochs=False)}). Default 1.")
 ]
-EpochsOption = Annotated[
-    int | None, _option(f"Passes over the data ({_counted(in_epochs=True)}).")
-]
+EpochsOption = Annotated[int | None, _option(f"Passes over the data ({_counted(in_epochs=True)}).")]
 BatchesOption = Annotated[
     int | None, _option(f"Batches in one pass ({takers(_SAMPLERS, 'batches')}).")
 ]

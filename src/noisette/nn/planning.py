@@ -15,6 +15,7 @@ from noisette.training.noisy_sgd import make_sampler
 
 __all__ = ["make_level_plan", "make_plan"]
 
+
 def make_plan(
     *,
     size: int,

@@ -68,7 +68,8 @@ class Problem:
             return -ramp, (np.abs(1.0 - m) <= h) / (2.0 * h)
         if self.loss.name not in CONSTANTS and not isinstance(self.loss, SoftplusHinge):
             assert isinstance(self.loss, MarginLoss)
-            return self.loss.derivative(m), self.loss.second_derivative(m)
+            slope, bend = self.loss.derivative(m), self.loss.second_derivative(m)
+            return np.asarray(slope, dtype=float), np.asarray(bend, dtype=float)
         s, centre = 1.0, 0.0
         if isinstance(self.loss, SoftplusHinge):
             s, centre = self.loss.temperature, 1.0
