@@ -45,16 +45,20 @@ def row_norms(rows: Any) -> Floats:
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=float)))
 
 
-def clip_factors(rows: Any, bound: float, unit: float = 2.0**-53) -> Floats:
+def clip_factors(
+    rows: Any, bound: float, unit: float = 2.0**-53, norms: Floats | None = None
+) -> Floats:
     """Return min(1, bound / ||x||) for every row, rounded down for products of precision `unit`.
 
     Multiplying row i by the i-th factor, in arithmetic of that precision, gives `clip_rows`.
+    `norms` are the rows' own, from `row_norms`, where the caller needs them too.
     """
     # proof: CLIP
     bound = checked_bound("bound", bound)
     if rows.ndim != 2:
         raise InvalidData("rows must be a matrix with one record per row.")
-    norms = row_norms(rows)
+    if norms is None:
+        norms = row_norms(rows)
     if not np.isfinite(norms).all():
         raise InvalidData("rows must be finite: no NaN, no infinity, no overflow when squared.")
     # norms are summed in float64; factor and product are rounded to `unit`

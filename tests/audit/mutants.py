@@ -302,7 +302,7 @@ def _no_root() -> Patches:
 @mutant("rows are not clipped (output perturbation)", PURE, "clipping")
 def _no_clip() -> Patches:
     yield from _believing()
-    yield records, "clip_factors", lambda rows, *given: np.ones(len(rows))
+    yield records, "clip_factors", lambda rows, *given, **more: np.ones(len(rows))
 
 
 @mutant("rows are not clipped (2013 algorithm)", SGDClassifier(), "clipping")

@@ -9,9 +9,10 @@ from rich.table import Table
 
 from noisette import accounting
 from noisette.adjacency import Adjacency
-from noisette.cli.options import Description
+from noisette.cli.options import Description, takers
 from noisette.errors import InvalidParameter, Unproven
 from noisette.plans import Plan
+from noisette.sampling import SAMPLERS
 
 __all__ = ["account", "calibrate"]
 
@@ -89,8 +90,9 @@ def calibrate(
         find = "steps"
     if find not in ("noise", "steps", "rate"):
         raise InvalidParameter(f"--find must be noise, steps, epochs or rate; got {find!r}.")
-    if find == "rate" and described.sampling != "poisson":
-        raise InvalidParameter("--find rate needs --sampling poisson.")
+    with_rate = takers(SAMPLERS, "rate")
+    if find == "rate" and described.sampling not in with_rate.split(", "):
+        raise InvalidParameter(f"--find rate needs --sampling {with_rate}.")
 
     def changed(x: float) -> Description:
         if find == "noise":

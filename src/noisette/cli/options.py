@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from noisette import _validate, mechanisms, plans, sampling
+from noisette.accounting.last_iterate import LOSSES as LAST_LOSSES
 from noisette.errors import InvalidParameter
 from noisette.mechanisms import Mechanism
 from noisette.sampling import Sampler
@@ -24,50 +25,66 @@ _OPTIONS = {
 """Parameter of a mechanism or sampler -> the option that sets it."""
 
 
-def _described(registry: dict[str, Any]) -> tuple[str, ...]:
+def described(registry: dict[str, Any]) -> tuple[str, ...]:
     """Return the entries whose necessary parameters all have an option."""
-    return tuple(name for name, kind in registry.items() if set(_required(kind)) <= set(_OPTIONS))
+    return tuple(name for name, kind in registry.items() if set(required(kind)) <= set(_OPTIONS))
 
 
-def _required(kind: Any) -> list[str]:
+def required(kind: Any) -> list[str]:
+    """Return the parameters of a mechanism or sampler that have no default."""
     return [item.name for item in fields(kind) if item.default is MISSING]
 
 
-MECHANISM_NAMES = _described(mechanisms.MECHANISMS)
-SAMPLER_NAMES = _described(sampling.SAMPLERS)
+def sweeps(name: str) -> bool:
+    """Whether one use of that sampler is a pass over the data (counted in epochs)."""
+    kind = sampling.SAMPLERS.get(name)
+    return kind is not None and "batches" in {item.name for item in fields(kind)}
 
-MechanismOption = Annotated[str, typer.Option(help="One of: " + ", ".join(MECHANISM_NAMES) + ".")]
+
+def takers(registry: dict[str, Any], parameter: str) -> str:
+    """Return the entries that need this parameter, for a help text."""
+    names = (name for name in described(registry) if parameter in required(registry[name]))
+    return ", ".join(names)
+
+
+def _counted(*, in_epochs: bool) -> str:
+    return ", ".join(name for name in described(sampling.SAMPLERS) if sweeps(name) is in_epochs)
+
+
+def _option(words: str) -> Any:
+    return typer.Option(help=words)
+
+
+_NOISES, _SAMPLERS = mechanisms.MECHANISMS, sampling.SAMPLERS
+
+MechanismOption = Annotated[str, _option(f"One of: {', '.join(described(_NOISES))}.")]
 NoiseOption = Annotated[
     float | None,
-    typer.Option(help="Noise scale / norm bound of one record (gaussian, laplace, spherical)."),
+    _option(f"Noise scale / norm bound of one record ({takers(_NOISES, 'noise_multiplier')})."),
 ]
 StepEpsilonOption = Annotated[
-    float | None,
-    typer.Option(help="Epsilon of one step (randomized-response, exponential, or any laplace)."),
+    float | None, _option(f"Epsilon of one step ({takers(_NOISES, 'epsilon')}).")
 ]
-DimensionOption = Annotated[int | None, typer.Option(help="Dimension of spherical-laplace noise.")]
-SamplingOption = Annotated[str, typer.Option(help="One of: " + ", ".join(SAMPLER_NAMES) + ".")]
-RateOption = Annotated[float | None, typer.Option(help="Sampling rate (poisson).")]
+DimensionOption = Annotated[
+    int | None, _option(f"Dimension of the noise ({takers(_NOISES, 'dimension')}).")
+]
+SamplingOption = Annotated[str, _option(f"One of: {', '.join(described(_SAMPLERS))}.")]
+RateOption = Annotated[float | None, _option(f"Sampling rate ({takers(_SAMPLERS, 'rate')}).")]
 StepsOption = Annotated[
-    int | None, typer.Option(help="Noisy steps (full, poisson, without-replacement). Default 1.")
+    int | None, _option(f"Noisy steps ({_counted(in_epochs=False)}). Default 1.")
 ]
-EpochsOption = Annotated[
-    int | None,
-    typer.Option(help="Passes over the data (disjoint, shuffle, cyclic, random-allocation)."),
-]
+EpochsOption = Annotated[int | None, _option(f"Passes over the data ({_counted(in_epochs=True)}).")]
 BatchesOption = Annotated[
-    int | None, typer.Option(help="Batches in one pass (shuffle, cyclic, random-allocation).")
+    int | None, _option(f"Batches in one pass ({takers(_SAMPLERS, 'batches')}).")
 ]
-BatchSizeOption = Annotated[int | None, typer.Option(help="Batch size (without-replacement).")]
+BatchSizeOption = Annotated[int | None, _option(f"Batch size ({takers(_SAMPLERS, 'batch_size')}).")]
 SizeOption = Annotated[
-    int | None, typer.Option(help="Number of records (without-replacement, --released last).")
+    int | None, _option(f"Number of records ({takers(_SAMPLERS, 'size')}, --released last).")
 ]
 ReleasedOption = Annotated[
     str, typer.Option(help="'all' iterates, or only the 'last' one (cyclic, shuffle, full).")
 ]
-LossOption = Annotated[
-    str, typer.Option(help="Loss for --released last: logistic, softmax, huber_hinge, softplus.")
-]
+LossOption = Annotated[str, _option(f"Loss for --released last: {', '.join(LAST_LOSSES)}.")]
 LossParameterOption = Annotated[
     float | None, typer.Option(help="Width of huber_hinge or temperature of softplus.")
 ]
@@ -143,8 +160,7 @@ class Description:
     @property
     def sweeps(self) -> bool:
         """Whether one use of the sampler is a pass over the data (counted in epochs)."""
-        kind = sampling.SAMPLERS.get(self.sampling)
-        return kind is not None and "batches" in {item.name for item in fields(kind)}
+        return sweeps(self.sampling)
 
     @property
     def times(self) -> int:
@@ -167,7 +183,7 @@ class Description:
 
     def make_mechanism(self) -> Mechanism:
         """Return the mechanism that the options describe."""
-        made: Mechanism = self._made("mechanism", mechanisms.MECHANISMS, MECHANISM_NAMES, "noise")
+        made: Mechanism = self._made("mechanism", mechanisms.MECHANISMS, "noise")
         return made
 
     def make_sampler(self) -> Sampler:
@@ -175,17 +191,15 @@ class Description:
         if self.sampling == "disjoint":
             # How many batches there are does not matter for the cost of a pass.
             return sampling.Disjoint(batches=1 if self.batches is None else self.batches)
-        made: Sampler = self._made("sampling", sampling.SAMPLERS, SAMPLER_NAMES, "sampling")
+        made: Sampler = self._made("sampling", sampling.SAMPLERS, "sampling")
         return made
 
-    def _made(
-        self, option: str, registry: dict[str, Any], offered: tuple[str, ...], noun: str
-    ) -> Any:
+    def _made(self, option: str, registry: dict[str, Any], noun: str) -> Any:
         """Return the entry of a registry that the options describe."""
-        name = _validate.choice(f"--{option}", getattr(self, option), offered)
+        name = _validate.choice(f"--{option}", getattr(self, option), described(registry))
         given = {"epsilon": self.step_epsilon}
         parameters = {}
-        for parameter in _required(registry[name]):
+        for parameter in required(registry[name]):
             value = given.get(parameter, getattr(self, parameter, None))
             parameters[parameter] = _needs(value, _OPTIONS[parameter], f"{name} {noun}")
         return registry[name](**parameters)

@@ -7,8 +7,9 @@ import numpy as np
 
 from noisette import _files, accounting
 from noisette.adjacency import Adjacency
-from noisette.cli.options import Description
+from noisette.cli.options import Description, required
 from noisette.errors import InvalidParameter, MissingExtra, Unproven
+from noisette.sampling import SAMPLERS
 
 __all__ = ["epsilon_against_steps"]
 
@@ -81,6 +82,6 @@ def _title(described: Description) -> str:
     noise = f"{described.mechanism} noise"
     if described.noise_multiplier is not None:
         noise += f", multiplier {described.noise_multiplier:g}"
-    rate = {"poisson": described.rate, "without-replacement": described.batch_size}
-    detail = rate.get(described.sampling, described.batches)
+    needed = required(SAMPLERS[described.sampling])
+    detail = getattr(described, needed[0]) if needed else None
     return f"{noise}; {described.sampling}" + (f" ({detail:g})" if detail is not None else "")

@@ -17,15 +17,17 @@ class LinearSVC(OneShotClassifier):
 
     As `LogisticRegression`, with a loss of the margin: "softplus" (default, the hinge smoothed so
     that objective perturbation pays nothing for its curvature), "huber" (the hinge of Chaudhuri,
-    Monteleoni and Sarwate) or "hinge" itself. Objective perturbation has no proof for the hinge,
+    Monteleoni and Sarwate), "hinge" itself, or another one without probabilities in
+    `noisette.losses.LOSSES`. Objective perturbation has no proof for the hinge,
     whose kink would show as an atom of the released weights; ``mechanism="auto"`` then takes output
     perturbation. More than two classes are trained one against the rest.
 
     Parameters
     ----------
     epsilon, delta : the budget of one ``fit``; delta = 0 is pure privacy.
-    loss : "softplus", "huber" or "hinge".
-    mechanism : "auto", "objective" (smooth losses) or "output".
+    loss : "softplus" (see above for others).
+    mechanism : "auto" (objective perturbation for smooth losses, else output perturbation), or one
+        of `noisette.training.one_shot()`.
     regularization : lambda beside the *mean* loss, or "auto", as in `LogisticRegression`.
     norm_bound : R, public; rows longer than R are scaled down to R.
     adjacency : "replace-one" (default), "zero-out" or "add-remove".

@@ -26,8 +26,8 @@ class LogisticRegression(OneShotClassifier):
     Parameters
     ----------
     epsilon, delta : the budget of one ``fit``; delta = 0 is pure privacy.
-    mechanism : "objective" (least noise), "output" (noise on the solution), or "auto": objective
-        unless ``fit`` gets ``sample_epsilon``.
+    mechanism : "objective" (least noise), "output" (noise on the solution), another one of
+        `noisette.training.one_shot()`, or "auto": objective unless ``fit`` gets ``sample_epsilon``.
     regularization : lambda beside the *mean* loss, so Lambda = n lambda (``population`` stands for
         n under add-remove), or "auto": chosen from n, d, epsilon and delta. Objective perturbation
         raises a smaller Lambda to what its theorem needs; the guarantee's notes say so.

@@ -24,7 +24,7 @@ from noisette.sampling import SAMPLERS, Sampler
 from noisette.training import Public, Records, Trained, train
 from noisette.training.levels import GROUPINGS, level_notes
 from noisette.training.recommend import Recommendation
-from noisette.training.recommend_sgd import NOISES, RELEASES, recommend_sgd
+from noisette.training.recommend_sgd import RELEASES, noises, recommend_sgd
 from noisette.training.steps import Update, canonical_rows
 
 __all__ = ["SGDClassifier"]
@@ -47,10 +47,11 @@ class SGDClassifier(StreamReader):
     Parameters
     ----------
     epsilon, delta : the budget of one ``fit``, or of one whole stream of ``partial_fit`` calls.
-    loss : "logistic" (softmax for more than two classes), "hinge", "huber", "softplus", "softmax".
-    noise : "auto", "spherical-laplace" or "gaussian" (delta > 0).
-    sampling : "auto" (see above), "disjoint", "poisson", "without-replacement",
-        "random-allocation", "shuffle", "cyclic", "full", "partial-shuffle", or a `Sampler`.
+    loss : "logistic" (softmax for more than two classes), or another classifier's loss in
+        `noisette.losses.LOSSES`.
+    noise : "auto", or a name in `noisette.mechanisms.step_noises()`; Gaussian noise needs
+        delta > 0.
+    sampling : "auto" (see above), a name in `noisette.sampling.SAMPLERS`, or a `Sampler`.
         "disjoint" goes through the rows in one random order, streams in the order they come;
         ``Disjoint.of_size(n, b)`` keeps the given order.
     batch_size : records per batch, or "auto".
@@ -252,7 +253,7 @@ class SGDClassifier(StreamReader):
         epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
         adjacency = Adjacency.of(self.adjacency)
         _validate.choice("loss", self.loss, classifier_losses())
-        _validate.choice("noise", self.noise, NOISES)
+        _validate.choice("noise", self.noise, noises())
         _validate.choice("released", self.released, RELEASES)
         _validate.choice("grouping", self.grouping, GROUPINGS)
         _validate.choice("missing", self.missing, inputs.MISSING)

@@ -24,7 +24,8 @@ class Augmented:
     """Rows of a dense matrix, each times a factor, with a constant last column; no copy is made.
 
     Row i is (factor_i x_i, extra_i) in float64, whatever the type of the matrix; blocks of rows are
-    formed when they are asked for. `extra` None adds no column.
+    formed when they are asked for. `extra` None adds no column. `norms` are those of the matrix's
+    rows, where whoever clipped them has computed them.
     """
 
     ndim = 2
@@ -35,8 +36,9 @@ class Augmented:
         matrix: npt.NDArray[Any],
         factor: npt.NDArray[np.float64],
         extra: npt.NDArray[np.float64] | None,
+        norms: npt.NDArray[np.float64] | None = None,
     ) -> None:
-        self.matrix, self.factor, self.extra = matrix, factor, extra
+        self.matrix, self.factor, self.extra, self.norms = matrix, factor, extra, norms
         self.shape = (matrix.shape[0], matrix.shape[1] + (extra is not None))
 
     def __len__(self) -> int:
@@ -56,9 +58,8 @@ class Augmented:
     def __mul__(self, column: npt.NDArray[Any]) -> Augmented:
         """Scale every row, the constant included; `column` has the shape (n, 1)."""
         by = np.asarray(column, dtype=np.float64).reshape(-1)
-        return Augmented(
-            self.matrix, self.factor * by, None if self.extra is None else self.extra * by
-        )
+        extra = None if self.extra is None else self.extra * by
+        return Augmented(self.matrix, self.factor * by, extra, self.norms)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return self[:].astype(dtype or self.dtype, copy=False)
@@ -66,6 +67,13 @@ class Augmented:
     def astype(self, dtype: Any) -> npt.NDArray[Any]:
         """Return the rows as an ordinary array."""
         return self[:].astype(dtype, copy=False)
+
+    def known_squares(self) -> npt.NDArray[np.float64] | None:
+        """Return the squared norms, to rounding, without a look at the rows; None: not known."""
+        if self.norms is None:
+            return None
+        squares = (self.factor * self.norms) ** 2
+        return np.asarray(squares if self.extra is None else squares + self.extra**2)
 
 
 class Rows:
@@ -144,6 +152,11 @@ class Rows:
             else:
                 norms[rows] = np.einsum("ij,ij->i", block, block)
         return norms
+
+    def within(self, bound: float) -> bool:
+        """Whether every row is finite and no longer than `bound`."""
+        known = self.matrix.known_squares() if isinstance(self.matrix, Augmented) else None
+        return bool(np.all((self.squared_norms() if known is None else known) <= bound**2))
 
     def scores(self, parameter: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """X w for w of shape (d,): (n,); X V' for V of shape (k, d): (n, k)."""

@@ -18,6 +18,7 @@ __all__ = [
     "ObjectiveNoise",
     "RandomizedResponse",
     "SphericalLaplace",
+    "step_noises",
 ]
 
 MECHANISMS: dict[str, type[Mechanism]] = {
@@ -31,3 +32,12 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         SphericalLaplace,
     )
 }
+
+
+def step_noises() -> dict[str, type[AdditiveNoise]]:
+    """Return the noises that SGD may add to sums of gradients, by name."""
+    return {
+        name: kind
+        for name, kind in MECHANISMS.items()
+        if issubclass(kind, AdditiveNoise) and kind.in_steps
+    }

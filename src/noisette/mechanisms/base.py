@@ -75,6 +75,28 @@ class AdditiveNoise(Mechanism):
     noise_multiplier: float
     piece: ClassVar[int] = 0
     """How many coordinates are drawn at a time; 0 draws all, where they depend on each other."""
+    in_steps: ClassVar[bool] = False
+    """Whether SGD may add it to sums of gradients, asked for by its name."""
+    proportional: ClassVar[bool] = False
+    """Whether a value that moves by a share c of its bound costs c times as much, in pure epsilon
+    or in mu: what PER-PERSON-SCALE needs."""
+
+    @classmethod
+    def of(cls, noise_multiplier: float, dimension: int) -> "AdditiveNoise":
+        """Return this noise for vectors of `dimension` entries."""
+        return cls(noise_multiplier)
+
+    @classmethod
+    def least(
+        cls, epsilon: float, delta: float, dimension: int, adjacency: Adjacency
+    ) -> "AdditiveNoise | None":
+        """Return the least noise for one use where a formula gives it; None leaves it to search."""
+        return None
+
+    @property
+    @abstractmethod
+    def spread(self) -> float:
+        """The standard deviation of one coordinate, in units of ``noise_multiplier * C``."""
 
     @abstractmethod
     def noise(

@@ -28,6 +28,8 @@ class Gaussian(AdditiveNoise):
     norm: ClassVar[str] = "l2"
     proof: ClassVar[str] = "GAUSS-EXACT"
     piece: ClassVar[int] = 1 << 14
+    in_steps: ClassVar[bool] = True
+    proportional: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         z = _validate.positive("noise_multiplier", self.noise_multiplier)
@@ -46,6 +48,18 @@ class Gaussian(AdditiveNoise):
         while float(stated_delta(contributions / z, epsilon)) > delta:
             z = math.nextafter(z, math.inf)
         return cls(z)
+
+    @classmethod
+    def least(
+        cls, epsilon: float, delta: float, dimension: int, adjacency: Adjacency
+    ) -> "Gaussian":
+        """Return `calibrated`, which is the same in every dimension."""
+        return cls.calibrated(epsilon, delta, adjacency)
+
+    @property
+    def spread(self) -> float:
+        """Return 1, by definition."""
+        return 1.0
 
     def pure_epsilon(self, adjacency: Adjacency) -> float:
         """Gaussian noise is never purely private."""

@@ -1,5 +1,6 @@
 """The Laplace mechanism for a single number."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -41,6 +42,11 @@ class Laplace(AdditiveNoise):
         """Return the least noise for pure epsilon in one use."""
         epsilon = _validate.epsilon(epsilon)
         return cls(smallest_multiplier(Adjacency.of(adjacency).contributions, epsilon))
+
+    @property
+    def spread(self) -> float:
+        """Return sqrt(2), since the variance is 2 b^2."""
+        return math.sqrt(2.0)
 
     def pure_epsilon(self, adjacency: Adjacency) -> float:
         """Return sensitivity / b."""

@@ -94,6 +94,11 @@ class ObjectiveNoise(AdditiveNoise):
         return SphericalLaplace(self.noise_multiplier, self.dimension)
 
     @property
+    def spread(self) -> float:
+        """Return that of the law of b."""
+        return self.additive.spread
+
+    @property
     def offset(self) -> float:
         """k~ of the table (log(1 + k) for one-signed losses); at least 0."""
         # proof: OBJECTIVE-PERTURBATION

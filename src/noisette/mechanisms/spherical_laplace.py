@@ -32,6 +32,8 @@ class SphericalLaplace(AdditiveNoise):
     name: ClassVar[str] = "spherical-laplace"
     norm: ClassVar[str] = "l2"
     proof: ClassVar[str] = "SPHERICAL-LAPLACE"
+    in_steps: ClassVar[bool] = True
+    proportional: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         z = _validate.positive("noise_multiplier", self.noise_multiplier)
@@ -56,6 +58,23 @@ class SphericalLaplace(AdditiveNoise):
         while delta > 0.0 and curve.delta(epsilon, contributions / z, dimension) > delta:
             z = math.nextafter(z, math.inf) * (1.0 + 1e-15)
         return cls(z, dimension)
+
+    @classmethod
+    def of(cls, noise_multiplier: float, dimension: int) -> "SphericalLaplace":
+        """Return this noise for vectors of `dimension` entries."""
+        return cls(noise_multiplier, dimension)
+
+    @classmethod
+    def least(
+        cls, epsilon: float, delta: float, dimension: int, adjacency: Adjacency
+    ) -> "SphericalLaplace":
+        """Return `calibrated`."""
+        return cls.calibrated(epsilon, delta, dimension=dimension, adjacency=adjacency)
+
+    @property
+    def spread(self) -> float:
+        """Return sqrt(d + 1): the radius is Gamma(d), so E r^2 / d = d + 1."""
+        return math.sqrt(self.dimension + 1.0)
 
     def pure_epsilon(self, adjacency: Adjacency) -> float:
         """Return eps0 = kappa * sensitivity."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from noisette.errors import InvalidData, InvalidParameter, PermitError, Unproven
 from noisette.mechanisms import Gaussian
-from noisette.nn.group import INDEPENDENT, Group
+from noisette.nn.group import Group
 from noisette.plans import Noisy, Parallel, Plan, Repeat
 from noisette.randomness import Randomness
 from noisette.sampling import Cyclic, Poisson, Sampler
@@ -78,7 +78,7 @@ class Batches:
     ) -> None:  # fmt: skip
         self._run, self._sizes, self._members, self._group = run, sizes, members, group
         self._in_order = in_order
-        if run.sampler.name not in INDEPENDENT:
+        if not run.sampler.independent:
             # A mismatch between plan and data must show before anything is charged.
             run.sampler.check(sum(sizes))
 

@@ -21,12 +21,13 @@ from noisette.guarantee import ONE_FIT, TAKEN_AS_GIVEN
 from noisette.nn.arrays import Records, as_rows, as_tensor, made_up
 from noisette.nn.clipping import Clipping, as_clipping
 from noisette.nn.gradients import check_module
-from noisette.nn.planning import SAMPLERS, make_level_plan, make_plan
+from noisette.nn.planning import make_level_plan, make_plan
 from noisette.nn.training import PrivateTraining
 from noisette.nn.trial import fresh_module, same_alone
 from noisette.plans import Plan
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
+from noisette.sampling import SAMPLERS
 
 __all__ = ["PrivateClassifier"]
 
@@ -48,8 +49,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     batch_size : the expected batch; ``"auto"`` is n/60 within [64, 4096].
     learning_rate, momentum : of SGD, used where `optimizer` is None.
     optimizer : a function of the parameters, e.g. ``lambda p: torch.optim.Adam(p, 1e-3)``.
-    sampling : ``"poisson"``, ``"random-allocation"``, ``"without-replacement"``, ``"cyclic"``,
-        ``"shuffle"``, ``"full"``.
+    sampling : a name in `noisette.sampling.SAMPLERS`.
     clipping, clip_norm, band, averaging, micro_batch : see `PrivateTraining`.
     augment, copies : ``augment(rows)`` returns a random variant of a tensor of rows, by operations
         of torch on each row alone; each record's gradient is the mean over `copies` variants, at

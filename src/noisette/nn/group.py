@@ -21,13 +21,10 @@ from noisette.errors import InvalidParameter, RankFailed
 from noisette.randomness import Randomness
 from noisette.sampling import Sampler
 
-__all__ = ["INDEPENDENT", "Group", "present_group"]
+__all__ = ["Group", "present_group"]
 
 Indices = NDArray[np.intp]
 Found = TypeVar("Found")
-
-INDEPENDENT = ("poisson", "random-allocation", "full")
-"""Samplers in which every record decides for itself, so that ranks need not agree."""
 
 
 class Group:
@@ -127,7 +124,7 @@ class Group:
         self, sampler: Sampler, sizes: list[int], randomness: Randomness
     ) -> Iterator[Indices]:
         """Yield this rank's part of each batch of one use of `sampler` over all ranks' records."""
-        if self.ranks == 1 or sampler.name in INDEPENDENT:
+        if self.ranks == 1 or sampler.independent:
             # Everybody's own coin or bin: the union over the ranks has the sampler's law.
             yield from sampler.schedule(sizes[self.rank], randomness)
             return

@@ -15,8 +15,6 @@ from noisette.training.noisy_sgd import make_sampler
 
 __all__ = ["make_level_plan", "make_plan"]
 
-SAMPLERS = ("poisson", "random-allocation", "without-replacement", "cyclic", "shuffle", "full")
-
 
 def make_plan(
     *,
@@ -36,9 +34,9 @@ def make_plan(
     size : the public number of records (under add-remove: a public stand-in for it).
     batch_size : the expected number of records in a batch.
     epochs, steps : how long to train; give one of them.
-    sampling : ``"poisson"`` (default with `steps`), ``"random-allocation"`` (default with
-        `epochs`: every record once per epoch, in a batch that it draws itself),
-        ``"without-replacement"``, ``"cyclic"`` or ``"shuffle"`` (no amplification), ``"full"``.
+    sampling : a name in `noisette.sampling.SAMPLERS`. Default ``"poisson"`` with `steps`, and
+        ``"random-allocation"`` with `epochs` (every record once per epoch, in a batch that it draws
+        itself).
 
     """
     size, batch_size = _validate.integer("size", size), _validate.integer("batch_size", batch_size)
@@ -50,7 +48,6 @@ def make_plan(
     if (epochs is None) == (steps is None):
         raise InvalidParameter("give either epochs or steps.")
     chosen = sampling or ("random-allocation" if steps is None else "poisson")
-    _validate.choice("sampling", chosen, SAMPLERS)
     sampler, uses = make_sampler(chosen, size, batch_size, _validate.integer("epochs", epochs or 1))
     if steps is not None:
         steps = _validate.integer("steps", steps)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from noisette.errors import Unproven
 from noisette.guarantee import Guarantee
-from noisette.mechanisms import Gaussian, Laplace, Mechanism, ObjectiveNoise, SphericalLaplace
+from noisette.mechanisms import AdditiveNoise, Mechanism, ObjectiveNoise
 from noisette.plans import LastIterate, Noisy
 
 __all__ = ["DELTAS", "Noise", "attack_power", "curve_of", "noise_of"]
@@ -69,15 +69,9 @@ class Noise:
 
 def _spread(mechanism: Mechanism) -> float | None:
     """Return the standard deviation along one direction in units of C, if the noise is added."""
-    if isinstance(mechanism, ObjectiveNoise):
-        mechanism = mechanism.additive
-    if isinstance(mechanism, Gaussian):
-        return mechanism.noise_multiplier
-    if isinstance(mechanism, Laplace):
-        return math.sqrt(2.0) * mechanism.noise_multiplier
-    if isinstance(mechanism, SphericalLaplace):  # radius Gamma(d): E r^2 / d = (d + 1) z^2
-        return mechanism.noise_multiplier * math.sqrt(mechanism.dimension + 1.0)
-    return None
+    if not isinstance(mechanism, AdditiveNoise):
+        return None
+    return mechanism.noise_multiplier * mechanism.spread
 
 
 def noise_of(guarantee: Guarantee) -> list[Noise]:

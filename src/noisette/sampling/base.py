@@ -45,6 +45,8 @@ class Sampler(ABC):
     """A rule that picks batches. Parameters are public and frozen."""
 
     name: ClassVar[str]
+    independent: ClassVar[bool] = False
+    """Whether every record decides for itself, so that ranks need not agree on batches."""
 
     @classmethod
     def of(cls, size: int, batch_size: int, epochs: int) -> "tuple[Sampler, int]":

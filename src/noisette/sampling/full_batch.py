@@ -19,6 +19,7 @@ class FullBatch(Sampler):
     """Every record takes part; nothing is amplified, under any relation."""
 
     name: ClassVar[str] = "full"
+    independent: ClassVar[bool] = True
 
     @classmethod
     def of(cls, size: int, batch_size: int, epochs: int) -> tuple[Sampler, int]:

@@ -26,6 +26,7 @@ class Poisson(Sampler):
     rate: float
 
     name: ClassVar[str] = "poisson"
+    independent: ClassVar[bool] = True
 
     @classmethod
     def of(cls, size: int, batch_size: int, epochs: int) -> tuple[Sampler, int]:

@@ -27,6 +27,7 @@ class RandomAllocation(Sampler):
     batches: int
 
     name: ClassVar[str] = "random-allocation"
+    independent: ClassVar[bool] = True
 
     @classmethod
     def of(cls, size: int, batch_size: int, epochs: int) -> tuple[Sampler, int]:

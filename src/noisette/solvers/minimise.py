@@ -103,7 +103,7 @@ def minimise(
     target = loss.targets(y)
     if len(target) != rows.n:
         raise InvalidParameter(f"y must have {rows.n} entries; got {len(target)}.")
-    if not bool(np.all(rows.squared_norms() <= (norm_bound * (1.0 + _CLIP_SLACK)) ** 2)):
+    if not rows.within(norm_bound * (1.0 + _CLIP_SLACK)):
         raise InvalidParameter(
             f"every row of X must be finite with norm at most norm_bound={norm_bound}: clip first."
         )

@@ -44,6 +44,8 @@ class Algorithm(ABC, Generic[P]):
     summary: ClassVar[str]
     one_shot: ClassVar[bool] = False
     """Whether it solves one regularised problem and takes no options of its own."""
+    takes_levels: ClassVar[bool] = False
+    """Whether PER-PERSON-SCALE covers it through sample weights, where it solves one problem."""
     weight_proofs: ClassVar[tuple[str, ...]] = ()
     """Theorems about sample weights, beside those of the plain sum."""
 

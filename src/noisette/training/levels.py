@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 
 from noisette._typing import Floats
 from noisette.adjacency import Adjacency
-from noisette.errors import InvalidData, InvalidParameter
+from noisette.errors import InvalidData, InvalidParameter, Unproven
+from noisette.mechanisms import Gaussian, step_noises
 from noisette.mechanisms.gaussian_curve import gdp_mu
 from noisette.solvers import default_tolerance
 from noisette.training.output_perturbation import noise_for
@@ -135,7 +136,7 @@ def level_shares(levels: Floats, epsilon: float, delta: float, law: str) -> Floa
     # proof: PER-PERSON-SCALE
     if delta == 0.0:
         shares = levels / epsilon
-    elif law == "gaussian":
+    elif _has_mu(law):
         distinct, where = np.unique(levels, return_inverse=True)
         top = gdp_mu(epsilon, delta)
         shares = np.array([gdp_mu(float(level), delta) / top for level in distinct])[where]
@@ -174,9 +175,19 @@ def share_proofs(levels: Levels | None, law: str, delta: float) -> tuple[str, ..
     """Return the theorems behind `shares_of` for levels; refuse a law that has none."""
     if levels is None or not levels.scaled:
         return ()
-    if delta > 0.0 and law != "gaussian":
+    if not step_noises()[law].proportional:
+        raise Unproven(
+            f"sample_epsilon has no proof for noise={law!r}, whose cost need not be proportional "
+            "to what one record moves; use another noise, or grouping='batches'."
+        )
+    if delta > 0.0 and not _has_mu(law):
         raise InvalidParameter(_NO_SHARES)
-    return ("PER-PERSON-SCALE", *(("FILTER-GDP",) if law == "gaussian" else ()))
+    return ("PER-PERSON-SCALE", *(("FILTER-GDP",) if _has_mu(law) else ()))
+
+
+def _has_mu(law: str) -> bool:
+    """Whether noise of that name is Gaussian, so that its cost is one number, mu."""
+    return issubclass(step_noises()[law], Gaussian)
 
 
 def level_groups(levels: Levels | None, epsilon: float) -> list[tuple[float, Any]]:

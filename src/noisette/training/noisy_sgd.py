@@ -18,7 +18,8 @@ from noisette import _validate, accounting
 from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.errors import Unproven
-from noisette.mechanisms import Gaussian, SphericalLaplace
+from noisette.losses import classifier_losses
+from noisette.mechanisms import Gaussian, step_noises
 from noisette.mechanisms.base import on_grid
 from noisette.plans import LastIterate, Noisy, Plan, Repeat, Sampled
 from noisette.sampling import SAMPLERS, Cyclic, FullBatch, Sampler, Shuffle
@@ -58,8 +59,7 @@ def plan_for(
         )  # fmt: skip
 
     def plan(z: float) -> Plan:
-        mechanism = Gaussian(z) if noise == "gaussian" else SphericalLaplace(z, public.dimension)
-        step = Sampled(mechanism, sampler)
+        step = Sampled(step_noises()[noise].of(z, public.dimension), sampler)
         return step if uses == 1 else Repeat(step, uses)
 
     return plan
@@ -74,7 +74,7 @@ def _check_last(update: Update, sampler: Sampler, noise: str, adjacency: Adjacen
             "cyclic, shuffle or full sampling",
         ),
         (adjacency is Adjacency.ADD_REMOVE, "replace-one or zero-out neighbours"),
-        (update.loss.last_iterate is None, "a smooth loss, which the hinge is not"),
+        (update.loss.last_iterate is None, f"one of the losses {_covered()}"),
         (update.learning_rate != "constant", "learning_rate='constant'"),
         (update.averaging is not None, "averaging=False, since a mean reveals earlier iterates"),
         (update.norm_bound is None, "a norm_bound, which bounds the curvature"),
@@ -94,6 +94,12 @@ def _check_last(update: Update, sampler: Sampler, noise: str, adjacency: Adjacen
             f"released='last' is proven only for learning rates up to 2/M = {largest:.6g}; "
             f"got eta0={update.eta0:g}."
         )
+
+
+def _covered() -> str:
+    """Return the losses of LAST-ITERATE by the names that users give them."""
+    known = classifier_losses().items()
+    return ", ".join(name for name, kind in known if kind.last_iterate is not None)
 
 
 @dataclass(frozen=True)

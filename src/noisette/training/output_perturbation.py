@@ -58,6 +58,7 @@ class OutputPerturbation(Algorithm[Output]):
     name: ClassVar[str] = "output"
     summary: ClassVar[str] = "solve, then add noise to the weights; any convex loss"
     one_shot: ClassVar[bool] = True
+    takes_levels: ClassVar[bool] = True
 
     def prepare(self, public: Public) -> Output:
         """Return one noisy release of all models' weights."""
@@ -71,9 +72,7 @@ class OutputPerturbation(Algorithm[Output]):
         # the hinge is certified by its duality gap
         proofs = loss.proofs if math.isfinite(loss.smoothness) else (*loss.proofs, "HINGE-GAP")
         unit = bound / public.adjacency.contributions
-        noise = mechanism.noise_multiplier * unit
-        if isinstance(mechanism, SphericalLaplace):
-            noise *= math.sqrt(dimension + 1.0)
+        noise = mechanism.noise_multiplier * unit * mechanism.spread
         return Output(public, Run(mechanism), proofs, noise, bound, tolerance)
 
     def run(

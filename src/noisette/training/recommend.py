@@ -120,7 +120,7 @@ def bound_on_rows(adjacency: Adjacency, n: int, population: int | None) -> int:
 
 
 def choose_mechanism(asked: str, loss: Loss, *, levels: bool, whiten: object) -> tuple[str, str]:
-    """Return "output" or "objective": the latter wherever a theorem covers it."""
+    """Return what was asked for, else "objective" wherever a theorem covers it, else "output"."""
     asked = _validate.choice("mechanism", asked, mechanisms())
     smooth = math.isfinite(loss.smoothness)
     if asked == "objective" and not smooth:
@@ -128,7 +128,7 @@ def choose_mechanism(asked: str, loss: Loss, *, levels: bool, whiten: object) ->
             f"objective perturbation has no proof for the {loss.name} loss, which has a kink; "
             "use loss='softplus' or mechanism='output'."
         )
-    if levels and asked == "objective":
+    if levels and asked != "auto" and not _one_shot()[asked].takes_levels:
         raise Unproven("sample_epsilon is proven for mechanism='output' only.")
     chosen = asked
     if asked == "auto":

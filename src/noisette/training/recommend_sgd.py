@@ -7,7 +7,7 @@ from typing import Any
 from noisette import accounting
 from noisette.errors import InvalidParameter, Unproven
 from noisette.losses import Loss
-from noisette.mechanisms import Gaussian, SphericalLaplace
+from noisette.mechanisms import AdditiveNoise, step_noises
 from noisette.sampling import Disjoint, Sampler
 from noisette.training.gradient_descent import GradientDescent
 from noisette.training.levels import Levels
@@ -18,9 +18,8 @@ from noisette.training.single_pass import SinglePass, noise_for_one_use
 from noisette.training.steps import Update
 from noisette.training.streaming import StreamedPass
 
-__all__ = ["NOISES", "RELEASES", "recommend_sgd"]
+__all__ = ["RELEASES", "noises", "recommend_sgd"]
 
-NOISES = ("auto", SphericalLaplace.name, Gaussian.name)
 RELEASES = ("all", "last")
 
 WEIGHT_NORM = 5.0
@@ -28,6 +27,11 @@ WEIGHT_NORM = 5.0
 LEAST_STEPS = 8
 AVERAGING = 3.0
 """Iterate t enters the mean with weight about t^3: the second half dominates."""
+
+
+def noises() -> tuple[str, ...]:
+    """Return what users may ask for as ``noise``."""
+    return ("auto", *step_noises())
 
 
 def recommend_sgd(
@@ -38,7 +42,7 @@ def recommend_sgd(
     ``public.size`` is n or its public estimate.
     """
     loss, method = public.loss, _method(wishes, public.loss, stream=stream)
-    noise = _noise(wishes, method, levels=levels is not None)
+    noise = _noise(wishes, method, public, levels=levels is not None)
     update = Update(
         loss=loss,
         norm_bound=None if wishes.norm_bound is None else float(wishes.norm_bound),
@@ -82,18 +86,19 @@ def _method(wishes: Any, loss: Loss, *, stream: bool) -> str:
     if delta == 0.0 and wishes.epochs == 1 and wishes.released == "all":
         return "single-pass"
     plain = wishes.epochs == 1 and wishes.batch_size == "auto"
-    plain = plain and wishes.learning_rate == "auto" and wishes.noise != "spherical-laplace"
+    plain = plain and wishes.learning_rate == "auto" and wishes.noise in ("auto", "gaussian")
     smooth = math.isfinite(loss.smoothness) and wishes.norm_bound is not None
     if delta > 0.0 and wishes.released == "all" and plain and smooth:
         return "gradient-descent"
     return "direct"
 
 
-def _noise(wishes: Any, method: str, *, levels: bool) -> str:
+def _noise(wishes: Any, method: str, public: Public, *, levels: bool) -> str:
     delta, noise = float(wishes.delta), wishes.noise
-    if noise == "gaussian" and delta == 0.0:
-        raise InvalidParameter("noise='gaussian' needs delta > 0; got delta=0.")
     if noise != "auto":
+        example = step_noises()[noise].of(1.0, public.dimension)
+        if delta == 0.0 and not math.isfinite(example.pure_epsilon(public.adjacency)):
+            raise InvalidParameter(f"noise={noise!r} needs delta > 0; got delta=0.")
         return str(noise)
     if delta == 0.0:
         return "spherical-laplace"
@@ -176,10 +181,9 @@ def _eta0(update: Update, dimension: int, rms: float, batch: float, size: int, s
     return tau / (2.0 * math.sqrt(steps))
 
 
-def _rms(mechanism: Any, dimension: int, unit: float) -> float:
+def _rms(mechanism: AdditiveNoise, unit: float) -> float:
     """Return the standard deviation of a coordinate of the noise."""
-    z = float(mechanism.noise_multiplier) * unit
-    return z if isinstance(mechanism, Gaussian) else z * math.sqrt(dimension + 1.0)
+    return float(mechanism.noise_multiplier) * unit * mechanism.spread
 
 
 def _single(
@@ -189,7 +193,7 @@ def _single(
     dimension, size = public.dimension, public.known_size("a single pass")
     mechanism = noise_for_one_use(noise, public.epsilon, public.delta, dimension, public.adjacency)
     check_scale(mechanism, update.contribution)
-    rms = _rms(mechanism, dimension, update.contribution)
+    rms = _rms(mechanism, update.contribution)
     given = wishes.sampling if isinstance(wishes.sampling, Disjoint) else None
     if given is None:
         batch_size = _batch_size(wishes, update, dimension, rms, size)
@@ -242,8 +246,7 @@ def _direct(
     )
     if wishes.eta0 == "auto":
         assert multiplier is not None
-        rms = multiplier * update.contribution
-        rms *= 1.0 if noise == "gaussian" else math.sqrt(dimension + 1.0)
+        rms = _rms(step_noises()[noise].of(multiplier, dimension), update.contribution)
         largest = _largest_rate(update, update.row_bound) / update.row_bound**2 / 2.0
         eta0 = _eta0(update, dimension, rms, normaliser, size, steps)
         update = replace(update, eta0=min(eta0, largest) if last else eta0)

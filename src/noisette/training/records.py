@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from noisette._typing import Floats
-from noisette.clipping import clip_factors, clip_rows
+from noisette.clipping import clip_factors, clip_rows, row_norms
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.losses import Augmented, Rows
 from noisette.training.public import Public
@@ -34,8 +34,7 @@ class Records:
             raise InvalidParameter(
                 f"the data have more rows than the declared bound size={public.most}."
             )
-        most = (public.norm_bound * (1.0 + 1e-10)) ** 2
-        if not bool(np.all(blocks.squared_norms() <= most)):
+        if not blocks.within(public.norm_bound * (1.0 + 1e-10)):
             raise InvalidData(
                 f"every row must be finite with norm at most norm_bound={public.norm_bound:g}; "
                 "clip the rows first."
@@ -69,9 +68,10 @@ def with_intercept(rows: Any, norm_bound: float, intercept: float | None) -> tup
         bound = math.hypot(norm_bound, extra) * (1.0 + 2.0**-50)  # rounded up
     if not sparse.issparse(rows):
         matrix = np.asarray(rows)
-        factor = clip_factors(matrix, norm_bound)
+        norms = row_norms(matrix)
+        factor = clip_factors(matrix, norm_bound, norms=norms)
         column = None if intercept is None else np.full(len(matrix), extra)
-        return Augmented(matrix, factor, column), bound
+        return Augmented(matrix, factor, column, norms), bound
     clipped = clip_rows(rows, norm_bound)
     if intercept is None:
         return clipped, bound

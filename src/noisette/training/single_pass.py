@@ -20,10 +20,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette import _validate, accounting
 from noisette._typing import Floats
 from noisette.adjacency import Adjacency
-from noisette.mechanisms import Gaussian, SphericalLaplace
-from noisette.plans import Parallel, Plan, Sampled
+from noisette.mechanisms import AdditiveNoise, step_noises
+from noisette.plans import Parallel, Plan, Run, Sampled
 from noisette.privacy.door import NoiseStream
 from noisette.randomness import Randomness
 from noisette.sampling import Disjoint
@@ -42,7 +43,6 @@ from noisette.training.steps import Batches, Progress, State, Update
 
 __all__ = ["SinglePass", "noise_for_one_use"]
 
-Noise = SphericalLaplace | Gaussian
 Groups = list[tuple[float, Any]]
 
 _RUN = 8  # neighbours that stay together in a random order, so that memory is read in runs
@@ -51,11 +51,18 @@ _WORTH_A_THREAD = 1 << 19  # entries of noise, some 5 ms
 
 def noise_for_one_use(
     noise: str, epsilon: float, delta: float, dimension: int, adjacency: Adjacency
-) -> Noise:
+) -> AdditiveNoise:
     """Return the least noise of that law for one use within (epsilon, delta)."""
-    if noise == "gaussian":
-        return Gaussian.calibrated(epsilon, delta, adjacency)
-    return SphericalLaplace.calibrated(epsilon, delta, dimension=dimension, adjacency=adjacency)
+    kind = step_noises()[_validate.choice("noise", noise, step_noises())]
+    found = kind.least(epsilon, delta, dimension, adjacency)
+    if found is not None:
+        return found
+    return kind.of(
+        accounting.calibrate(
+            lambda z: Run(kind.of(z, dimension)), epsilon=epsilon, delta=delta, adjacency=adjacency
+        ),
+        dimension,
+    )
 
 
 @dataclass(frozen=True)

@@ -114,9 +114,9 @@ def recovered(trace: Trace, subject: AuditedEstimator) -> Iterator[tuple[str, st
             scale = law.noise_multiplier * (seen.bounded.contribution or 0.0)
             yield "objective", law.law, _inverted(trace) / scale
             continue
-        kind = {Gaussian: "gaussian", SphericalLaplace: "spherical-laplace"}.get(type(law), "")
-        if not kind:
+        if not isinstance(law, Gaussian | SphericalLaplace):
             continue
+        kind = "gaussian" if isinstance(law, Gaussian) else "spherical-laplace"
         unit = seen.bounded.contribution or (seen.bounded.l2 or 0.0) / a
         if seen.stream:
             noise = _from_steps(trace)

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from noisette._typing import Floats
-from noisette.losses import HuberHinge, Loss, SoftplusHinge
+from noisette.losses import HuberHinge, Loss, MarginLoss, SoftplusHinge
 
 __all__ = ["CONSTANTS", "Problem"]
 
@@ -26,12 +26,23 @@ CONSTANTS = {
 """Largest norm of the derivative, largest curvature, for rows of norm 1."""
 
 
+_GRID = np.concatenate([np.linspace(-10.0, 10.0, 200_001), [-1e4, -100.0, 100.0, 1e4]])
+
+
 def constants(loss: Loss) -> tuple[float, float]:
-    """Return (L, c) of `loss` by its name, not by what it says of itself."""
+    """Return (L, c) of `loss` by its name, not by what it says of itself.
+
+    Of a margin loss that is new since this was written they are measured: the largest slope and the
+    largest growth of the slope on a grid, which are lower bounds of the true ones.
+    """
     if isinstance(loss, HuberHinge):
         return 1.0, 1.0 / (2.0 * loss.width)
     if isinstance(loss, SoftplusHinge):
         return 1.0, loss.temperature / 4.0
+    if loss.name not in CONSTANTS and isinstance(loss, MarginLoss):
+        slopes = loss.derivative(_GRID)
+        growth = np.diff(slopes[:-4]) / np.diff(_GRID[:-4])
+        return float(np.max(np.abs(slopes))), float(np.max(np.abs(growth)))
     return CONSTANTS[loss.name]
 
 
@@ -55,6 +66,10 @@ class Problem:
             h = self.loss.width
             ramp = np.clip((1.0 + h - m) / (2.0 * h), 0.0, 1.0)
             return -ramp, (np.abs(1.0 - m) <= h) / (2.0 * h)
+        if self.loss.name not in CONSTANTS and not isinstance(self.loss, SoftplusHinge):
+            assert isinstance(self.loss, MarginLoss)
+            slope, bend = self.loss.derivative(m), self.loss.second_derivative(m)
+            return np.asarray(slope, dtype=float), np.asarray(bend, dtype=float)
         s, centre = 1.0, 0.0
         if isinstance(self.loss, SoftplusHinge):
             s, centre = self.loss.temperature, 1.0

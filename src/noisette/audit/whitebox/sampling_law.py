@@ -5,6 +5,7 @@ Random batches are tested: how many records joined in all, how the batch sizes s
 counts of the records scatter. Shuffled batches counted as Poisson have no scatter at all.
 """
 
+import contextlib
 import math
 from typing import Any
 
@@ -12,14 +13,17 @@ import numpy as np
 from scipy.stats import binom
 from scipy.stats import chi2 as square_law
 
+from noisette.adjacency import Adjacency
 from noisette.audit.canaries import Data, plain_table
 from noisette.audit.whitebox.outcome import Tally
+from noisette.audit.whitebox.records import Blind
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.trace import Trace
+from noisette.errors import Unproven
 from noisette.sampling import (
     PartialShuffle,
+    Participation,
     PassSampler,
-    Poisson,
     RandomAllocation,
     Sampler,
     WithoutReplacement,
@@ -74,8 +78,9 @@ def _check(
     sizes = np.array([len(batch) for batch in batches], dtype=float)
     counts = np.bincount(np.concatenate(batches).astype(int), minlength=n).astype(float)
     tests: list[tuple[float, str]] = []
-    if isinstance(sampler, Poisson) and sampler.rate < 1.0:
-        q, total = sampler.rate, float(sizes.sum())
+    part = _counted(sampler)
+    if part.kind == "poisson" and part.rate < 1.0:
+        q, total = part.rate, float(sizes.sum())
         law = binom(n * len(sizes), q)
         tests.append((2.0 * min(law.cdf(total), law.sf(total - 1.0)), "number of records"))
         tests.append((_scatter(sizes, n * q, n * q * (1.0 - q)), "scatter of batch sizes"))
@@ -100,6 +105,14 @@ def _check(
     for p, what in tests:
         if p < alpha / len(tests):
             out.fault(f"the {what} is not that of {sampler.name} sampling (p = {p:.1e})")
+
+
+def _counted(sampler: Sampler) -> Participation:
+    """Return how one record takes part, under the first relation for which that is proven."""
+    for relation in Adjacency:
+        with contextlib.suppress(Unproven):
+            return sampler.participation(relation)
+    raise Blind(f"{sampler.name} sampling is proven under no relation")
 
 
 def _scatter(values: np.ndarray[Any, Any], mean: float, variance: float, free: int = 0) -> float:

@@ -1,0 +1,107 @@
+"""One new entry for each registry, as a contributor would write it: a class and a line.
+
+`python new_entries.py train plan ...` prints the help texts of a library that has them.
+"""
+
+import contextlib
+import sys
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from noisette.losses import LOSSES
+from noisette.losses.base import FloatArray, MarginLoss, as_float
+from noisette.mechanisms import MECHANISMS, Gaussian
+from noisette.sampling import SAMPLERS, Poisson
+from noisette.training import ALGORITHMS, OutputPerturbation
+
+
+@dataclass(frozen=True)
+class SmoothHinge(MarginLoss):
+    """l(m) = 1/2 - m (m < 0), (1 - m)^2 / 2 (0 <= m <= 1), 0 (m > 1): Rennie and Srebro (2005).
+
+    l' = -clip(1 - m, 0, 1), so L = 1 (attained for m <= 0) and c = 1 (attained on [0, 1]).
+    """
+
+    name: ClassVar[str] = "smooth-hinge"
+    proofs: ClassVar[tuple[str, ...]] = ("LOSS-SMOOTH-HINGE",)
+    decreasing: ClassVar[bool] = True
+
+    @classmethod
+    def examples(cls) -> "tuple[SmoothHinge, ...]":
+        return (cls(),)
+
+    @property
+    def lipschitz(self) -> float:
+        return 1.0
+
+    @property
+    def smoothness(self) -> float:
+        return 1.0
+
+    @property
+    def value_at_zero(self) -> float:
+        return 0.5
+
+    def box_dual(self, y: npt.NDArray[Any]) -> tuple[npt.ArrayLike, ...]:
+        """l(m) = max over a in [0, 1] of a (1 - m) - a^2 / 2."""
+        return y, 0.0, 1.0, 1.0, 0.0, 1.0
+
+    def rounding(self, score: float) -> float:
+        """One subtraction whose result matters in [0, 1] only."""
+        return 1.0
+
+    def _ramp(self, t: npt.ArrayLike) -> FloatArray:
+        return np.clip(1 - as_float(t), 0, 1)
+
+    def value(self, t: npt.ArrayLike) -> FloatArray:
+        return self._ramp(t) ** 2 / 2 + np.maximum(-as_float(t), 0)
+
+    def derivative(self, t: npt.ArrayLike) -> FloatArray:
+        return -self._ramp(t)
+
+    def second_derivative(self, t: npt.ArrayLike) -> FloatArray:
+        m = as_float(t)
+        return ((m >= 0) & (m <= 1)).astype(m.dtype)
+
+
+@dataclass(frozen=True)
+class Bell(Gaussian):
+    """Gaussian noise under another name."""
+
+    name: ClassVar[str] = "bell"
+
+
+@dataclass(frozen=True)
+class Coins(Poisson):
+    """Poisson batches under another name."""
+
+    name: ClassVar[str] = "coins"
+
+
+@dataclass(frozen=True)
+class SolveAndHide(OutputPerturbation):
+    """Output perturbation under another name."""
+
+    name: ClassVar[str] = "solve-and-hide"
+    summary: ClassVar[str] = "solve, then hide the solution"
+
+
+LINES: tuple[tuple[dict[str, Any], Any], ...] = (
+    (LOSSES, SmoothHinge),
+    (MECHANISMS, Bell),
+    (SAMPLERS, Coins),
+    (ALGORITHMS, SolveAndHide),
+)
+
+if __name__ == "__main__":
+    for registry, kind in LINES:
+        registry[kind.name] = kind
+    from noisette.cli import main
+
+    for command in sys.argv[1:]:
+        sys.argv = ["noisette", command, "--help"]
+        with contextlib.suppress(SystemExit):
+            main()
