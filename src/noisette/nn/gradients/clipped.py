@@ -127,6 +127,11 @@ class ClippedGradients:
             )
         with self._unchanged.unwritten():
             record, watch, value = self._forward(losses, records)
+            if not value.requires_grad:
+                raise InvalidParameter(
+                    "the losses do not depend on any trainable parameter (torch.no_grad, detach, "
+                    "argmax), so that nothing but noise would train the module."
+                )
             device = value.device.type
             with torch.enable_grad(), torch.autocast(device, enabled=False):
                 stray = record.backward(value, 1.0 / records.copies)

@@ -4,6 +4,7 @@ import gc
 import types
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch._C import _functorch
 
@@ -16,8 +17,14 @@ def nothing_alive() -> None:
     """Refuse if any tensor of a transform is alive: none of an earlier pass may enter the next."""
     gc.collect()
     for x in gc.get_objects():
-        if type(x) is Tensor and _functorch.maybe_get_level(x) != -1:
+        kind = type(x)
+        if issubclass(kind, Tensor) and _functorch.maybe_get_level(x) != -1:
             raise refusal("the code keeps a record's values from an earlier pass; keep nothing")
+        if issubclass(kind, torch.jit.ScriptModule):
+            raise refusal(  # its attributes live outside the heap that is searched here
+                "the code has transforms of its own (torch.func, torch.vmap) while a TorchScript "
+                "module is in memory, which could keep a record unseen; use plain modules"
+            )
 
 
 def holder(kept: list[Tensor], alive: list[Tensor], module: nn.Module) -> str:

@@ -39,10 +39,9 @@ class Records:
                 "every tensor of a batch must have one row for each record; tensors that records "
                 "share belong in a closure or in the module."
             )
-        x = x.detach().contiguous()
-        # Rows that lie over each other in memory would carry what is written in place.
-        if any(x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr() for y in self.rows):
-            x = x.clone()
+        # A copy: what the code writes in place must reach no other row, nor the caller's tensor,
+        # which may come back with the next batch.
+        x = x.detach().clone(memory_format=torch.contiguous_format)
         self.rows.append(x.view(self.size, -1, *x.shape[1:]))
         return _Place(len(self.rows) - 1)
 

@@ -7,7 +7,6 @@ whole tensors, and nothing is kept. proof: NN-INDEPENDENCE
 """
 
 import gc
-import types
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -27,7 +26,7 @@ __all__ = ["Nested", "Watch"]
 
 _dispatching: Callable[[], int] = torch._C._len_torch_dispatch_stack
 
-_ORDINARY, _FREE, _RAW, _WRITES, _APPLY, _FOREIGN = range(6)
+_ORDINARY, _FREE, _RAW, _WRITES, _APPLY, _FOREIGN, _REPEATS, _FILLS = range(8)
 
 _SIMPLE = frozenset(
     {int, float, bool, str, type(None), slice, type(...), torch.Size, torch.dtype, torch.device,
@@ -50,7 +49,15 @@ _SIZED = (
     "multiply by a mask"
 )
 _HOOKED = "the code hooks into gradients, which would see those of all records; change the loss"
+_DRAWN = (
+    "the code draws as many random numbers as a record's values ask for, so that after "
+    "torch.manual_seed one record would decide what the others draw; use torch.rand or torch.randn"
+)
 _REFUSED = {
+    "poisson": _DRAWN,
+    "binomial": _DRAWN,
+    "_standard_gamma": _DRAWN,
+    "_sample_dirichlet": _DRAWN,
     "__repr__": _PRINTED,
     "__format__": _PRINTED,
     "bincount": _SIZED,
@@ -84,6 +91,10 @@ def _named(name: str) -> int | str:
         return _FREE
     if name in _ALIKE:
         return _RAW
+    if name == "repeat_interleave":
+        return _REPEATS
+    if name == "index_fill":
+        return _FILLS
     inplace = name.endswith("_") and not name.endswith("__")
     operator = name.startswith("__i") and name.endswith("__") and name != "__invert__"
     if inplace or name in ("__setitem__", "__set__") or (operator and name != "__index__"):
@@ -128,7 +139,7 @@ class Watch(TorchFunctionMode):
         trained = self._look(args)
         if kwargs:
             trained = self._look(kwargs.values()) or trained
-        if kind != _ORDINARY or "out" in kwargs:
+        if kind != _ORDINARY or kwargs.get("out") is not None:
             self._special(kind, func, args, kwargs)
             trained = trained and kind != _RAW
         try:
@@ -178,6 +189,8 @@ class Watch(TorchFunctionMode):
                     self._stranger(x)
             elif kind is nn.Parameter:
                 trained = trained or id(x) in self._record.trained
+                if _functorch.maybe_get_level(x) != -1:
+                    raise refusal("the code makes a parameter of a record; use plain tensors")
             elif kind is list or kind is tuple:
                 trained = self._look(x) or trained
             elif kind is dict:
@@ -187,7 +200,7 @@ class Watch(TorchFunctionMode):
                     f"the code uses a subclass of Tensor ({kind.__name__}), which may do anything "
                     "with all records; use plain tensors"
                 )
-            elif isinstance(x, types.FunctionType | types.MethodType | nn.Module):
+            elif callable(x) and not isinstance(x, type):
                 raise refusal(
                     "the code hands a function of its own to one of torch, where it cannot be "
                     "followed; call it yourself"
@@ -219,7 +232,19 @@ class Watch(TorchFunctionMode):
                 "backward pass is not known to keep records apart; write it with operations of "
                 "torch, which know their derivatives"
             )
-        targets = [kwargs["out"]] if "out" in kwargs else []
+        if kind == _REPEATS and "output_size" not in kwargs:
+            repeats = kwargs.get("repeats", args[:2][-1] if args else None)
+            if self._carries(repeats):
+                raise refusal(_SIZED)
+        if kind == _FILLS and not self._carries(args[0] if args else kwargs.get("input")):
+            values = [*args, *kwargs.values()]
+            if any(self._carries(x) for x in values):
+                # vmap's own rule gives all records the value of the last one.
+                raise refusal(
+                    "the code fills a tensor that is the same for all records with a record's "
+                    "value by index_fill, which vmap gets wrong; use torch.where"
+                )
+        targets = [kwargs["out"]] if kwargs.get("out") is not None else []
         sources = [x for name, x in kwargs.items() if name != "out"]
         if kind == _WRITES:
             targets, sources = [*targets, *args[:1]], [*sources, *args[1:]]
