@@ -16,10 +16,10 @@ from torch import Tensor
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
-from noisette.errors import InvalidParameter
+from noisette.errors import InvalidParameter, Unproven
 from noisette.nn.gradients import factors
 
-__all__ = ["Adaptive", "Automatic", "Clipping", "Flat", "as_clipping"]
+__all__ = ["RULES", "Adaptive", "Automatic", "Clipping", "Flat", "as_clipping"]
 
 Floats = NDArray[np.float64]
 
@@ -167,9 +167,22 @@ class Adaptive(Clipping):
         return total
 
 
+RULES: dict[str, type[Clipping]] = {"flat": Flat, "automatic": Automatic, "adaptive": Adaptive}
+"""Every rule that is proven: a record's factor follows from its own norm and public facts."""
+
+
 def as_clipping(clipping: "Clipping | str", clip_norm: float) -> Clipping:
-    """Return the rule for a name, starting at `clip_norm`; a rule is returned as it is."""
+    """Return the rule for a name, starting at `clip_norm`; a rule is returned as it is.
+
+    A class of one's own is refused: a factor that looks at other norms, or remembers them, keeps
+    each record within the clip norm and still lets one record move all others.
+    """
+    # proof: NN-CLIP
     if isinstance(clipping, Clipping):
+        if type(clipping) not in RULES.values():
+            raise Unproven(
+                f"clipping by a class of one's own ({type(clipping).__name__}) has no proof, since "
+                f"its factors may depend on other records; use {', '.join(RULES)}."
+            )
         return clipping
-    kinds: dict[str, type[Clipping]] = {"flat": Flat, "automatic": Automatic, "adaptive": Adaptive}
-    return kinds[_validate.choice("clipping", clipping, kinds)](clip_norm)
+    return RULES[_validate.choice("clipping", clipping, RULES)](clip_norm)
