@@ -223,10 +223,8 @@ class Ledger:
             return accounting.epsilon(plan, delta=delta, adjacency=self.adjacency)
         claimed = _validate.epsilon(claimed)
         reached = accounting.delta(plan, epsilon=claimed, adjacency=self.adjacency)
-        least = claimed
-        if reached > delta:  # the two readings of one curve are rounded differently
-            least = accounting.epsilon(plan, delta=delta, adjacency=self.adjacency)
-        if least > claimed:
+        # Asked twice: the two readings of one curve are rounded differently.
+        if reached > delta and self._epsilon_of(plan, delta, None) > claimed:
             raise InvalidParameter(
                 f"the plan has delta={reached:.6g} at epsilon={claimed:g}, not {delta:g}; "
                 "nothing was charged."
