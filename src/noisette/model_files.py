@@ -3,13 +3,15 @@
 A model file is a zip archive with three members: ``model.json`` (format, class, public parameters,
 guarantee) and ``coef.npy``, ``intercept.npy`` (plain float64 arrays). Nothing in it is executed.
 `load` accepts known classes only and checks the guarantee against its own plan, the parameters and
-the labels, so an edited epsilon is refused. The ledger and the random state are not stored.
+the labels, so an edited epsilon is refused; a digest of all that is stored shows any other edit.
+The ledger and the random state are not stored.
 
 A small archive may claim any size, so sizes are compared before anything is unpacked: noise does
 not compress, and an honest member is at most a few times as large as its packed form.
 """
 
 import contextlib
+import hashlib
 import importlib
 import io
 import json
@@ -82,7 +84,20 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "regularization": getattr(model, "regularization_", None),
         "guarantee": model.privacy_.to_dict(),
     }
+    text["seal"] = _seal(text, arrays)
     _write(Path(path), json.dumps(text, indent=1, allow_nan=False), arrays)
+
+
+def _seal(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> str:
+    """Return a digest of all that is stored: a note left out, or a seed denied, is an edit too.
+
+    It has no secret, so it does not stop somebody who forges a file on purpose.
+    """
+    stored = {key: value for key, value in text.items() if key != "seal"}
+    sealed = hashlib.sha256(json.dumps(stored, sort_keys=True).encode())
+    for name in _ARRAYS:
+        sealed.update(np.ascontiguousarray(arrays[name], dtype="<f8").tobytes())
+    return sealed.hexdigest()
 
 
 def _check_unchanged(model: Any, arrays: dict[str, NDArray[Any]]) -> None:
@@ -170,6 +185,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     _check(model, guarantee, arrays)
     if node.get("version") == __version__:  # another version may say the same in other words
         _check_facts(model, guarantee)
+    if node.get("seal") != _seal(node, arrays):
+        raise InvalidData("this model file was changed after it was saved; use the original.")
     model.coef_, model.intercept_ = arrays["coef"], arrays["intercept"]
     model.privacy_ = guarantee
     return model

@@ -10,7 +10,7 @@ import pytest
 
 from noisette.accounting import epsilon
 from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
-from noisette.errors import AdjacencyMismatch, NoisetteError
+from noisette.errors import AdjacencyMismatch, NoisetteError, PermitError
 from noisette.losses import Hinge, Logistic, Softmax
 from noisette.privacy import Ledger, NoiseStream
 from noisette.randomness import Randomness
@@ -265,6 +265,52 @@ def test_data_that_break_a_bound_are_refused_before_the_charge(
         train(algorithm, public, bad, ledger=ledger, randomness=randomness, observer=watch)
     assert ledger.charges == []
     assert watch.charged == []
+
+
+@every_case
+def test_rows_of_another_shape_than_prepared_are_refused_before_the_charge(
+    algorithm: Algorithm[Any], public: Public
+) -> None:
+    """The kernels do not check indices, and a last iterate is proven for one number of rows."""
+    given, ledger = records(public), ledger_for(public)
+    wide = Records(np.zeros((N, 10 * D)), given.targets)
+    long = Records(np.tile(given.rows, (10, 1)), [np.tile(y, 10) for y in given.targets])
+    for bad in (wide, long):
+        if bad is long and (algorithm.name == "stream" or not public.adjacency.size_is_public):
+            continue  # the number of people in a stream is open, and private under add-remove
+        with pytest.raises(NoisetteError):
+            train(algorithm, public, bad, ledger=ledger, randomness=Randomness.from_seed(0))
+        assert ledger.charges == []
+
+
+@pytest.mark.parametrize("way", ["another permit", "another plan", "twice"])
+def test_an_observer_cannot_replace_the_charge(way: str) -> None:
+    (algorithm, public), *_ = EXAMPLES["noisy-sgd"]
+    spare = Ledger(1e6, 0.5)
+    other = replace(algorithm, multiplier=1e-3).prepare(public).plan
+
+    class Meddler(Observer):
+        def charge(self, real: Any, plan: Any, **options: Any) -> Any:
+            if way == "another permit":
+                return spare.charge(plan, label="elsewhere", delta=public.delta)
+            if way == "twice":
+                real(plan, **options)
+                return real(plan, **options)
+            return real(other, **{**options, "epsilon": None})
+
+    drawn = []
+
+    class Late(Meddler):
+        def release(self, *given: Any, **options: Any) -> Any:
+            drawn.append(given)
+
+    ledger = Ledger(1e9, 0.5)
+    with pytest.raises(PermitError, match="only watches"):
+        train(
+            algorithm, public, records(public), ledger=ledger,
+            randomness=Randomness.from_seed(0), observer=Late(),
+        )  # fmt: skip
+    assert drawn == []
 
 
 @pytest.mark.parametrize(

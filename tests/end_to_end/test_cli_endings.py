@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from helpers import run_command
-from noisette import Ledger
+from noisette import Ledger, model_files
 from noisette.datasets import mixed_table
 from noisette.linear import LogisticRegression
 
@@ -205,7 +205,7 @@ def test_edited_words_of_a_guarantee_are_refused(model, how):
 
 
 def test_a_foreign_model_does_not_steer_the_terminal(model, tmp_path):
-    foreign = tmp_path / "foreign.noisette"
+    foreign, arrays = tmp_path / "foreign.noisette", model_files._read(model / "model.noisette")[1]
     with zipfile.ZipFile(model / "model.noisette") as old, zipfile.ZipFile(foreign, "w") as new:
         for name in old.namelist():
             content = old.read(name)
@@ -213,6 +213,7 @@ def test_a_foreign_model_does_not_steer_the_terminal(model, tmp_path):
                 node = json.loads(content)
                 node["guarantee"]["notes"].append("\x1b[2Jcleared")
                 node["guarantee"]["public"].append("\x1b]0;title\x07")
+                node["seal"] = model_files._seal(node, arrays)  # forged: it holds no secret
                 content = json.dumps(node).encode()
             new.writestr(name, content)
     shown = run_command("inspect", foreign)

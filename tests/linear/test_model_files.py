@@ -87,8 +87,9 @@ def test_a_model_whose_parameters_were_changed_is_not_saved(
     assert [path.name for path in tmp_path.iterdir()] == ["good"]
 
 
-def edited(path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
-    """Write a copy of the file in which `change` edited the JSON text."""
+def edited(path: Path, change: Callable[[dict[str, Any]], None], *, sealed: bool = False) -> Path:
+    """Write a copy of the file in which `change` edited the JSON text; `sealed` forges the seal."""
+    arrays = model_files._read(path)[1]
     out = path.with_suffix(".edited")
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(out, "w") as new:
         for name in old.namelist():
@@ -96,6 +97,8 @@ def edited(path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
             if name == "model.json":
                 node = json.loads(content)
                 change(node)
+                if sealed:
+                    node["seal"] = model_files._seal(node, arrays)
                 content = json.dumps(node).encode()
             new.writestr(name, content)
     return out
@@ -117,6 +120,10 @@ def both_smaller(node: dict[str, Any]) -> None:
 def as_svc(node: dict[str, Any]) -> None:
     node["class"] = "LinearSVC"
     node["parameters"]["loss"] = "softplus"
+
+
+def another_version_with_another_bound(node: dict[str, Any]) -> None:
+    node["version"], node["parameters"]["norm_bound"] = "0.0.1", 2.0
 
 
 def other_labels(node: dict[str, Any]) -> None:
@@ -162,6 +169,13 @@ EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "labels in another order": set_in("classes", "values", to=["yes", "no"]),
     "other labels": set_in("classes", "values", to=["false", "true"]),
     "other labels everywhere": other_labels,
+    "another version and norm bound": another_version_with_another_bound,
+    "a seed that is denied": set_in("guarantee", "seeded", to=False),
+    "a note left out": lambda node: node["guarantee"]["notes"].pop(0),
+    "a theorem left out": lambda node: node["guarantee"]["proofs"].pop(0),
+    "another statement": set_in("guarantee", "statement", to="Nothing can be learned."),
+    "another lambda": set_in("regularization", to=7.0),
+    "no seal": lambda node: node.pop("seal"),
     "the same label twice": set_in("classes", "values", to=["yes", "yes"]),
 }
 
@@ -184,7 +198,7 @@ def test_labels_are_not_converted(saved: Path, kind: str, values: list[Any]) -> 
         fact = f"the set of labels ({', '.join(map(str, values))}), as given"
         node["guarantee"]["public"].append(fact)
 
-    path = edited(saved, change)
+    path = edited(saved, change, sealed=True)
     if kind == {str: "str", float: "float", bool: "bool"}[type(values[0])]:
         assert load(path).classes_.tolist() == values
     else:

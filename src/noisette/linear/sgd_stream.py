@@ -109,7 +109,8 @@ class StreamReader(LinearClassifier):
         # a first chunk may be shorter than a batch that was asked for
         least = 0 if self.batch_size == "auto" else int(self.batch_size)
         size = self.population or max(shape[0], least)
-        _validate.delta_for(self.delta, self.population or shape[0])
+        known = shape[0] if ledger.adjacency.size_is_public else 0
+        _validate.delta_for(self.delta, max(self.population or 0, known))
         public = self._describe(size, shape[1], loss, ledger)
         chosen = recommend_sgd(self, public, stream=True)
         assert isinstance(chosen.algorithm, StreamedPass)

@@ -118,7 +118,7 @@ class GradientDescent(Algorithm[Descent]):
 
     def check(self, records: Records, prepared: Descent) -> None:
         """Refuse labels, weights and levels that would break the bound."""
-        check_rows(self.update, records, self.levels)
+        check_rows(self.update, records, self.levels, prepared.public)
 
     def passes(self, prepared: Descent) -> float:
         """Return about how often every row is read."""

@@ -145,12 +145,20 @@ def level_shares(levels: Floats, epsilon: float, delta: float, law: str) -> Floa
     return np.asarray(np.minimum(shares * (1.0 - 1e-12), 1.0))
 
 
-def check_rows(update: Update, records: Records, levels: Levels | None) -> None:
+def check_rows(
+    update: Update, records: Records, levels: Levels | None, public: Public, *, stream: bool = False
+) -> None:
     """Refuse, before anything is charged, what would break the bound C or the kernels.
 
-    A margin loss multiplies by the label, so a label 2 would double a gradient.
+    A margin loss multiplies by the label, so a label 2 would double a gradient. The kernels do not
+    check indices, and rates, divisors and batches were prepared for the public number of records;
+    a stream is prepared for any number.
     """
-    n, (y,), weights = records.rows.shape[0], records.targets, records.weights
+    (n, d), (y,), weights = records.rows.shape, records.targets, records.weights
+    if update.dimension(d) != public.dimension or d + (update.bias is not None) != public.features:
+        raise InvalidData("rows must have the number of features that was prepared for.")
+    if public.adjacency.size_is_public and not stream and n != public.size:
+        raise InvalidData(f"the training was prepared for {public.size} records, not for {n}.")
     if len(update.loss.targets(y)) != n:
         raise InvalidData("y must have one entry for each row of X.")
     if levels is not None and levels.values.shape != (n,):

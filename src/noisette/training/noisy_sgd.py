@@ -149,7 +149,7 @@ class NoisySGD(Algorithm[Prepared]):
 
     def check(self, records: Records, prepared: Prepared) -> None:
         """Refuse labels, weights and levels that would break the bound."""
-        check_rows(self.update, records, self.levels)
+        check_rows(self.update, records, self.levels, prepared.public)
 
     def passes(self, prepared: Prepared) -> float:
         """Return about how often every row is read."""

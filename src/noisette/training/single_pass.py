@@ -114,7 +114,7 @@ class SinglePass(Algorithm[Pass]):
 
     def check(self, records: Records, prepared: Pass) -> None:
         """Refuse labels, weights and levels that would break the bound."""
-        check_rows(self.update, records, self.levels)
+        check_rows(self.update, records, self.levels, prepared.public)
 
     def passes(self, prepared: Pass) -> float:
         """Return about how often every row is read."""

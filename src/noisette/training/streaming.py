@@ -68,7 +68,7 @@ class StreamedPass(Algorithm[Prepared]):
 
     def check(self, records: Records, prepared: Prepared) -> None:
         """Refuse a chunk whose labels would break the bound."""
-        check_rows(self.update, records, None)
+        check_rows(self.update, records, None, prepared.public, stream=True)
         if records.weights is not None:
             raise InvalidData("a stream takes no sample_weight.")
 

@@ -3,7 +3,9 @@
 from typing import Any
 
 from noisette.adjacency import require_same
-from noisette.privacy import Ledger
+from noisette.errors import PermitError
+from noisette.plans import PlanLike
+from noisette.privacy import Ledger, Permit
 from noisette.randomness import Randomness
 from noisette.training.algorithm import Algorithm, Prepared, Trained
 from noisette.training.observer import Observer
@@ -49,8 +51,19 @@ def begin(
     """Charge what was prepared; only then can anything be drawn or released."""
     public, watch = prepared.public, observer or Observer()
     require_same(ledger.adjacency, "the ledger", public.adjacency, "the training")
+    issued: list[Permit] = []
+
+    def charge(plan: PlanLike, **options: Any) -> Permit:
+        issued.append(ledger.charge(plan, **options))
+        return issued[-1]
+
     permit = watch.charge(
-        ledger.charge, prepared.plan, label=label, delta=public.delta, epsilon=public.epsilon,
+        charge, prepared.plan, label=label, delta=public.delta, epsilon=public.epsilon,
         seeded=randomness.seeded,
     )  # fmt: skip
+    if [permit] != issued or permit.plan != prepared.plan.under(ledger.adjacency):
+        raise PermitError(
+            "an observer only watches: it must book the plan that was prepared, once, and hand on "
+            "the permit of that charge."
+        )
     return Passage(permit, randomness, watch, verbose=verbose)
