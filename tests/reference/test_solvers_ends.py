@@ -266,3 +266,20 @@ def test_every_loss_has_a_last_resort_and_its_dual_is_its_own(loss):
         for s in (-3.0, -1.2, -0.4, 0.0, 0.9, 1.1, 2.5)
     ]
     np.testing.assert_allclose(values, values[0], atol=1e-8)
+
+
+def test_a_hinge_that_nobody_waits_for_is_refused_before_the_charge() -> None:
+    """n omega R^2 / Lambda of 4e41 was accepted: charged, and not ended after 45 s."""
+    from noisette.linear import LinearSVC
+    from noisette.privacy import Ledger
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1000, 10)), rng.integers(0, 2, 1000)
+    ledger = Ledger(1.0)
+    model = LinearSVC(
+        1.0, loss="hinge", mechanism="output", regularization=2e-12, norm_bound=375.0,
+        weight_bound=6e24, ledger=ledger,
+    )  # fmt: skip
+    with pytest.raises(InvalidParameter, match="too small for a solve in reasonable time"):
+        model.fit(X, y, sample_weight=np.full(1000, 6e24))
+    assert ledger.charges == []

@@ -34,6 +34,7 @@ from noisette.nn.group import Group, present_group
 from noisette.privacy import Ledger, Permit
 from noisette.randomness import Randomness, as_randomness
 from noisette.storage import Drawn
+from noisette.training.train import charged
 
 __all__ = ["STAGES", "begin"]
 
@@ -236,9 +237,9 @@ def _charged(start: Start) -> Permit:
             asked.plan, delta=start.delta, adjacency=start.adjacency
         )
         ledger = Ledger(max(total, 1e-12), start.delta, adjacency=start.adjacency)
-    permit: Permit = asked.observer.charge(
-        ledger.charge, asked.plan, label=asked.label, delta=start.delta, epsilon=asked.epsilon,
-        resumable=start.file is not None, seeded=start.randomness.seeded,
+    permit = charged(
+        ledger, asked.plan, asked.observer, label=asked.label, delta=start.delta,
+        epsilon=asked.epsilon, resumable=start.file is not None, seeded=start.randomness.seeded,
     )  # fmt: skip
     if start.file is not None:
         files.write(start.file, _contents(start, charge=permit.number))

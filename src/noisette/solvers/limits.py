@@ -25,6 +25,7 @@ from noisette.solvers.rounding import (
 # Ranges in which no product of the solvers overflows or vanishes: the largest is
 # beta ||w||, below 1e270, the smallest u R ||w||, above 1e-210.
 _RANGE, _WIDE_RANGE = 1e30, 1e60
+_MOST_STRETCH = 1e16
 
 
 def check_range(loss: Loss, facts: PublicFacts) -> None:
@@ -84,6 +85,22 @@ def conditions(loss: Loss, facts: PublicFacts, tolerance: float) -> Conditions:
     )
 
 
+def _check_work(facts: PublicFacts) -> None:
+    """Refuse a piecewise quadratic problem that ends only after more work than anybody waits for.
+
+    The proof's number of steps grows with log(n omega R^2 / Lambda) alone, but beyond 2^53 float64
+    loses the path and decimals of that many digits take over, each step at their price.
+    """
+    stretch = facts.rows * facts.weight_bound * facts.norm_bound**2 / facts.regularization
+    if not stretch <= _MOST_STRETCH:
+        least = facts.rows * facts.weight_bound * facts.norm_bound**2 / _MOST_STRETCH
+        raise InvalidParameter(
+            f"regularization={facts.regularization:.3g} is too small for a solve in reasonable "
+            f"time, with up to {facts.rows} rows, norm_bound={facts.norm_bound:.3g} and "
+            f"weight_bound={facts.weight_bound:.3g}; use {least * 1.01:.3g} or more."
+        )
+
+
 def check_ends(loss: Loss, facts: PublicFacts, tolerance: float | None = None) -> None:
     """Refuse, from public facts alone, a problem whose solve is not proven to end.
 
@@ -93,6 +110,7 @@ def check_ends(loss: Loss, facts: PublicFacts, tolerance: float | None = None) -
     if loss.self_concordance is None:
         if loss.box_dual(np.ones(1)) is None:
             raise InvalidParameter(f"no solver is proven to end for the {loss.name} loss.")
+        _check_work(facts)
         return
     least = smallest_regularization(loss, facts, tolerance)
     if least == facts.regularization:

@@ -4,7 +4,7 @@ from typing import Any
 
 from noisette.adjacency import require_same
 from noisette.errors import PermitError
-from noisette.plans import PlanLike
+from noisette.plans import Plan, PlanLike
 from noisette.privacy import Ledger, Permit
 from noisette.randomness import Randomness
 from noisette.training.algorithm import Algorithm, Prepared, Trained
@@ -13,7 +13,7 @@ from noisette.training.passage import Passage
 from noisette.training.public import Public
 from noisette.training.records import Records
 
-__all__ = ["begin", "train"]
+__all__ = ["begin", "charged", "train"]
 
 
 def train(
@@ -51,19 +51,25 @@ def begin(
     """Charge what was prepared; only then can anything be drawn or released."""
     public, watch = prepared.public, observer or Observer()
     require_same(ledger.adjacency, "the ledger", public.adjacency, "the training")
-    issued: list[Permit] = []
-
-    def charge(plan: PlanLike, **options: Any) -> Permit:
-        issued.append(ledger.charge(plan, **options))
-        return issued[-1]
-
-    permit = watch.charge(
-        charge, prepared.plan, label=label, delta=public.delta, epsilon=public.epsilon,
+    permit = charged(
+        ledger, prepared.plan, watch, label=label, delta=public.delta, epsilon=public.epsilon,
         seeded=randomness.seeded,
     )  # fmt: skip
-    if [permit] != issued or permit.plan != prepared.plan.under(ledger.adjacency):
+    return Passage(permit, randomness, watch, verbose=verbose)
+
+
+def charged(ledger: Ledger, plan: Plan, observer: Observer, **options: Any) -> Permit:
+    """Return the permit for `plan`; whoever watches may not put another charge in its place."""
+    issued: list[Permit] = []
+
+    def charge(asked: PlanLike, **options: Any) -> Permit:
+        issued.append(ledger.charge(asked, **options))
+        return issued[-1]
+
+    permit: Permit = observer.charge(charge, plan, **options)
+    if [permit] != issued or permit.plan != plan.under(ledger.adjacency):
         raise PermitError(
             "an observer only watches: it must book the plan that was prepared, once, and hand on "
             "the permit of that charge."
         )
-    return Passage(permit, randomness, watch, verbose=verbose)
+    return permit
