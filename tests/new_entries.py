@@ -45,6 +45,10 @@ class SmoothHinge(MarginLoss):
     def value_at_zero(self) -> float:
         return 0.5
 
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        return 0.0, 1.0
+
     def box_dual(self, y: npt.NDArray[Any]) -> tuple[npt.ArrayLike, ...]:
         """l(m) = max over a in [0, 1] of a (1 - m) - a^2 / 2."""
         return y, 0.0, 1.0, 1.0, 0.0, 1.0
