@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from noisette._typing import AnyFloats
 from noisette.losses import LOSSES
-from noisette.losses.base import FloatArray, MarginLoss, as_float
+from noisette.losses.base import MarginLoss, as_float
 from noisette.mechanisms import MECHANISMS, Gaussian
 from noisette.sampling import SAMPLERS, Poisson
 from noisette.training import ALGORITHMS, OutputPerturbation
@@ -45,6 +46,10 @@ class SmoothHinge(MarginLoss):
     def value_at_zero(self) -> float:
         return 0.5
 
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        return 0.0, 1.0
+
     def box_dual(self, y: npt.NDArray[Any]) -> tuple[npt.ArrayLike, ...]:
         """l(m) = max over a in [0, 1] of a (1 - m) - a^2 / 2."""
         return y, 0.0, 1.0, 1.0, 0.0, 1.0
@@ -53,16 +58,16 @@ class SmoothHinge(MarginLoss):
         """One subtraction whose result matters in [0, 1] only."""
         return 1.0
 
-    def _ramp(self, t: npt.ArrayLike) -> FloatArray:
+    def _ramp(self, t: npt.ArrayLike) -> AnyFloats:
         return np.clip(1 - as_float(t), 0, 1)
 
-    def value(self, t: npt.ArrayLike) -> FloatArray:
+    def value(self, t: npt.ArrayLike) -> AnyFloats:
         return self._ramp(t) ** 2 / 2 + np.maximum(-as_float(t), 0)
 
-    def derivative(self, t: npt.ArrayLike) -> FloatArray:
+    def derivative(self, t: npt.ArrayLike) -> AnyFloats:
         return -self._ramp(t)
 
-    def second_derivative(self, t: npt.ArrayLike) -> FloatArray:
+    def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
         m = as_float(t)
         return ((m >= 0) & (m <= 1)).astype(m.dtype)
 

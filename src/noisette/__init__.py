@@ -2,6 +2,10 @@
 
 The names below are imported when they are first used, so ``import noisette`` stays fast and heavy
 optional packages are never loaded behind your back.
+
+**What is public**: the names in ``noisette.__all__``, and those in ``__all__`` of the subpackages
+and modules that it lists. Everything else may change without a word; docs and examples use one path for
+each name, the shortest.
 """
 
 import importlib
@@ -16,10 +20,13 @@ if TYPE_CHECKING:
         audit,
         datasets,
         errors,
+        linear,
+        losses,
         mechanisms,
         nn,
         plans,
         sampling,
+        tables,
     )
     from noisette.bounded import Bounded
     from noisette.guarantee import Guarantee
@@ -42,18 +49,21 @@ __all__ = [
     "audit",
     "datasets",
     "errors",
+    "linear",
     "load",
+    "losses",
     "mechanisms",
     "nn",
     "plans",
     "release",
     "sampling",
     "save",
+    "tables",
 ]
 
 _ROOMS = {
-    "accounting", "adjacency", "audit", "datasets", "errors", "mechanisms", "nn", "plans",
-    "sampling",
+    "accounting", "adjacency", "audit", "datasets", "errors", "linear", "losses", "mechanisms",
+    "nn", "plans", "sampling", "tables",
 }  # fmt: skip
 _NAMES = {
     "Bounded": "noisette.bounded",

@@ -71,7 +71,9 @@ LEAKS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("step", "path"), LEAKS, ids=lambda e: name(e)[:60])
+@pytest.mark.parametrize(
+    ("step", "path"), LEAKS, ids=[f"{path}-{k}" for k, (_, path) in enumerate(LEAKS)]
+)
 def test_a_step_that_is_fitted_on_the_records_is_refuted_and_named(step: Any, path: str) -> None:
     found = attack(step)
     assert found.verdict == "violated", found

@@ -37,13 +37,8 @@ def targets_for(loss: Loss, n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def kink_free(loss: Loss, t: np.ndarray, gap: float) -> np.ndarray:
-    kinks = {
-        "hinge": [1.0],
-        "huber_hinge": [1 - getattr(loss, "width", 0), 1 + getattr(loss, "width", 0)],
-        "huber": [-getattr(loss, "threshold", 0), getattr(loss, "threshold", 0)],
-    }.get(loss.name, [])
     keep = np.ones(len(t), bool)
-    for kink in kinks:
+    for kink in loss.kinks:
         keep &= np.abs(t - kink) > 2 * gap
     return t[keep]
 

@@ -1,6 +1,6 @@
 """scikit-learn estimators: private logistic regression, linear SVM and SGD.
 
->>> from noisette.linear import LinearSVC, LogisticRegression
+>>> from noisette import LinearSVC, LogisticRegression
 >>> LogisticRegression(epsilon=0.5).get_params()["mechanism"]
 'auto'
 """

@@ -56,7 +56,7 @@ class LogisticRegression(OneShotClassifier):
     Examples
     --------
     >>> from sklearn.datasets import make_classification
-    >>> from noisette.linear import LogisticRegression
+    >>> from noisette import LogisticRegression
     >>> X, y = make_classification(5000, 5, random_state=0)
     >>> model = LogisticRegression(epsilon=1.0, norm_bound=3.0, classes=[0, 1]).fit(X, y)
     >>> model.privacy_.epsilon, model.privacy_.delta

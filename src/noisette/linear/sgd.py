@@ -86,7 +86,7 @@ class SGDClassifier(StreamReader):
     Examples
     --------
     >>> from sklearn.datasets import make_classification
-    >>> from noisette.linear import SGDClassifier
+    >>> from noisette import SGDClassifier
     >>> X, y = make_classification(20_000, 5, random_state=0)
     >>> model = SGDClassifier(epsilon=1.0, norm_bound=3.0, classes=[0, 1]).fit(X, y)
     >>> model.privacy_.epsilon, model.privacy_.delta

@@ -146,6 +146,11 @@ class ScalarLoss(Loss):
     float64, neither overflow nor warn for |t| <= 1e4 (and beyond, up to the type's range).
     """
 
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Where l' or l'' jumps."""
+        return ()
+
     @abstractmethod
     def value(self, t: npt.ArrayLike) -> AnyFloats:
         """The loss l(t)."""

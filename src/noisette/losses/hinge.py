@@ -50,6 +50,11 @@ class Hinge(MarginLoss):
         """l(0) = 1."""
         return 1.0
 
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Where l' jumps."""
+        return (1.0,)
+
     def box_dual(self, y: npt.NDArray[Any]) -> tuple[npt.ArrayLike, ...]:
         """l(m) = max over a in [0, 1] of a (1 - m)."""
         return y, 0.0, 1.0, 0.0, 0.0, 1.0

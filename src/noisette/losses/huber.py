@@ -51,6 +51,11 @@ class Huber(RegressionLoss):
         """Loss of the largest target."""
         return float(self.value(self.target_bound))
 
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Where l'' jumps."""
+        return -self.threshold, self.threshold
+
     def box_dual(self, y: npt.NDArray[Any]) -> tuple[npt.ArrayLike, ...]:
         """l(r) = max over |a| <= t of a (y - s) - a^2/2, by the symmetry a -> -a."""
         return 1.0, -self.threshold, self.threshold, 1.0, 0.0, y

@@ -59,6 +59,11 @@ class HuberHinge(MarginLoss):
         """l(0): 1, or (1+h)^2/(4h) when h >= 1."""
         return float(self.value(0.0))
 
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Where l'' jumps."""
+        return 1.0 - self.width, 1.0 + self.width
+
     def box_dual(self, y: npt.NDArray[Any]) -> tuple[npt.ArrayLike, ...]:
         """l(m) = max over a in [0, 1] of a (1 - m) - h (a - 1/2)^2, plus h/4."""
         return y, 0.0, 1.0, 2.0 * self.width, 0.5, 1.0
