@@ -4,8 +4,8 @@ The names below are imported when they are first used, so ``import noisette`` st
 optional packages are never loaded behind your back.
 
 **What is public**: the names in ``noisette.__all__``, and those in ``__all__`` of the subpackages
-and modules that it lists. Everything else may change without a word; docs and examples use one path for
-each name, the shortest.
+and modules that it lists. Everything else may change without a word; docs and examples use one
+path for each name, the shortest.
 """
 
 import importlib

@@ -137,7 +137,7 @@ RIGHT = [
 ]
 
 
-@pytest.mark.parametrize("step", RIGHT, ids=lambda e: name(e)[:60])
+@pytest.mark.parametrize("step", RIGHT, ids=[type(step).__name__ for step in RIGHT])
 def test_steps_that_learn_nothing_are_no_alarm(step: Any) -> None:
     found = attack(step)
     assert found.verdict == "consistent", found
