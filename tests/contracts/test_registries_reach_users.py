@@ -62,7 +62,11 @@ ESTIMATORS: list[tuple[Any, set[type]]] = [
 ]
 
 
-@pytest.mark.parametrize(("model", "used"), ESTIMATORS, ids=str)
+@pytest.mark.parametrize(
+    ("model", "used"),
+    ESTIMATORS,
+    ids=[f"{type(e[0]).__name__}-{k}" for k, e in enumerate(ESTIMATORS)],
+)
 def test_python(model: Any, used: set[type], data: Any) -> None:
     X, y = data
     shown = model.plan(*X.shape)
