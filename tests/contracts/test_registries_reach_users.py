@@ -122,7 +122,7 @@ def test_what_no_theorem_covers_is_refused(data: Any, monkeypatch: pytest.Monkey
     levels = np.full(len(y), 1.0)
     with pytest.raises(InvalidParameter, match="noise='bell' needs delta > 0"):
         SGDClassifier(noise="bell", **FIT).fit(X, y)
-    with pytest.raises(Unproven, match="one of the losses logistic"):
+    with pytest.raises(Unproven, match=r"smooth loss that it covers \(logistic"):
         SGDClassifier(loss="smooth-hinge", released="last", delta=1e-5, **FIT).fit(X, y)
     # levels scale what a person moves; a law must say that its cost follows
     monkeypatch.setattr(Bell, "proportional", False)

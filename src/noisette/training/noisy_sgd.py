@@ -74,7 +74,7 @@ def _check_last(update: Update, sampler: Sampler, noise: str, adjacency: Adjacen
             "cyclic, shuffle or full sampling",
         ),
         (adjacency is Adjacency.ADD_REMOVE, "replace-one or zero-out neighbours"),
-        (update.loss.last_iterate is None, f"one of the losses {_covered()}"),
+        (update.loss.last_iterate is None, f"a smooth loss that it covers ({_covered()})"),
         (update.learning_rate != "constant", "learning_rate='constant'"),
         (update.averaging is not None, "averaging=False, since a mean reveals earlier iterates"),
         (update.norm_bound is None, "a norm_bound, which bounds the curvature"),
