@@ -76,8 +76,8 @@ def test_a_claim_below_the_parameter_is_refuted() -> None:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"confidence": 1.0}, "confidence must be in"),
-        ({"confidence": 0.0}, "confidence must be in"),
+        ({"confidence": 1.0}, "confidence must be a number in"),
+        ({"confidence": 0.0}, "confidence must be a number in"),
         ({"epsilon": -1.0}, "epsilon"),
         ({"delta": 2.0}, "delta"),
         ({"attacks": ["magic"]}, "attacks"),

@@ -309,7 +309,7 @@ def test_canaries_reach_other_processes():
     [
         (lambda: quantile_canary(released, lower=1.0, upper=1.0), "lower < upper"),
         (lambda: quantile_canary(released, upper=math.inf), "lower < upper"),
-        (lambda: quantile_canary(released, quantile=1.0), "quantile must be in"),
+        (lambda: quantile_canary(released, quantile=1.0), "quantile must be a number in"),
         (lambda: quantile_canary(released, rows=2), "rows must be"),
         (lambda: quantile_canary(released, adjacency="zero-out"), "got 'zero-out'"),
         (lambda: partition_canary(released, common=1, unique=1), "must differ"),

@@ -46,8 +46,9 @@ def resumable(folder: Path, plan: Plan, **options: Any) -> PrivateTraining:
     given: dict[str, Any] = {"size": N, "delta": 1e-5, "checkpoint": folder / "run.pt"} | options
     if "ledger" not in given:
         given["ledger"] = Ledger.open(
-            folder / "ledger.db", 1e6, 1e-4, adjacency=plan.adjacency or "replace-one"
-        )
+            folder / "ledger.db", 1e6, 1e-4, adjacency=plan.adjacency or "replace-one",
+            experiment=True,
+        )  # fmt: skip
     return PrivateTraining(module, torch.optim.SGD(module.parameters(), lr=1.0), plan, **given)
 
 

@@ -243,7 +243,7 @@ def test_a_copy_is_a_whole_ledger_and_never_replaces_a_file(tmp_path: Path) -> N
     ledger = made(path)
     ledger.copy_to(copy)
     assert Ledger.open(copy).charges == ledger.charges
-    with pytest.raises(LedgerError, match="exists; nothing was written"):
+    with pytest.raises(LedgerError, match="exists, so nothing was written"):
         ledger.copy_to(copy)
     with pytest.raises(LedgerError, match="exists"):
         ledger.copy_to(path)
