@@ -125,7 +125,7 @@ class StreamReader(LinearClassifier):
     def _publish_stream(self) -> None:
         stream, chosen = self._stream, self._chosen
         assert stream is not None
-        notes = (*chosen.notes, NEW_PEOPLE, *stream.notes())
+        notes = (*chosen.notes, NEW_PEOPLE)
         trained = Trained([stream.weights()], stream.permit, stream.prepared.proofs)
         self._publish(trained, chosen, self.classes_, "the number of records in each chunk", notes)
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from noisette import _validate
 from noisette._typing import Floats
 from noisette.errors import InvalidData, MissingExtra
 from noisette.plans import Sampled
@@ -116,25 +117,19 @@ class Stream:
         return self._algorithm.batch_size
 
     def feed(self, records: Records, progress: Progress | None = None) -> None:
-        """Run one pass over a chunk of new people."""
+        """Run one pass over a chunk of new people.
+
+        Refused, before anything of it is used, where delta would no longer be below 1/n.
+        """
         self._algorithm.check(records, self.prepared)
         n = records.rows.shape[0]
+        _validate.delta_for(self.prepared.public.delta, self.records + n)
         edges = Disjoint.of_size(n, min(self.batch_size, n)).edges(n)
         batches = Batches(edges, np.full(len(edges) - 1, float(self.batch_size)))
         self.records += n
         shown = progress or Progress(0, None)
         run_blocks(
             records, self.update, self.state, self._noise, batches, None, shown, self._passage
-        )
-
-    def notes(self) -> tuple[str, ...]:
-        """Return what must be said about delta once there are more people than it is meant for."""
-        delta = self.prepared.public.delta
-        if delta * self.records < 1.0:
-            return ()
-        return (
-            f"WARNING: the stream has grown to {self.records} records, for which delta = "
-            f"{delta:g} is not below 1/n: it allows that somebody's whole record is given away.",
         )
 
     def weights(self) -> Floats:
