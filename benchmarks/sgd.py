@@ -70,7 +70,7 @@ def times(runs: int) -> None:
             rows = X.astype(dtype)
             for b in BATCHES:
                 peer = Peer(loss="log_loss", max_iter=1, tol=None, alpha=1e-4)
-                mine = SGDClassifier(epsilon=1.0, batch_size=b, classes=[0, 1])
+                mine = SGDClassifier(epsilon=1.0, batch_size=b, classes=[0, 1], norm_bound=1.0)
                 given = clone(mine).set_params(sampling=Disjoint.of_size(n, b))
                 mine.fit(rows[:1000], y[:1000])  # compile
                 tasks = [
@@ -92,7 +92,7 @@ def times(runs: int) -> None:
 
 def one_pass(n: int, d: int, b: int, runs: int) -> float:
     X, y = unit_rows(n, d)
-    model = SGDClassifier(epsilon=1.0, batch_size=b, classes=[0, 1])
+    model = SGDClassifier(epsilon=1.0, batch_size=b, classes=[0, 1], norm_bound=1.0)
     model.fit(X[:1000], y[:1000])
     return quickest([lambda: model.fit(X, y)], runs)[0]
 
@@ -135,7 +135,7 @@ def stream(total: int, d: int, chunk: int = 100_000) -> Iterator[tuple[np.ndarra
 
 def memory_child(total: int, d: int) -> None:
     start = time.perf_counter()
-    model = SGDClassifier(epsilon=1.0, classes=[0, 1], population=total)
+    model = SGDClassifier(epsilon=1.0, classes=[0, 1], population=total, norm_bound=1.0)
     model.fit(stream(total, d))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"  {total:11,} x {d} rows: {time.perf_counter() - start:6.1f} s, peak {peak:6.0f} MB")
@@ -173,7 +173,7 @@ def oracle(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray,
         model = SGDClassifier(
             epsilon, 1e-5, sampling="poisson", epochs=10, batch_size=max(256, len(X) // 50),
             learning_rate="constant", eta0=float(eta0), regularization=0.0, averaging=False,
-            adjacency="zero-out", classes=[0, 1], random_state=seed,
+            adjacency="zero-out", classes=[0, 1], random_state=seed, norm_bound=1.0,
         )  # fmt: skip
         best = max(best, model.fit(X, y).score(X_test, y_test))
     return best
@@ -194,7 +194,7 @@ def accuracy(splits: int) -> None:
                     {},
                 ):
                     model = SGDClassifier(
-                        epsilon, classes=[0, 1], random_state=100 + seed, **options
+                        epsilon, classes=[0, 1], random_state=100 + seed, norm_bound=1.0, **options
                     )
                     row.append(model.fit(X, y).score(X_test, y_test))
                 scores.append(row)

@@ -1,15 +1,18 @@
 """Examples for the registries, processes for the fork tests, and small oracles."""
 
 import contextlib
+import csv
 import io
+import itertools
 import math
 import os
 import pickle
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -22,7 +25,9 @@ from noisette.errors import Unproven
 from noisette.mechanisms import (
     Exponential,
     Gaussian,
+    GaussianThreshold,
     Laplace,
+    LaplaceVector,
     Mechanism,
     ObjectiveNoise,
     RandomizedResponse,
@@ -34,7 +39,13 @@ RELATIONS = (REPLACE_ONE, ZERO_OUT, ADD_REMOVE)
 # The contract tests fail if a registry has an entry without an example here.
 MECHANISM_EXAMPLES: dict[str, list[Mechanism]] = {
     "gaussian": [Gaussian(1.0), Gaussian(0.4), Gaussian(30.0)],
+    "gaussian-threshold": [
+        GaussianThreshold(1.0, 1e-6),
+        GaussianThreshold(3.0, 0.02, 2),
+        GaussianThreshold(2.0, 1e-3, 3, 4),
+    ],
     "laplace": [Laplace(1.0), Laplace(0.5), Laplace(20.0)],
+    "laplace-vector": [LaplaceVector(1.0), LaplaceVector(0.5), LaplaceVector(20.0)],
     "spherical-laplace": [
         SphericalLaplace(1.0, 1),
         SphericalLaplace(0.7, 2),
@@ -46,6 +57,8 @@ MECHANISM_EXAMPLES: dict[str, list[Mechanism]] = {
         ObjectiveNoise(2.0, 3, "spherical-laplace", 0.3),
         ObjectiveNoise(2.0, 3, "spherical-laplace", 0.3, "one-signed"),
         ObjectiveNoise(3.0, 3, "gaussian", 0.1),
+        ObjectiveNoise(3.0, None, "gaussian", 0.1),
+        ObjectiveNoise(2.0, None, "spherical-laplace", 0.3),
     ],
     "randomized-response": [RandomizedResponse(1.0), RandomizedResponse(2.5, 7)],
 }
@@ -89,8 +102,32 @@ PLAN_EXAMPLES: dict[str, list[plans.Plan]] = {
     ],
     "repeat": [plans.Repeat(plans.Repeat(Laplace(30.0), 2), 3)],
     "parallel": [plans.Parallel(Laplace(30.0), plans.Repeat(Gaussian(9.0), 2))],
+    "selected": [
+        plans.Selected(Laplace(30.0), law=plans.Logarithmic(10.0)),
+        plans.Selected(
+            plans.Parallel(Gaussian(9.0), Laplace(3.0)),
+            plans.Parallel(plans.Repeat(Gaussian(9.0), 2), Laplace(3.0)),
+            law=plans.NegativeBinomial(4.0, -0.5),
+        ),
+    ],
     "together": [plans.Together(Laplace(30.0), plans.Repeat(Gaussian(9.0), 2))],
 }
+
+
+def pairwise_covered(*levels: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Settings in which every two levels of any two factors meet, not every combination."""
+    factors = list(itertools.combinations(range(len(levels)), 2))
+    places = {
+        place: {(i, place[i], j, place[j]) for i, j in factors}
+        for place in itertools.product(*(range(len(some)) for some in levels))
+    }
+    missing = set().union(*places.values())
+    chosen = []
+    while missing:
+        best = max(places, key=lambda place, left=frozenset(missing): len(places[place] & left))
+        missing -= places[best]
+        chosen.append(tuple(some[k] for some, k in zip(levels, best, strict=True)))
+    return chosen
 
 
 def proven(mechanism: Mechanism) -> list[Adjacency]:
@@ -116,12 +153,19 @@ def worst_losses(
     if isinstance(mechanism, Gaussian):
         x = mechanism.noise(count, 1, 1.0, generator)[:, 0]
         return ((x - c) ** 2 - x**2) / (2.0 * mechanism.noise_multiplier**2)
+    if isinstance(mechanism, GaussianThreshold):
+        # Everybody but one shares a key per column; that one changes it, or is alone with it.
+        return threshold_losses(mechanism, adjacency, count, generator)
     if isinstance(mechanism, Laplace | SphericalLaplace):
         d = getattr(mechanism, "dimension", 1)
         x = mechanism.noise(count, d, 1.0, generator)
         radius = np.linalg.norm(x, axis=1)
         x[:, 0] -= c
         return (np.linalg.norm(x, axis=1) - radius) / mechanism.noise_multiplier
+    if isinstance(mechanism, LaplaceVector):  # all of the l1 bound in one of two entries
+        value = Bounded(np.zeros((count, 2)), adjacency, "CLIP", l1=c)
+        x = mechanism.apply(value, 1.0, generator)[:, 0]
+        return (np.abs(x - c) - np.abs(x)) / mechanism.noise_multiplier
     if isinstance(mechanism, RandomizedResponse):
         truth = np.zeros(count, dtype=np.int64)
         value = Bounded(truth, adjacency, "CLIP", categories=mechanism.categories)
@@ -140,6 +184,22 @@ def worst_losses(
         chosen = [mechanism.apply(value, 1.0, generator) for _ in range(count)]
         return (log_p - log_q)[chosen]
     raise AssertionError(f"no worst neighbours are known for {mechanism.name}: add them here")
+
+
+def threshold_losses(
+    mechanism: GaussianThreshold, adjacency: Adjacency, count: int, generator: np.random.Generator
+) -> np.ndarray:
+    """Losses of two data sets whose keys are common, so that they pass in both (1e9 holders)."""
+    f, unit = mechanism.columns, math.sqrt(mechanism.columns / adjacency.contributions)
+    moved = np.ones(f * adjacency.contributions)
+    moved[f:] = -1.0  # replace-one: another common key per column loses what this one gains
+    counts = np.tile(1e9 + moved, count)
+    value = Bounded(counts, adjacency, mechanism.proof, l2=unit * adjacency.contributions)
+    seen = mechanism.apply(value, unit, generator).reshape(count, -1)
+    noise = (seen - 1e9 - moved) / (mechanism.noise_multiplier * unit)
+    mu = moved / (mechanism.noise_multiplier * unit)
+    loss = ((noise + mu) ** 2 - noise**2).sum(axis=1) / 2.0
+    return np.where(generator.random(count) < mechanism.delta_mass, 700.0, loss)
 
 
 def in_fork(function: Callable[[], Any]) -> Any:
@@ -186,6 +246,15 @@ def hockey_stick_of_gaussians(mu: float, epsilon: float) -> float:
     return first - math.exp(epsilon) * second
 
 
+def write_table(path: Path, columns: dict[str, Any], rows: slice = slice(None)) -> Path:
+    """Write named columns (or some of their rows) as a CSV file with a header."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*(column[rows].tolist() for column in columns.values()), strict=True))
+    return path
+
+
 @dataclass
 class Done:
     returncode: int
@@ -206,3 +275,20 @@ def run_command(*arguments: Any) -> Done:
         except SystemExit as stop:
             code = int(stop.code or 0)
     return Done(code, out.getvalue(), err.getvalue())
+
+
+def run(*arguments: Any, code: int = 0) -> tuple[str, str]:
+    """Run a command that must end with `code`; return (stdout, stderr)."""
+    done = run_command(*arguments)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    return done.stdout, done.stderr
+
+
+def mistake(*arguments: Any) -> str:
+    """Run a command that must fail with one sentence; return the sentence."""
+    out, err = run(*arguments, code=2)
+    assert out == ""
+    assert err.startswith("noisette: ")
+    assert err.strip().count("\n") == 0
+    assert "Traceback" not in err
+    return err

@@ -29,26 +29,14 @@ class SmoothHinge(MarginLoss):
     name: ClassVar[str] = "smooth-hinge"
     proofs: ClassVar[tuple[str, ...]] = ("LOSS-SMOOTH-HINGE",)
     decreasing: ClassVar[bool] = True
+    lipschitz: ClassVar[float] = 1.0
+    smoothness: ClassVar[float] = 1.0
+    value_at_zero: ClassVar[float] = 0.5
+    kinks: ClassVar[tuple[float, ...]] = (0.0, 1.0)
 
     @classmethod
     def examples(cls) -> "tuple[SmoothHinge, ...]":
         return (cls(),)
-
-    @property
-    def lipschitz(self) -> float:
-        return 1.0
-
-    @property
-    def smoothness(self) -> float:
-        return 1.0
-
-    @property
-    def value_at_zero(self) -> float:
-        return 0.5
-
-    @property
-    def kinks(self) -> tuple[float, ...]:
-        return 0.0, 1.0
 
     def box_dual(self, y: npt.NDArray[Any]) -> tuple[npt.ArrayLike, ...]:
         """l(m) = max over a in [0, 1] of a (1 - m) - a^2 / 2."""

@@ -37,7 +37,7 @@ def _data(name: str) -> Dataset:
 
 
 def _model(method: str, epsilon: float, seed: int) -> Any:
-    known: dict[str, Any] = {"classes": [0, 1], "random_state": seed}
+    known: dict[str, Any] = {"norm_bound": 1.0, "classes": [0, 1], "random_state": seed}
     if method == "output":
         return LogisticRegression(epsilon, mechanism="output", **known)
     if method == "objective":
@@ -81,7 +81,10 @@ def _with_optimum(
 ) -> tuple[Floats, Floats]:
     """Return (private weights, exact minimiser) for the same Lambda; rows have norm <= bound."""
     ledger, n = Ledger(epsilon), len(y)
-    public = Public(epsilon, 0.0, ledger.adjacency, Logistic(), rows.shape[1], bound, n, n, Lambda)
+    public = Public(
+        epsilon=epsilon, delta=0.0, adjacency=ledger.adjacency, size=n, most=n,
+        loss=Logistic(), features=rows.shape[1], norm_bound=bound, regularization=Lambda,
+    )  # fmt: skip
     algorithm = OutputPerturbation() if mechanism == "output" else ObjectivePerturbation()
     trained = train(
         algorithm, public, Records(rows, [y]), ledger=ledger,
@@ -135,7 +138,12 @@ def output_noise(
 def hinge_is_refused() -> bool:
     """Return whether objective perturbation refuses the plain hinge and takes its Huber form."""
     data = datasets.sphere(500, 3, margin=0.01, seed=0, n_test=0)
-    options: dict[str, Any] = {"mechanism": "objective", "classes": [0, 1], "random_state": 0}
+    options: dict[str, Any] = {
+        "norm_bound": 1.0,
+        "mechanism": "objective",
+        "classes": [0, 1],
+        "random_state": 0,
+    }
     LinearSVC(1.0, loss="huber", **options).fit(data.X, data.y)
     try:
         LinearSVC(1.0, loss="hinge", **options).fit(data.X, data.y)

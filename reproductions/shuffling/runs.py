@@ -188,7 +188,10 @@ def equal_privacy(
 
 
 def _public(n: int, epsilon: float) -> Public:
-    return Public(epsilon, DELTA, Ledger(1.0).adjacency, Logistic(), DIMENSION, 1.0, n)
+    return Public(
+        epsilon=epsilon, delta=DELTA, adjacency=Ledger(1.0).adjacency, size=n,
+        loss=Logistic(), features=DIMENSION, norm_bound=1.0,
+    )  # fmt: skip
 
 
 def _run(rule: NoisySGD, data: Problem, epsilon: float, source: Randomness) -> Floats:

@@ -13,7 +13,6 @@ import numpy as np
 
 from noisette import datasets
 from noisette._typing import Floats, Integers
-from noisette.datasets.paper import paper_preprocessing, private_preprocessing
 from noisette.linear.sgd import SGDClassifier
 from noisette.losses import Logistic
 from noisette.randomness import Randomness
@@ -21,6 +20,7 @@ from noisette.sampling import Disjoint
 from noisette.solvers import minimise
 from noisette.training.steps import Batches, State, Update, advance
 from reproductions.base import Row, Task
+from reproductions.song2013.preprocessing import paper_preprocessing, private_preprocessing
 
 __all__ = ["LAMBDA", "RATES", "levels", "optimum", "passes", "sgd"]
 
@@ -100,6 +100,7 @@ def _model(alpha: float, batch: int, rate: str, n: int, seed: int, **more: Any) 
     """Return the paper's algorithm: no intercept, no averaging, radius 1/lambda."""
     schedule, eta0 = RATES[rate]
     settings: dict[str, Any] = {
+        "norm_bound": 1.0,
         "noise": "spherical-laplace",
         "sampling": "disjoint",
         "learning_rate": schedule,

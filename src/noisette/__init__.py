@@ -24,55 +24,97 @@ if TYPE_CHECKING:
         losses,
         mechanisms,
         nn,
+        pipeline,
         plans,
         sampling,
+        scores,
         tables,
+        tuning,
     )
     from noisette.bounded import Bounded
     from noisette.guarantee import Guarantee
-    from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
+    from noisette.linear import (
+        HuberRegressor,
+        LinearRegression,
+        LinearSVC,
+        LogisticRegression,
+        SGDClassifier,
+        SGDRegressor,
+    )
     from noisette.model_files import load, save
+    from noisette.persons import Persons
+    from noisette.pipeline import (
+        AdditiveClassifier,
+        AdditiveRegressor,
+        TableClassifier,
+        TableRegressor,
+        evaluate,
+    )
     from noisette.privacy import Ledger, release
     from noisette.randomness import Randomness
+    from noisette.tuning import PrivateSearch
 
 __all__ = [
+    "AdditiveClassifier",
+    "AdditiveRegressor",
     "Bounded",
     "Guarantee",
+    "HuberRegressor",
     "Ledger",
+    "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
+    "Persons",
+    "PrivateSearch",
     "Randomness",
     "SGDClassifier",
+    "SGDRegressor",
+    "TableClassifier",
+    "TableRegressor",
     "__version__",
     "accounting",
     "adjacency",
     "audit",
     "datasets",
     "errors",
+    "evaluate",
     "linear",
     "load",
     "losses",
     "mechanisms",
     "nn",
+    "pipeline",
     "plans",
     "release",
     "sampling",
     "save",
+    "scores",
     "tables",
+    "tuning",
 ]
 
 _ROOMS = {
     "accounting", "adjacency", "audit", "datasets", "errors", "linear", "losses", "mechanisms",
-    "nn", "plans", "sampling", "tables",
+    "nn", "pipeline", "plans", "sampling", "scores", "tables", "tuning",
 }  # fmt: skip
 _NAMES = {
+    "AdditiveClassifier": "noisette.pipeline",
+    "AdditiveRegressor": "noisette.pipeline",
     "Bounded": "noisette.bounded",
     "Guarantee": "noisette.guarantee",
+    "HuberRegressor": "noisette.linear",
     "Ledger": "noisette.privacy",
+    "LinearRegression": "noisette.linear",
     "LinearSVC": "noisette.linear",
     "LogisticRegression": "noisette.linear",
+    "Persons": "noisette.persons",
+    "PrivateSearch": "noisette.tuning",
     "Randomness": "noisette.randomness",
     "SGDClassifier": "noisette.linear",
+    "SGDRegressor": "noisette.linear",
+    "TableClassifier": "noisette.pipeline",
+    "TableRegressor": "noisette.pipeline",
+    "evaluate": "noisette.pipeline",
     "load": "noisette.model_files",
     "release": "noisette.privacy",
     "save": "noisette.model_files",

@@ -10,6 +10,10 @@ zero-out     one record replaced by a null record    at most C       public
 add-remove   one record inserted or deleted          at most C       private
 ===========  ======================================  ==============  ==================
 
+The records of these relations are the units of protection (`UNITS`): rows, or persons with all
+their rows. For persons "one record changed" reads "all rows of one person replaced by any rows";
+then n is the number of persons, and the number of rows is private under every relation.
+
 An epsilon under one relation is not an epsilon under another; nothing here converts silently.
 """
 
@@ -17,11 +21,24 @@ from enum import Enum
 
 from noisette.errors import AdjacencyMismatch, InvalidParameter
 
-__all__ = ["ADD_REMOVE", "REPLACE_ONE", "ZERO_OUT", "Adjacency", "require_same"]
+__all__ = ["ADD_REMOVE", "REPLACE_ONE", "UNITS", "ZERO_OUT", "Adjacency", "require_same"]
+
+UNITS = ("record", "person")
+"""Whose data are protected together: one row, or all rows of one person."""
 
 
 class Adjacency(Enum):
-    """One of the three neighbouring relations."""
+    """One of the three neighbouring relations.
+
+    The table in the module's docstring says what each means.
+
+    Examples
+    --------
+    >>> from noisette.adjacency import Adjacency
+    >>> [(str(each), each.contributions, each.size_is_public) for each in Adjacency]
+    [('replace-one', 2, True), ('zero-out', 1, True), ('add-remove', 1, False)]
+
+    """
 
     REPLACE_ONE = "replace-one"
     ZERO_OUT = "zero-out"
@@ -29,11 +46,34 @@ class Adjacency(Enum):
 
     @classmethod
     def of(cls, value: "str | Adjacency") -> "Adjacency":
-        """Return the relation of that name (an `Adjacency` passes through)."""
+        """Return the relation of that name (an `Adjacency` passes through).
+
+        Parameters
+        ----------
+        value : Adjacency or str
+            A relation, or its name.
+
+        Returns
+        -------
+        Adjacency
+            The relation.
+
+        Raises
+        ------
+        InvalidParameter
+            If there is no relation of that name.
+
+        Examples
+        --------
+        >>> from noisette.adjacency import Adjacency
+        >>> Adjacency.of("zero-out") is Adjacency.ZERO_OUT
+        True
+
+        """
         if isinstance(value, cls):
             return value
         for relation in cls:
-            if value == relation.value:
+            if isinstance(value, str) and value == relation.value:
                 return relation
         listed = ", ".join(repr(relation.value) for relation in cls)
         raise InvalidParameter(f"adjacency must be one of {listed}; got {value!r}.")
@@ -57,12 +97,41 @@ class Adjacency(Enum):
 
 
 REPLACE_ONE = Adjacency.REPLACE_ONE
+"""One record is changed; the number of records is public."""
 ZERO_OUT = Adjacency.ZERO_OUT
+"""One record is blanked out; the number of records is public."""
 ADD_REMOVE = Adjacency.ADD_REMOVE
+"""One record is inserted or deleted; the number of records is private."""
 
 
 def require_same(first: Adjacency, first_is: str, second: Adjacency, second_is: str) -> None:
-    """Raise `AdjacencyMismatch` by name unless both relations are the same."""
+    """Raise `AdjacencyMismatch` by name unless both relations are the same.
+
+    Parameters
+    ----------
+    first : Adjacency
+        A relation.
+    first_is : str
+        Whose relation it is, for the message.
+    second : Adjacency
+        Another relation.
+    second_is : str
+        Whose relation that is, for the message.
+
+    Raises
+    ------
+    AdjacencyMismatch
+        If they differ.
+
+    Examples
+    --------
+    >>> from noisette.adjacency import ADD_REMOVE, ZERO_OUT, require_same
+    >>> require_same(ZERO_OUT, "the plan", ZERO_OUT, "the ledger")
+    >>> require_same(ZERO_OUT, "the plan", ADD_REMOVE, "the ledger")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    noisette.errors.AdjacencyMismatch: the plan is for zero-out neighbours but the ledger is for ...
+
+    """
     if first is not second:
         raise AdjacencyMismatch(
             f"{first_is} is for {first} neighbours but {second_is} is for {second} neighbours; "

@@ -40,13 +40,46 @@ class Bounded:
     Exactly one bound is stated:
 
     - ``l2``, ``l1``, ``linf``: the sensitivity, i.e. the largest norm of f(D) - f(D') over
-      neighbours under `adjacency`;
+      neighbours under `adjacency` (``linf`` of a matrix of scores, one choice per row: the sum over
+      rows of the largest change in the row);
     - ``contribution``: the value is a sum to which each record adds a vector of Euclidean norm at
       most this; it implies ``l2 = adjacency.contributions * contribution`` and, unlike ``l2``
       alone, is enough for the theorems on random batches;
     - ``categories``: one entry per record, each a whole number in 0 .. categories - 1.
 
     `proof` is an id in docs/theory/theorems.md. `value` never appears in ``repr``.
+
+    Parameters
+    ----------
+    value : array_like or InKernel
+        The sensitive value; never shown by ``repr``.
+    adjacency : Adjacency or str
+        The neighbouring relation that the bound speaks of.
+    proof : str
+        The id of the bound's theorem in docs/theory/theorems.md.
+    l2, l1, linf : float, optional
+        The sensitivity in that norm.
+    contribution : float, optional
+        The largest Euclidean norm of what one record adds to the sum.
+    categories : int, optional
+        How many categories there are.
+
+    Raises
+    ------
+    InvalidParameter
+        If the proof is unknown, or not exactly one bound is stated.
+    InvalidData
+        If the value is empty, not numeric, not finite or outside its categories.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette import Bounded
+    >>> ages = np.array([31.0, 45.0, 62.0])
+    >>> total = Bounded(np.clip(ages, 0, 100).sum(), "zero-out", "ADJACENCY", contribution=100.0)
+    >>> total.norm, total.l2, total.dimension
+    ('l2', 100.0, 1)
+
     """
 
     value: Any = field(repr=False)

@@ -15,7 +15,14 @@ from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import InvalidData, InvalidParameter
 
-__all__ = ["checked_bound", "clip_factors", "clip_rows", "clipped_sum", "row_norms"]
+__all__ = [
+    "checked_bound",
+    "clip_factors",
+    "clip_rows",
+    "clipped_and_measured",
+    "clipped_sum",
+    "row_norms",
+]
 
 
 _LEAST, _MOST = 1e-30, 1e30
@@ -27,7 +34,6 @@ def checked_bound(name: str, value: object) -> float:
     Below 1e-154 squares underflow: a row far beyond the bound would look as long as 0 and stay as
     it is. The limits leave room for products, and for a constant column in single precision.
     """
-    # proof: CLIP
     bound = _validate.positive(name, value)
     if not _LEAST <= bound <= _MOST:
         raise InvalidParameter(
@@ -39,6 +45,8 @@ def checked_bound(name: str, value: object) -> float:
 
 def row_norms(rows: Any) -> Floats:
     """Return the Euclidean norm of every row of a dense or CSR matrix, shape (n,)."""
+    if rows.ndim != 2:
+        raise InvalidData("rows must be a matrix with one record per row.")
     if sparse.issparse(rows):
         wide = rows.astype(np.float64)  # squares of small float32 numbers would vanish
         return np.asarray(np.sqrt(wide.multiply(wide).sum(axis=1))).ravel().astype(float)
@@ -55,8 +63,6 @@ def clip_factors(
     """
     # proof: CLIP
     bound = checked_bound("bound", bound)
-    if rows.ndim != 2:
-        raise InvalidData("rows must be a matrix with one record per row.")
     if norms is None:
         norms = row_norms(rows)
     if not np.isfinite(norms).all():
@@ -76,16 +82,23 @@ def clip_rows(rows: Any, bound: float) -> Any:
     infinities are refused without saying where they are. The factor is rounded down by the errors
     of norm and product, (d + 4) 2^-53 for float64, so the bound also holds in floating point.
     """
+    return clipped_and_measured(rows, bound)[0]
+
+
+def clipped_and_measured(rows: Any, bound: float) -> tuple[Any, Floats]:
+    """Return `clip_rows` and the norms of the clipped rows, to rounding, from one look at them."""
     matrix: Any = rows if sparse.issparse(rows) else np.asarray(rows)
     if not np.issubdtype(matrix.dtype, np.floating):
         matrix = matrix.astype(float)
-    factor = clip_factors(matrix, bound, float(np.finfo(matrix.dtype).eps) / 2.0)
+    norms = row_norms(matrix)
+    factor = clip_factors(matrix, bound, float(np.finfo(matrix.dtype).eps) / 2.0, norms)
     rounded = factor.astype(matrix.dtype)
     # a factor near 1e-40 has few digits in single precision, so its rounding is not small
     rounded = np.where(rounded > factor, np.nextafter(rounded, matrix.dtype.type(0)), rounded)
+    norms = norms * rounded.astype(float)
     if sparse.issparse(matrix):
-        return (sparse.diags(rounded) @ matrix.tocsr()).tocsr()
-    return matrix * rounded[:, None]
+        return (sparse.diags(rounded) @ matrix.tocsr()).tocsr(), norms
+    return matrix * rounded[:, None], norms
 
 
 def clipped_sum(rows: Any, bound: float, adjacency: Adjacency | str) -> Bounded:

@@ -1,4 +1,4 @@
-"""Every exception of noisette: when it is raised, and what to do next.
+"""Every exception of noisette and its one warning: when it is raised, and what to do next.
 
 A privacy problem is always an exception and never a warning, and no message carries a fact about
 the data. Each class also derives from the built-in that a caller would expect, so existing
@@ -17,21 +17,51 @@ __all__ = [
     "RandomnessError",
     "RankFailed",
     "Unproven",
+    "WeakModelWarning",
 ]
 
 
 class NoisetteError(Exception):
-    """Base of all noisette errors; catch it to catch everything this library raises itself."""
+    """Base of all noisette errors; catch it to catch everything this library raises itself.
+
+    Examples
+    --------
+    >>> from noisette import Ledger
+    >>> from noisette.errors import NoisetteError
+    >>> try:
+    ...     Ledger(epsilon=-1.0)
+    ... except NoisetteError as error:
+    ...     print(type(error).__name__)
+    InvalidParameter
+
+    """
 
 
 class InvalidParameter(NoisetteError, ValueError):
-    """A public parameter is out of range. Next: pass a value in the range that the text states."""
+    """A public parameter is out of range. Next: pass a value in the range that the text states.
+
+    Examples
+    --------
+    >>> from noisette import Ledger
+    >>> Ledger(epsilon=-1.0)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    noisette.errors.InvalidParameter: epsilon must be ...
+
+    """
 
 
 class InvalidData(NoisetteError, ValueError):
     """An array has the wrong shape, type or NaNs. Next: clean it; the text names the argument.
 
     The message never quotes an entry of the array.
+
+    Examples
+    --------
+    >>> from noisette import Bounded
+    >>> Bounded([], "zero-out", "ADJACENCY", contribution=1.0)
+    Traceback (most recent call last):
+    noisette.errors.InvalidData: the value of a Bounded is empty; there is nothing to release.
+
     """
 
 
@@ -39,27 +69,84 @@ class AdjacencyMismatch(NoisetteError, ValueError):
     """Two objects speak of different neighbouring relations.
 
     Next: build both for the same one; an epsilon under one relation says nothing under another.
+
+    Examples
+    --------
+    >>> from noisette import plans
+    >>> plans.Declared(epsilon=0.5).under("zero-out").under("add-remove")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    noisette.errors.AdjacencyMismatch: the plan is for zero-out neighbours but ...
+
     """
 
 
 class Unproven(NoisetteError, ValueError):
-    """No theorem covers the request. Next: use the alternative that the text names."""
+    """No theorem covers the request. Next: use the alternative that the text names.
+
+    Examples
+    --------
+    >>> from noisette import sampling
+    >>> from noisette.adjacency import ADD_REMOVE
+    >>> sampling.Shuffle(batches=10).participation(ADD_REMOVE)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    noisette.errors.Unproven: shuffle batches have no proof under add-remove, because ...
+
+    """
 
 
 class BudgetExceeded(NoisetteError, RuntimeError):
-    """The ledger has too little left; nothing was charged. Next: ask for less, or stop here."""
+    """The ledger has too little left; nothing was charged. Next: ask for less, or stop here.
+
+    Examples
+    --------
+    >>> from noisette import Ledger, mechanisms
+    >>> ledger = Ledger(epsilon=1.0)
+    >>> ledger.charge(mechanisms.Laplace(noise_multiplier=1.0), label="sum")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    noisette.errors.BudgetExceeded: 'sum' costs 2 in epsilon but 1 is left; nothing was charged. ...
+
+    """
 
 
 class PermitError(NoisetteError, RuntimeError):
-    """Noise was asked for outside what was charged. Next: charge the plan that really runs."""
+    """Noise was asked for outside what was charged. Next: charge the plan that really runs.
+
+    Examples
+    --------
+    >>> from noisette import Ledger, mechanisms
+    >>> permit = Ledger(epsilon=1.0).charge(mechanisms.Laplace(noise_multiplier=2.0), label="sum")
+    >>> permit.draws_left(part=1)
+    Traceback (most recent call last):
+    noisette.errors.PermitError: the plan has 1 parts; there is no part 1.
+
+    """
 
 
 class LedgerError(NoisetteError, RuntimeError):
-    """A ledger file cannot be used. Next: as the text says; nothing was charged or changed."""
+    """A ledger file cannot be used. Next: as the text says; nothing was charged or changed.
+
+    Examples
+    --------
+    >>> from noisette import Ledger
+    >>> Ledger(epsilon=1.0).copy_to("backup.ledger")
+    Traceback (most recent call last):
+    noisette.errors.LedgerError: a ledger in memory has no file to copy.
+
+    """
 
 
 class RandomnessError(NoisetteError, RuntimeError):
-    """A source of noise would be copied or shared. Next: give each worker its own source."""
+    """A source of noise would be copied or shared. Next: give each worker its own source.
+
+    Examples
+    --------
+    >>> import copy
+    >>> from noisette import Randomness
+    >>> copy.copy(Randomness.secure())  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    noisette.errors.RandomnessError: a source of noise cannot be copied; use spawn() ...
+
+    """
 
 
 class RankFailed(NoisetteError, RuntimeError):
@@ -68,3 +155,23 @@ class RankFailed(NoisetteError, RuntimeError):
 
 class MissingExtra(NoisetteError, ImportError):
     """An optional package is absent. Next: ``pip install 'noisette[NAME]'`` as the text names."""
+
+
+class WeakModelWarning(UserWarning):
+    """Public facts say that a model can hardly learn; its privacy holds. Next: as the text names.
+
+    It is issued before the budget is charged, so ``warnings.simplefilter("error")`` keeps it.
+
+    Examples
+    --------
+    >>> import warnings
+        >>> from noisette.errors import WeakModelWarning
+    >>> from noisette import TableClassifier
+    >>> model = TableClassifier(epsilon=0.1, delta=1e-4, schema={"age": "numeric"})
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = model.fit({"age": list(range(200))}, [0, 1] * 100)
+    >>> caught[0].category is WeakModelWarning
+    True
+
+    """

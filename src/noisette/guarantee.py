@@ -13,10 +13,10 @@ from typing import Any
 
 from noisette import _validate, accounting
 from noisette._text import visible
-from noisette.adjacency import Adjacency, require_same
+from noisette.adjacency import UNITS, Adjacency, require_same
 from noisette.errors import InvalidParameter
-from noisette.mechanisms import ObjectiveNoise
-from noisette.plans import LastIterate, Noisy, Parallel, Plan
+from noisette.mechanisms import GaussianThreshold, ObjectiveNoise
+from noisette.plans import LastIterate, Noisy, Parallel, Plan, Selected
 from noisette.sampling import FullBatch
 from noisette.theorems import with_grounds
 
@@ -48,9 +48,19 @@ _NEIGHBOURS = {
     Adjacency.ADD_REMOVE: "of which one has exactly one person more than the other ('add-remove')",
 }
 
+_PERSONS = {
+    Adjacency.REPLACE_ONE: "which may be replaced by any other rows ('replace-one'; the number of "
+    "persons is the same, the number of rows is not public and may change)",
+    Adjacency.ZERO_OUT: "which are there in one and blanked out in the other ('zero-out'; a "
+    "blanked-out row takes part in nothing, neither with its features nor with its label; the "
+    "number of rows is not public)",
+    Adjacency.ADD_REMOVE: "which are there in one and missing from the other ('add-remove'; "
+    "neither the number of persons nor the number of rows is public)",
+}
+
 _MEANING_STRONG = (
     "So whatever anybody learns from it about a person, they could have learned almost as well had "
-    "that person's record been different."
+    "{} been different."
 )
 _MEANING_WEAK = (
     "The larger epsilon, the weaker this protection; values above about 1 limit less and less what "
@@ -62,15 +72,46 @@ _MEANING_WEAK = (
 class Guarantee:
     """A differential-privacy guarantee about `released`.
 
+    Estimators make one for each ``fit`` (``privacy_``), permits one for all that was released under
+    them. It is checked against its plan when it is made, and again when it is read from a file.
+
     Parameters
     ----------
-    epsilon, delta : the promised pair.
-    plan : what ran, bound to `adjacency`; its curve is the guarantee's curve.
-    released : what left the data's owner, in words.
-    public : what is treated as known to everybody, one phrase each.
-    seeded : whether the noise can be recomputed from a seed that somebody knows.
-    proofs : ids of the theorems used, see docs/theory/theorems.md.
-    notes : further sentences that a reviewer should read.
+    epsilon, delta : float
+        The promised pair.
+    plan : Plan
+        What ran, bound to one adjacency; its curve is the guarantee's curve.
+    released : str
+        What left the data's owner, in words.
+    public : tuple of str, optional
+        What is treated as known to everybody, one phrase each.
+    seeded : bool, default False
+        Whether the noise can be recomputed from a seed that somebody knows.
+    proofs : tuple of str, optional
+        Ids of the theorems used, see docs/theory/theorems.md.
+    notes : tuple of str, optional
+        Further sentences that a reviewer should read.
+    numeric_model : str, optional
+        How numbers were computed and rounded.
+    unit : {"record", "person"}, default "record"
+        Whose data are protected together: one row, or all rows of one person.
+    max_rows : int, optional
+        How many rows a person brings at most, where that is capped; else any number.
+
+    Raises
+    ------
+    InvalidParameter
+        If the plan has no adjacency, or does not keep the promised pair.
+
+    Examples
+    --------
+    >>> from noisette import Guarantee, mechanisms, plans
+    >>> run = plans.Run(mechanisms.Gaussian(noise_multiplier=20.0)).under("replace-one")
+    >>> promise = Guarantee(0.5, 1e-6, run, "the mean age")
+    >>> print(promise.statement()[:72])
+    The release of the mean age is differentially private with epsilon = 0.5
+    >>> Guarantee.from_json(promise.to_json()) == promise
+    True
 
     """
 
@@ -83,6 +124,8 @@ class Guarantee:
     proofs: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     numeric_model: str = field(default=NUMERIC_MODEL)
+    unit: str = "record"
+    max_rows: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _validate.non_negative("epsilon", self.epsilon))
@@ -93,8 +136,10 @@ class Guarantee:
             object.__setattr__(self, name, _phrases(name, getattr(self, name)))
         if self.plan.adjacency is None:
             raise InvalidParameter("a guarantee needs a plan that is bound to one adjacency.")
+        self._check_unit()
         # What the plan rests on is not for the writer of a file to leave out.
-        proofs = with_grounds((*self.proofs, *proofs_of(self.plan)))
+        whole = ("PERSON-WEIGHTS",) if self.unit == "person" else ()
+        proofs = with_grounds((*self.proofs, *whole, *proofs_of(self.plan)))
         object.__setattr__(self, "proofs", proofs)
         # Not bit by bit: another machine's special functions may differ in the last digits.
         reached = self.delta_at(self.epsilon)
@@ -105,6 +150,30 @@ class Guarantee:
                 f"than the stated {self.delta:g}; this guarantee would be wrong."
             )
 
+    def _check_unit(self) -> None:
+        """Refuse a promise to persons whose noise was counted for single rows."""
+        _validate.choice("unit", self.unit, UNITS)
+        if self.max_rows is not None:
+            _validate.integer("max_rows", self.max_rows)
+        if self.unit == "record":
+            if self.max_rows is not None:
+                raise InvalidParameter("max_rows is for guarantees about persons (unit='person').")
+            return
+        for leaf, _ in self.plan.leaves():
+            noise = leaf.mechanism if isinstance(leaf, Noisy) else None
+            if isinstance(noise, ObjectiveNoise) and not noise.persons:
+                # proof: PERSON-MEAN
+                raise InvalidParameter(
+                    "the plan counts objective noise for single rows; this guarantee about persons "
+                    "would be wrong."
+                )
+            if isinstance(noise, GaussianThreshold) and noise.keys < (self.max_rows or math.inf):
+                # proof: CATEGORY-THRESHOLD
+                raise InvalidParameter(
+                    "the plan counts levels for persons with fewer rows than this guarantee allows "
+                    "them, so it would be wrong; max_rows caps them."
+                )
+
     @property
     def adjacency(self) -> Adjacency:
         """The neighbouring relation."""
@@ -112,33 +181,103 @@ class Guarantee:
         return self.plan.adjacency
 
     def epsilon_at(self, delta: float) -> float:
-        """Return epsilon at another delta: the same release, read elsewhere on its curve."""
+        """Return epsilon at another delta: the same release, read elsewhere on its curve.
+
+        Parameters
+        ----------
+        delta : float
+            Where to read the curve.
+
+        Returns
+        -------
+        float
+            The least proven epsilon of the plan at that delta.
+
+        Examples
+        --------
+        >>> from noisette import Guarantee, mechanisms, plans
+        >>> run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under("zero-out")
+        >>> Guarantee(0.25, 0.0, run, "a count").epsilon_at(0.0)
+        0.25
+
+        """
         return accounting.epsilon(self.plan, delta=delta, adjacency=self.adjacency)
 
     def delta_at(self, epsilon: float) -> float:
-        """Return delta at another epsilon."""
+        """Return delta at another epsilon.
+
+        Parameters
+        ----------
+        epsilon : float
+            Where to read the curve.
+
+        Returns
+        -------
+        float
+            The least proven delta of the plan at that epsilon.
+
+        Examples
+        --------
+        >>> from noisette import Guarantee, mechanisms, plans
+        >>> run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under("zero-out")
+        >>> Guarantee(0.25, 0.0, run, "a count").delta_at(0.25)
+        0.0
+
+        """
         return accounting.delta(self.plan, epsilon=epsilon, adjacency=self.adjacency)
 
     def requires(self, adjacency: Adjacency | str) -> "Guarantee":
-        """Return itself if it speaks of `adjacency`, else raise by name."""
+        """Return itself if it speaks of `adjacency`, else raise by name.
+
+        Parameters
+        ----------
+        adjacency : Adjacency or str
+            The relation that the caller relies on.
+
+        Returns
+        -------
+        Guarantee
+            Itself.
+
+        Raises
+        ------
+        AdjacencyMismatch
+            If it speaks of another relation.
+
+        Examples
+        --------
+        >>> from noisette import Guarantee, mechanisms, plans
+        >>> run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under("zero-out")
+        >>> Guarantee(0.25, 0.0, run, "a count").requires("zero-out").epsilon
+        0.25
+
+        """
         wanted = Adjacency.of(adjacency)
         require_same(self.adjacency, "the guarantee", wanted, "the requirement")
         return self
 
     def statement(self) -> str:
-        """Return one honest paragraph that a lawyer can read."""
+        """Return one honest paragraph that a lawyer can read.
+
+        Returns
+        -------
+        str
+            What is promised, to whom, what is treated as public, and what is not covered.
+
+        """
         pair = f"epsilon = {rounded_up(self.epsilon)}"
         pair += f" and delta = {rounded_up(self.delta)}" if self.delta else " (pure, delta = 0)"
         odds = (
-            f"For any two data sets {_NEIGHBOURS[self.adjacency]}, the probability of any outcome "
+            f"For any two data sets {self._neighbours()}, the probability of any outcome "
             f"under one is at most e^epsilon ({_factor(self.epsilon)}) times its probability under "
             "the other"
         )
         odds += f", plus delta ({rounded_up(self.delta)})." if self.delta else "."
+        theirs = "that person's record" if self.unit == "record" else "all rows of that person"
         parts = [
             f"The release of {self.released} is differentially private with {pair}.",
             odds,
-            _MEANING_STRONG if self.epsilon <= 1.0 else _MEANING_WEAK,
+            _MEANING_STRONG.format(theirs) if self.epsilon <= 1.0 else _MEANING_WEAK,
         ]
         if self.public:
             parts.append("Treated as public, and not protected: " + "; ".join(self.public) + ".")
@@ -153,8 +292,35 @@ class Guarantee:
             parts.append("Proofs: " + ", ".join(self.proofs) + " (docs/theory/theorems.md).")
         return visible(" ".join(parts))
 
+    def _neighbours(self) -> str:
+        """Return who may differ, in words."""
+        if self.unit == "record":
+            return _NEIGHBOURS[self.adjacency]
+        many = "any number of rows"
+        if self.max_rows is not None:
+            many = f"any number of rows, of which at most {self.max_rows} are used"
+        return (
+            f"that differ in all rows of one person, {_PERSONS[self.adjacency]}, where a person "
+            f"may have {many}"
+        )
+
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-ready dictionaries."""
+        """Return JSON-ready dictionaries.
+
+        Returns
+        -------
+        dict
+            All fields, the plan and the statement.
+
+        Examples
+        --------
+        >>> from noisette import Guarantee, mechanisms, plans
+        >>> run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under("zero-out")
+        >>> facts = Guarantee(0.25, 0.0, run, "a count").to_dict()
+        >>> facts["adjacency"], Guarantee.from_dict(facts).epsilon
+        ('zero-out', 0.25)
+
+        """
         return {
             "noisette_guarantee": FORMAT,
             "epsilon": self.epsilon,
@@ -166,17 +332,43 @@ class Guarantee:
             "proofs": list(self.proofs),
             "notes": list(self.notes),
             "numeric_model": self.numeric_model,
+            "unit": self.unit,
+            "max_rows": self.max_rows,
             "plan": self.plan.to_dict(),
             "statement": self.statement(),
         }
 
     def to_json(self) -> str:
-        """Return a JSON text that `from_json` reads back to an equal guarantee."""
+        """Return a JSON text that `from_json` reads back to an equal guarantee.
+
+        Returns
+        -------
+        str
+            JSON with sorted keys.
+
+        """
         return json.dumps(self.to_dict(), sort_keys=True, indent=2)
 
     @classmethod
     def from_dict(cls, node: Any) -> "Guarantee":
-        """Return the guarantee that `to_dict` describes, checked against its own plan."""
+        """Return the guarantee that `to_dict` describes, checked against its own plan.
+
+        Parameters
+        ----------
+        node : dict
+            What `to_dict` returned.
+
+        Returns
+        -------
+        Guarantee
+            An equal guarantee.
+
+        Raises
+        ------
+        InvalidParameter
+            If a field is missing, of the wrong type, or does not fit the plan.
+
+        """
         if not isinstance(node, dict) or node.get("noisette_guarantee") != FORMAT:
             raise InvalidParameter(
                 f"this is not a guarantee of format {FORMAT}; "
@@ -194,6 +386,9 @@ class Guarantee:
                 proofs=node["proofs"],
                 notes=node["notes"],
                 numeric_model=str(node["numeric_model"]),
+                # Files from before persons could be the unit speak of records.
+                unit=node.get("unit", "record"),
+                max_rows=node.get("max_rows"),
             )
         except KeyError as error:
             raise InvalidParameter(f"this guarantee lacks the key {error}.") from None
@@ -202,7 +397,24 @@ class Guarantee:
 
     @classmethod
     def from_json(cls, text: str) -> "Guarantee":
-        """Return the guarantee that `to_json` wrote."""
+        """Return the guarantee that `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+            What `to_json` returned.
+
+        Returns
+        -------
+        Guarantee
+            An equal guarantee.
+
+        Raises
+        ------
+        InvalidParameter
+            If it is no such text, or a field does not fit the plan.
+
+        """
         try:
             node = json.loads(text)
         except (RecursionError, TypeError, ValueError):
@@ -240,6 +452,10 @@ def proofs_of(plan: Plan) -> tuple[str, ...]:
     found: dict[str, None] = {}
     relation = plan.adjacency or Adjacency.REPLACE_ONE
     for leaf, _ in plan.leaves():
+        if isinstance(leaf, Selected):
+            found["SELECT-PROFILE"] = None
+            for part in leaf.candidates:
+                found.update(dict.fromkeys(proofs_of(part.under(relation))))
         if isinstance(leaf, Noisy):
             found.update(dict.fromkeys(_proofs_of_leaf(leaf, relation)))
     if any(isinstance(part, Parallel) for part in _parts(plan)):
@@ -256,8 +472,15 @@ def _proofs_of_leaf(leaf: Noisy, relation: Adjacency) -> Iterator[str]:
     yield leaf.mechanism.proof
     if isinstance(leaf.mechanism, ObjectiveNoise):
         yield leaf.mechanism.additive.proof
-        if relation is Adjacency.REPLACE_ONE:
+        if leaf.mechanism.shape == "two-signed":
+            yield "TWO-SIGNED"
+        if leaf.mechanism.persons:
+            yield "PERSON-MEAN"
+        elif relation is Adjacency.REPLACE_ONE and leaf.mechanism.shape != "two-signed":
             yield "OBJECTIVE-REPLACE"
+        if leaf.mechanism.dimension is None:  # earlier releases decide it
+            # proof: PLAN-BEFORE-LOOK
+            yield "PLAN-BEFORE-LOOK"
     yield leaf.sampler.participation(relation).proof
 
 

@@ -20,6 +20,7 @@ import os
 import struct
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +32,29 @@ from noisette._version import __version__
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.guarantee import Guarantee
+from noisette.scores.stored import restored, stored
 
 __all__ = ["FORMAT", "IN_FOLDER", "MODELS", "load", "save"]
 
 FORMAT = 1
-MODELS = dict.fromkeys(("LinearSVC", "LogisticRegression", "SGDClassifier"), "noisette.linear")
+REGRESSORS = (
+    "AdditiveRegressor", "HuberRegressor", "LinearRegression", "SGDRegressor", "TableRegressor",
+)  # fmt: skip
+MODELS = dict.fromkeys(
+    ("LinearSVC", "LogisticRegression", "SGDClassifier", *REGRESSORS), "noisette.linear"
+)
+MODELS |= dict.fromkeys(
+    ("AdditiveClassifier", "AdditiveRegressor", "TableClassifier", "TableRegressor"),
+    "noisette.pipeline",
+)
 IN_FOLDER = "model.noisette"
 """The name of the model file in a folder that ``noisette train`` wrote."""
 
 _TEXT, _ARRAYS = "model.json", ("coef", "intercept")
 _NOT_STORED = {"ledger", "random_state"}
+_APART = {"schema"}  # stored as the facts that were learnt, not as it was handed in
 _MAY_BE_INFINITE, _INFINITE = {"radius"}, "infinite"  # JSON has no such number
+_RELEASED = ("residual_scale_", "clipped_share_")
 _POSITIVE = ("regularization", "eta0", "radius", "clip_norm")  # where they are numbers
 _LARGEST_TEXT = 1 << 24  # bytes
 _SMALL, _TIMES = 1 << 20, 20  # a member above _SMALL may be _TIMES as large as its packed form
@@ -60,7 +73,35 @@ _KINDS: dict[str, tuple[type[Any], tuple[type, ...]]] = {
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to `path`; the file appears whole or not at all."""
+    """Write a fitted model to `path`; the file appears whole or not at all.
+
+    The ledger and the random state are not stored; the guarantee is.
+
+    Parameters
+    ----------
+    model : classifier or regressor
+        A fitted estimator of `noisette.linear`, or of `noisette.pipeline` for raw tables.
+    path : str or path-like
+        The file to write.
+
+    Raises
+    ------
+    InvalidParameter
+        If the model is of another class, not fitted, or changed since ``fit``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import make_classification
+    >>> from noisette import LogisticRegression, load, save
+    >>> X, y = make_classification(1000, 5, random_state=0)
+    >>> path = Path(tempfile.mkdtemp()) / "risk.noisette"
+    >>> save(LogisticRegression(epsilon=1.0, norm_bound=3.0, classes=[0, 1]).fit(X, y), path)
+    >>> load(path).privacy_.epsilon
+    1.0
+
+    """
     name = type(model).__name__
     if MODELS.get(name) is None or not type(model).__module__.startswith(MODELS[name]):
         raise InvalidParameter(f"save stores {', '.join(MODELS)}; got an object of type {name}.")
@@ -71,21 +112,44 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     parameters = {
         key: _plain(key, value)
         for key, value in model.get_params(deep=False).items()
-        if key not in _NOT_STORED
+        if key not in _NOT_STORED | _APART
     }
     text = {
         "noisette_model": FORMAT,
         "version": __version__,
         "class": name,
         "parameters": parameters,
-        "classes": _described(np.asarray(model.classes_)),
+        **_of_target(model),
         "features": int(model.n_features_in_),
         "feature_names": [str(each) for each in getattr(model, "feature_names_in_", [])],
         "regularization": getattr(model, "regularization_", None),
+        "weight_noise": getattr(model, "weight_noise_", None),
         "guarantee": model.privacy_.to_dict(),
     }
+    if hasattr(model, "schema_"):
+        text["schema"] = model.schema_.source
+        bars = model.bars_ or {}
+        text["bars"] = {name: each.to_dict() for name, each in bars.items()} or None
+    if hasattr(model, "test_"):
+        text["test"] = stored(model.test_)
     text["seal"] = _seal(text, arrays)
     _write(Path(path), json.dumps(text, indent=1, allow_nan=False), arrays)
+
+
+def _of_target(model: Any) -> dict[str, Any]:
+    """Return the labels of a classifier; of a regressor its limits and what intervals need."""
+    if not _predicts_numbers(model):
+        return {"classes": _described(np.asarray(model.classes_))}
+    spread = None
+    if getattr(model, "_covariance", None) is not None:
+        spread = {"covariance": model._covariance.tolist(), "variance": model._variance}
+    released = {key: float(getattr(model, key)) for key in _RELEASED if hasattr(model, key)}
+    bounds = getattr(model, "target_bounds_", model.target_bounds)
+    return {"bounds": list(map(float, bounds)), "spread": spread, "released": released}
+
+
+def _predicts_numbers(model: Any) -> bool:
+    return type(model).__name__ in REGRESSORS
 
 
 def _seal(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> str:
@@ -141,6 +205,11 @@ def _plain(key: str, value: Any) -> Any:
         return value.value
     if key == "classes" and value is not None:
         return _described(np.asarray(value))
+    if key == "target_bounds" and value is not None and not isinstance(value, str):
+        return list(map(float, value))
+    if key == "class_weight" and isinstance(value, Mapping):
+        weights = [float(each) for each in value.values()]
+        return {"labels": _described(np.asarray(list(value))), "weights": weights}
     if isinstance(value, np.generic):
         value = value.item()
     if key in _MAY_BE_INFINITE and value == math.inf:
@@ -174,6 +243,34 @@ def load(path: str | os.PathLike[str]) -> Any:
     """Return the model that `save` wrote to `path`, with its guarantee in ``privacy_``.
 
     `path` may also be a folder that ``noisette train`` wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file or folder; nothing in it is executed.
+
+    Returns
+    -------
+    estimator
+        The fitted estimator, without a ledger.
+
+    Raises
+    ------
+    InvalidData
+        If it is no model file, is damaged, or was changed after it was saved.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import make_classification
+    >>> from noisette import LinearSVC, load, save
+    >>> X, y = make_classification(1000, 5, random_state=0)
+    >>> path = Path(tempfile.mkdtemp()) / "risk.noisette"
+    >>> save(LinearSVC(epsilon=1.0, norm_bound=3.0, classes=[0, 1]).fit(X, y), path)
+    >>> load(path).predict(X).shape
+    (1000,)
+
     """
     place = Path(path)
     if place.is_dir():
@@ -188,8 +285,21 @@ def load(path: str | os.PathLike[str]) -> Any:
     if node.get("seal") != _seal(node, arrays):
         raise InvalidData("this model file was changed after it was saved; use the original.")
     model.coef_, model.intercept_ = arrays["coef"], arrays["intercept"]
+    if _predicts_numbers(model):
+        model.intercept_ = float(model.intercept_)
     model.privacy_ = guarantee
+    if "test" in node:
+        model.test_ = _test_of(node, model)
     return model
+
+
+def _test_of(node: dict[str, Any], model: Any) -> Any:
+    """Return the scores on test people, which the guarantee covers too."""
+    try:
+        return restored(node["test"], model.classes_.tolist(), model.privacy_)
+    except (KeyError, TypeError, AttributeError, ValueError):
+        pass
+    raise InvalidData("the test scores in this model file do not fit its model; it was changed.")
 
 
 def _rebuilt(node: dict[str, Any]) -> tuple[Any, Guarantee]:
@@ -213,29 +323,65 @@ def _rebuilt(node: dict[str, Any]) -> tuple[Any, Guarantee]:
 
 def _filled(name: str, node: dict[str, Any]) -> Any:
     parameters = dict(node["parameters"])
-    if parameters["classes"] is not None:
+    if isinstance(parameters.get("target_bounds"), list):
+        parameters["target_bounds"] = tuple(parameters["target_bounds"])
+    if parameters.get("classes") is not None:
         parameters["classes"] = _labels(parameters["classes"]).tolist()
+    if isinstance(parameters.get("class_weight"), dict):
+        weighed = parameters["class_weight"]
+        labels, weights = _labels(weighed["labels"]).tolist(), weighed["weights"]
+        parameters["class_weight"] = dict(zip(labels, weights, strict=True))
     kind = getattr(importlib.import_module(MODELS[name]), name)
     # Every one: of a parameter that is left out, the default would be taken for what was used.
-    if parameters.keys() != kind().get_params(deep=False).keys() - _NOT_STORED:
+    if parameters.keys() != kind().get_params(deep=False).keys() - _NOT_STORED - _APART:
         raise TypeError
+    if "schema" in kind().get_params(deep=False):
+        parameters["schema"] = dict(node["schema"])
     for key in _POSITIVE:
         if isinstance(parameters.get(key), int | float):
             _positive(parameters[key], zero=key == "regularization")
     parameters |= {key: math.inf for key in _MAY_BE_INFINITE if parameters.get(key) == _INFINITE}
     model = kind(**parameters)
     model._check_public()
-    model.classes_ = _labels(node["classes"])
+    if name in REGRESSORS:
+        _fill_numbers(model, node)
+    else:
+        model.classes_ = _labels(node["classes"])
     model.n_features_in_ = _whole(node["features"])
+    if "schema" in parameters:
+        model._restore(parameters["schema"], node.get("bars"))
     names = list(node["feature_names"])
     if not all(isinstance(each, str) for each in names):
         raise TypeError
     if names:
         model.feature_names_in_ = np.array(names, dtype=object)
-    if name != "SGDClassifier":  # whose lambda is a parameter
+    if name in ("LinearSVC", "LogisticRegression"):  # elsewhere lambda is a parameter, or private
         known = node["regularization"]
         model.regularization_ = None if known is None else _positive(known)
+        noise = node.get("weight_noise")
+        model.weight_noise_ = None if noise is None else _positive(noise)
     return model
+
+
+def _fill_numbers(model: Any, node: dict[str, Any]) -> None:
+    """Give a regressor its limits, and what intervals need."""
+    low, high = node["bounds"]
+    if not (type(low) is type(high) is float and -math.inf < low < high < math.inf):
+        raise TypeError
+    if hasattr(model, "schema"):
+        model.target_bounds_ = (low, high)
+    elif tuple(map(float, model.target_bounds)) != (low, high):
+        raise InvalidData("the limits in this model file are not those of its parameters.")
+    for key, value in dict(node["released"]).items():
+        if key not in _RELEASED or type(value) is not float or not math.isfinite(value):
+            raise TypeError
+        setattr(model, key, value)
+    if node["spread"] is not None:
+        covariance = np.array(node["spread"]["covariance"], dtype=np.float64)
+        square = covariance.ndim == 2 and covariance.shape[0] == covariance.shape[1]
+        if not square or not bool(np.isfinite(covariance).all()):
+            raise TypeError
+        model._covariance, model._variance = covariance, _positive(node["spread"]["variance"])
 
 
 def _whole(value: Any) -> int:
@@ -308,6 +454,9 @@ def _check(model: Any, guarantee: Guarantee, arrays: dict[str, NDArray[np.float6
         raise InvalidData(
             "the guarantee in this model file is not the one of its parameters; it was changed."
         )
+    if _predicts_numbers(model):
+        _check_numbers(model, arrays)
+        return
     given = model.classes_ if model.classes is None else model.classes
     if _in_order(given) != list(map(repr, model.classes_.tolist())):
         raise InvalidData("the labels in this model file are not those of its parameters.")
@@ -315,7 +464,7 @@ def _check(model: Any, guarantee: Guarantee, arrays: dict[str, NDArray[np.float6
     outputs = 1 if classes == 2 else classes
     fits = (
         classes >= 2
-        and arrays["coef"].shape == (outputs, model.n_features_in_)
+        and arrays["coef"].shape == (outputs, getattr(model, "width_", model.n_features_in_))
         and arrays["intercept"].shape == (outputs,)
         and all(array.dtype == np.float64 for array in arrays.values())
         and all(bool(np.isfinite(array).all()) for array in arrays.values())
@@ -324,6 +473,18 @@ def _check(model: Any, guarantee: Guarantee, arrays: dict[str, NDArray[np.float6
     )
     if not fits:
         raise InvalidData("the weights in this model file do not fit its classes and features.")
+
+
+def _check_numbers(model: Any, arrays: dict[str, NDArray[np.float64]]) -> None:
+    fits = (
+        arrays["coef"].shape == (getattr(model, "width_", model.n_features_in_),)
+        and arrays["intercept"].shape == ()
+        and all(bool(np.isfinite(array).all()) for array in arrays.values())
+        and len(getattr(model, "feature_names_in_", range(model.n_features_in_)))
+        == model.n_features_in_
+    )
+    if not fits:
+        raise InvalidData("the weights in this model file do not fit its features.")
 
 
 def _in_order(labels: Any) -> list[str]:
@@ -337,10 +498,14 @@ def _in_order(labels: Any) -> list[str]:
 def _check_facts(model: Any, guarantee: Guarantee) -> None:
     """Refuse a class, a norm bound or labels other than those of which the guarantee speaks."""
     # Here, not above: whoever saves or loads needs scikit-learn, whoever imports this does not.
-    from noisette.estimators.outputs import labels_fact, rows_fact
+    from noisette.estimators.outputs import BOUGHT_TARGET, labels_fact, rows_fact, target_fact
 
-    facts = [{labels_fact(model.classes_, given=given) for given in (True, False)}]
-    if model.norm_bound is not None:
+    if _predicts_numbers(model):
+        bounds = getattr(model, "target_bounds_", model.target_bounds)
+        facts = [{target_fact(*map(float, bounds)), BOUGHT_TARGET}]
+    else:
+        facts = [{labels_fact(model.classes_, given=given) for given in (True, False)}]
+    if getattr(model, "norm_bound", None) is not None:
         facts.append({rows_fact(model.norm_bound, model._intercept())})
     stated = set(guarantee.public)
     if guarantee.released != model._released or not all(each & stated for each in facts):

@@ -85,6 +85,15 @@ class Randomness:
     Use `Randomness.secure()` to protect people and `Randomness.from_seed(seed)` to reproduce an
     experiment. Read `generator` at each use: the attribute checks that the source still belongs
     to this process.
+
+    Examples
+    --------
+    >>> from noisette import Randomness
+    >>> Randomness.secure()
+    <Randomness: cryptographic>
+    >>> Randomness.from_seed(0).seeded  # for a repeatable example; never on real data
+    True
+
     """
 
     def __init__(self, *, _key: int, _seed: tuple[int, ...] | None) -> None:
@@ -100,13 +109,38 @@ class Randomness:
 
     @classmethod
     def secure(cls) -> "Randomness":
-        """Return a cryptographic source with a fresh key from the operating system."""
+        """Return a cryptographic source with a fresh key from the operating system.
+
+        Returns
+        -------
+        Randomness
+            A source that nobody can predict or repeat.
+
+        """
         return cls(_key=secrets.randbits(_KEY_BITS), _seed=None)
 
     @classmethod
     def from_seed(cls, seed: int) -> "Randomness":
-        """Return a reproducible source, for experiments only: whoever knows the seed can subtract
-        the noise, so the guarantee that it leads to says that it is void.
+        """Return a reproducible source, for experiments only.
+
+        Whoever knows the seed can subtract the noise, so the guarantee that it leads to says that
+        it is void.
+
+        Parameters
+        ----------
+        seed : int
+            A whole number >= 0.
+
+        Returns
+        -------
+        Randomness
+            The same numbers for the same seed.
+
+        Raises
+        ------
+        InvalidParameter
+            If `seed` is no such number.
+
         """
         return cls._from_path((_validate.integer("random_state", seed, least=0),))
 
@@ -132,7 +166,30 @@ class Randomness:
         return self._generator
 
     def spawn(self, count: int) -> list["Randomness"]:
-        """Return `count` independent sources, for instance one per worker or per class."""
+        """Return `count` independent sources, for instance one per worker or per class.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+
+        Returns
+        -------
+        list of Randomness
+            Secure sources of a secure one, seeded children of a seeded one.
+
+        Raises
+        ------
+        RandomnessError
+            If the source is seeded and this process was forked.
+
+        Examples
+        --------
+        >>> from noisette import Randomness
+        >>> len(Randomness.secure().spawn(3))
+        3
+
+        """
         count = _validate.integer("count", count)
         if self._seed is None:
             return [Randomness.secure() for _ in range(count)]
@@ -145,6 +202,24 @@ class Randomness:
 
         For what needs no secrecy and is repeated with the experiment (starting weights, dropout);
         no number of this source is used up, and noise never comes from there.
+
+        Returns
+        -------
+        int
+            A whole number below 2^63.
+
+        Raises
+        ------
+        RandomnessError
+            If the source is secure: it has no seed.
+
+        Examples
+        --------
+        >>> from noisette import Randomness
+        >>> first, again = Randomness.from_seed(0), Randomness.from_seed(0)  # never on real data
+        >>> first.seed_for_others() == again.seed_for_others()
+        True
+
         """
         if self._seed is None:
             raise RandomnessError("a secure source has no seed to derive another from.")
@@ -172,7 +247,26 @@ class Randomness:
         return (Randomness.secure, ())
 
     def to_worker(self) -> tuple[int, ...]:
-        """Return the recipe of a seeded child for `Randomness.in_worker`, and retire this copy."""
+        """Return the recipe of a seeded child for `Randomness.in_worker`, and retire this copy.
+
+        Returns
+        -------
+        tuple of int
+            What `Randomness.in_worker` takes.
+
+        Raises
+        ------
+        RandomnessError
+            If the source is secure: a worker makes its own.
+
+        Examples
+        --------
+        >>> from noisette import Randomness
+        >>> child = Randomness.from_seed(0).spawn(1)[0]  # repeatable; never on real data
+        >>> Randomness.in_worker(child.to_worker())
+        <Randomness: seeded, for experiments>
+
+        """
         if self._seed is None:
             raise RandomnessError("a secure source needs no recipe; call Randomness.secure().")
         _ = self.generator
@@ -181,7 +275,19 @@ class Randomness:
 
     @classmethod
     def in_worker(cls, recipe: tuple[int, ...]) -> "Randomness":
-        """Return the seeded source that `to_worker` gave away."""
+        """Return the seeded source that `to_worker` gave away.
+
+        Parameters
+        ----------
+        recipe : tuple of int
+            What `to_worker` returned.
+
+        Returns
+        -------
+        Randomness
+            The seeded source, in this process.
+
+        """
         return cls._from_path(tuple(_validate.integer("recipe", part, least=0) for part in recipe))
 
     def __copy__(self) -> "Randomness":

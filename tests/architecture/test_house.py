@@ -93,10 +93,6 @@ def test_the_search_for_draws_finds_them(tmp_path: Path) -> None:
         assert DRAWS.search(line), line
 
 
-# To be renamed with the networks; nothing else may be added.
-TWINS = {"Batches", "Pass", "Progress", "Records", "Run"}
-
-
 def test_a_class_name_means_one_thing() -> None:
     # 19 names did not: Gaussian was a mechanism and a pair of distributions.
     places: dict[str, list[str]] = {}
@@ -105,15 +101,13 @@ def test_a_class_name_means_one_thing() -> None:
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(relative(path))
     assert len(places) > 200
-    assert {name for name, where in places.items() if len(where) > 1} == TWINS
-    for name in TWINS:
-        assert any(where.startswith("nn/") for where in places[name]), name
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
 def test_a_kind_of_array_is_named_once() -> None:
     alias = re.compile(r"^\w+ = (npt\.)?NDArray\[np\.(float64|intp|int64|bool_)\]$", re.M)
     found = {relative(path) for path in FILES if alias.search(path.read_text())}
-    assert {name for name in found if not name.startswith("nn/")} == {"_typing.py"}
+    assert found == {"_typing.py"}
 
 
 def test_noise_is_asked_for_only_at_the_door() -> None:
@@ -179,7 +173,8 @@ def code_lines(path: Path) -> int:
 
 
 def test_the_audit_target_stays_small() -> None:
-    assert sum(code_lines(path) for path in (SOURCE / "privacy").glob("*.py")) < 400
+    # ledger, permit and door, and the best of a random number of runs
+    assert sum(code_lines(path) for path in (SOURCE / "privacy").glob("*.py")) < 480
 
 
 def test_no_machine_or_registry_name_is_committed() -> None:

@@ -1,9 +1,19 @@
 """The pages about the house are true to it: rooms, files and registries exist as they say."""
 
+import inspect
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
+import numpy as np
 import pytest
+
+from helpers import run_command, write_table
+from noisette import LogisticRegression
+from noisette.datasets import mixed_table
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "noisette"
@@ -51,3 +61,55 @@ def test_every_word_of_the_glossary_is_used_in_the_source() -> None:
     assert wanted | {"observer", "prepared"} <= set(words)
     source = "\n".join(path.read_text() for path in SOURCE.rglob("*.py"))
     assert all(re.search(rf"\b{word}", source) for word in set(words) - {"word"})
+
+
+def files_of(call: Callable[[], Any]) -> list[str]:
+    """Return the files of the package in the order in which a call enters them, again and again."""
+    visited: list[str] = []
+    root = f"{SOURCE}/"
+
+    def enter(frame: FrameType, event: str, _: Any) -> None:
+        name = frame.f_code.co_filename
+        called = event == "call" and frame.f_code.co_flags & inspect.CO_OPTIMIZED  # no import
+        if called and name.startswith(root):
+            visited.append(name.removeprefix(root))
+
+    sys.setprofile(enter)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return visited
+
+
+def first_not_on_the_way(names: list[str], visited: list[str]) -> str | None:
+    """Return the first name that is not entered after the one before it."""
+    rest = iter(visited)
+    return next((n for n in names if not any(v.startswith(n) for v in rest)), None)
+
+
+def walk(title: str) -> list[str]:
+    text = HOUSE.read_text().split(f"**`{title}`**")[1].split("\n**")[0].split("\n## ")[0]
+    return NAMED.findall(text.split("   Where the user states")[0])
+
+
+def test_the_walk_of_a_row_through_fit_is_the_one_it_takes() -> None:
+    X = np.random.default_rng(0).normal(size=(400, 3)) / 3.0
+    model = LogisticRegression(norm_bound=1.0, classes=[0, 1])
+    visited = files_of(lambda: model.fit(X, (X[:, 0] > 0).astype(int)))
+    names = walk("LogisticRegression.fit")
+    assert len(names) > 15
+    assert first_not_on_the_way(names, visited) is None
+    assert first_not_on_the_way(["guarantee.py", *names], visited) is not None
+
+
+def test_the_walk_of_a_row_through_train_names_the_files_it_enters(tmp_path: Path) -> None:
+    # it said that rows go to `linear/`, which was so before tables were learnt
+    table = write_table(tmp_path / "loans.csv", mixed_table(1500, seed=1).columns)
+    command = ("train", table, "--target", "repaid", "--schema", ROOT / "examples" / "loans.toml",
+               "--epsilon", "1", "--out", tmp_path / "model")  # fmt: skip
+    visited = set(files_of(lambda: run_command(*command)))
+    assert (tmp_path / "model").exists()
+    names = walk("noisette train")
+    assert len(names) > 10
+    assert [name for name in names if name not in visited] == []

@@ -1,5 +1,6 @@
 """What is public, and that docs and examples use it by one path each."""
 
+import ast
 import importlib
 import re
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import noisette
 
 ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "noisette"
 TEXTS = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.py")]
 IMPORTS = re.compile(r"^\s*(?:>>> )?from (noisette[\w.]*) import (\([^)]*\)|[^\n]+)", re.M)
 ROOMS = sorted(name for name in noisette.__all__ if name.islower() and name in noisette._ROOMS)
@@ -42,3 +44,35 @@ def test_docs_and_examples_use_one_public_path_for_each_name() -> None:
                 wrong.append(f"{path.relative_to(ROOT)}: from {source} import {name}")
     assert found >= 10
     assert not wrong
+
+
+def private_names_of_others(source: str) -> list[str]:
+    """Return the names with an underscore that a file takes out of another file of the package."""
+    tree, found, modules = ast.parse(source), [], set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("noisette"):
+            names = {part.name for part in node.names}
+            modules |= {part.asname or part.name for part in node.names}
+            # `from noisette import _validate` is a room of its own
+            found += [n for n in names if n.startswith("_") and node.module != "noisette"]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            known = node.value.id in modules and node.value.id.lower() == node.value.id
+            if known and node.attr.startswith("_") and not node.attr.startswith("__"):
+                found.append(f"{node.value.id}.{node.attr}")
+    return [name for name in found if name != "__version__"]
+
+
+def test_a_name_with_an_underscore_stays_in_its_file() -> None:
+    assert private_names_of_others("from noisette.a import b\nb._c") == ["b._c"]
+    assert private_names_of_others("from noisette.a import _b") == ["_b"]
+    found = {str(path): private_names_of_others(path.read_text()) for path in SOURCE.rglob("*.py")}
+    assert len(found) > 250
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_nothing_public_begins_with_an_underscore() -> None:
+    public = [*noisette.__all__, *(name for room in ROOMS if room != "nn" for name in
+                                   getattr(noisette, room).__all__)]  # fmt: skip
+    assert len(public) > 150
+    assert [name for name in public if name.startswith("_")] == ["__version__"]

@@ -97,12 +97,17 @@ def _applied(patches: Callable[[], Patches]) -> Iterator[None]:
 
 # --- noise ---------------------------------------------------------------------------------------
 
-PURE = LogisticRegression(mechanism="output")
-OBJECTIVE = LogisticRegression()
-THREE = LinearSVC(classes=[0, 1, 2], loss="huber")
-DESCENT = SGDClassifier(delta=1e-5)
+PURE = LogisticRegression(mechanism="output", norm_bound=1.0)
+OBJECTIVE = LogisticRegression(norm_bound=1.0)
+THREE = LinearSVC(classes=[0, 1, 2], loss="huber", norm_bound=1.0)
+DESCENT = SGDClassifier(delta=1e-5, norm_bound=1.0)
 POISSON = SGDClassifier(
-    delta=1e-5, sampling="poisson", batch_size=30, adjacency="add-remove", population=600
+    delta=1e-5,
+    sampling="poisson",
+    batch_size=30,
+    adjacency="add-remove",
+    population=600,
+    norm_bound=1.0,
 )
 
 
@@ -121,7 +126,7 @@ def _small_objective() -> Patches:
     yield from _scaled(SphericalLaplace, 0.9)
 
 
-@mutant("noise 10 % too small (2013 algorithm)", SGDClassifier(), "noise-law")
+@mutant("noise 10 % too small (2013 algorithm)", SGDClassifier(norm_bound=1.0), "noise-law")
 def _small_pass() -> Patches:
     yield from _scaled(SphericalLaplace, 0.9)
 
@@ -142,7 +147,7 @@ def _shape() -> Patches:
     yield SphericalLaplace, "noise", noise
 
 
-@mutant("Laplace noise in each coordinate", SGDClassifier(), "noise-law")
+@mutant("Laplace noise in each coordinate", SGDClassifier(norm_bound=1.0), "noise-law")
 def _coordinates() -> Patches:
     def noise(self: Any, count: int, dimension: int, unit: float, generator: Any) -> Any:
         return generator.laplace(scale=self.noise_multiplier * unit, size=(count, dimension))
@@ -164,7 +169,7 @@ def _shared() -> Patches:
 
 @mutant(
     "classes share their noise (output perturbation)",
-    LogisticRegression(mechanism="output", multi_class="ovr", classes=[0, 1, 2]),
+    LogisticRegression(mechanism="output", multi_class="ovr", classes=[0, 1, 2], norm_bound=1.0),
     "noise-law",
 )
 def _shared_output() -> Patches:
@@ -178,7 +183,7 @@ def _shared_output() -> Patches:
     yield SphericalLaplace, "noise", noise
 
 
-@mutant("every step reuses the first noise", SGDClassifier(), "noise-law")
+@mutant("every step reuses the first noise", SGDClassifier(norm_bound=1.0), "noise-law")
 def _reused() -> Patches:
     real = NoiseStream.take
 
@@ -205,7 +210,7 @@ def _unrounded() -> Patches:
 # --- sensitivity ---------------------------------------------------------------------------------
 
 
-@mutant("missing factor 2 of replace-one (everywhere)", SGDClassifier(), "exposed")
+@mutant("missing factor 2 of replace-one (everywhere)", SGDClassifier(norm_bound=1.0), "exposed")
 def _factor_two() -> Patches:
     yield Adjacency, "contributions", property(lambda self: 1)
 
@@ -282,7 +287,7 @@ def _not_squared() -> Patches:
 
 @mutant(
     "softmax gradient bounded by R instead of sqrt(2) R",
-    LogisticRegression(mechanism="output", classes=[0, 1, 2]),
+    LogisticRegression(mechanism="output", classes=[0, 1, 2], norm_bound=1.0),
     "replay",
 )
 def _softmax() -> Patches:
@@ -291,7 +296,7 @@ def _softmax() -> Patches:
 
 @mutant(
     "one-vs-rest without sqrt(K) in the sensitivity",
-    LinearSVC(classes=[0, 1, 2], loss="hinge"),
+    LinearSVC(classes=[0, 1, 2], loss="hinge", norm_bound=1.0),
     "replay",
 )
 def _no_root() -> Patches:
@@ -305,7 +310,7 @@ def _no_clip() -> Patches:
     yield records, "clip_factors", lambda rows, *given, **more: np.ones(len(rows))
 
 
-@mutant("rows are not clipped (2013 algorithm)", SGDClassifier(), "clipping")
+@mutant("rows are not clipped (2013 algorithm)", SGDClassifier(norm_bound=1.0), "clipping")
 def _no_clip_pass() -> Patches:
     real = steps.advance
 
@@ -325,7 +330,7 @@ def _no_gradient_clip() -> Patches:
 
 
 @mutant("whitening maps rows without clipping them", LogisticRegression(
-    delta=1e-6, whiten=0.1), "replay")  # fmt: skip
+    delta=1e-6, whiten=0.1, norm_bound=1.0), "replay")  # fmt: skip
 def _whitening() -> Patches:
     yield from _believing()
     yield whitening, "clip_rows", lambda rows, bound: rows
@@ -345,7 +350,7 @@ def _realised() -> Patches:
 
 @mutant(
     "the true n sets the regularization under add-remove",
-    LogisticRegression(mechanism="output", adjacency="add-remove", population=300),
+    LogisticRegression(mechanism="output", adjacency="add-remove", population=300, norm_bound=1.0),
     "replay",
 )
 def _true_size() -> Patches:
@@ -443,7 +448,7 @@ def _shuffled() -> Patches:
 
 @mutant(
     "shuffled batches counted as Poisson (the accountant)",
-    SGDClassifier(delta=1e-5, sampling="shuffle", epochs=3, batch_size=60),
+    SGDClassifier(delta=1e-5, sampling="shuffle", epochs=3, batch_size=60, norm_bound=1.0),
     "exposed",
 )
 def _counted_as_poisson() -> Patches:
@@ -461,7 +466,7 @@ def _rate() -> Patches:
     yield Poisson, "schedule", schedule
 
 
-@mutant("batches of one pass overlap", SGDClassifier(), "sampling-law")
+@mutant("batches of one pass overlap", SGDClassifier(norm_bound=1.0), "sampling-law")
 def _overlap() -> Patches:
     def order(self: Any, size: int, randomness: Any) -> Any:
         return randomness.generator.integers(size, size=size)
@@ -471,7 +476,9 @@ def _overlap() -> Patches:
 
 @mutant(
     "last iterate counted, mean of all released",
-    SGDClassifier(delta=1e-5, sampling="shuffle", epochs=2, batch_size=60, released="last"),
+    SGDClassifier(
+        delta=1e-5, sampling="shuffle", epochs=2, batch_size=60, released="last", norm_bound=1.0
+    ),
     "exposed",
 )
 def _mean_released() -> Patches:

@@ -119,7 +119,7 @@ def test_nothing_to_see_is_said() -> None:
 
 def test_the_seeds_of_nested_parts_are_replaced() -> None:
     def make() -> Any:
-        return make_pipeline(Normalizer(), LogisticRegression(1.0, random_state=3))
+        return make_pipeline(Normalizer(), LogisticRegression(1.0, random_state=3, norm_bound=1.0))
 
     seeds = {with_fresh_seed(make())[-1].random_state for _ in range(9)}
     assert len(seeds) == 9
@@ -331,7 +331,7 @@ def test_the_relation_of_a_strangers_claim_can_be_said() -> None:
 def test_facts_of_a_claim_are_checked() -> None:
     assert AuditedEstimator(Sum(), (1.0, 0.0), bound=3.0).room().norm == 3.0
     with pytest.raises(InvalidParameter, match="set them there"):
-        check_estimator(LogisticRegression(), adjacency="add-remove")
+        check_estimator(LogisticRegression(norm_bound=1.0), adjacency="add-remove")
     with pytest.raises(InvalidParameter, match="takes no sample_weight"):
         check_estimator(Sum(), adjacency="zero-out")
     with pytest.raises(InvalidParameter, match="norm_bound"):
@@ -353,7 +353,7 @@ def test_bad_numbers_are_refused_before_any_fit() -> None:
 
     for given in ({"runs": 3}, {"n_jobs": 0}):
         with pytest.raises(InvalidParameter, match="must be a whole number"):
-            check_estimator(Untouchable(), **given)
+            check_estimator(Untouchable(norm_bound=1.0), **given)
 
 
 # --- children ------------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ def test_a_child_that_fails_or_hangs_is_said(
 
 
 def test_another_point_of_the_promised_curve_is_no_violation() -> None:
-    model = LogisticRegression(epsilon=1.0, delta=1e-6, mechanism="output")
+    model = LogisticRegression(epsilon=1.0, delta=1e-6, mechanism="output", norm_bound=1.0)
     attacks = ["exposed", "density"]
     report = check_estimator(model, epsilon=3.0, delta=1e-9, attacks=attacks)
     assert report.verdict == "consistent", str(report)
@@ -399,7 +399,9 @@ def test_another_point_of_the_promised_curve_is_no_violation() -> None:
 
 def test_projected_steps_do_not_spoil_the_law_of_the_noise() -> None:
     """Half of these steps end on the ball; to drop them would keep the small noise only."""
-    subject = AuditedEstimator(SGDClassifier(epsilon=0.05, regularization=1.0), (0.05, 0.0))
+    subject = AuditedEstimator(
+        SGDClassifier(epsilon=0.05, regularization=1.0, norm_bound=1.0), (0.05, 0.0)
+    )
     data = plain_table(subject.room(1), rows=600)
     _, trace = subject.fit(Data(data.X, data.y))
     radii = [np.linalg.norm(step.after) for step in trace.steps]
@@ -424,7 +426,9 @@ def test_missing_noise_is_a_fault() -> None:
 
 @pytest.mark.parametrize("sampling", ["random-allocation", "full"])
 def test_a_replay_under_zero_out_compares_blank_records(sampling: str) -> None:
-    model = SGDClassifier(adjacency="zero-out", batch_size=60, delta=1e-5, sampling=sampling)
+    model = SGDClassifier(
+        adjacency="zero-out", batch_size=60, delta=1e-5, sampling=sampling, norm_bound=1.0
+    )
     found = check_estimator(model, attacks=["replay"]).findings[0]
     assert "everything else is identical" in found.detail
 
@@ -439,7 +443,11 @@ class _WithoutWeights(SGDClassifier):
 
 def test_a_replay_without_neighbours_says_so() -> None:
     model = _WithoutWeights(
-        adjacency="zero-out", batch_size=60, delta=1e-5, sampling="random-allocation"
+        adjacency="zero-out",
+        batch_size=60,
+        delta=1e-5,
+        sampling="random-allocation",
+        norm_bound=1.0,
     )
     found = check_estimator(model, attacks=["replay"]).findings[0]
     assert "no neighbour was compared" in found.detail
@@ -449,7 +457,7 @@ def test_a_replay_in_which_nothing_moved_says_so(monkeypatch: pytest.MonkeyPatch
     """One canary, in a batch of one on average: some seeds never draw it."""
     only = {"opposite row": replay_module.CANARIES["opposite row"]}
     monkeypatch.setattr(replay_module, "CANARIES", only)
-    model = SGDClassifier(sampling="poisson", batch_size=1, delta=1e-5)
+    model = SGDClassifier(sampling="poisson", batch_size=1, delta=1e-5, norm_bound=1.0)
     found = [
         check_estimator(model, attacks=["replay"], seed=seed).findings[0] for seed in range(12)
     ]
@@ -466,8 +474,8 @@ def test_a_class_is_no_estimator() -> None:
 def test_a_density_is_reported_at_the_delta_where_it_was_measured() -> None:
     """Pure noise under a claim with delta > 0: the ratio at delta = 0 is no bound at delta."""
     model = SGDClassifier  # has no densities; the solved models have
-    assert check_estimator(model(), attacks=["density"]).verdict == "not applicable"
-    pure = LogisticRegression(epsilon=1.0, mechanism="output")
+    assert check_estimator(model(norm_bound=1.0), attacks=["density"]).verdict == "not applicable"
+    pure = LogisticRegression(epsilon=1.0, mechanism="output", norm_bound=1.0)
     found = check_estimator(pure, delta=1e-6, attacks=["density"]).findings[0]
     assert found.claim == (1.0, 0.0)
     assert found.epsilon_lower is not None

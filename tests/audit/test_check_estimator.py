@@ -39,7 +39,7 @@ def test_the_long_battery_passes(estimator: Any) -> None:
 
 def test_the_estimator_and_its_ledger_are_left_alone() -> None:
     ledger = Ledger(1.0)
-    model = LogisticRegression(ledger=ledger, random_state=3)
+    model = LogisticRegression(ledger=ledger, random_state=3, norm_bound=1.0)
     X = np.linspace(-1.0, 1.0, 60)[:, None]
     model.fit(X, (X[:, 0] > 0).astype(int))
     before, spent = dict(vars(model)), ledger.spent
@@ -52,15 +52,18 @@ def test_the_estimator_and_its_ledger_are_left_alone() -> None:
 def test_a_report_is_reproducible() -> None:
     chosen = ["noise-law", "two-worlds"]
     texts = [
-        str(check_estimator(SGDClassifier(), attacks=chosen, runs=40, seed=4)) for _ in range(2)
+        str(check_estimator(SGDClassifier(norm_bound=1.0), attacks=chosen, runs=40, seed=4))
+        for _ in range(2)
     ]
     assert texts[0] == texts[1]
-    assert texts[0] != str(check_estimator(SGDClassifier(), attacks=chosen, runs=40, seed=5))
+    assert texts[0] != str(
+        check_estimator(SGDClassifier(norm_bound=1.0), attacks=chosen, runs=40, seed=5)
+    )
 
 
 def test_the_error_rate_is_shared() -> None:
     report = check_estimator(
-        SGDClassifier(), attacks=["noise-law", "two-worlds"], runs=40, confidence=0.99
+        SGDClassifier(norm_bound=1.0), attacks=["noise-law", "two-worlds"], runs=40, confidence=0.99
     )
     levels = {found.attack: 1.0 - found.confidence for found in report.findings}
     assert levels["law of the noise"] == pytest.approx(0.005)
@@ -68,7 +71,9 @@ def test_the_error_rate_is_shared() -> None:
 
 
 def test_a_claim_below_the_parameter_is_refuted() -> None:
-    report = check_estimator(LogisticRegression(epsilon=1.0), epsilon=0.5, attacks=["exposed"])
+    report = check_estimator(
+        LogisticRegression(epsilon=1.0, norm_bound=1.0), epsilon=0.5, attacks=["exposed"]
+    )
     assert report.verdict == "violated"
     assert "weaker than the claim" in report.violations[0].detail
 
@@ -87,7 +92,7 @@ def test_a_claim_below_the_parameter_is_refuted() -> None:
 )
 def test_bad_input_is_refused(given: Any, text: str) -> None:
     with pytest.raises(InvalidParameter, match=text):
-        check_estimator(LogisticRegression(), **given)
+        check_estimator(LogisticRegression(norm_bound=1.0), **given)
 
 
 def test_what_is_no_estimator_is_refused() -> None:

@@ -59,7 +59,8 @@ def make_model():
 def make_pipeline():
     from sklearn import pipeline, preprocessing
     from noisette import LogisticRegression
-    return pipeline.make_pipeline(preprocessing.MinMaxScaler(), LogisticRegression(epsilon=1.0))
+    private = LogisticRegression(epsilon=1.0, norm_bound=1.0)
+    return pipeline.make_pipeline(preprocessing.MinMaxScaler(), private)
 
 def broken():
     return 3
@@ -92,7 +93,10 @@ def own_module(tmp_path, monkeypatch):
 @pytest.fixture
 def model_file(tmp_path):
     path = tmp_path / "model.noisette"
-    save(LogisticRegression(epsilon=1.0, classes=[0, 1]).fit(np.eye(8), [0, 1] * 4), path)
+    save(
+        LogisticRegression(epsilon=1.0, classes=[0, 1], norm_bound=1.0).fit(np.eye(8), [0, 1] * 4),
+        path,
+    )
     return path
 
 
@@ -171,7 +175,7 @@ def model_folder(tmp_path):
     (tmp_path / "schema.toml").write_text(SCHEMA)
     out = tmp_path / "trained"
     done = run_command("train", tmp_path / "table.csv", "--schema", tmp_path / "schema.toml",
-                       "--epsilon", 2, "--out", out)  # fmt: skip
+                       "--epsilon", 2, "--out", out, "--mechanism", "objective")  # fmt: skip
     assert done.returncode == 0, done.stderr
     return out
 
@@ -244,7 +248,7 @@ def test_a_damaged_model_file_is_a_mistake(tmp_path):
 
 def test_a_seeded_model_file_is_refuted(tmp_path, no_attacks):
     path = tmp_path / "seeded.noisette"
-    model = LogisticRegression(epsilon=1.0, classes=[0, 1], random_state=1)
+    model = LogisticRegression(epsilon=1.0, classes=[0, 1], random_state=1, norm_bound=1.0)
     save(model.fit(np.eye(8), [0, 1] * 4), path)
     done = run(path, "--runs", 40, "--json")
     assert done.returncode == 1

@@ -78,7 +78,7 @@ def test_our_estimator_with_substitutes():
 
     substitutes = (np.zeros((M, M)), np.zeros(M, dtype=int))
     found = one_run(
-        Watched(epsilon=1.0, classes=[0, 1]), CANARIES, guesses=50, claim=1.0,
+        Watched(epsilon=1.0, classes=[0, 1], norm_bound=1.0), CANARIES, guesses=50, claim=1.0,
         substitutes=substitutes, base=(np.zeros((10, M)), np.arange(10) % 2),
     )  # fmt: skip
     assert found.verdict == "consistent"

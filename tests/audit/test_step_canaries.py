@@ -13,7 +13,15 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from noisette import Randomness, mechanisms
+from noisette import (
+    Ledger,
+    LogisticRegression,
+    PrivateSearch,
+    Randomness,
+    accounting,
+    mechanisms,
+    plans,
+)
 from noisette.adjacency import Adjacency
 from noisette.audit import (
     partition_canary,
@@ -22,8 +30,11 @@ from noisette.audit import (
     tuning_canary,
     two_worlds,
 )
+from noisette.audit.candidates import LeakyCandidate
 from noisette.bounded import Bounded
 from noisette.errors import InvalidParameter
+from noisette.privacy import best_run
+from noisette.summaries import Ranks, key_counts
 
 BOTH = ["replace-one", "add-remove"]
 
@@ -145,6 +156,32 @@ def test_the_grid_of_this_library_passes_and_its_half_is_caught():
     assert audit(canary, on_a_grid(generator, 1.0, 0.5), 1.0).verdict == "violated"
 
 
+def by_ranks(generator, adjacency, *, wrong=1.0, level=False, q=0.5):
+    """The library's own scores over 40 public candidates; `wrong` shrinks their bound."""
+    grid = (np.arange(40) + 0.5) / 40.0
+    law, relation = mechanisms.Exponential(1.0), Adjacency.of(adjacency)
+
+    def draw(X, y):
+        ranks = Ranks(X[:, 0], grid)
+        # the first level of the recursion; two gaps are enumerated in reference/test_summaries.py
+        value = ranks.medians([], relation) if level else ranks.quantile(q, relation)
+        value = Bounded(value.value, relation, value.proof, linf=wrong * value.linf)
+        return grid[np.atleast_1d(law.apply(value, None, generator))[-1]]
+
+    return draw
+
+
+@pytest.mark.parametrize("adjacency", BOTH)
+@pytest.mark.parametrize("kind", [{"q": 0.2}, {"q": 0.9}, {"level": True}], ids=str)
+def test_quantiles_by_ranks_pass_and_half_their_bound_is_caught(adjacency, kind):
+    q = kind.get("q", 0.5)
+    canary = quantile_canary(released, quantile=q, adjacency=adjacency)
+    found = audit(canary, by_ranks(np.random.default_rng(6), adjacency, **kind), 1.0, runs=4000)
+    assert found.verdict == "consistent"
+    wrong = by_ranks(np.random.default_rng(7), adjacency, wrong=0.5, **kind)
+    assert audit(canary, wrong, 1.0).verdict == "violated"
+
+
 # --- unknown categories --------------------------------------------------------------------------
 
 
@@ -185,6 +222,31 @@ def test_a_threshold_that_is_too_low_is_caught(adjacency):
     found = audit(canary, lambda X, y: set(X[:, 0]), (1.0, 1e-3), runs=200)
     assert found.verdict == "violated"
     assert found.event == "statistic >= 1"
+
+
+def behind_a_bar(generator, adjacency, mass):
+    """The library's own selection: noisy counts of the keys that occur, if they reach the bar."""
+    law, relation = mechanisms.GaussianThreshold(5.0, mass), Adjacency.of(adjacency)
+
+    def select(X, y):
+        names, codes = np.unique(X[:, 0], return_inverse=True)
+        counts, keys = key_counts([codes], relation)
+        unit = counts.l2 / relation.contributions
+        shown = law.apply(counts, unit, generator)
+        passed = zip(keys, shown, strict=True)
+        return {names[code] for (_, code), count in passed if code >= 0 and not math.isnan(count)}
+
+    return select
+
+
+@pytest.mark.parametrize("adjacency", BOTH)
+def test_counts_behind_a_bar_pass_and_a_lower_bar_is_caught(adjacency):
+    canary = partition_canary(released, adjacency=adjacency)
+    claim = (1.0, 1e-3)
+    found = audit(canary, behind_a_bar(np.random.default_rng(8), adjacency, 1e-3), claim)
+    assert found.verdict == "consistent"
+    wrong = behind_a_bar(np.random.default_rng(9), adjacency, 0.02)
+    assert audit(canary, wrong, claim).verdict == "violated"
 
 
 def test_categories_may_be_numbers():
@@ -279,6 +341,57 @@ def test_a_choice_with_half_the_noise_is_caught():
     canary = scoring_canary(released, lead=2)
     tune = noisy_choice(np.random.default_rng(11), canary.candidates, 1.0, 0.5)
     assert audit(canary, tune, 1.0).verdict == "violated"
+
+
+def test_the_best_run_of_this_library_passes_and_charging_one_run_is_caught():
+    """Two of one run, 3.1 of the best of a geometric number with mean 5, on this canary."""
+    canary = tuning_canary(released, epsilon=2.0, rows=4)
+    randomness = Randomness.from_seed(11)
+    plan = plans.Selected(mechanisms.RandomizedResponse(2.0), law=plans.Geometric(5.0))
+
+    def tune(X, y):
+        permit = Ledger(10.0).charge(plan, label="a search")
+
+        def run(number, lent):
+            model = LeakyCandidate(2.0, random_state=randomness, ledger=lent).fit(X, y)
+            return model.score(), model
+
+        return best_run(permit, randomness, run)[1]
+
+    whole = accounting.epsilon(plan, delta=0.0)
+    assert audit(canary, tune, whole, runs=400).verdict == "consistent"
+    assert audit(canary, tune, 2.0, runs=1400).verdict == "violated"
+
+
+class Searched:
+    """A private search over leaky candidates; labels are all 1, so that the answer 1 scores."""
+
+    def __init__(self, candidate, randomness):
+        self.settings = (candidate, randomness)
+
+    def fit(self, X, y):
+        candidate, randomness = self.settings
+        search = PrivateSearch(
+            candidate, {"number": [0, 1]}, 4.0, runs="geometric", mean=10.0, test_share=0.02,
+            random_state=randomness,
+        )  # fmt: skip
+        self.best_estimator_ = search.fit(X, np.ones(len(y), dtype=int)).best_estimator_
+        return self
+
+
+@pytest.mark.slow
+def test_a_private_search_passes_and_one_that_reports_one_run_is_caught():
+    canary = tuning_canary(epsilon=1.0, rows=400)
+    make = functools.partial(Searched, canary.candidates[0], Randomness.from_seed(9))
+    model = LogisticRegression(norm_bound=1.0)
+    shown = PrivateSearch(model, {"regularization": [0.1]}, 4.0, runs="geometric").plan(400, 1)
+    assert 1.4 < shown.run_epsilon < 1.7
+    for claim, verdict, runs in ((shown.run_epsilon, "violated", 3000), (4.0, "consistent", 400)):
+        found = two_worlds(
+            make, canary.D, canary.D_prime, claim=claim, statistic=canary.statistic, runs=runs,
+            confidence=0.999,
+        )  # fmt: skip
+        assert found.verdict == verdict
 
 
 def test_a_grid_search_around_private_models_is_caught():

@@ -309,7 +309,7 @@ def test_an_audit_in_two_processes():
     )
     assert found.verdict == found.repeated.verdict == "consistent"
     assert found.runs == 400
-    worse = functools.partial(LogisticRegression, epsilon=1.0, classes=[0, 1])
+    worse = functools.partial(LogisticRegression, epsilon=1.0, classes=[0, 1], norm_bound=1.0)
     X, y = np.zeros((20, 2)), np.array([0, 1] * 10)
     Z = X.copy()
     Z[0] = [1.0, 0.0]
@@ -326,10 +326,11 @@ def test_results_come_in_the_order_of_the_runs():
 
 def test_fixed_seeds_are_replaced_by_fresh_ones():
     seeds = {
-        with_fresh_seed(LogisticRegression(1.0, random_state=3)).random_state for _ in range(9)
+        with_fresh_seed(LogisticRegression(1.0, random_state=3, norm_bound=1.0)).random_state
+        for _ in range(9)
     }
     assert len(seeds) == 9
-    assert with_fresh_seed(LogisticRegression(1.0)).random_state is None
+    assert with_fresh_seed(LogisticRegression(1.0, norm_bound=1.0)).random_state is None
 
 
 # --- the rest ------------------------------------------------------------------------------------
@@ -428,12 +429,12 @@ def test_the_report_reads_well():
 
 
 def test_released():
-    model = LogisticRegression(1.0, classes=[0, 1, 2])
+    model = LogisticRegression(1.0, classes=[0, 1, 2], norm_bound=1.0)
     assert released(model) is None
     model.fit(np.eye(6), [0, 1, 2] * 2)
     assert released(model).shape == (3, 7)
-    assert released(LogisticRegression(1.0, fit_intercept=False, classes=[0, 1]).fit(
-        np.eye(6), [0, 1] * 3)).shape == (1, 6)  # fmt: skip
+    plain = LogisticRegression(1.0, fit_intercept=False, classes=[0, 1], norm_bound=1.0)
+    assert released(plain.fit(np.eye(6), [0, 1] * 3)).shape == (1, 6)
 
 
 @pytest.mark.parametrize(

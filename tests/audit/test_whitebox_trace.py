@@ -50,8 +50,9 @@ def test_tracing_puts_everything_back_even_after_an_error() -> None:
 
 @pytest.mark.parametrize(
     "estimator",
-    [LogisticRegression(), LogisticRegression(mechanism="output"), SGDClassifier(),
-     SGDClassifier(delta=1e-5), SGDClassifier(delta=1e-5, sampling="poisson", batch_size=50)],
+    [LogisticRegression(norm_bound=1.0), LogisticRegression(mechanism="output", norm_bound=1.0),
+     SGDClassifier(norm_bound=1.0), SGDClassifier(delta=1e-5, norm_bound=1.0),
+     SGDClassifier(delta=1e-5, sampling="poisson", batch_size=50, norm_bound=1.0)],
     ids=lambda e: " ".join(repr(e).split()),
 )  # fmt: skip
 def test_a_traced_fit_is_the_same_fit(estimator: Any) -> None:
@@ -66,7 +67,7 @@ def test_a_traced_fit_is_the_same_fit(estimator: Any) -> None:
 
 
 def test_a_forced_run_has_the_outputs_of_the_first() -> None:
-    subject = AuditedEstimator(SGDClassifier(delta=1e-5), (1.0, 1e-5))
+    subject = AuditedEstimator(SGDClassifier(delta=1e-5, norm_bound=1.0), (1.0, 1e-5))
     pair = CANARIES["label flip"](subject.room())
     first, trace = subject.fit(pair.first)
     second, _ = subject.fit(pair.second, reference=trace)
@@ -106,8 +107,11 @@ def test_canaries_are_neighbours(relation: Adjacency, classes: int, intercept: b
 def test_replay_reaches_the_bounds(relation: Adjacency) -> None:
     """A bound that is too small by 10 % or more would be seen: the canaries come that close."""
     for estimator, least in (
-        (LinearSVC(loss="hinge", adjacency=relation.value, population=3000), 0.9),
-        (SGDClassifier(delta=1e-5, adjacency=relation.value, population=3000), 0.99),
+        (LinearSVC(loss="hinge", adjacency=relation.value, population=3000, norm_bound=1.0), 0.9),
+        (
+            SGDClassifier(delta=1e-5, adjacency=relation.value, population=3000, norm_bound=1.0),
+            0.99,
+        ),
     ):
         out = replay(AuditedEstimator(estimator, (1.0, 0.0)))
         assert not out.faults
@@ -116,9 +120,9 @@ def test_replay_reaches_the_bounds(relation: Adjacency) -> None:
 
 def test_the_kernel_s_sums_are_the_plain_ones() -> None:
     """The probe that recovers a batch sum agrees with ten lines of numpy."""
-    subject = AuditedEstimator(SGDClassifier(fit_intercept=False), (1.0, 0.0))
+    subject = AuditedEstimator(SGDClassifier(fit_intercept=False, norm_bound=1.0), (1.0, 0.0))
     data = plain_table(subject.room(), rows=300)
-    _, trace = subject.fit(data, watch=7)
+    _, trace = subject.fit(data, watch=np.array([7]))
     for step in trace.steps:
         X, sign = data.X[step.batch], np.where(data.y[step.batch] == 1, 1.0, -1.0)
         slope = -sign / (1.0 + np.exp(sign * (X @ step.w)))
@@ -150,15 +154,15 @@ UNSEEN = {"release": unseen_release, "minimise": unseen_minimise, "advance": uns
 @pytest.mark.parametrize(
     ("estimator", "name", "attacks", "words"),
     [
-        (LogisticRegression(), "minimise",
+        (LogisticRegression(norm_bound=1.0), "minimise",
          ["exposed", "replay", "solver", "density", "noise-law"], "no call of the solver"),
-        (LinearSVC(loss="hinge"), "minimise",
+        (LinearSVC(loss="hinge", norm_bound=1.0), "minimise",
          ["exposed", "replay", "solver", "density", "noise-law"], "no call of the solver"),
-        (LogisticRegression(mechanism="output"), "release",
+        (LogisticRegression(mechanism="output", norm_bound=1.0), "release",
          ["replay", "solver", "density", "noise-law"], "pass the door"),
-        (SGDClassifier(), "advance",
+        (SGDClassifier(norm_bound=1.0), "advance",
          ["exposed", "replay", "noise-law", "sampling-law"], "none of its steps"),
-        (SGDClassifier(), "release",
+        (SGDClassifier(norm_bound=1.0), "release",
          ["exposed", "replay", "noise-law", "sampling-law"], "pass the door"),
     ],
 )  # fmt: skip
@@ -173,7 +177,9 @@ def test_a_check_that_sees_nothing_is_a_fault(
     assert all(words in each.detail for each in found.findings), str(found)
 
 
-@pytest.mark.parametrize("estimator", [LogisticRegression(), SGDClassifier()], ids=repr)
+@pytest.mark.parametrize(
+    "estimator", [LogisticRegression(norm_bound=1.0), SGDClassifier(norm_bound=1.0)], ids=repr
+)
 def test_an_observer_stays_with_the_audit_s_own_clone(estimator: Any) -> None:
     """Neither the estimator under audit nor the fitted clone keeps who watched."""
     subject = AuditedEstimator(estimator, (1.0, 0.0))
@@ -187,6 +193,8 @@ def test_an_observer_stays_with_the_audit_s_own_clone(estimator: Any) -> None:
 def test_noise_that_nobody_saw_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mechanism whose noise is no longer drawn by the method that is watched."""
     monkeypatch.setattr(trace_module, "MECHANISMS", {})
-    found = check_estimator(LogisticRegression(mechanism="output"), attacks=["density"])
+    found = check_estimator(
+        LogisticRegression(mechanism="output", norm_bound=1.0), attacks=["density"]
+    )
     assert found.verdict == "violated"
     assert "none was seen to be drawn" in found.findings[0].detail

@@ -66,8 +66,8 @@ def test_counts_and_nesting_are_the_same_however_they_are_written(name, leaf):
     once = account.epsilon(leaf, delta=1e-5)
     if math.isfinite(once) and once > 0:
         assert epsilons[0] > once
-    deltas = [account.delta(plan, epsilon=0.3) for plan in written]
-    assert deltas == pytest.approx([deltas[0]] * 4, rel=SLACK.get(name, 1e-9))
+    deltas = [account.delta(plan, epsilon=0.3) for plan in (written[0], written[-1])]
+    assert deltas[1] == pytest.approx(deltas[0], rel=SLACK.get(name, 1e-9))
 
 
 @every_accountant
@@ -75,7 +75,7 @@ def test_counts_and_nesting_are_the_same_however_they_are_written(name, leaf):
 def test_epsilon_and_delta_answer_each_other(name, leaf):
     account = ACCOUNTANTS[name]()
     plan = Repeat(leaf, 4)
-    grid = [1e-9, 1e-6, 1e-3, 0.1]
+    grid = [1e-9, 1e-5, 0.1]
     epsilons = [account.epsilon(plan, delta=d) for d in grid]
     assert all(e >= 0.0 for e in epsilons)
     assert all(a >= b for a, b in itertools.pairwise(epsilons))
@@ -83,31 +83,31 @@ def test_epsilon_and_delta_answer_each_other(name, leaf):
         if math.isfinite(epsilon):
             shown = account.delta(plan, epsilon=epsilon)
             assert shown <= delta * (1 + SLACK.get(name, 1e-6)) + FLOOR.get(name, 0.0)
-    deltas = [account.delta(plan, epsilon=e) for e in (0.0, 0.1, 1.0, 5.0)]
+    deltas = [account.delta(plan, epsilon=e) for e in (0.0, 0.3, 5.0)]
     assert all(0.0 <= b <= a <= 1.0 for a, b in itertools.pairwise(deltas))
 
 
 @every_accountant
-@pytest.mark.parametrize("count", [1, 7, 50])
-def test_is_never_below_the_exact_gaussian(name, count):
-    plan = Repeat(Gaussian(5.0), count)
-    for relation in (REPLACE_ONE, ZERO_OUT):
-        mu = relation.contributions / 5.0 * math.sqrt(count)
-        for epsilon in (0.1, 1.0, 3.0):
-            exact = hockey_stick_of_gaussians(mu, epsilon)
-            claimed = ACCOUNTANTS[name]().delta(plan, epsilon=epsilon, adjacency=relation)
-            assert claimed >= exact * (1 - 1e-9)
+def test_is_never_below_the_exact_gaussian(name):
+    for count in (1, 7, 50):
+        plan = Repeat(Gaussian(5.0), count)
+        for relation in (REPLACE_ONE, ZERO_OUT):
+            mu = relation.contributions / 5.0 * math.sqrt(count)
+            for epsilon in (0.1, 1.0, 3.0):
+                exact = hockey_stick_of_gaussians(mu, epsilon)
+                claimed = ACCOUNTANTS[name]().delta(plan, epsilon=epsilon, adjacency=relation)
+                assert claimed >= exact * (1 - 1e-9)
 
 
 @every_accountant
-@pytest.mark.parametrize("count", [1, 7, 50])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0])
-def test_is_never_below_exact_randomised_response(name, count, epsilon):
-    plan = Repeat(RandomizedResponse(epsilon), count)
-    for at in (0.0, 0.3 * count * epsilon, 0.9 * count * epsilon):
-        exact = rr_curve(epsilon, count, at)
-        claimed = ACCOUNTANTS[name]().delta(plan, epsilon=at)
-        assert claimed >= exact * (1 - 1e-9)
+def test_is_never_below_exact_randomised_response(name):
+    for epsilon in (0.1, 1.0):
+        for count in (1, 7, 50):
+            plan = Repeat(RandomizedResponse(epsilon), count)
+            for at in (0.0, 0.3 * count * epsilon, 0.9 * count * epsilon):
+                exact = rr_curve(epsilon, count, at)
+                claimed = ACCOUNTANTS[name]().delta(plan, epsilon=at)
+                assert claimed >= exact * (1 - 1e-9)
 
 
 @every_leaf
@@ -141,21 +141,26 @@ def test_a_sampler_without_a_proof_is_refused_by_every_accountant(name):
 
 @every_accountant
 def test_a_mechanism_without_a_proof_is_never_given_a_number(name):
+    tried = 0
     for mechanism in (m for examples in MECHANISM_EXAMPLES.values() for m in examples):
         for relation in {REPLACE_ONE, ZERO_OUT, ADD_REMOVE} - set(proven(mechanism)):
+            tried += 1
             try:
                 epsilon = ACCOUNTANTS[name]().epsilon(mechanism, delta=1e-6, adjacency=relation)
             except Unproven:
                 continue
             assert math.isinf(epsilon)
+    assert tried > 3
 
 
 @every_accountant
-@pytest.mark.parametrize("sampler", [s for e in SAMPLER_EXAMPLES.values() for s in e], ids=repr)
-def test_sampling_never_costs_more_than_taking_part(name, sampler):
+def test_sampling_never_costs_more_than_taking_part(name):
     """Amplification only helps; and at rate 1 it does not help."""
     account = ACCOUNTANTS[name]()
-    for mechanism in (Gaussian(4.0), SphericalLaplace(5.0, 3)):
+    samplers = [sampler for examples in SAMPLER_EXAMPLES.values() for sampler in examples]
+    for sampler, mechanism in itertools.product(
+        samplers, (Gaussian(4.0), SphericalLaplace(5.0, 3))
+    ):
         plain = account.epsilon(mechanism, delta=1e-6)
         sampled = account.epsilon(Sampled(mechanism, sampler), delta=1e-6)
         if math.isfinite(sampled):
@@ -197,14 +202,14 @@ def test_a_declared_delta_is_never_forgotten(name):
 
 
 @every_accountant
-@pytest.mark.parametrize("epsilon", [1e-12, 1e-3, 700.0, 1e6])
-def test_extreme_plans_stay_numbers(name, epsilon):
-    plan = Repeat(Laplace.calibrated(epsilon), 3)
-    value = ACCOUNTANTS[name]().epsilon(plan, delta=1e-9)
-    assert value >= 0.0
-    if name in ("linear", "advanced"):
-        assert value <= 3.0 * epsilon * (1 + 1e-9)
-    assert 0.0 <= ACCOUNTANTS[name]().delta(plan, epsilon=epsilon) <= 1.0
+def test_extreme_plans_stay_numbers(name):
+    for epsilon in (1e-12, 1e-3, 700.0, 1e6):
+        plan = Repeat(Laplace.calibrated(epsilon), 3)
+        value = ACCOUNTANTS[name]().epsilon(plan, delta=1e-9)
+        assert value >= 0.0
+        if name in ("linear", "advanced"):
+            assert value <= 3.0 * epsilon * (1 + 1e-9)
+        assert 0.0 <= ACCOUNTANTS[name]().delta(plan, epsilon=epsilon) <= 1.0
 
 
 def test_the_plain_plan_is_read_under_replace_one():

@@ -11,7 +11,7 @@ import pytest
 from noisette.accounting import epsilon
 from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from noisette.errors import AdjacencyMismatch, NoisetteError, PermitError
-from noisette.losses import Hinge, Logistic, Softmax
+from noisette.losses import Hinge, Logistic, Softmax, Squared
 from noisette.privacy import Ledger, NoiseStream
 from noisette.randomness import Randomness
 from noisette.sampling import Cyclic, Poisson
@@ -19,14 +19,18 @@ from noisette.training import (
     ALGORITHMS,
     Algorithm,
     GradientDescent,
+    NetworkSteps,
     NoisySGD,
     ObjectivePerturbation,
     Observer,
     OutputPerturbation,
     Public,
+    PublicBudget,
+    PublicNetwork,
     Records,
     SinglePass,
     StreamedPass,
+    SufficientStatistics,
     Trained,
     WhitenedObjective,
     train,
@@ -36,14 +40,21 @@ from noisette.training.steps import Update
 from noisette.training.train import begin
 
 N, D = 120, 3
-ONE_SHOT = Public(2.0, 1e-5, REPLACE_ONE, Logistic(), D, 1.0, N, N, 20.0)
-STEPS = Public(2.0, 1e-5, REPLACE_ONE, Logistic(), D, 1.0, N)
+ONE_SHOT = Public(
+    epsilon=2.0, delta=1e-5, adjacency=REPLACE_ONE, loss=Logistic(), features=D, norm_bound=1.0,
+    size=N, most=N, regularization=20.0,
+)  # fmt: skip
+STEPS = replace(ONE_SHOT, most=None, regularization=None)
 PURE = replace(STEPS, delta=0.0)
 UPDATE = Update(Logistic())
 LEVELS = np.where(np.arange(N) % 2, 1.0, 2.0)
+NETWORK = PublicNetwork(
+    epsilon=2.0, delta=1e-5, adjacency=REPLACE_ONE, size=N, parameters=D, batch_size=30, steps=4,
+    clip_norm=0.5,
+)  # fmt: skip
 
-Case = tuple[Algorithm[Any], Public]
-Spoil = Callable[[Algorithm[Any], Public], Case]
+Case = tuple[Algorithm[Any], Any]
+Spoil = Callable[[Algorithm[Any], Any], Case]
 
 EXAMPLES: dict[str, list[Case]] = {
     "output": [
@@ -84,6 +95,21 @@ EXAMPLES: dict[str, list[Case]] = {
         (StreamedPass(UPDATE, 30), PURE),
         (StreamedPass(UPDATE, 30, "gaussian"), replace(STEPS, adjacency=ZERO_OUT)),
     ],
+    "statistics": [
+        (SufficientStatistics(), replace(ONE_SHOT, loss=Squared(), regularization=None)),
+        (SufficientStatistics(0), replace(ONE_SHOT, loss=Squared(), delta=0.0)),
+        (
+            SufficientStatistics(2),
+            replace(ONE_SHOT, loss=Squared(), adjacency=ADD_REMOVE, size=None, most=200),
+        ),
+    ],
+    "network": [
+        (NetworkSteps(), NETWORK),
+        (NetworkSteps(), replace(NETWORK, steps=None, epochs=2, sampling="cyclic", band=3)),
+        (NetworkSteps(), replace(NETWORK, adjacency=ADD_REMOVE, size=150)),
+        (NetworkSteps(), replace(NETWORK, levels=((1.0, N // 2), (2.0, N // 2)))),
+        (NetworkSteps(), replace(NETWORK, plan=NetworkSteps().prepare(NETWORK).plan)),
+    ],
 }
 
 # One thing for each algorithm that it must refuse before any data are seen.
@@ -95,6 +121,8 @@ UNPROVEN: dict[str, Spoil] = {
     "noisy-sgd": lambda a, public: (a, replace(public, size=None)),
     "gradient-descent": lambda a, public: (replace(a, update=Update(Hinge())), public),
     "stream": lambda a, public: (a, replace(public, epsilon=1e-300, delta=0.0)),
+    "statistics": lambda a, public: (a, replace(public, loss=Logistic())),
+    "network": lambda a, public: (a, replace(public, sampling="poisson", band=10**6)),
 }
 
 CASES = [
@@ -105,7 +133,32 @@ CASES = [
 every_case = pytest.mark.parametrize(("algorithm", "public"), CASES)
 
 
-def records(public: Public, label: float = 1.0) -> Records:
+class Slopes:
+    """A linear model that gives its gradients record by record, for `NetworkSteps`."""
+
+    weights = None
+
+    def __init__(self, public: PublicNetwork, features: int = D, size: int = N) -> None:
+        self.size, self.parameters, self._w = size, features, np.zeros(features)
+        self._rows = np.random.default_rng(3).standard_normal((size, features))
+        several = len(public.levels) > 1
+        self.members = [np.arange(k, size, 2) for k in (1, 0)] if several else None
+
+    def gradients(self, rows: Any) -> Any:
+        x = self._rows[rows]
+        return 3.0 * x * (1.0 - x @ self._w)[:, None]
+
+    def move(self, mean: Any) -> None:
+        assert mean.shape == self._w.shape
+        self._w = self._w + 0.1 * mean
+
+    def trained(self) -> list[Any]:
+        return [self._w]
+
+
+def records(public: Any, label: float = 1.0) -> Any:
+    if isinstance(public, PublicNetwork):
+        return Slopes(public, D if label == 1.0 else D + 1)
     rng = np.random.default_rng(3)
     rows = rng.standard_normal((N, D))
     rows /= np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
@@ -115,7 +168,7 @@ def records(public: Public, label: float = 1.0) -> Records:
     return Records(rows, signs)
 
 
-def ledger_for(public: Public) -> Ledger:
+def ledger_for(public: PublicBudget) -> Ledger:
     return Ledger(public.epsilon, public.delta, adjacency=public.adjacency)
 
 
@@ -155,7 +208,7 @@ class _Counted:
 
 
 def trained(
-    algorithm: Algorithm[Any], public: Public, observer: Observer | None = None, seed: int = 0
+    algorithm: Algorithm[Any], public: Any, observer: Observer | None = None, seed: int = 0
 ) -> tuple[Trained, Ledger]:
     ledger = ledger_for(public)
     done = train(
@@ -186,13 +239,13 @@ def test_an_algorithm_says_what_it_is(name: str) -> None:
 
 
 @every_case
-def test_preparing_is_a_function_of_public_facts(algorithm: Algorithm[Any], public: Public) -> None:
+def test_preparing_is_a_function_of_public_facts(algorithm: Algorithm[Any], public: Any) -> None:
     """Twice the same, from an equal copy of the facts as well, and within the budget."""
     first, again = algorithm.prepare(public), algorithm.prepare(replace(public))
     assert first.plan == again.plan
     assert first.plan.to_json() == again.plan.to_json()
     assert first.proofs == again.proofs
-    assert first.weight_noise == again.weight_noise
+    assert getattr(first, "weight_noise", None) == getattr(again, "weight_noise", None)
     assert first.public == public
     spent = epsilon(first.plan, delta=public.delta, adjacency=public.adjacency)
     assert spent <= public.epsilon * (1.0 + 1e-9)
@@ -200,7 +253,7 @@ def test_preparing_is_a_function_of_public_facts(algorithm: Algorithm[Any], publ
 
 
 @every_case
-def test_what_is_prepared_is_what_is_charged(algorithm: Algorithm[Any], public: Public) -> None:
+def test_what_is_prepared_is_what_is_charged(algorithm: Algorithm[Any], public: Any) -> None:
     watch = Watch()
     done, ledger = trained(algorithm, public, watch)
     plan = algorithm.prepare(public).plan
@@ -208,16 +261,18 @@ def test_what_is_prepared_is_what_is_charged(algorithm: Algorithm[Any], public: 
     assert done.permit.plan.to_json() == plan.under(public.adjacency).to_json()
     assert len(ledger.charges) == 1
     assert ledger.spent == (public.epsilon, public.delta)
-    assert len(done.weights) == public.models
-    assert all(part.shape == public.shape for part in done.weights)
+    shapes = [(D,)] if isinstance(public, PublicNetwork) else [public.shape] * public.models
+    assert [part.shape for part in done.weights] == shapes
 
 
 @every_case
-def test_all_noise_goes_through_the_observer(algorithm: Algorithm[Any], public: Public) -> None:
+def test_all_noise_goes_through_the_observer(algorithm: Algorithm[Any], public: Any) -> None:
     """What the permit counted is what the observer saw, leaf by leaf, and nothing is left over."""
     watch = Watch()
     done, _ = trained(algorithm, public, watch)
     leaves = list(done.permit.plan.leaves())
+    if algorithm.name == "network":
+        leaves = leaves[:1]  # all groups share one noise, and differ in their rates
     assert set(watch.drawn) == set(range(len(leaves)))
     for part, (leaf, count) in enumerate(leaves):
         assert done.permit.drawn(part) == watch.drawn[part] > 0
@@ -226,7 +281,7 @@ def test_all_noise_goes_through_the_observer(algorithm: Algorithm[Any], public: 
 
 
 @every_case
-def test_watching_changes_nothing(algorithm: Algorithm[Any], public: Public) -> None:
+def test_watching_changes_nothing(algorithm: Algorithm[Any], public: Any) -> None:
     plain, watched, other = (
         trained(algorithm, public, observer, seed)[0].weights
         for observer, seed in ((None, 0), (Watch(), 0), (None, 1))
@@ -237,7 +292,7 @@ def test_watching_changes_nothing(algorithm: Algorithm[Any], public: Public) -> 
 
 @every_case
 def test_what_has_no_proof_is_refused_before_the_charge(
-    algorithm: Algorithm[Any], public: Public
+    algorithm: Algorithm[Any], public: Any
 ) -> None:
     spoiled, facts = UNPROVEN[algorithm.name](algorithm, public)
     with pytest.raises(NoisetteError):
@@ -254,9 +309,12 @@ def test_what_has_no_proof_is_refused_before_the_charge(
 
 @every_case
 def test_data_that_break_a_bound_are_refused_before_the_charge(
-    algorithm: Algorithm[Any], public: Public
+    algorithm: Algorithm[Any], public: Any
 ) -> None:
-    """A label of 2 would double a gradient, and a class of 10 would be outside of all tables."""
+    """A label of 2 would double a gradient, and a class of 10 would be outside of all tables.
+
+    A network's gradients are cut, whatever they are; their number of entries is what must be right.
+    """
     watch, ledger, randomness = Watch(), ledger_for(public), Randomness.from_seed(0)
     bad = records(public, label=2.0)
     with pytest.raises(NoisetteError):
@@ -269,12 +327,17 @@ def test_data_that_break_a_bound_are_refused_before_the_charge(
 
 @every_case
 def test_rows_of_another_shape_than_prepared_are_refused_before_the_charge(
-    algorithm: Algorithm[Any], public: Public
+    algorithm: Algorithm[Any], public: Any
 ) -> None:
     """The kernels do not check indices, and a last iterate is proven for one number of rows."""
     given, ledger = records(public), ledger_for(public)
-    wide = Records(np.zeros((N, 10 * D)), given.targets)
-    long = Records(np.tile(given.rows, (10, 1)), [np.tile(y, 10) for y in given.targets])
+    wide: Any
+    long: Any
+    if isinstance(public, PublicNetwork):
+        wide, long = Slopes(public, 10 * D), Slopes(public, size=10 * N)
+    else:
+        wide = Records(np.zeros((N, 10 * D)), given.targets)
+        long = Records(np.tile(given.rows, (10, 1)), [np.tile(y, 10) for y in given.targets])
     for bad in (wide, long):
         if bad is long and (algorithm.name == "stream" or not public.adjacency.size_is_public):
             continue  # the number of people in a stream is open, and private under add-remove
@@ -328,7 +391,7 @@ def test_an_observer_cannot_replace_the_charge(way: str) -> None:
     ],
 )
 def test_levels_without_a_theorem_are_refused_before_the_charge(
-    algorithm: Algorithm[Any], public: Public
+    algorithm: Algorithm[Any], public: Any
 ) -> None:
     watch, ledger = Watch(), Ledger(10.0, 1e-3, adjacency=public.adjacency)
     with pytest.raises(NoisetteError):
@@ -351,7 +414,7 @@ def test_weights_that_would_be_ignored_are_refused() -> None:
 
 
 @every_case
-def test_a_plan_is_for_one_relation(algorithm: Algorithm[Any], public: Public) -> None:
+def test_a_plan_is_for_one_relation(algorithm: Algorithm[Any], public: Any) -> None:
     prepared, randomness = algorithm.prepare(public), Randomness.from_seed(0)
     for relation in {REPLACE_ONE, ZERO_OUT, ADD_REMOVE} - {public.adjacency}:
         ledger = Ledger(public.epsilon, public.delta, adjacency=relation)
@@ -364,7 +427,7 @@ def test_a_plan_is_for_one_relation(algorithm: Algorithm[Any], public: Public) -
 
 @every_case
 def test_a_budget_too_small_is_refused_and_draws_nothing(
-    algorithm: Algorithm[Any], public: Public
+    algorithm: Algorithm[Any], public: Any
 ) -> None:
     ledger = Ledger(public.epsilon / 2.0, public.delta, adjacency=public.adjacency)
     watch = Watch()
@@ -375,3 +438,75 @@ def test_a_budget_too_small_is_refused_and_draws_nothing(
         )  # fmt: skip
     assert ledger.charges == []
     assert watch.drawn == {}
+
+
+def test_a_network_is_moved_by_noisy_means_of_cut_gradients() -> None:
+    """Enough budget for almost no noise: the step is the mean of gradients of norm at most C."""
+    public = replace(
+        NETWORK, epsilon=1e6, batch_size=N, epochs=1, steps=None, sampling="full", clip_norm=0.25
+    )
+    model = Slopes(public)
+    rows = model.gradients(np.arange(N))
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    assert (norms > 0.25).any()
+    expected = 0.1 * (rows * np.minimum(1.0, 0.25 / norms)).mean(axis=0)
+    done = train(
+        NetworkSteps(), public, model, ledger=ledger_for(public),
+        randomness=Randomness.from_seed(0),
+    )  # fmt: skip
+    np.testing.assert_allclose(done.weights[0], expected, rtol=1e-2, atol=1e-5)
+
+
+def test_a_gradient_that_is_no_number_adds_nothing() -> None:
+    class Broken(Slopes):
+        def gradients(self, rows: Any) -> Any:
+            given = super().gradients(rows)
+            given[0], given[1] = np.nan, 1e300
+            return given
+
+    public = replace(NETWORK, batch_size=N, epochs=1, steps=None, sampling="full")
+    seen: list[Any] = []
+
+    class See(Observer):
+        def release(self, real: Any, bounded: Any, *given: Any, **options: Any) -> Any:
+            seen.append(bounded)
+            return real(bounded, *given, **options)
+
+    model = Broken(public)
+    train(
+        NetworkSteps(), public, model, ledger=ledger_for(public),
+        randomness=Randomness.from_seed(0), observer=See(),
+    )  # fmt: skip
+    rows = Slopes(public).gradients(np.arange(2, N))
+    cut = rows * np.minimum(1.0, 0.5 / np.linalg.norm(rows, axis=1, keepdims=True))
+    np.testing.assert_allclose(seen[0].value, cut.sum(axis=0), rtol=1e-9)
+    assert seen[0].contribution == 0.5
+
+
+@pytest.mark.parametrize(
+    "members", [None, [np.arange(N)], [np.arange(N), np.arange(2)], [np.arange(3), np.arange(3)]]
+)
+def test_a_network_with_levels_needs_every_record_in_one_group(members: Any) -> None:
+    public = replace(NETWORK, levels=((1.0, N // 2), (2.0, N // 2)))
+    model, ledger = Slopes(public), ledger_for(public)
+    model.members = members
+    with pytest.raises(NoisetteError, match="one of the groups"):
+        train(NetworkSteps(), public, model, ledger=ledger, randomness=Randomness.from_seed(0))
+    assert ledger.charges == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"levels": ((3.0, N),)}, "above epsilon"),
+        ({"levels": ((1.0, N - 1),)}, "all records together"),
+        ({"levels": ((1.0, N),), "sampling": "shuffle"}, "poisson"),
+        ({"steps": None}, "epochs or steps"),
+        ({"batch_size": N + 1}, "larger"),
+        ({"batch_size": None}, "batch_size"),
+        ({"fixed": False, "sampling": "cyclic", "steps": None, "epochs": 1, "band": 2}, "fixed"),
+    ],
+)
+def test_public_facts_of_a_network_without_a_proof_are_refused(changes: Any, match: str) -> None:
+    with pytest.raises(NoisetteError, match=match):
+        NetworkSteps().prepare(replace(NETWORK, **changes))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers import assert_one_sentence
-from noisette import SGDClassifier, _validate, accounting
+from noisette import LinearSVC, LogisticRegression, SGDClassifier, _validate, accounting
 from noisette.accounting import ACCOUNTANTS
 from noisette.accounting.filters import FILTERS
 from noisette.accounting.numerical import pairs
@@ -59,7 +59,7 @@ RATE = [0, 0.0, -0.1, 2, INF, *NO_NUMBER, 1.0000001]
 COUNT = [0, -1, 1.5, INF, *NO_NUMBER, 2.0]
 SEED = [-1, INF, *NO_NUMBER, 1.5]
 NAME = ["", "unknown", 3, True, None, ["sums"], NAN, "Gaussian "]
-RELATION = ["", "replace one", 3, True, None, NAN, "REPLACE_ONE"]
+RELATION = ["", "replace one", 3, True, None, NAN, np.array([1.0, 2.0]), "REPLACE_ONE"]
 
 DELTA_GIVEN = [v for v in DELTA if v is not None]
 NAME_GIVEN = [v for v in NAME if v is not None]
@@ -187,10 +187,19 @@ CALLS = {
     "Squared": (lambda v: Squared(v), SCALE),
     "Softmax": (lambda v: Softmax(v), [*COUNT, 1]),
     "SGDClassifier(radius)": (
-        lambda v: fit(SGDClassifier(1.0, radius=v)), [*POSITIVE_OR_INFINITE, "x"]),
+        lambda v: fit(SGDClassifier(1.0, radius=v, norm_bound=1.0)), [*POSITIVE_OR_INFINITE, "x"]),
     "SGDClassifier(regularization)": (
-        lambda v: fit(SGDClassifier(1.0, regularization=v)), NON_NEGATIVE),
-    "SGDClassifier(batch_size)": (lambda v: fit(SGDClassifier(1.0, batch_size=v)), [*COUNT, None]),
+        lambda v: fit(SGDClassifier(1.0, regularization=v, norm_bound=1.0)), NON_NEGATIVE),
+    "SGDClassifier(batch_size)": (
+        lambda v: fit(SGDClassifier(1.0, batch_size=v, norm_bound=1.0)), [*COUNT, None]),
+    # eta0="x" was taken where nothing used it; an array raised NumPy's own error
+    "SGDClassifier(eta0)": (
+        lambda v: fit(SGDClassifier(1.0, eta0=v, norm_bound=1.0)), [*SCALE, "x"]),
+    "SGDClassifier(learning_rate)": (
+        lambda v: fit(SGDClassifier(1.0, learning_rate=v, norm_bound=1.0)),
+        [*NAME, np.array([1.0, 2.0])]),
+    "SGDClassifier(verbose)": (
+        lambda v: fit(SGDClassifier(1.0, verbose=v, norm_bound=1.0)), [*SEED, SEED[0]]),
     # the ledger and the guarantee
     "Ledger(eps)": (lambda v: Ledger(v), EPSILON),
     "Ledger(delta)": (lambda v: Ledger(1.0, v), DELTA),
@@ -230,7 +239,7 @@ def test_a_validator_refuses_every_bad_value_in_one_sentence_with_the_value(name
 def test_a_call_refuses_a_bad_value_of_its_kind(name):
     call, values = CALLS[name]
     assert_refused(call, values[-1])
-    if values[0] != values[-1]:
+    if values[0] is not values[-1]:
         assert_refused(call, True)
 
 
@@ -244,6 +253,16 @@ def test_an_unknown_name_is_refused_with_all_known_names(field, registry):
     with pytest.raises(InvalidParameter) as caught:
         Plan.from_dict({"plan": "unknown"})
     assert_one_sentence(caught.value, "'unknown'", *(repr(name) for name in PLANS))
+
+
+@pytest.mark.parametrize("kind", [LinearSVC, LogisticRegression, SGDClassifier])
+def test_a_plan_refuses_the_classes_that_a_fit_refuses(kind):
+    # a plan took classes="x" and raised Python's own error for classes=2
+    for classes in (2, "xy", [], [1], [1, 1], [[1, 2], [3]], [1, None], {1: 2, 3: 4}):
+        model = kind(1.0, norm_bound=1.0, classes=classes)
+        for call in (lambda m=model: m.plan(4, 4), lambda m=model: fit(m)):
+            with pytest.raises(InvalidParameter, match="at least two labels, each of them once"):
+                call()
 
 
 def test_a_batch_larger_than_the_data_says_how_many_fit():

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from noisette.columns import Categorical
-from noisette.datasets import DATASETS, VARIABLE, MissingData, Raw, load, mixed_table, sphere
+from noisette.datasets import (
+    DATASETS,
+    VARIABLE,
+    MissingData,
+    Raw,
+    load,
+    mixed_table,
+    sphere,
+    visits,
+)
 from noisette.datasets.covertype import Angle
 from noisette.datasets.encoding import ArrayCells, Encoder, number
 from noisette.datasets.files import read_bytes, read_idx, read_text_columns
@@ -237,3 +246,51 @@ def test_mixed_table_obeys_its_schema_and_has_a_signal() -> None:
     majority = max(np.bincount(data.y_test)) / len(data.y_test)
     assert score > majority + 0.08
     np.testing.assert_array_equal(mixed_table(seed=5).columns["income"], columns["income"])
+
+
+def test_visits_have_several_rows_for_one_patient_and_obey_their_schema() -> None:
+    table = visits(seed=5)
+    columns, schema = table.columns, table.schema
+    assert set(columns) == {*schema["columns"], table.target}
+    for name, facts in schema["columns"].items():
+        if facts["kind"] == "numeric":
+            assert facts["low"] <= columns[name].min() <= columns[name].max() <= facts["high"]
+        elif facts["kind"] == "categorical":
+            assert set(columns[name]) == set(facts["categories"])
+    names, who, counts = np.unique(columns[table.person], return_inverse=True, return_counts=True)
+    assert (len(names), counts.min(), counts.max()) == (6000, 1, 40)
+    assert 0.45 < np.mean(counts == 1) < 0.55
+    assert np.mean(counts == 40) > 0.01
+    # a person's facts stay, and the visits are numbered in the order of the rows
+    for name in ("age", "sex", "illness"):
+        assert len({*zip(who, columns[name], strict=True)}) == 6000
+    order = np.argsort(who, kind="stable")
+    expected = np.concatenate([np.arange(count) for count in counts])
+    np.testing.assert_array_equal(columns["earlier"][order], expected)
+    np.testing.assert_array_equal(visits(seed=5).columns["gap"], columns["gap"])
+    # the label depends on the person, beyond the number of visits
+    positive = columns[table.target] == "yes"
+    first, second = (positive[columns["earlier"] == k] for k in (0, 1))
+    at = [who[columns["earlier"] == k] for k in (0, 1)]
+    both, one, two = np.intersect1d(*at, return_indices=True)
+    assert np.corrcoef(first[one], second[two])[0, 1] > 3.0 / np.sqrt(len(both))
+
+
+def test_visits_hold_out_whole_patients() -> None:
+    table = visits(persons=500, seed=1)
+    from noisette.tables import Schema
+
+    assert Schema.from_dict(dict(table.schema)).persons is None
+    facts = Schema.from_dict(table.person_schema)
+    assert facts.persons is not None
+    assert (facts.persons.column, facts.persons.max_rows) == (table.person, 40)
+    assert len(facts.features) == len(Schema.from_dict(dict(table.schema)).features)
+    data = table.dataset()
+    assert np.linalg.norm(np.vstack([data.X, data.X_test]), axis=1).max() <= data.norm_bound
+    assert data.persons is not None
+    assert data.persons_test is not None
+    assert not set(data.persons) & set(data.persons_test)
+    assert len(set(data.persons_test)) == 100
+    part = table.rows(held_out=True)
+    np.testing.assert_array_equal(part[table.person], data.persons_test)
+    np.testing.assert_array_equal(part[table.target] == "yes", data.y_test == 1)

@@ -30,30 +30,31 @@ def refused(budget: Ledger, call: Any, n: int = N) -> None:
 def test_linear_estimators(kind: Any, adjacency: str) -> None:
     for delta in (1.0 / N, 0.1):
         budget = ledger(adjacency)
-        model = kind(1.0, delta, adjacency=adjacency, classes=[0, 1], ledger=budget)
+        model = kind(1.0, delta, adjacency=adjacency, classes=[0, 1], ledger=budget, norm_bound=1.0)
         refused(budget, lambda model=model: model.fit(X, Y))
-    kind(1.0, 0.99 / N, adjacency=adjacency, classes=[0, 1]).fit(X, Y)
+    kind(1.0, 0.99 / N, adjacency=adjacency, classes=[0, 1], norm_bound=1.0).fit(X, Y)
 
 
 @pytest.mark.parametrize("kind", [LogisticRegression, LinearSVC, SGDClassifier])
 def test_under_add_remove_the_public_guess_counts_and_n_does_not(kind: Any) -> None:
     options = {"adjacency": "add-remove", "classes": [0, 1]}
     budget = ledger("add-remove")
-    model = kind(1.0, 0.01, population=100, ledger=budget, **options)
+    model = kind(1.0, 0.01, population=100, ledger=budget, **options, norm_bound=1.0)
     refused(budget, lambda: model.fit(X, Y), 100)
-    kind(1.0, 0.001, population=900, **options).fit(X, Y)
+    kind(1.0, 0.001, population=900, **options, norm_bound=1.0).fit(X, Y)
     if kind is not SGDClassifier:
-        kind(1.0, 0.1, **options).fit(X, Y)  # n is private, and an error would depend on it
+        # n is private, and an error would depend on it
+        kind(1.0, 0.1, **options, norm_bound=1.0).fit(X, Y)
 
 
 def test_streams() -> None:
     # a guess below the public size of the first chunk does not make delta fit
     for options, n in (({}, 100), ({"population": N}, N), ({"population": 5}, 100)):
         budget = ledger()
-        model = SGDClassifier(1.0, 0.01, classes=[0, 1], ledger=budget, **options)
+        model = SGDClassifier(1.0, 0.01, classes=[0, 1], ledger=budget, norm_bound=1.0, **options)
         refused(budget, lambda model=model: model.fit(iter(CHUNKS)), n)
         refused(budget, lambda model=model: model.partial_fit(*CHUNKS[0]), n)
-    grown = SGDClassifier(1.0, 0.006, classes=[0, 1])
+    grown = SGDClassifier(1.0, 0.006, classes=[0, 1], norm_bound=1.0)
     before = grown.partial_fit(*CHUNKS[0]).coef_.copy()
     with pytest.raises(InvalidParameter, match="not below 1/n for n=200"):
         grown.partial_fit(*CHUNKS[1])

@@ -15,7 +15,6 @@ SOURCE = Path(__file__).parents[2] / "src" / "noisette"
 OWN_WAY = {
     "storage/file.py": "a ledger must not replace one that appeared meanwhile",
     "storage/locks.py": "the same, on this system",
-    "nn/checkpoint.py": "to be moved",
 }
 
 
@@ -63,7 +62,9 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mask", [0o022, 0o077])
 def test_permissions_are_those_of_any_new_file(tmp_path: Path, mask: int) -> None:
     # A saved model was readable by its owner only, a report by everybody, whatever was asked for.
-    model = LogisticRegression(epsilon=1.0, ledger=Ledger(epsilon=1.0), random_state=0)
+    model = LogisticRegression(
+        epsilon=1.0, ledger=Ledger(epsilon=1.0), random_state=0, norm_bound=1.0
+    )
     model.fit(np.eye(4), [0, 1, 0, 1])
     before = os.umask(mask)
     try:
@@ -76,7 +77,8 @@ def test_permissions_are_those_of_any_new_file(tmp_path: Path, mask: int) -> Non
 
 
 def test_there_is_no_other_way() -> None:
-    other = re.compile(r"mkstemp|NamedTemporaryFile|os\.replace|\.write_(text|bytes)\(|chmod\(")
+    ways = r"mkstemp|NamedTemporaryFile|os\.replace|\.write_(text|bytes)\(|chmod\("
+    other = re.compile(rf"^(?!\s*>>>).*({ways})", re.M)  # an example may write its own file
     found = {
         path.relative_to(SOURCE).as_posix()
         for path in SOURCE.rglob("*.py")

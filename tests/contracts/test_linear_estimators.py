@@ -4,6 +4,7 @@ import pickle
 import warnings
 from pathlib import Path
 from typing import Any
+from unittest import SkipTest
 
 import numpy as np
 import pandas as pd
@@ -39,6 +40,8 @@ AGAINST_PRIVACY = {
     "check_sample_weight_equivalence_on_dense_data": "weight 0 or 2 is one record, not none or "
     "two: n is public and sets the regularization",
     "check_sample_weight_equivalence_on_sparse_data": "as for dense data",
+    "check_class_weight_classifiers": "the intercept is a column of the row and regularised, so "
+    "that it cannot outvote all rows, whatever the weights",
 }
 WITH_DEFAULT_CAP = {
     **AGAINST_PRIVACY,
@@ -47,31 +50,33 @@ WITH_DEFAULT_CAP = {
 }
 # The hinge is covered by output perturbation only: its noise is too much for 300 rows at epsilon 1.
 CHECKED = [
-    (LogisticRegression(), WITH_DEFAULT_CAP),
-    (LinearSVC(), WITH_DEFAULT_CAP),
-    (LogisticRegression(weight_bound=10), AGAINST_PRIVACY),
-    (LogisticRegression(mechanism="output", weight_bound=10), AGAINST_PRIVACY),
-    (LogisticRegression(multi_class="ovr", weight_bound=10), AGAINST_PRIVACY),
-    (LinearSVC(loss="huber", weight_bound=10), AGAINST_PRIVACY),
-    (LinearSVC(epsilon=10.0, loss="hinge", weight_bound=10), AGAINST_PRIVACY),
+    (LogisticRegression(norm_bound=1.0), WITH_DEFAULT_CAP),
+    (LinearSVC(norm_bound=1.0), WITH_DEFAULT_CAP),
+    (LogisticRegression(mechanism="output", weight_bound=10, norm_bound=1.0), AGAINST_PRIVACY),
+    (LogisticRegression(multi_class="ovr", weight_bound=10, norm_bound=1.0), AGAINST_PRIVACY),
+    (LinearSVC(epsilon=10.0, loss="hinge", weight_bound=10, norm_bound=1.0), AGAINST_PRIVACY),
 ]
 
 
-def sklearn_checks() -> list[Any]:
-    cases = []
-    for estimator, expected in CHECKED:
-        for instance, check in estimator_checks_generator(estimator, legacy=True):
-            name = getattr(check, "func", check).__name__
-            reason = expected.get(name)
-            marks = pytest.mark.xfail(reason=reason, strict=True) if reason else ()
-            cases.append(pytest.param(instance, check, marks=marks, id=f"{estimator}-{name}"))
-    return cases
-
-
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("estimator", "check"), sklearn_checks())
-def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
-    check(clone(estimator))
+@pytest.mark.parametrize(
+    ("estimator", "expected"), CHECKED, ids=[str(model) for model, _ in CHECKED]
+)
+def test_scikit_learn_contract(estimator: Any, expected: dict[str, str]) -> None:
+    """Every check passes but those that contradict privacy, and those do fail."""
+    failed: dict[str, Exception] = {}
+    ran = set()
+    for instance, check in estimator_checks_generator(estimator, legacy=True):
+        name = getattr(check, "func", check).__name__
+        ran.add(name)
+        try:
+            check(clone(instance))
+        except SkipTest:
+            continue
+        except Exception as error:
+            failed[name] = error
+    assert len(ran) > 50
+    assert failed.keys() == expected.keys(), failed
 
 
 def table(n: int = 400, d: int = 5, classes: int = 2, seed: int = 0) -> tuple[Any, Any]:
@@ -98,7 +103,7 @@ CASES = [
 @pytest.mark.parametrize(("make", "options"), CASES)
 def test_the_guarantee_is_the_one_asked_for(make: Any, options: Any, adjacency: str) -> None:
     X, y = table()
-    model = make(0.7, adjacency=adjacency, population=500, **options).fit(X, y)
+    model = make(0.7, adjacency=adjacency, population=500, **options, norm_bound=1.0).fit(X, y)
     promise = model.privacy_
     assert promise.epsilon == 0.7
     assert promise.delta in (0.0, options.get("delta", 0.0))
@@ -120,7 +125,9 @@ def test_the_guarantee_is_the_one_asked_for(make: Any, options: Any, adjacency: 
 @pytest.mark.parametrize("mechanism", ["objective", "output"])
 def test_several_classes(multi_class: str, mechanism: str) -> None:
     X, y = table(3000, classes=3)
-    model = LogisticRegression(20.0, mechanism=mechanism, multi_class=multi_class, random_state=0)
+    model = LogisticRegression(
+        20.0, mechanism=mechanism, multi_class=multi_class, random_state=0, norm_bound=1.0
+    )
     model.fit(X, y)
     assert model.coef_.shape == (3, 5)
     assert model.decision_function(X).shape == (3000, 3)
@@ -131,16 +138,16 @@ def test_several_classes(multi_class: str, mechanism: str) -> None:
 
 
 def test_the_svm_has_no_probabilities() -> None:
-    assert not hasattr(LinearSVC(), "predict_proba")
+    assert not hasattr(LinearSVC(norm_bound=1.0), "predict_proba")
     with pytest.raises(InvalidParameter, match="multi_class must be one of"):
-        LinearSVC(multi_class="softmax").fit(*table())
+        LinearSVC(multi_class="softmax", norm_bound=1.0).fit(*table())
 
 
 @pytest.mark.parametrize("make", BOTH)
 def test_every_kind_of_table_gives_the_same_model(make: Any) -> None:
     X, y = table()
     X = np.round(X * 64) / 64  # exact in float32
-    reference = make(random_state=3).fit(X, y)
+    reference = make(random_state=3, norm_bound=1.0).fit(X, y)
     frames = {
         "float32": X.astype(np.float32),
         "fortran": np.asfortranarray(X),
@@ -151,13 +158,13 @@ def test_every_kind_of_table_gives_the_same_model(make: Any) -> None:
         "polars": pl.DataFrame(X, schema=list("abcde")),
     }
     for name, frame in frames.items():
-        model = make(random_state=3).fit(frame, y)
+        model = make(random_state=3, norm_bound=1.0).fit(frame, y)
         assert np.allclose(model.coef_, reference.coef_, atol=1e-4), name
         assert np.array_equal(model.predict(frame), reference.predict(X)), name
         has_names = name in ("pandas", "polars")
         assert hasattr(model, "feature_names_in_") == has_names, name
     for dtype in (bool, np.int8, np.int64):
-        make().fit((X > 0).astype(dtype), y)
+        make(norm_bound=1.0).fit((X > 0).astype(dtype), y)
 
 
 @pytest.mark.parametrize("make", BOTH)
@@ -171,7 +178,7 @@ def test_labels_of_every_type(make: Any) -> None:
         pd.Series(np.array(["no", "yes"])[y]),
         list(y),
     ):
-        model = make(random_state=0).fit(X, labels)
+        model = make(random_state=0, norm_bound=1.0).fit(X, labels)
         assert set(model.predict(X).tolist()) <= set(np.asarray(labels).tolist())
 
 
@@ -204,22 +211,29 @@ BAD_PARAMETERS = [
     {"adjacency": "add-remove", "regularization": 0.1},
     {"adjacency": "add-remove", "mechanism": "output"},
     {"adjacency": "add-remove", "population": 100},
+    # what would fail in the solve, after the charge
+    {"mechanism": "output", "regularization": 1e-300},
+    {"mechanism": "output", "regularization": 1e300},
+    {"regularization": 1e300},
+    {"norm_bound": 1e-170},
+    {"norm_bound": 1e39},
+    {"mechanism": "output", "norm_bound": 1e-170},
 ]
 
 
-@pytest.mark.parametrize("make", BOTH)
 @pytest.mark.parametrize("bad", BAD_PARAMETERS, ids=str)
-def test_bad_parameters_are_one_sentence_and_charge_nothing(make: Any, bad: Any) -> None:
+def test_bad_parameters_are_one_sentence_and_charge_nothing(bad: Any) -> None:
     X, y = table()
-    ledger = Ledger(10.0, 1e-5, adjacency=bad.get("adjacency", "replace-one").replace(
-        "neighbour", "replace-one"))  # fmt: skip
-    model = make(**{"ledger": ledger, **bad})
-    with pytest.raises(NoisetteError) as error:
-        model.fit(X, y)
-    assert isinstance(error.value, ValueError)
-    assert str(error.value).endswith(".")
-    assert ledger.spent == (0.0, 0.0)
-    assert not [name for name in vars(model) if name.endswith("_")]
+    for make in BOTH:
+        ledger = Ledger(10.0, 1e-5, adjacency=bad.get("adjacency", "replace-one").replace(
+            "neighbour", "replace-one"))  # fmt: skip
+        model = make(**{"norm_bound": 1.0, "ledger": ledger, **bad})
+        with pytest.raises(NoisetteError) as error:
+            model.fit(X, y)
+        assert isinstance(error.value, ValueError)
+        assert str(error.value).endswith(".")
+        assert ledger.spent == (0.0, 0.0)
+        assert not [name for name in vars(model) if name.endswith("_")]
 
 
 SECRET = 31337.125
@@ -257,18 +271,18 @@ def broken_tables() -> dict[str, tuple[Any, Any]]:
     }
 
 
-@pytest.mark.parametrize("make", BOTH)
 @pytest.mark.parametrize("name", broken_tables())
-def test_bad_tables_are_refused_without_quoting_them(make: Any, name: str) -> None:
+def test_bad_tables_are_refused_without_quoting_them(name: str) -> None:
     X, y = broken_tables()[name]
-    ledger = Ledger(10.0)
-    with pytest.raises(InvalidData) as error:
-        make(ledger=ledger).fit(X, y)
-    text = str(error.value)
-    assert "\n" not in text
-    assert not any(part in text for part in ("31337", "Smith", "3.13"))
-    assert error.value.__context__ is None
-    assert ledger.spent == (0.0, 0.0)
+    for make in BOTH:
+        ledger = Ledger(10.0)
+        with pytest.raises(InvalidData) as error:
+            make(ledger=ledger, norm_bound=1.0).fit(X, y)
+        text = str(error.value)
+        assert "\n" not in text
+        assert not any(part in text for part in ("31337", "Smith", "3.13"))
+        assert error.value.__context__ is None
+        assert ledger.spent == (0.0, 0.0)
 
 
 def test_unknown_labels_are_not_named() -> None:
@@ -276,17 +290,17 @@ def test_unknown_labels_are_not_named() -> None:
     labels = np.where(y == 1, "yes", "no").astype(object)
     labels[3] = "Smith"
     with pytest.raises(InvalidData, match="not in classes") as error:
-        LogisticRegression(classes=["no", "yes"]).fit(X, labels)
+        LogisticRegression(classes=["no", "yes"], norm_bound=1.0).fit(X, labels)
     assert "Smith" not in str(error.value)
 
 
 @pytest.mark.parametrize("make", BOTH)
 def test_one_class_can_be_trained_when_classes_are_given(make: Any) -> None:
     X, _ = table()
-    model = make(classes=["a", "b"], random_state=0).fit(X, ["b"] * len(X))
+    model = make(classes=["a", "b"], random_state=0, norm_bound=1.0).fit(X, ["b"] * len(X))
     assert list(model.classes_) == ["a", "b"]
     assert "as given" in model.privacy_.statement()
-    three = make(50.0, classes=[5, 3, 4], random_state=0).fit(X, [4] * len(X))
+    three = make(50.0, classes=[5, 3, 4], random_state=0, norm_bound=1.0).fit(X, [4] * len(X))
     assert list(three.classes_) == [3, 4, 5]
 
 
@@ -295,9 +309,9 @@ def test_weights_outside_the_cap_are_refused_without_values(weights: Any) -> Non
     X, y = table()
     given: list[Any] = [0.5] * (len(X) - 1) + weights
     with pytest.raises(InvalidData, match="sample_weight must"):
-        LogisticRegression().fit(X, y, sample_weight=given)
+        LogisticRegression(norm_bound=1.0).fit(X, y, sample_weight=given)
     with pytest.raises(InvalidData, match="one for each row"):
-        LogisticRegression().fit(X, y, sample_weight=[0.5])
+        LogisticRegression(norm_bound=1.0).fit(X, y, sample_weight=[0.5])
 
 
 def test_nothing_but_released_numbers_depends_on_the_data() -> None:
@@ -306,8 +320,8 @@ def test_nothing_but_released_numbers_depends_on_the_data() -> None:
     for make, options in CASES:
         if options.get("loss") == "hinge":
             continue
-        first = make(**options, classes=[0, 1], random_state=0).fit(X, y)
-        moved = make(**options, classes=[0, 1], random_state=0)
+        first = make(**options, classes=[0, 1], random_state=0, norm_bound=1.0).fit(X, y)
+        moved = make(**options, classes=[0, 1], random_state=0, norm_bound=1.0)
         moved.fit(rng.uniform(-0.1, 0.1, X.shape), rng.permutation(y))
         for name in vars(first):
             one, two = getattr(first, name), getattr(moved, name)
@@ -324,19 +338,22 @@ def test_no_warning_depends_on_the_data() -> None:
     X, _ = table()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "From public facts alone")
         for y in (np.arange(len(X)) % 2, np.r_[0, np.ones(len(X) - 1)]):
             for scale in (0.0, 1e-300, 1.0, 1e160):
-                LogisticRegression(classes=[0, 1]).fit(X * scale, y)
-        LogisticRegression(50.0).fit(X, np.arange(len(X)) // 4)  # many classes: no opinion
+                LogisticRegression(classes=[0, 1], norm_bound=1.0).fit(X * scale, y)
+        LogisticRegression(50.0, norm_bound=1.0).fit(
+            X, np.arange(len(X)) // 4
+        )  # many classes: no opinion
 
 
 @pytest.mark.parametrize(("make", "options"), CASES)
 def test_two_fits_draw_different_noise(make: Any, options: Any) -> None:
     X, y = table()
-    model = make(**options)
+    model = make(**options, norm_bound=1.0)
     first = model.fit(X, y).coef_
     assert not np.any(first == model.fit(X, y).coef_)
-    seeded = [make(**options, random_state=1).fit(X, y) for _ in range(2)]
+    seeded = [make(**options, random_state=1, norm_bound=1.0).fit(X, y) for _ in range(2)]
     assert np.array_equal(seeded[0].coef_, seeded[1].coef_)
     assert "void" in seeded[0].privacy_.statement()
 
@@ -345,7 +362,7 @@ def test_two_fits_draw_different_noise(make: Any, options: Any) -> None:
 def test_fit_changes_no_parameter_and_clone_shares_the_ledger(make: Any) -> None:
     X, y = table()
     ledger = Ledger(2.0)
-    model = make(1.0, classes=[0, 1], ledger=ledger)
+    model = make(1.0, classes=[0, 1], ledger=ledger, norm_bound=1.0)
     before = dict(model.get_params())
     assert model.fit(X, y) is model
     assert all(model.get_params()[name] is value for name, value in before.items())
@@ -359,17 +376,17 @@ def test_fit_changes_no_parameter_and_clone_shares_the_ledger(make: Any) -> None
 
 def test_a_refused_fit_leaves_everything_as_it_was() -> None:
     X, y = table()
-    model = LogisticRegression(1.0, ledger=Ledger(1.0))
+    model = LogisticRegression(1.0, ledger=Ledger(1.0), norm_bound=1.0)
     frame = pd.DataFrame(X, columns=list("abcde"))
     with pytest.raises(BudgetExceeded):
-        LogisticRegression(2.0, ledger=Ledger(1.0)).fit(frame, y)
+        LogisticRegression(2.0, ledger=Ledger(1.0), norm_bound=1.0).fit(frame, y)
     model.fit(frame, y)
     before = dict(vars(model))
     with pytest.raises(BudgetExceeded):
         model.fit(X[:, :3], y)
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[name] is value for name, value in before.items())
-    unfitted = LogisticRegression(2.0, ledger=Ledger(1.0))
+    unfitted = LogisticRegression(2.0, ledger=Ledger(1.0), norm_bound=1.0)
     with pytest.raises(BudgetExceeded):
         unfitted.fit(frame, y)
     with pytest.raises(NotFittedError):
@@ -379,12 +396,12 @@ def test_a_refused_fit_leaves_everything_as_it_was() -> None:
 def test_a_ledger_of_another_relation_is_refused_by_name() -> None:
     ledger = Ledger(1.0, adjacency="zero-out")
     with pytest.raises(AdjacencyMismatch, match=r"zero-out.*replace-one"):
-        LogisticRegression(ledger=ledger).fit(*table())
+        LogisticRegression(ledger=ledger, norm_bound=1.0).fit(*table())
 
 
 def test_pickle_keeps_the_model_and_leaves_the_ledger() -> None:
     X, y = table()
-    model = LogisticRegression(ledger=Ledger(1.0)).fit(X, y)
+    model = LogisticRegression(ledger=Ledger(1.0), norm_bound=1.0).fit(X, y)
     back = pickle.loads(pickle.dumps(model))
     assert np.array_equal(back.predict(X), model.predict(X))
     assert back.privacy_ == model.privacy_
@@ -396,7 +413,7 @@ def test_pickle_keeps_the_model_and_leaves_the_ledger() -> None:
 def test_workers_charge_the_same_ledger_in_a_file(tmp_path: Path) -> None:
     X, y = table()
     ledger = Ledger.open(tmp_path / "ledger", 0.35)
-    model = LogisticRegression(0.1, ledger=ledger)
+    model = LogisticRegression(0.1, ledger=ledger, norm_bound=1.0)
     cross_val_score(model, X, y, cv=2, n_jobs=2)
     assert ledger.count == 2
     back = pickle.loads(pickle.dumps(model))
@@ -408,7 +425,7 @@ def test_workers_charge_the_same_ledger_in_a_file(tmp_path: Path) -> None:
 
 def test_pipeline_and_set_params() -> None:
     X, y = table(2000)
-    pipe = make_pipeline(FunctionTransformer(), LogisticRegression(random_state=0))
+    pipe = make_pipeline(FunctionTransformer(), LogisticRegression(random_state=0, norm_bound=1.0))
     pipe.set_params(logisticregression__epsilon=5.0).fit(X, y)
     assert pipe.score(X, y) > 0.9
     assert pipe[-1].privacy_.epsilon == 5.0
@@ -417,9 +434,13 @@ def test_pipeline_and_set_params() -> None:
 def test_mechanisms_are_refused_where_no_theorem_covers_them() -> None:
     X, y = table()
     with pytest.raises(Unproven, match="kink"):
-        LinearSVC(loss="hinge", mechanism="objective").fit(X, y)
+        LinearSVC(loss="hinge", mechanism="objective", norm_bound=1.0).fit(X, y)
     with pytest.raises(Unproven, match="output"):
-        LogisticRegression(mechanism="objective").fit(X, y, sample_epsilon=np.full(len(X), 0.5))
+        LogisticRegression(mechanism="objective", norm_bound=1.0).fit(
+            X, y, sample_epsilon=np.full(len(X), 0.5)
+        )
     with pytest.raises(Unproven, match="one model"):
-        LogisticRegression(delta=1e-6, whiten=0.1, multi_class="ovr").fit(*table(classes=3))
-    assert "kink" in LinearSVC(loss="hinge").fit(X, y).privacy_.statement()
+        LogisticRegression(delta=1e-6, whiten=0.1, multi_class="ovr", norm_bound=1.0).fit(
+            *table(classes=3)
+        )
+    assert "kink" in LinearSVC(loss="hinge", norm_bound=1.0).fit(X, y).privacy_.statement()

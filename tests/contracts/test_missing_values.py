@@ -23,7 +23,7 @@ ZEROS = np.where(np.isnan(HOLES), 0.0, HOLES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_refusal_names_the_way_out_and_charges_nothing(kind: Any) -> None:
     ledger = Ledger(5.0)
-    model = kind(classes=[0, 1], ledger=ledger)
+    model = kind(classes=[0, 1], ledger=ledger, norm_bound=1.0)
     with pytest.raises(InvalidData, match=r"X contains NaN or infinity; missing='zero' reads NaN"):
         model.fit(HOLES, Y)
     endless = np.where(np.isnan(HOLES), np.inf, HOLES)
@@ -43,10 +43,10 @@ def test_the_refusal_names_the_way_out_and_charges_nothing(kind: Any) -> None:
     ids=["array", "float32", "sparse", "frame"],
 )
 def test_nan_is_zero(kind: Any, given: Any) -> None:
-    model = kind(classes=[0, 1], missing="zero", random_state=1)
+    model = kind(classes=[0, 1], missing="zero", random_state=1, norm_bound=1.0)
     rows = given(HOLES)
     filled = clone(model).fit(rows, Y)
-    plain = kind(classes=[0, 1], random_state=1).fit(given(ZEROS), Y)
+    plain = kind(classes=[0, 1], random_state=1, norm_bound=1.0).fit(given(ZEROS), Y)
     assert np.array_equal(filled.coef_, plain.coef_)
     scores = plain.decision_function(given(ZEROS))
     assert np.allclose(filled.decision_function(rows), scores, rtol=1e-12, atol=0.0)
@@ -61,7 +61,9 @@ def test_streams_read_nan_as_zero_in_every_chunk() -> None:
     def chunks(X: Any) -> Any:
         return iter([(X[:100], Y[:100]), (X[100:], Y[100:])])
 
-    model = SGDClassifier(classes=[0, 1], missing="zero", random_state=1, batch_size=50)
+    model = SGDClassifier(
+        classes=[0, 1], missing="zero", random_state=1, batch_size=50, norm_bound=1.0
+    )
     one, two = clone(model).fit(chunks(HOLES)), clone(model).fit(chunks(ZEROS))
     assert np.array_equal(one.coef_, two.coef_)
     for part in (slice(0, 100), slice(100, 200)):

@@ -14,59 +14,89 @@ N, D = 300, 4
 HIDDEN = {"adjacency": "add-remove", "population": 400}
 
 SETTINGS: dict[str, tuple[Any, str]] = {
-    "objective": (LogisticRegression(1.0), "objective"),
-    "objective with delta": (LogisticRegression(1.0, 1e-5), "objective"),
-    "objective, zero-out": (LogisticRegression(0.5, adjacency="zero-out"), "objective"),
-    "objective, add-remove": (LogisticRegression(1.0, **HIDDEN), "objective"),
-    "objective without intercept": (LogisticRegression(1.0, fit_intercept=False), "objective"),
-    "objective, large rows": (LogisticRegression(1.0, norm_bound=3.0), "objective"),
-    "given regularization": (LogisticRegression(1.0, regularization=0.5), "objective"),
-    "softmax": (LogisticRegression(1.0, classes=[0, 1, 2]), "objective"),
-    "one-vs-rest": (
-        LogisticRegression(1.0, 1e-5, classes=[0, 1, 2], multi_class="ovr"),
+    "objective": (LogisticRegression(1.0, norm_bound=1.0), "objective"),
+    "objective with delta": (LogisticRegression(1.0, 1e-5, norm_bound=1.0), "objective"),
+    "objective, zero-out": (
+        LogisticRegression(0.5, adjacency="zero-out", norm_bound=1.0),
         "objective",
     ),
-    "output": (LogisticRegression(1.0, mechanism="output"), "output"),
-    "output with delta": (LogisticRegression(1.0, 1e-5, mechanism="output"), "output"),
-    "output, add-remove": (LogisticRegression(1.0, mechanism="output", **HIDDEN), "output"),
-    "output, one-vs-rest": (
-        LogisticRegression(1.0, mechanism="output", multi_class="ovr", classes=[0, 1, 2]),
+    "objective, add-remove": (LogisticRegression(1.0, norm_bound=1.0, **HIDDEN), "objective"),
+    "objective without intercept": (
+        LogisticRegression(1.0, fit_intercept=False, norm_bound=1.0),
+        "objective",
+    ),
+    "objective, large rows": (LogisticRegression(1.0, norm_bound=3.0), "objective"),
+    "given regularization": (
+        LogisticRegression(1.0, regularization=0.5, norm_bound=1.0),
+        "objective",
+    ),
+    "softmax": (LogisticRegression(1.0, classes=[0, 1, 2], norm_bound=1.0), "objective"),
+    "one-vs-rest": (
+        LogisticRegression(1.0, 1e-5, classes=[0, 1, 2], multi_class="ovr", norm_bound=1.0),
+        "objective",
+    ),
+    "output": (LogisticRegression(1.0, mechanism="output", norm_bound=1.0), "output"),
+    "output with delta": (
+        LogisticRegression(1.0, 1e-5, mechanism="output", norm_bound=1.0),
         "output",
     ),
-    "whitened": (LogisticRegression(1.0, 1e-5, whiten=0.2), "whitened"),
-    "whitened, add-remove": (LogisticRegression(1.0, 1e-5, whiten=0.2, **HIDDEN), "whitened"),
-    "machine": (LinearSVC(1.0), "objective"),
-    "machine with a kink": (LinearSVC(1.0, loss="hinge"), "output"),
-    "machine, huber, ovr": (LinearSVC(1.0, loss="huber", classes=[0, 1, 2]), "objective"),
-    "machine, whitened": (LinearSVC(1.0, 1e-5, whiten=0.2), "whitened"),
-    "machine, add-remove": (LinearSVC(1.0, loss="hinge", **HIDDEN), "output"),
-    "one pass": (SGDClassifier(1.0), "single-pass"),
+    "output, add-remove": (
+        LogisticRegression(1.0, mechanism="output", norm_bound=1.0, **HIDDEN),
+        "output",
+    ),
+    "output, one-vs-rest": (
+        LogisticRegression(
+            1.0, mechanism="output", multi_class="ovr", classes=[0, 1, 2], norm_bound=1.0
+        ),
+        "output",
+    ),
+    "whitened": (LogisticRegression(1.0, 1e-5, whiten=0.2, norm_bound=1.0), "whitened"),
+    "whitened, add-remove": (
+        LogisticRegression(1.0, 1e-5, whiten=0.2, norm_bound=1.0, **HIDDEN),
+        "whitened",
+    ),
+    "machine": (LinearSVC(1.0, norm_bound=1.0), "objective"),
+    "machine with a kink": (LinearSVC(1.0, loss="hinge", norm_bound=1.0), "output"),
+    "machine, huber, ovr": (
+        LinearSVC(1.0, loss="huber", classes=[0, 1, 2], norm_bound=1.0),
+        "objective",
+    ),
+    "machine, whitened": (LinearSVC(1.0, 1e-5, whiten=0.2, norm_bound=1.0), "whitened"),
+    "machine, add-remove": (LinearSVC(1.0, loss="hinge", norm_bound=1.0, **HIDDEN), "output"),
+    "one pass": (SGDClassifier(1.0, norm_bound=1.0), "single-pass"),
     "one pass, gaussian": (
-        SGDClassifier(1.0, 1e-5, sampling="disjoint", noise="gaussian", batch_size=50),
+        SGDClassifier(
+            1.0, 1e-5, sampling="disjoint", noise="gaussian", batch_size=50, norm_bound=1.0
+        ),
         "single-pass",
     ),
     "one pass, given batches": (
-        SGDClassifier(1.0, sampling=Disjoint.of_size(N, 60), adjacency="zero-out"),
+        SGDClassifier(1.0, sampling=Disjoint.of_size(N, 60), adjacency="zero-out", norm_bound=1.0),
         "single-pass",
     ),
-    "descent": (SGDClassifier(1.0, 1e-5), "gradient-descent"),
-    "descent, softmax": (SGDClassifier(1.0, 1e-5, classes=[0, 1, 2]), "gradient-descent"),
-    "descent, add-remove": (SGDClassifier(1.0, 1e-5, **HIDDEN), "gradient-descent"),
+    "descent": (SGDClassifier(1.0, 1e-5, norm_bound=1.0), "gradient-descent"),
+    "descent, softmax": (
+        SGDClassifier(1.0, 1e-5, classes=[0, 1, 2], norm_bound=1.0),
+        "gradient-descent",
+    ),
+    "descent, add-remove": (SGDClassifier(1.0, 1e-5, norm_bound=1.0, **HIDDEN), "gradient-descent"),
     "poisson": (
-        SGDClassifier(1.0, 1e-5, sampling="poisson", batch_size=30, epochs=3),
+        SGDClassifier(1.0, 1e-5, sampling="poisson", batch_size=30, epochs=3, norm_bound=1.0),
         "noisy-sgd",
     ),
     "poisson, add-remove": (
-        SGDClassifier(1.0, 1e-5, sampling="poisson", batch_size=30, **HIDDEN),
+        SGDClassifier(1.0, 1e-5, sampling="poisson", batch_size=30, norm_bound=1.0, **HIDDEN),
         "noisy-sgd",
     ),
-    "pure passes": (SGDClassifier(1.0, epochs=2, batch_size=50), "noisy-sgd"),
+    "pure passes": (SGDClassifier(1.0, epochs=2, batch_size=50, norm_bound=1.0), "noisy-sgd"),
     "shuffled": (
-        SGDClassifier(1.0, 1e-5, loss="hinge", sampling="shuffle", batch_size=50, epochs=2),
+        SGDClassifier(
+            1.0, 1e-5, loss="hinge", sampling="shuffle", batch_size=50, epochs=2, norm_bound=1.0
+        ),
         "noisy-sgd",
     ),
     "last iterate": (
-        SGDClassifier(1.0, 1e-5, released="last", batch_size=50, epochs=2),
+        SGDClassifier(1.0, 1e-5, released="last", batch_size=50, epochs=2, norm_bound=1.0),
         "noisy-sgd",
     ),
     "clipped gradients": (
@@ -83,9 +113,19 @@ def table(model: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 @every_setting
-def test_the_plan_is_that_of_a_fit(model: Any, algorithm: str) -> None:
-    foreseen = model.plan(N, D)
-    stated = model.fit(*table(model)).privacy_
+def test_the_plan_is_that_of_a_fit_and_costs_nothing(model: Any, algorithm: str) -> None:
+    ledger = Ledger(5.0, 1e-3, adjacency=model.adjacency)
+    planned = type(model)(**{**model.get_params(), "ledger": ledger})
+    before = dict(vars(planned))
+    foreseen = planned.plan(N, D)
+    assert vars(planned) == before
+    assert ledger.charges == []
+    shown = str(foreseen)
+    assert shown.startswith(algorithm)
+    assert "noise" in shown
+    assert " s on one core" in shown
+    stated = planned.fit(*table(model)).privacy_
+    assert len(ledger.charges) == 1
     assert foreseen.algorithm == algorithm
     assert foreseen.plan.under(stated.adjacency).to_json() == stated.plan.to_json()
     assert foreseen.adjacency == str(stated.adjacency)
@@ -96,7 +136,8 @@ def test_the_plan_is_that_of_a_fit(model: Any, algorithm: str) -> None:
 
 @pytest.mark.parametrize("make", [LogisticRegression, LinearSVC, SGDClassifier])
 def test_the_number_of_classes_can_be_told(make: Any) -> None:
-    options = {"delta": 1e-5} if make is SGDClassifier else {"multi_class": "ovr"}
+    options: Any = {"delta": 1e-5} if make is SGDClassifier else {"multi_class": "ovr"}
+    options["norm_bound"] = 1.0
     told = make(1.0, **options).plan(N, D, classes=3)
     listed = make(1.0, classes=[0, 1, 2], **options).plan(N, D)
     assert told.plan.to_json() == listed.plan.to_json()
@@ -106,40 +147,33 @@ def test_the_number_of_classes_can_be_told(make: Any) -> None:
             make(1.0, **options).plan(N, D, classes=bad)
 
 
-@every_setting
-def test_planning_charges_nothing_and_leaves_nothing_behind(model: Any, algorithm: str) -> None:
-    ledger = Ledger(5.0, 1e-3, adjacency=model.adjacency)
-    planned = type(model)(**{**model.get_params(), "ledger": ledger})
-    before = dict(vars(planned))
-    shown = str(planned.plan(N, D))
-    assert vars(planned) == before
-    assert ledger.charges == []
-    assert shown.startswith(algorithm)
-    assert "noise" in shown
-    assert " s on one core" in shown
-
-
-@pytest.mark.parametrize("model", [LogisticRegression(), LinearSVC(), SGDClassifier()], ids=repr)
-@pytest.mark.parametrize("bad", [0, -5, 2.5, True, None, "many", np.nan])
-@pytest.mark.parametrize("name", ["n", "d"])
-def test_bad_sizes_are_refused_in_one_sentence(model: Any, bad: Any, name: str) -> None:
-    given = {"n": N, "d": D, name: bad}
-    with pytest.raises(NoisetteError, match=f"^{name} must be a whole number >= 1") as refusal:
-        model.plan(**given)
-    assert str(refusal.value).count(". ") == 0
-    assert refusal.value.__context__ is None
+@pytest.mark.parametrize(
+    "model",
+    [LogisticRegression(norm_bound=1.0), LinearSVC(norm_bound=1.0), SGDClassifier(norm_bound=1.0)],
+    ids=repr,
+)
+def test_bad_sizes_are_refused_in_one_sentence(model: Any) -> None:
+    for name in ("n", "d"):
+        for bad in (0, -5, 2.5, True, None, "many", np.nan):
+            given = {"n": N, "d": D, name: bad}
+            with pytest.raises(
+                NoisetteError, match=f"^{name} must be a whole number >= 1"
+            ) as refusal:
+                model.plan(**given)
+            assert str(refusal.value).count(". ") == 0
+            assert refusal.value.__context__ is None
 
 
 @pytest.mark.parametrize("make", [LogisticRegression, LinearSVC, SGDClassifier])
 def test_what_a_fit_refuses_a_plan_refuses(make: Any) -> None:
-    X, y = table(make())
+    X, y = table(make(norm_bound=1.0))
     for options in (
         {"epsilon": -1.0},
         {"delta": 0.5},  # not below 1/n
         {"adjacency": "neighbours"},
         {"norm_bound": 1e-170},
     ):
-        model = make(**options)
+        model = make(**{"norm_bound": 1.0, **options})
         with pytest.raises(NoisetteError) as planned:
             model.plan(N, D)
         with pytest.raises(NoisetteError) as fitted:
@@ -150,6 +184,6 @@ def test_what_a_fit_refuses_a_plan_refuses(make: Any) -> None:
 def test_n_is_the_guess_where_none_is_given() -> None:
     """Under add-remove ``fit`` of SGD needs a population; n stands for it in a plan."""
     options = {"delta": 1e-5, "adjacency": "add-remove"}
-    guessed = SGDClassifier(1.0, **options).plan(400, D).plan
-    given = SGDClassifier(1.0, population=400, **options).plan(N, D).plan
+    guessed = SGDClassifier(1.0, norm_bound=1.0, **options).plan(400, D).plan
+    given = SGDClassifier(1.0, population=400, norm_bound=1.0, **options).plan(N, D).plan
     assert guessed.to_json() == given.to_json()

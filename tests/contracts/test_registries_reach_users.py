@@ -3,7 +3,6 @@
 Before this was so, a new entry worked in the core and in 0 of 6 places where users name one.
 """
 
-import csv
 import json
 import os
 import re
@@ -18,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 import new_entries
-from helpers import run_command
+from helpers import run_command, write_table
 from new_entries import Bell, Coins, SmoothHinge, SolveAndHide
 from noisette import accounting, load
 from noisette.audit import check_estimator
@@ -32,7 +31,7 @@ from noisette.training import ALGORITHMS
 
 ROOT = Path(__file__).parents[2]
 QUICK = ("exposed", "replay", "solver", "clipping", "noise-law", "sampling-law")
-FIT: dict[str, Any] = {"epsilon": 2.0, "classes": [0, 1], "random_state": 0}
+FIT: dict[str, Any] = {"norm_bound": 1.0, "epsilon": 2.0, "classes": [0, 1], "random_state": 0}
 
 
 @pytest.fixture(autouse=True)
@@ -158,12 +157,7 @@ def loans(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from noisette.datasets import mixed_table
 
     path = tmp_path_factory.mktemp("loans") / "loans.csv"
-    columns = mixed_table(1500, seed=1).columns
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
-    return path
+    return write_table(path, mixed_table(1500, seed=1).columns)
 
 
 def answer(*arguments: Any) -> dict[str, Any]:
@@ -224,10 +218,15 @@ def test_help_texts() -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        LinearSVC(loss="smooth-hinge"),
-        LinearSVC(loss="smooth-hinge", mechanism="solve-and-hide"),
+        LinearSVC(loss="smooth-hinge", norm_bound=1.0),
+        LinearSVC(loss="smooth-hinge", mechanism="solve-and-hide", norm_bound=1.0),
         SGDClassifier(
-            loss="smooth-hinge", noise="bell", sampling="coins", batch_size=60, delta=1e-5
+            loss="smooth-hinge",
+            noise="bell",
+            sampling="coins",
+            batch_size=60,
+            delta=1e-5,
+            norm_bound=1.0,
         ),
     ],
     ids=str,
@@ -255,7 +254,7 @@ def test_the_audit_finds_a_new_loss_that_is_steeper_than_it_says(
 ) -> None:
     monkeypatch.setattr(SmoothHinge, "derivative", lambda self, t: -1.1 * self._ramp(t))
     report = check_estimator(
-        LinearSVC(loss="smooth-hinge", mechanism=mechanism), attacks=["exposed"]
+        LinearSVC(loss="smooth-hinge", mechanism=mechanism, norm_bound=1.0), attacks=["exposed"]
     )
     assert report.findings[0].verdict == "violated"
 

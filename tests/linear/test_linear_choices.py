@@ -19,11 +19,11 @@ def blank(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_whitening_is_chosen_from_public_facts() -> None:
     small, large = blank(300, 5), blank(5000, 5)
-    auto = LogisticRegression(delta=1e-6, whiten="auto")
+    auto = LogisticRegression(delta=1e-6, whiten="auto", norm_bound=1.0)
     assert "Whitening: none, because n <" in auto.fit(*small).privacy_.statement()
     assert "Whitening: 0.1 of the budget" in auto.fit(*large).privacy_.statement()
     assert auto.regularization_ is None
-    same = LogisticRegression(delta=1e-6, whiten=True, random_state=3).fit(*large)
+    same = LogisticRegression(delta=1e-6, whiten=True, random_state=3, norm_bound=1.0).fit(*large)
     auto = auto.set_params(random_state=3).fit(*large)
     assert np.array_equal(same.coef_, auto.coef_)
     assert same.privacy_.notes == auto.privacy_.notes
@@ -32,7 +32,9 @@ def test_whitening_is_chosen_from_public_facts() -> None:
         ({"mechanism": "output"}, "objective"),
         ({"adjacency": "add-remove"}, "no public guess"),
     ):
-        model = LogisticRegression(**{"delta": 1e-6, "whiten": "auto", **options})  # type: ignore[arg-type]
+        model = LogisticRegression(
+            **{"norm_bound": 1.0, "delta": 1e-6, "whiten": "auto", **options}
+        )  # type: ignore[arg-type]
         if options.get("mechanism") == "output":
             model.set_params(whiten="auto")
         assert why in model.fit(*large).privacy_.statement()
@@ -41,7 +43,7 @@ def test_whitening_is_chosen_from_public_facts() -> None:
 def test_regularization_follows_the_noise() -> None:
     """Less data or less epsilon: more regularization; its notes say where it came from."""
     found = [
-        LogisticRegression(epsilon, mechanism=mechanism).fit(*blank(n, 20))
+        LogisticRegression(epsilon, mechanism=mechanism, norm_bound=1.0).fit(*blank(n, 20))
         for mechanism in ("objective", "output")
         for n, epsilon in ((2000, 1.0), (2000, 0.1), (8000, 0.1))
     ]
@@ -55,7 +57,9 @@ def test_regularization_follows_the_noise() -> None:
 def test_add_remove_never_reads_the_size() -> None:
     facts = []
     for n in (900, 901, 1500):
-        model = LogisticRegression(adjacency="add-remove", population=1000, random_state=0)
+        model = LogisticRegression(
+            adjacency="add-remove", population=1000, random_state=0, norm_bound=1.0
+        )
         model.fit(*blank(n, 3))
         facts.append((model.regularization_, model.privacy_))
     assert facts[0] == facts[1] == facts[2]
@@ -69,7 +73,7 @@ def test_accuracy_at_epsilon_one_is_within_a_point(name: str) -> None:
     target = 100.0 * plain.score(data.X_test, data.y_test)
     for options in ({}, {"adjacency": "zero-out"}, {"delta": 1e-6}):
         scores = [
-            LogisticRegression(1.0, random_state=seed, **options)  # type: ignore[arg-type]
+            LogisticRegression(1.0, random_state=seed, norm_bound=1.0, **options)  # type: ignore[arg-type]
             .fit(data.X, data.y)
             .score(data.X_test, data.y_test)
             for seed in range(3)
@@ -84,7 +88,9 @@ def test_the_defaults_are_near_the_best_of_a_grid() -> None:
     n = len(data.y)
 
     def score(mechanism: str, regularization: float | str) -> float:
-        model = LogisticRegression(0.1, mechanism=mechanism, regularization=regularization)
+        model = LogisticRegression(
+            0.1, mechanism=mechanism, regularization=regularization, norm_bound=1.0
+        )
         scores = [
             model.set_params(random_state=seed).fit(data.X, data.y).score(data.X_test, data.y_test)
             for seed in range(4)
@@ -101,7 +107,7 @@ def test_the_defaults_are_near_the_best_of_a_grid() -> None:
 def test_the_svm_learns_too() -> None:
     data = datasets.load("adult")
     for loss, least in (("softplus", 0.845), ("huber", 0.84), ("hinge", 0.82)):
-        model = LinearSVC(1.0, loss=loss, random_state=0).fit(data.X, data.y)
+        model = LinearSVC(1.0, loss=loss, random_state=0, norm_bound=1.0).fit(data.X, data.y)
         assert model.score(data.X_test, data.y_test) > least, loss
 
 
@@ -112,6 +118,11 @@ def test_automatic_regularization_is_never_one_that_the_solver_refuses(mechanism
     X, y = rng.normal(size=(60, 3)), np.arange(60) % 2
     for epsilon in (1e6, 1e12):
         model = LinearSVC(
-            epsilon, loss="softplus", mechanism=mechanism, classes=[0, 1], random_state=0
+            epsilon,
+            loss="softplus",
+            mechanism=mechanism,
+            classes=[0, 1],
+            random_state=0,
+            norm_bound=1.0,
         )
         assert np.all(np.isfinite(model.fit(X, y).coef_))

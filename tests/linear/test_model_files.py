@@ -28,20 +28,23 @@ X = RNG.standard_normal((200, 3))
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    model = LogisticRegression(0.5, classes=["no", "yes"], ledger=Ledger(1.0), random_state=7)
+    model = LogisticRegression(
+        0.5, classes=["no", "yes"], ledger=Ledger(1.0), random_state=7, norm_bound=1.0
+    )
     model.fit(pd.DataFrame(X, columns=["a", "b", "c"]), np.where(X[:, 0] > 0, "yes", "no"))
     save(model, tmp_path / "model.noisette")
     return tmp_path / "model.noisette"
 
 
 MODELS = [
-    (LogisticRegression(), np.arange(200) % 2),
+    (LogisticRegression(norm_bound=1.0), np.arange(200) % 2),
     (LogisticRegression(delta=1e-6, adjacency="zero-out", norm_bound=np.float64(2.0)), X[:, 0] > 0),
-    (LogisticRegression(whiten=0.1, delta=1e-6), np.arange(200) % 2),
-    (LogisticRegression(classes=np.array([3, 1, 2])), np.arange(200) % 3 + 1),
-    (LogisticRegression(multi_class="ovr"), np.array([*"abc"], dtype=object)[np.arange(200) % 3]),
-    (LinearSVC(loss="hinge"), (np.arange(200) % 2).astype(float)),
-    (LinearSVC(adjacency="add-remove", population=300), np.arange(200) % 2),
+    (LogisticRegression(whiten=0.1, delta=1e-6, norm_bound=1.0), np.arange(200) % 2),
+    (LogisticRegression(classes=np.array([3, 1, 2]), norm_bound=1.0), np.arange(200) % 3 + 1),
+    (LogisticRegression(multi_class="ovr", norm_bound=1.0),
+     np.array([*"abc"], dtype=object)[np.arange(200) % 3]),
+    (LinearSVC(loss="hinge", norm_bound=1.0), (np.arange(200) % 2).astype(float)),
+    (LinearSVC(adjacency="add-remove", population=300, norm_bound=1.0), np.arange(200) % 2),
 ]  # fmt: skip
 
 
@@ -79,7 +82,7 @@ def test_a_model_whose_parameters_were_changed_is_not_saved(
 ) -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(500, 40)), rng.integers(0, 2, 500)
-    model = LogisticRegression(2.0, 1e-6, classes=[0, 1]).fit(X, y)
+    model = LogisticRegression(2.0, 1e-6, classes=[0, 1], norm_bound=1.0).fit(X, y)
     save(model, tmp_path / "good")
     model.set_params(**change)
     with pytest.raises(InvalidParameter, match="not those it was fitted with"):
@@ -217,14 +220,18 @@ def test_labels_are_not_converted(saved: Path, kind: str, values: list[Any]) -> 
     ],
 )
 def test_nothing_is_saved_that_would_not_load(tmp_path: Path, changed: dict[str, Any]) -> None:
-    model = LogisticRegression(classes=[0, 1]).fit(X, np.arange(200) % 2).set_params(**changed)
+    model = (
+        LogisticRegression(classes=[0, 1], norm_bound=1.0)
+        .fit(X, np.arange(200) % 2)
+        .set_params(**changed)
+    )
     with pytest.raises(InvalidParameter, match="not those it was fitted with"):
         save(model, tmp_path / "model")
     assert not os.listdir(tmp_path)
 
 
 def test_a_pickled_model_has_no_ledger_and_is_saved(tmp_path: Path) -> None:
-    model = LogisticRegression(ledger=Ledger(1.0)).fit(X, np.arange(200) % 2)
+    model = LogisticRegression(ledger=Ledger(1.0), norm_bound=1.0).fit(X, np.arange(200) % 2)
     save(pickle.loads(pickle.dumps(model)), tmp_path / "model")
     assert load(tmp_path / "model").privacy_ == model.privacy_
 
@@ -329,7 +336,7 @@ def test_a_small_file_does_not_take_much_memory(
 def test_what_compresses_well_is_still_a_model(tmp_path: Path) -> None:
     """Honest weights may repeat and names may be alike: what `save` wrote, `load` takes."""
     names = [f"column={j:06d}" for j in range(150_000)]
-    model = LogisticRegression(classes=[0, 1], fit_intercept=False)
+    model = LogisticRegression(classes=[0, 1], fit_intercept=False, norm_bound=1.0)
     few = pd.DataFrame(np.zeros((20, 2)), columns=names[:2])
     model.fit(few, np.arange(20) % 2)
     model.coef_ = np.zeros((1, len(names)))
@@ -365,7 +372,7 @@ def test_a_failed_save_leaves_the_old_file(saved: Path, monkeypatch: pytest.Monk
 
 def test_only_fitted_models_of_noisette_are_saved(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="not fitted"):
-        save(LogisticRegression(), tmp_path / "model")
+        save(LogisticRegression(norm_bound=1.0), tmp_path / "model")
     with pytest.raises(InvalidParameter, match="save stores"):
         save(Plain().fit(X, np.arange(200) % 2), tmp_path / "model")
     with pytest.raises(InvalidParameter, match="save stores"):
@@ -387,13 +394,18 @@ def test_sgd_models_are_stored_too(tmp_path: Path, delta: float) -> None:
 
 
 def test_a_radius_without_end_is_stored(tmp_path: Path) -> None:
-    model = SGDClassifier(2.0, radius=np.inf, eta0=0.1, classes=[0, 1]).fit(X, np.arange(200) % 2)
+    model = SGDClassifier(2.0, radius=np.inf, eta0=0.1, classes=[0, 1], norm_bound=1.0).fit(
+        X, np.arange(200) % 2
+    )
     save(model, tmp_path / "model")
     assert load(tmp_path / "model").radius == np.inf
 
 
 @pytest.mark.parametrize("key", ["eta0", "radius", "clip_norm", "regularization", "epochs"])
 def test_numbers_of_sgd_are_checked(tmp_path: Path, key: str) -> None:
-    save(SGDClassifier(2.0, classes=[0, 1]).fit(X, np.arange(200) % 2), tmp_path / "model")
+    save(
+        SGDClassifier(2.0, classes=[0, 1], norm_bound=1.0).fit(X, np.arange(200) % 2),
+        tmp_path / "model",
+    )
     with pytest.raises(NoisetteError):
         load(edited(tmp_path / "model", set_in("parameters", key, to=-1.0)))

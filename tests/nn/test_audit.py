@@ -9,8 +9,9 @@ torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 from torch import nn  # noqa: E402
 
 from noisette.audit import check_estimator  # noqa: E402
-from noisette.nn import PrivateClassifier, training  # noqa: E402
+from noisette.nn import PrivateClassifier, person_rows, training  # noqa: E402
 from noisette.nn.group import Group  # noqa: E402
+from noisette.training import passage  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -34,9 +35,9 @@ class Padded(nn.Module):
         return self.layer(nn.functional.pad(rows, (0, 12 - rows.shape[1])))
 
 
-def verdicts(**options: Any) -> dict[str, str]:
+def verdicts(*attacks: str, persons: bool = False, **options: Any) -> dict[str, str]:
     model = PrivateClassifier(Padded, 1.0, 1e-5, epochs=2, batch_size=30, **options)
-    report = check_estimator(model, attacks=ATTACKS)
+    report = check_estimator(model, attacks=attacks or ATTACKS, persons=persons)
     return {finding.attack: finding.verdict for finding in report.findings}
 
 
@@ -46,11 +47,17 @@ def test_private_networks_pass(name: str) -> None:
     assert set(found.values()) == {"consistent"}, found
 
 
-def unclipped(rule: Any, clip_norm: float, norms: Any) -> Any:
+@pytest.mark.parametrize("name", ["poisson", "banded"])
+def test_private_networks_pass_for_persons(name: str) -> None:
+    found = verdicts("exposed", "replay", persons=True, **CASES[name])
+    assert set(found.values()) == {"consistent"}, found
+
+
+def unclipped(rule: Any, clip_norm: float, shares: Any, norms: Any) -> Any:
     return torch.ones_like(norms)
 
 
-original_release = training.release
+original_release = passage.release
 
 
 def quiet(bounded: Any, permit: Any, randomness: Any, **options: Any) -> Any:
@@ -62,7 +69,7 @@ def quiet(bounded: Any, permit: Any, randomness: Any, **options: Any) -> Any:
     ("where", "name", "mutant", "caught"),
     [
         (training, "_within", unclipped, "replay"),
-        (training, "release", quiet, "law of the noise"),
+        (passage, "release", quiet, "law of the noise"),
         (Group, "added", lambda self, work, size, dtype: 1.5 * work(), "replay"),
     ],
     ids=["gradients are not clipped", "noise 10 % too small", "the sum is scaled after the bound"],
@@ -72,6 +79,35 @@ def test_mutants_are_caught(
 ) -> None:
     monkeypatch.setattr(where, name, mutant)
     found = verdicts()
+    assert any(caught in attack and verdict == "violated" for attack, verdict in found.items()), (
+        found
+    )
+
+
+real_fit = PrivateClassifier._fit
+COUNTING = {
+    "every row of a person weighs 1": (
+        person_rows,
+        "row_weights",
+        lambda persons: torch.ones(len(persons.index), dtype=torch.float64),
+        "replay",
+        "replay",
+    ),
+    "rows are counted, persons are promised": (
+        PrivateClassifier,
+        "_fit",
+        lambda self, X, y, levels, persons: real_fit(self, X, y, levels, None),
+        "exposed",
+        "exposed numbers",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_mutants_that_count_rows_are_caught(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    where, what, mutant, attack, caught = COUNTING[name]
+    monkeypatch.setattr(where, what, mutant)
+    found = verdicts(attack, persons=True)
     assert any(caught in attack and verdict == "violated" for attack, verdict in found.items()), (
         found
     )

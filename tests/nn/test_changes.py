@@ -7,29 +7,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 
+from sixteen_rows import D, X, losses, private  # noqa: E402
 from torch import nn  # noqa: E402
 
-from noisette import mechanisms, sampling  # noqa: E402
 from noisette.errors import InvalidParameter  # noqa: E402
-from noisette.nn import PrivateTraining  # noqa: E402
 from noisette.nn.gradients import ClippedGradients  # noqa: E402
-from noisette.plans import Plan, Repeat, Sampled  # noqa: E402
 
 torch.set_num_threads(1)
-
-N, D = 16, 3
-X = torch.linspace(-1.0, 2.0, N * D).mul(9.0).cos().view(N, D)
-
-
-def losses(module: Any, batch: Any) -> Any:
-    return module(batch).sum(1)
-
-
-def private(module: nn.Module, plan: Plan | None = None, **options: Any) -> PrivateTraining:
-    given: dict[str, Any] = {"size": N, "delta": 1e-5} | options
-    full = Repeat(Sampled(mechanisms.Gaussian(2.0), sampling.FullBatch()), 3).under("zero-out")
-    optimizer = torch.optim.SGD(module.parameters(), lr=1.0)
-    return PrivateTraining(module, optimizer, plan or full, **given)
 
 
 def two_layers() -> Any:

@@ -20,9 +20,12 @@ torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 from torch import nn  # noqa: E402
 
 from noisette import accounting  # noqa: E402
-from noisette.errors import InvalidData, InvalidParameter, Unproven  # noqa: E402
-from noisette.nn import Adaptive, PrivateClassifier  # noqa: E402
-from noisette.nn.planning import make_level_plan  # noqa: E402
+from noisette.errors import InvalidData, InvalidParameter, NoisetteError, Unproven  # noqa: E402
+from noisette.nn import (  # noqa: E402
+    Adaptive,
+    PrivateClassifier,
+    make_level_plan,
+)
 from noisette.privacy import Ledger  # noqa: E402
 
 torch.set_num_threads(1)
@@ -357,7 +360,9 @@ def test_predict_tells_what_is_wrong() -> None:
     back = pickle.loads(pickle.dumps(fitted))
     assert np.array_equal(back.predict(tokens), fitted.predict(tokens))
     shown = set(vars(fitted)) - set(fitted.get_params())
-    assert shown == {"module_", "classes_", "n_features_in_", "privacy_", "_dtype", "_shape"}
+    # the factors are those of class_weight, which is public
+    public = {"module_", "classes_", "n_features_in_", "privacy_", "_dtype", "_shape", "_factors"}
+    assert shown == public
 
 
 class Output(nn.Module):
@@ -419,3 +424,52 @@ def test_the_estimator_knows_whose_rows_it_takes() -> None:
     statement = classifier().fit(FOUR, TWO).privacy_.statement()
     assert "rows of each batch are taken as given" not in statement
     assert "taken as given" in statement  # the matrix, as for every estimator
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "cyclic", "random-allocation"])
+def test_the_plan_is_known_before_any_data(sampling: str) -> None:
+    """PrivateClassifier had no plan(n, d); what it shows is what fit charges."""
+    ledger = Ledger(10.0, 1e-3)
+    model = PrivateClassifier(
+        nn.Linear(3, 2), epsilon=2.0, epochs=2, batch_size=20, sampling=sampling, ledger=ledger,
+        random_state=0,
+    )  # fmt: skip
+    shown = model.plan(n=100, d=3)
+    assert ledger.charges == []
+    assert shown.algorithm == "network"
+    assert 1.9 < shown.epsilon <= 2.0
+    rows = np.random.default_rng(0).normal(size=(100, 3))
+    model.fit(rows, (rows[:, 0] > 0).astype(int))
+    assert ledger.charges[0].plan == shown.plan.to_json()
+    noise = shown.notes[0].split("about ")[1].split(";")[0]
+    z = next(iter(shown.plan.leaves()))[0].mechanism.noise_multiplier
+    assert float(noise) == pytest.approx(z * 1.0 / 20.0, rel=0.06)
+    assert "MB of memory" in str(shown)
+
+
+def test_a_plan_refuses_what_fit_refuses() -> None:
+    with pytest.raises(InvalidParameter, match="population"):
+        PrivateClassifier(nn.Linear(3, 2), adjacency="add-remove").plan(100)
+    with pytest.raises(InvalidParameter, match="module must be"):
+        PrivateClassifier("net").plan(10_000)
+    with pytest.raises(NoisetteError, match="cyclic"):
+        PrivateClassifier(nn.Linear(3, 2), band=3).plan(10_000)
+
+
+def test_public_class_weights_move_the_answers_and_others_are_refused() -> None:
+    from noisette import evaluate
+
+    rare = np.where(X[:, 0] > 0.8, "yes", "no")
+    shares = []
+    for weight in (None, {"yes": 20.0}):
+        model = PrivateClassifier(
+            module, epsilon=8.0, epochs=5, class_weight=weight, random_state=0, delta=1e-4
+        ).fit(X, rare)
+        shares.append(float((model.predict(X) == "yes").mean()))
+        assert ("CLASS-WEIGHT" in model.privacy_.proofs) == (weight is not None)
+    assert shares[1] > shares[0] + 0.04
+    assert evaluate(model, X, rare, epsilon=5.0, random_state=0).auc.value > 0.7
+    with pytest.raises(InvalidParameter, match="'balanced' is not offered for networks"):
+        PrivateClassifier(module, class_weight="balanced").fit(X, rare)
+    with pytest.raises(InvalidParameter, match="none of the classes"):
+        PrivateClassifier(module, class_weight={"maybe": 1.0}, delta=1e-4).fit(X, rare)

@@ -12,8 +12,9 @@ from torch import nn  # noqa: E402
 from noisette import mechanisms, sampling  # noqa: E402
 from noisette.adjacency import Adjacency  # noqa: E402
 from noisette.errors import InvalidParameter, Unproven  # noqa: E402
-from noisette.nn import Adaptive, Automatic, Flat, PrivateTraining, training  # noqa: E402
+from noisette.nn import Adaptive, Automatic, Flat, PrivateTraining  # noqa: E402
 from noisette.plans import Repeat, Sampled  # noqa: E402
+from noisette.training import passage  # noqa: E402
 from noisette.training.observer import Observer  # noqa: E402
 
 torch.set_num_threads(1)
@@ -39,13 +40,13 @@ def private(
 def shares(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the norm of each released vector over the contribution bound of one record."""
     seen: list[float] = []
-    real = training.release
+    real = passage.release
 
     def door(bounded: Any, *args: Any, **kwargs: Any) -> Any:
         seen.append(float(np.linalg.norm(bounded.value)) / bounded.contribution)
         return real(bounded, *args, **kwargs)
 
-    monkeypatch.setattr(training, "release", door)
+    monkeypatch.setattr(passage, "release", door)
     return seen
 
 
@@ -168,7 +169,9 @@ def test_a_vanishing_gamma_gives_finite_factors() -> None:
 def test_every_record_of_the_joint_vector_is_within_one(z: float, batch: float) -> None:
     rule = Adaptive(0.3)
     for norm in (0.0, 0.299, 0.3, 5.0, float("inf")):
-        factor = rule.factors(torch.tensor([norm], dtype=torch.float64))
+        norms = torch.tensor([norm], dtype=torch.float64)
+        rule.note(norms, None)
+        factor = rule.factors(norms)
         gradient = 0.0 if norm == float("inf") else float(factor[0]) * norm
         total = np.append([gradient, 0.0], rule.counts())
         bounded = rule.bounded(total, Adjacency.REPLACE_ONE, batch, z)

@@ -12,9 +12,10 @@ from torch import nn  # noqa: E402
 from noisette import accounting, mechanisms, sampling  # noqa: E402
 from noisette.adjacency import Adjacency  # noqa: E402
 from noisette.errors import Unproven  # noqa: E402
-from noisette.nn import PrivateTraining, training  # noqa: E402
-from noisette.nn.correlation import Banded, square_root_band  # noqa: E402
+from noisette.nn import PrivateTraining  # noqa: E402
 from noisette.plans import Plan, Repeat, Sampled  # noqa: E402
+from noisette.training import passage  # noqa: E402
+from noisette.training.correlation import Banded, square_root_band  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -96,7 +97,7 @@ def test_a_banded_run_is_the_dense_factorisation(monkeypatch: pytest.MonkeyPatch
         asked.append(np.array(bounded.value, copy=True))
         return np.asarray(bounded.value + white[len(asked) - 1])
 
-    monkeypatch.setattr(training, "release", door)
+    monkeypatch.setattr(passage, "release", door)
     module, rows = nn.Linear(D, 1, bias=False).double(), X.double()
     banded = private(module, plan_of(sampling.Cyclic(5), 3), band=4, clip_norm=0.7)
     sums, moves, before = [], [], module.weight.detach().clone()

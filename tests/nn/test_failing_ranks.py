@@ -45,7 +45,7 @@ tell("loader", lambda: [run.step(losses, x) for x in run.loader(Dataset())])
 
 def door(*args, **kwargs):
     raise OSError("disk")
-training.release = door
+passage.release = door
 other = private(sampling.FullBatch(), 4, 8)
 rows = next(other.batches())
 tell("door", lambda: other.step(losses, X[rows]))

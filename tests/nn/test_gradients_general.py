@@ -9,7 +9,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from noisette.nn.gradients import ClippedGradients, factors  # noqa: E402
-from noisette.nn.gradients.records import Records  # noqa: E402
+from noisette.nn.gradients.records import BatchRecords  # noqa: E402
 
 torch.set_num_threads(1)
 N = 5
@@ -206,7 +206,7 @@ def test_dropout_is_the_same_in_norms_and_sum() -> None:
             p.data.copy_(p0 + t * direction[place : place + p.numel()].view(p.shape))
             place += p.numel()
         torch.manual_seed(1)
-        values = engine._forward(squared, Records(x, 6, 1))[2]
+        values = engine._forward(squared, BatchRecords(x, 6, 1))[2]
         return float(values.detach().double().sum())
 
     moved = (loss_at(step) - loss_at(-step)) / (2 * step)

@@ -13,7 +13,7 @@ from torch import nn  # noqa: E402
 from noisette import mechanisms, sampling  # noqa: E402
 from noisette.errors import NoisetteError  # noqa: E402
 from noisette.nn import Flat, PrivateTraining, checkpoint, conditions, starting  # noqa: E402
-from noisette.nn.batches import Batches  # noqa: E402
+from noisette.nn.batches import RankBatches  # noqa: E402
 from noisette.nn.group import Group  # noqa: E402
 from noisette.plans import Plan, Repeat, Sampled  # noqa: E402
 from noisette.privacy import Ledger  # noqa: E402
@@ -85,7 +85,7 @@ EFFECTS: list[tuple[Any, str, str]] = [
     (checkpoint, "write", "claim"),
     (Group, "align", "restore"),
     (nn.Module, "load_state_dict", "restore"),
-    (Batches, "from_step", "draw"),
+    (RankBatches, "from_step", "draw"),
 ]
 
 

@@ -24,12 +24,11 @@ from noisette.nn import (  # noqa: E402
     PrivateTraining,
     make_level_plan,
     make_plan,
-    planning,
 )
-from noisette.nn import training as room  # noqa: E402
 from noisette.nn.clipping import Clipping  # noqa: E402
 from noisette.plans import Plan, Repeat, Sampled  # noqa: E402
 from noisette.privacy import Ledger  # noqa: E402
+from noisette.training import passage as room  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -449,13 +448,13 @@ def test_the_tail_of_a_run_with_levels_is_averaged() -> None:
 
 
 def test_a_level_that_no_rate_keeps_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = planning.accounting.calibrate
+    real = accounting.calibrate
 
     def calibrate(plan: Any, *, epsilon: float, **options: Any) -> float:
         if options.get("find") == "rate" and epsilon < 1.0:
             raise InvalidParameter("no value reaches it")
         return real(plan, epsilon=epsilon, **options)
 
-    monkeypatch.setattr(planning.accounting, "calibrate", calibrate)
+    monkeypatch.setattr(accounting, "calibrate", calibrate)
     with pytest.raises(InvalidParameter, match="no sampling rate"):
         make_level_plan([(0.5, 50), (4.0, 50)], delta=1e-5, batch_size=10, steps=20)

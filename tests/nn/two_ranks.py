@@ -15,16 +15,17 @@ import torch, torch.distributed as dist
 from torch import nn
 from noisette import mechanisms, sampling
 from noisette.errors import NoisetteError
-from noisette.nn import Flat, PrivateTraining, training
+from noisette.nn import Flat, PrivateTraining
+from noisette.training import passage
 from noisette.plans import Repeat, Sampled
 rank, folder = int(sys.argv[1]), sys.argv[2]
 torch.set_num_threads(1)
 dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
-worst, real = [0.0], training.release
+worst, real = [0.0], passage.release
 def door(bounded, *args, **kwargs):
     worst.append(abs(float(bounded.value[1])) / bounded.contribution)
     return real(bounded, *args, **kwargs)
-training.release = door
+passage.release = door
 def private(sampler, uses, size, **options):
     plan = Repeat(Sampled(mechanisms.Gaussian(2.0), sampler), uses).under("zero-out")
     module = nn.Linear(5, 1, bias=False)

@@ -5,16 +5,17 @@ import itertools
 import json
 import math
 
+import numpy as np
 import pytest
 
 from helpers import RELATIONS
 from noisette import accounting, sampling
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import AdjacencyMismatch, InvalidParameter
 from noisette.guarantee import Guarantee
 from noisette.mechanisms import Gaussian, Laplace, SphericalLaplace
-from noisette.plans import Repeat, Run, Sampled, Together
+from noisette.plans import Plan, Repeat, Run, Sampled, Together
 from noisette.privacy import Ledger, release
 from noisette.randomness import Randomness
 
@@ -95,8 +96,6 @@ def test_a_missing_key_is_named(key):
         {"adjacency": "neighbour"},
         {"plan": {"plan": "walk"}},
         {"plan": None},
-        {"public": None},  # Was: bare TypeError
-        {"proofs": 3},  # Was: bare TypeError
     ],
     ids=str,
 )
@@ -203,3 +202,54 @@ def test_a_plan_without_any_bound_gets_no_guarantee():
         Guarantee(
             epsilon=100.0, delta=0.0, plan=Run(Gaussian(1.0), adjacency=ZERO_OUT), released="x"
         )
+
+
+def written() -> dict[str, object]:
+    permit = Ledger(1.0).charge(Laplace(4.0), label="mean")
+    one = Bounded(np.zeros(1), contribution=1.0, adjacency=Adjacency.REPLACE_ONE, proof="CLIP")
+    release(one, permit, Randomness.from_seed(3))
+    node: dict[str, object] = json.loads(permit.guarantee("a mean").to_json())
+    assert node["seeded"] is True
+    return node
+
+
+@pytest.mark.parametrize("value", [0, None, "", "false", [], 0.0])
+def test_only_a_plain_no_says_that_noise_was_not_seeded(value: object) -> None:
+    with pytest.raises(InvalidParameter, match="seeded"):
+        Guarantee.from_dict({**written(), "seeded": value})
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "shown"),
+    [(1.0, "1"), (0.1 * 3, "0.3"), (1.0000004, "1.00001"), (0.12345649, "0.123457"),
+     (9.9999994, "10"), (1.23456e-5, "1.23456e-05"), (1.234561e-5, "1.23457e-05"),
+     (123456.2, "123457"), (1234567.0, "1.23457e+06")],
+)  # fmt: skip
+def test_the_statement_never_rounds_a_promise_down(epsilon: float, shown: str) -> None:
+    plan = Run(Laplace.calibrated(epsilon)).under("replace-one")
+    words = Guarantee(epsilon=epsilon, delta=0.0, plan=plan, released="a mean").statement()
+    assert f"with epsilon = {shown} (pure" in words
+
+
+def test_the_proofs_of_the_plan_cannot_be_left_out() -> None:
+    read = Guarantee.from_dict({**written(), "proofs": []})
+    assert read.proofs == ("LAPLACE-1D", "FULL-BATCH", "FLOAT-GRID")
+
+
+@pytest.mark.parametrize("field", ["public", "proofs", "notes"])
+def test_lists_of_texts_are_lists_of_texts(field: str) -> None:
+    # Was: a bare TypeError.
+    for value in ("CLIP", [1, 2], {"a": "b"}, 5, None):
+        with pytest.raises(InvalidParameter, match=field):
+            Guarantee.from_dict({**written(), field: value})
+
+
+def test_numbers_that_are_no_floats_are_bad_input() -> None:
+    text = Repeat(Run(Gaussian(50.0)), 20).under("replace-one").to_json()
+    assert '"noise_multiplier": 50.0' in text
+    with pytest.raises(InvalidParameter):
+        Plan.from_json(text.replace("50.0", "1" + "0" * 400))
+    with pytest.raises(InvalidParameter):
+        Guarantee.from_dict({**written(), "epsilon": 10**400})
+    with pytest.raises(InvalidParameter):
+        Guarantee.from_json("[" * 100_000)

@@ -51,6 +51,12 @@ def refused(path: Path, match: str = "backup") -> None:
 # ---- what was there before ----
 
 
+def test_a_new_ledger_has_one_name_and_no_litter(tmp_path: Path) -> None:
+    Ledger.open(tmp_path / "ledger.db", 1.0)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["ledger.db"]
+    assert (tmp_path / "ledger.db").stat().st_nlink == 1
+
+
 @pytest.mark.parametrize("number", [b"3", b"17"])
 def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path, number: bytes) -> None:
     path = tmp_path / "ledger"
@@ -166,12 +172,12 @@ def free(rows: list[bytes]) -> list[bytes]:
 
 def free_and_sealed(rows: list[bytes]) -> list[bytes]:
     node = json.loads(rows[0][65:])
-    return [chain._seal({**node, "cost": [0.0, 0.0]}), *rows[1:]]
+    return [chain.seal({**node, "cost": [0.0, 0.0]}), *rows[1:]]
 
 
 def relabelled_and_sealed(rows: list[bytes]) -> list[bytes]:
     node = json.loads(rows[0][65:])
-    return [chain._seal({**node, "label": "charge 9"}), *rows[1:]]
+    return [chain.seal({**node, "label": "charge 9"}), *rows[1:]]
 
 
 @pytest.mark.parametrize("change", [without, swapped, free, free_and_sealed, relabelled_and_sealed])
@@ -210,7 +216,7 @@ def test_a_run_is_checked_against_its_plan_before_it_is_resumed(tmp_path: Path) 
     whole = path.read_bytes()
     node = json.loads(lines(whole)[0][65:])
     node["run"][0] /= 2.0
-    forged = chain._seal(node)
+    forged = chain.seal(node)
     mark = chain.Mark(1, 3 * PAGE, 3 * PAGE + len(forged), forged[:64].decode())
     path.write_bytes(whole[: 2 * PAGE] + chain._sealed_mark(mark).ljust(PAGE, b"\0") + forged)
     with pytest.raises(Exception, match="nothing was charged"):
@@ -274,6 +280,20 @@ def test_an_older_copy_with_other_charges_since_is_refused(tmp_path: Path) -> No
         other.charge(TENTH, label=label)
         with pytest.raises(LedgerError, match="lacks charges"):
             ledger.charge(TENTH, label="x")
+
+
+def test_an_older_copy_put_in_place_while_open_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    book = Ledger.open(path, 1.0)
+    book.charge(Laplace(4.0), label="first")
+    shutil.copy(path, tmp_path / "backup.db")
+    book.charge(Laplace(4.0), label="second")
+    shutil.copy(tmp_path / "backup.db", path)
+    with pytest.raises(LedgerError, match="lacks charges"):
+        book.charge(Laplace(4.0), label="third")
+    with pytest.raises(LedgerError, match="lacks charges"):
+        _ = book.remaining
+    assert len(Ledger.open(path).charges) == 1  # nothing was booked in the wrong file
 
 
 @pytest.mark.parametrize("kind", ["file", "memory"])

@@ -1,5 +1,6 @@
 """A killed run and its successor draw, together, no more than was charged once."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -118,3 +119,70 @@ def test_a_refused_charge_leaves_no_run(tmp_path: Path) -> None:
     assert ledger(tmp_path).charges == []
     with pytest.raises(LedgerError, match="no run"):
         ledger(tmp_path).resume(1)
+
+
+# ---- a resumed run and its seed ----
+
+
+def started(folder: Path, *, seed: int | None, draws: int) -> Permit:
+    permit = Ledger.open(folder / "ledger.db", 6.0, 1e-5, experiment=True).charge(
+        Repeat(Run(Gaussian(50.0)), 20),
+        label="run",
+        delta=1e-6,
+        resumable=True,
+        seeded=seed is not None,
+    )
+    source = Randomness.secure() if seed is None else Randomness.from_seed(seed)
+    for _ in range(draws):
+        release(VALUE, permit, source)
+    return permit
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_a_successor_knows_that_the_noise_was_seeded(tmp_path: Path, settled: bool) -> None:
+    first = started(tmp_path, seed=7, draws=20)
+    if settled:
+        first.settle()
+    second = ledger(tmp_path).resume(first.number)
+    guarantee = second.guarantee("a model")  # it draws nothing itself
+    assert guarantee.seeded
+    assert "void" in guarantee.statement()
+    assert guarantee.proofs == first.guarantee("a model").proofs
+    assert "CLIP" in guarantee.proofs
+
+
+def test_a_run_charged_for_secret_noise_draws_no_seeded_noise(tmp_path: Path) -> None:
+    first = started(tmp_path, seed=None, draws=1)
+    for permit in (first, ledger(tmp_path).resume(first.number)):
+        left = permit.draws_left()
+        with pytest.raises(LedgerError, match="booked for secret noise"):
+            release(VALUE, permit, Randomness.from_seed(1))
+        assert permit.draws_left() == left
+        assert not permit.guarantee("a model").seeded
+
+
+def test_a_secure_run_stays_secure(tmp_path: Path) -> None:
+    first = started(tmp_path, seed=None, draws=3)
+    second = ledger(tmp_path).resume(first.number)
+    assert second.drawn() >= 3
+    assert not second.guarantee("a model").seeded
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_cannot_settle(tmp_path: Path) -> None:
+    """It would write the counts of the time of the fork, and free what the parent drew since."""
+    permit = started(tmp_path, seed=None, draws=2)
+    ready, go = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(ready, 1)
+        try:
+            permit.settle()
+        except PermitError:
+            os._exit(3)
+        os._exit(0)
+    release(VALUE, permit, Randomness.secure())
+    permit.settle()
+    os.write(go, b"x")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    assert ledger(tmp_path).resume(permit.number).drawn() == 3

@@ -71,3 +71,44 @@ def test_a_canary_moves_the_sum_by_exactly_the_bound():
     assert np.linalg.norm(after.value - before.value) == pytest.approx(0.5)
     assert after.l2 == 0.5
     assert clipped_sum(rows + 1.0, 0.5, "replace-one").l2 == 1.0
+
+
+def test_norms_of_sparse_rows_do_not_underflow_in_single_precision() -> None:
+    rows = np.full((1, 5), 1e-23, dtype=np.float32)
+    np.testing.assert_allclose(row_norms(sparse.csr_matrix(rows)), row_norms(rows), rtol=1e-12)
+    clipped = clip_rows(sparse.csr_matrix(rows), 1e-25)
+    assert np.linalg.norm(clipped.toarray().astype(float)) <= 1e-25
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_wide_rows_keep_their_direction_and_the_bound(dtype) -> None:
+    """In 2^25 columns the rounding allowance was above 1 for float32: rows changed their sign."""
+    entries = (np.ones(3, dtype=dtype), np.array([0, 5, 7]), np.array([0, 3]))
+    clipped = clip_rows(sparse.csr_matrix(entries, shape=(1, 2**25)), 1.0).data
+    assert np.all(clipped > 0.57)
+    assert np.linalg.norm(clipped.astype(float)) <= 1.0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_clipped_rows_obey_the_bound_in_float64(dtype) -> None:
+    rng = np.random.default_rng(0)
+    for bound in (1e-30, 1e-3, 1.0, 1e7, 1e15):
+        rows = (rng.standard_normal((200, 50)) * bound).astype(dtype)
+        for stored in (rows, sparse.csr_matrix(rows)):
+            clipped = clip_rows(stored, bound)
+            dense = clipped.toarray() if sparse.issparse(clipped) else clipped
+            assert np.linalg.norm(dense.astype(float), axis=1).max() <= bound
+
+
+@pytest.mark.parametrize("store", [np.array, sparse.csr_matrix])
+def test_a_factor_below_the_normal_numbers_is_rounded_down(store) -> None:
+    rng = np.random.default_rng(1)
+    rows = (10.0 ** rng.uniform(30.0, 38.0, (500, 2))).astype(np.float32)
+    clipped = clip_rows(store(rows), 1e-6)
+    dense = clipped.toarray() if sparse.issparse(clipped) else clipped
+    assert np.linalg.norm(dense.astype(float), axis=1).max() <= 1e-6
+
+
+def test_entries_stored_in_halves_are_added_before_they_are_clipped() -> None:
+    halves = sparse.csr_matrix((np.ones(4), np.zeros(4, dtype=int), np.array([0, 4])), shape=(1, 3))
+    assert np.linalg.norm(clip_rows(halves, 1.0).toarray()) <= 1.0

@@ -9,9 +9,13 @@ import pytest
 from scipy import integrate, optimize
 from scipy.special import comb, gammaln, logsumexp
 
-from helpers import hockey_stick_of_gaussians
+from helpers import hockey_stick_of_gaussians, pairwise_covered
 from noisette import sampling
-from noisette.accounting import GaussianAccountant, MomentsAccountant, RenyiAccountant
+from noisette.accounting import (
+    GaussianAccountant,
+    MomentsAccountant,
+    RenyiAccountant,
+)
 from noisette.accounting import sampled_moments as sm
 from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from noisette.mechanisms import Gaussian, Laplace, SphericalLaplace
@@ -131,9 +135,9 @@ def test_poisson_moments_at_integer_orders(q, z):
         assert exact * (1 - 1e-11) - 1e-15 <= got <= exact * (1 + 1e-6) + 1e-13
 
 
-@pytest.mark.parametrize("q", [1e-4, 0.05, 0.7])
-@pytest.mark.parametrize("z", [0.5, 1.0, 4.0])
-@pytest.mark.parametrize("s", [0.05, 0.6, 2.5, 11.3])
+@pytest.mark.parametrize(
+    ("q", "z", "s"), pairwise_covered([1e-4, 0.05, 0.7], [0.5, 1.0, 4.0], [0.05, 0.6, 2.5, 11.3])
+)
 def test_poisson_moments_at_real_orders_both_ways_round(q, z, s):
     """mpmath quadrature of both orders of the pair; the claimed one is the larger."""
     with mpmath.workdps(25):
@@ -155,9 +159,9 @@ def test_poisson_moments_at_real_orders_both_ways_round(q, z, s):
 # ---- Poisson, replace-one ----
 
 
-@pytest.mark.parametrize("q", [1e-3, 0.05, 0.7])
-@pytest.mark.parametrize("z", [0.6, 1.0, 4.0])
-@pytest.mark.parametrize("s", [0.05, 1.0, 4.4])
+@pytest.mark.parametrize(
+    ("q", "z", "s"), pairwise_covered([1e-3, 0.05, 0.7], [0.6, 1.0, 4.0], [0.05, 1.0, 4.4])
+)
 def test_poisson_replace_by_quadrature_of_the_densities(q, z, s):
     """E_P (p/q)^s straight from the two mixtures, scipy quadrature, no algebra."""
 
@@ -209,9 +213,9 @@ def wor_curve(q: float, z: float, x: float) -> float:
     return q * hockey_stick_of_gaussians(2.0 / z, math.log1p(math.expm1(x) / q))
 
 
-@pytest.mark.parametrize("q", [0.01, 0.2, 0.8])
-@pytest.mark.parametrize("z", [1.0, 2.0, 8.0])
-@pytest.mark.parametrize("s", [0.1, 1.0, 3.7])
+@pytest.mark.parametrize(
+    ("q", "z", "s"), pairwise_covered([0.01, 0.2, 0.8], [1.0, 2.0, 8.0], [0.1, 1.0, 3.7])
+)
 def test_without_replacement_from_its_hockey_stick_curve(q, z, s):
     """E e^{sL} = 1 + s(s+1) * integral of (e^{sx} + e^{-(s+1)x}) h(e^x): no density is used."""
     top = 4 * (s + 1) / z**2 + 24 / z
@@ -231,6 +235,24 @@ def test_without_replacement_from_its_hockey_stick_curve(q, z, s):
     got = sm.without_replacement(np.array([s]), q, z)[0]
     assert got == pytest.approx(exact, rel=2e-6)
     assert got >= exact * (1 - 1e-6)
+
+
+@mpmath.workdps(60)
+@pytest.mark.parametrize(
+    ("s", "q", "z"), [(1e-2, 0.5, 1.0), (1e-3, 0.5, 0.3), (1e-5, 0.5, 0.2), (1e-5, 0.5, 0.5)]
+)
+def test_moments_of_fixed_batches_near_order_one(s, q, z):
+    """A series cut at t^9 was used wherever s t is small, also for t far above 1."""
+    std, order = mpmath.mpf(z) / 2, 1 + mpmath.mpf(s)
+
+    def integrand(x):
+        r = 1 - mpmath.mpf(q) + mpmath.mpf(q) * mpmath.exp((x - 0.5) / std**2)
+        weight = mpmath.exp(-x * x / (2 * std**2)) / (std * mpmath.sqrt(2 * mpmath.pi))
+        return weight * (r**order - r + r ** (1 - order) - 1)
+
+    exact = mpmath.log1p(mpmath.quad(integrand, [0.5 + k * std / 2 for k in range(61)]))
+    found = float(sm.without_replacement(np.array([s]), q, z)[0])
+    assert exact <= found <= exact * (1 + 1e-8)
 
 
 @pytest.mark.parametrize("q", [0.001, 0.05, 0.5])

@@ -56,7 +56,7 @@ def exact_delta_both(parts, epsilon):
     return max(exact_delta(enumerate_losses(x), epsilon) for x in (parts, swapped))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(12))
 def test_delta_brackets_hold_the_exact_value(seed):
     rng = np.random.default_rng(seed)
     parts = [(random_pair(rng), int(rng.integers(1, 5)))]
@@ -73,7 +73,7 @@ def test_delta_brackets_hold_the_exact_value(seed):
         assert bracket.lower <= bracket.upper
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(12))
 def test_epsilon_brackets_hold_the_exact_value(seed):
     rng = np.random.default_rng(1000 + seed)
     parts = [(random_pair(rng), int(rng.integers(1, 6)))]

@@ -64,12 +64,14 @@ def check(seed):
     return bracket
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_random_settings(seed):
-    check(seed)
+@pytest.mark.parametrize("kind", range(6))
+def test_random_settings(kind):
+    """Six settings of each kind of step."""
+    for seed in range(kind, 36, 6):
+        check(seed)
 
 
 @pytest.mark.slow
 def test_many_random_settings():
-    reached = [check(seed).reached for seed in range(100, 2100)]
+    reached = [check(seed).reached for seed in range(36, 2100)]
     assert np.mean(reached) > 0.9

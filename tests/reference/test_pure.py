@@ -45,18 +45,18 @@ def test_ten_passes_at_one_cost_ten():
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0, 2.0])
-@pytest.mark.parametrize("count", [1, 2, 5, 12])
-@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.01])
-def test_optimal_composition_by_enumeration(epsilon, count, delta):
+def test_optimal_composition_by_enumeration(epsilon):
     """The answer is private (delta holds) and optimal (a little less would not be)."""
-    got = kairouz_oh_viswanath(epsilon, count, delta)
-    exact = [epsilon] * count
-    with mpmath.workdps(40):
-        assert composed_rr(exact, mpmath.mpf(got)) <= delta * (1 + 1e-13)
-        if got > 0:
-            assert composed_rr(exact, mpmath.mpf(got) * (1 - mpmath.mpf("1e-9"))) > delta * (
-                1 - 1e-9
-            )
+    for delta in (1e-12, 1e-5, 0.01):
+        for count in (1, 2, 5, 12):
+            got = kairouz_oh_viswanath(epsilon, count, delta)
+            exact = [epsilon] * count
+            with mpmath.workdps(40):
+                assert composed_rr(exact, mpmath.mpf(got)) <= delta * (1 + 1e-13)
+                if got > 0:
+                    assert composed_rr(
+                        exact, mpmath.mpf(got) * (1 - mpmath.mpf("1e-9"))
+                    ) > delta * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
@@ -82,6 +82,24 @@ def test_optimal_composition_answers_over_the_whole_range_of_delta():
         for at in (1.0, 5.0, 15.0, 45.0):
             delta = account.delta(Repeat(RandomizedResponse(epsilon), 50), epsilon=at)
             assert 0.0 <= delta <= 1.0
+
+
+@mpmath.workdps(60)
+@pytest.mark.parametrize(("epsilon", "count", "delta"), [(1e-3, 10**5, 1e-6), (1e-4, 10**6, 1e-8)])
+def test_optimal_composition_pays_for_the_roundings_of_its_binomials(epsilon, count, delta):
+    found = mpmath.mpf(kairouz_oh_viswanath(epsilon, count, delta))
+    step, up = mpmath.mpf(epsilon), 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
+    downs = int((count - float(found) / epsilon) / 2) + 1
+    log_choose = (
+        mpmath.loggamma(count + 1) - mpmath.loggamma(downs + 1) - mpmath.loggamma(count - downs + 1)
+    )
+    mass = mpmath.exp(log_choose + (count - downs) * mpmath.log(up) + downs * mpmath.log(1 - up))
+    total = mpmath.mpf(0)
+    while mass > 1e-30:
+        total += mass * max(0, 1 - mpmath.exp(found - (count - 2 * downs) * step))
+        mass *= mpmath.mpf(downs) / (count - downs + 1) * up / (1 - up)
+        downs -= 1
+    assert total <= delta
 
 
 @given(

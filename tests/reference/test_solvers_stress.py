@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from loss_sums import gradient
 from noisette.errors import InvalidParameter
 from noisette.losses import (
     Hinge,
@@ -19,7 +20,6 @@ from noisette.losses import (
     Softmax,
     SoftplusHinge,
     Squared,
-    gradient,
 )
 from noisette.solvers import PublicFacts, attainable_tolerance, check_ends, minimise
 

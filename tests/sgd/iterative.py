@@ -28,8 +28,8 @@ def facts(
 ) -> Public:
     """Public facts of rows of that many features, without the bias entry."""
     return Public(
-        epsilon, delta, ledger.adjacency, update.loss, features + (update.bias is not None),
-        update.row_bound, size,
+        epsilon=epsilon, delta=delta, adjacency=ledger.adjacency, size=size, loss=update.loss,
+        features=features + (update.bias is not None), norm_bound=update.row_bound,
     )  # fmt: skip
 
 

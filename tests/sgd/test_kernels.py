@@ -5,6 +5,7 @@ import pytest
 from iterative import twin
 from scipy import sparse
 
+from helpers import pairwise_covered
 from noisette.losses import Hinge, HuberHinge, Logistic, Loss, Softmax, SoftplusHinge
 from noisette.training.gradient_descent import _gradient_of
 from noisette.training.steps import Batches, State, Update, advance, canonical_rows
@@ -26,23 +27,20 @@ def batches_of(kind: str, rng) -> Batches:
     return Batches.of(picked, 9.5)
 
 
-@pytest.mark.parametrize("storage", ["float64", "float32", "csr"])
-@pytest.mark.parametrize("kind", ["given order", "any order"])
+LOSSES = [Logistic(), Hinge(), HuberHinge(0.3), SoftplusHinge(4.0), Softmax(4)]
+OPTIONS = [
+    {},
+    {"bias": 0.4, "averaging": 3.0, "radius": 0.7},
+    {"clip_norm": 0.3, "bias": 0.4, "learning_rate": "inverse", "regularization": 0.1},
+    {"norm_bound": None, "clip_norm": 0.5, "learning_rate": "constant", "averaging": 0.0},
+]
+
+
 @pytest.mark.parametrize(
-    "loss",
-    [Logistic(), Hinge(), HuberHinge(0.3), SoftplusHinge(4.0), Softmax(4)],
-    ids=lambda loss: loss.name,
+    ("loss", "options", "storage", "kind"),
+    pairwise_covered(LOSSES, OPTIONS, ["float64", "float32", "csr"], ["given order", "any order"]),
 )
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"bias": 0.4, "averaging": 3.0, "radius": 0.7},
-        {"clip_norm": 0.3, "bias": 0.4, "learning_rate": "inverse", "regularization": 0.1},
-        {"norm_bound": None, "clip_norm": 0.5, "learning_rate": "constant", "averaging": 0.0},
-    ],
-)
-def test_steps_agree_with_the_twin(rng, storage, kind, loss, options) -> None:
+def test_steps_agree_with_the_twin(rng, loss, options, storage, kind) -> None:
     update = Update(loss=loss, **{"norm_bound": 1.5, "eta0": 0.8, **options})
     X, y = data(rng, loss)
     batches = batches_of(kind, rng)

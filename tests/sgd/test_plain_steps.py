@@ -9,6 +9,7 @@ import pytest
 from iterative import twin
 from scipy import sparse
 
+from helpers import pairwise_covered
 from noisette.audit import check_estimator
 from noisette.linear import SGDClassifier
 from noisette.losses import LOSSES, Logistic, MarginLoss
@@ -82,7 +83,14 @@ def table() -> tuple[np.ndarray, np.ndarray]:
 
 def fitted(**options: Any) -> tuple[SGDClassifier, Tape]:
     model = SGDClassifier(
-        **{"epsilon": 2.0, "loss": "smooth", "classes": [0, 1], "random_state": 0, **options}
+        **{
+            "norm_bound": 1.0,
+            "epsilon": 2.0,
+            "loss": "smooth",
+            "classes": [0, 1],
+            "random_state": 0,
+            **options,
+        }
     )
     model._observer = tape = Tape()
     return model.fit(*table()), tape
@@ -160,7 +168,9 @@ def _schedule_of(model: SGDClassifier, steps: int) -> float:
 
 def test_such_a_loss_is_audited_like_every_other() -> None:
     report = check_estimator(
-        SGDClassifier(1.0, loss="smooth"), attacks=["replay", "clipping", "sampling-law"], runs=4
+        SGDClassifier(1.0, loss="smooth", norm_bound=1.0),
+        attacks=["replay", "clipping", "sampling-law"],
+        runs=4,
     )
     assert report.verdict == "consistent", str(report)
 
@@ -201,12 +211,17 @@ def both(update: Update, *given: Any, patch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("storage", ["float64", "float32", "csr"])
-@pytest.mark.parametrize("kind", ["given order", "any order"])
-@pytest.mark.parametrize("clip", [None, 0.3])
-@pytest.mark.parametrize("bias", [None, 0.4])
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("averaging", [None, 0.0, 3.0])
+@pytest.mark.parametrize(
+    ("storage", "kind", "clip", "bias", "shared", "averaging"),
+    pairwise_covered(
+        ["float64", "float32", "csr"],
+        ["given order", "any order"],
+        [None, 0.3],
+        [None, 0.4],
+        [False, True],
+        [None, 0.0, 3.0],
+    ),
+)
 def test_plain_steps_agree_with_the_kernels(
     rng: Any, monkeypatch: pytest.MonkeyPatch, storage: str, kind: str, clip: float | None,
     bias: float | None, shared: bool, averaging: float | None,

@@ -28,7 +28,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def model(**options: Any) -> SGDClassifier:
-    return SGDClassifier(**{"classes": [0, 1], "random_state": 5, **options})
+    return SGDClassifier(**{"norm_bound": 1.0, "classes": [0, 1], "random_state": 5, **options})
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -70,7 +70,7 @@ def test_weights_never_move_a_logistic_gradient_more_than_two_records_do() -> No
 
 def test_bad_weights_charge_nothing() -> None:
     ledger = Ledger(5.0)
-    made = SGDClassifier(classes=[0, 1], ledger=ledger)
+    made = SGDClassifier(classes=[0, 1], ledger=ledger, norm_bound=1.0)
     for bad in (np.full(N, 1.1), np.full(N, -0.1), np.full(N, np.nan), np.ones(3), "x"):
         with pytest.raises(InvalidData, match="sample_weight must"):
             made.fit(X, Y, sample_weight=bad)
@@ -97,7 +97,9 @@ def test_the_algorithms_themselves_refuse_weights_beyond_their_theorem(weight: f
 
 def test_zero_out_is_audited_with_any_sampling() -> None:
     """Without weights no data set could hold a blank record where personal levels are unproven."""
-    made = SGDClassifier(1.0, 1e-4, adjacency="zero-out", sampling="poisson", batch_size=60)
+    made = SGDClassifier(
+        1.0, 1e-4, adjacency="zero-out", sampling="poisson", batch_size=60, norm_bound=1.0
+    )
     report = check_estimator(made, attacks=["replay"], runs=4)
     assert report.verdict == "consistent", str(report)
     assert "cannot be told" not in str(report)

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,11 +10,13 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import SkipTestWarning
 from sklearn.utils.estimator_checks import check_estimator
+from small_table import X, Y, model
 
 from noisette import Guarantee, Ledger
+from noisette.adjacency import Adjacency
 from noisette.errors import BudgetExceeded, InvalidData, InvalidParameter, Unproven
 from noisette.linear.sgd import SGDClassifier
-from noisette.sampling import Disjoint, PartialShuffle
+from noisette.sampling import Cyclic, Disjoint, PartialShuffle, Shuffle, WithoutReplacement
 
 N = 4000
 
@@ -27,7 +30,9 @@ def rows():
 
 
 def fitted(rows, **options):
-    return SGDClassifier(**{"random_state": 0, "classes": [0, 1], **options}).fit(*rows)
+    return SGDClassifier(
+        **{"norm_bound": 1.0, "random_state": 0, "classes": [0, 1], **options}
+    ).fit(*rows)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "huber", "softplus", "softmax"])
@@ -90,12 +95,14 @@ def test_many_classes_sparse_and_float32(rows) -> None:
     y = np.array(["a", "b", "c"])[np.argmax(X[:, :3], axis=1)]
     for form in (X, X.astype(np.float32), sparse.csr_matrix(X)):
         for delta in (0.0, 1e-6):
-            model = SGDClassifier(4.0, delta, classes=["a", "b", "c"], random_state=1).fit(form, y)
+            model = SGDClassifier(
+                4.0, delta, classes=["a", "b", "c"], random_state=1, norm_bound=1.0
+            ).fit(form, y)
             assert model.coef_.shape == (3, 5)
             assert model.score(form, y) > 0.75
             np.testing.assert_allclose(model.predict_proba(form).sum(axis=1), 1.0)
     with pytest.raises(InvalidParameter, match="two classes"):
-        SGDClassifier(loss="hinge", classes=["a", "b", "c"]).fit(X, y)
+        SGDClassifier(loss="hinge", classes=["a", "b", "c"], norm_bound=1.0).fit(X, y)
 
 
 def test_storage_does_not_change_the_model(rows) -> None:
@@ -111,7 +118,9 @@ def test_sample_epsilon(rows, grouping, delta) -> None:
     X, y = rows
     levels = np.where(np.arange(N) % 4 == 0, 0.5, 2.0)
     sampling = "disjoint" if grouping == "batches" else "auto"
-    model = SGDClassifier(2.0, delta, grouping=grouping, sampling=sampling, random_state=0)
+    model = SGDClassifier(
+        2.0, delta, grouping=grouping, sampling=sampling, random_state=0, norm_bound=1.0
+    )
     model.fit(X, y, sample_epsilon=levels)
     assert model.score(X, y) > 0.85
     assert "0.5, 2" in model.privacy_.statement()
@@ -124,7 +133,7 @@ def test_sample_epsilon(rows, grouping, delta) -> None:
 
 def test_the_ledger_is_charged_once_per_fit(rows) -> None:
     ledger = Ledger(2.5, 1e-5)
-    model = SGDClassifier(1.0, ledger=ledger).fit(*rows)
+    model = SGDClassifier(1.0, ledger=ledger, norm_bound=1.0).fit(*rows)
     clone(model).fit(*rows)
     assert ledger.spent == (2.0, 0.0)
     with pytest.raises(BudgetExceeded):
@@ -171,7 +180,7 @@ def test_rows_beyond_the_bound_are_clipped_not_trusted(rows) -> None:
         ({"noise": "gaussian"}, "needs delta > 0"),
         ({"epochs": 2, "sampling": "disjoint"}, "single pass"),
         ({"learning_rate": "inverse", "regularization": 0.0}, "needs regularization"),
-        ({"norm_bound": None}, "norm_bound or clip_norm"),
+        ({"norm_bound": None}, "norm_bound has no default"),
         ({"radius": -1.0}, "radius"),
         ({"batch_size": 0}, "batch_size"),
         ({"averaging": "yes"}, "averaging must be True or False"),
@@ -195,8 +204,17 @@ def test_a_failed_fit_leaves_the_model_as_it_was(rows) -> None:
     assert model.coef_ is before
 
 
+def test_a_wish_about_steps_is_never_ignored(rows) -> None:
+    """The schedule of gradient descent is its own, so eta0 and averaging were passed over."""
+    auto = SGDClassifier(delta=1e-6, norm_bound=1.0)
+    assert auto.plan(*rows[0].shape).algorithm == "gradient-descent"
+    for wish in ({"eta0": 0.5}, {"averaging": False}):
+        model = SGDClassifier(delta=1e-6, norm_bound=1.0, random_state=0, **wish)
+        assert model.plan(*rows[0].shape).algorithm == "noisy-sgd"
+
+
 def test_pickle(rows) -> None:
-    model = SGDClassifier(ledger=Ledger(1.0)).fit(*rows)
+    model = SGDClassifier(ledger=Ledger(1.0), norm_bound=1.0).fit(*rows)
     back = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(back.predict(rows[0]), model.predict(rows[0]))
     with pytest.raises(InvalidParameter, match="ledger"):
@@ -212,10 +230,10 @@ def test_progress_shows_steps_and_time_only(rows, capsys) -> None:
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-5])
-def test_sklearn_checks(delta) -> None:
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e4, 0.0), (100.0, 1e-5)])
+def test_sklearn_checks(epsilon, delta) -> None:
     """scikit-learn's own list, with much epsilon so that its accuracy checks can pass."""
-    model = SGDClassifier(epsilon=1e4, delta=delta, norm_bound=10.0, random_state=0)
+    model = SGDClassifier(epsilon=epsilon, delta=delta, norm_bound=10.0, random_state=0)
     cap = "weights lie in [0, 1]; larger ones are refused, not rescaled"
     expected = {
         "check_fit_score_takes_y": "partial_fit after fit is refused: no open stream",
@@ -224,7 +242,60 @@ def test_sklearn_checks(delta) -> None:
         "check_all_zero_sample_weights_error": "an error that depends on weights is a leak",
         "check_sample_weight_equivalence_on_dense_data": "weight 0 or 2 is one record: n is public",
         "check_sample_weight_equivalence_on_sparse_data": "as for dense data",
+        "check_class_weight_classifiers": "the intercept is regularised, not free",
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SkipTestWarning)
         check_estimator(model, expected_failed_checks=expected, on_skip=None)
+
+
+@pytest.mark.parametrize(
+    ("options", "levels"),
+    [
+        ({"delta": 1e-6, "noise": "spherical-laplace", "sampling": "disjoint"}, 0.5),
+        ({"delta": 1e-6, "sampling": WithoutReplacement(10, 1000)}, None),
+        ({"delta": 1e-6, "sampling": PartialShuffle(10, 1000)}, None),
+        ({"delta": 1e-6, "sampling": Cyclic(10, 5)}, None),
+        ({"delta": 1e-6, "sampling": Shuffle(1000)}, None),
+        ({"delta": 1e-6, "sampling": Cyclic(10, 5), "released": "last"}, None),
+        ({"delta": 1e-6, "norm_bound": 1e39}, None),
+        ({"grouping": "batches"}, 1e-290),
+        ({"epsilon": 1e-300}, None),
+    ],
+)
+def test_a_fit_that_cannot_run_charges_nothing(options, levels) -> None:
+    ledger = Ledger(1.0, 1e-6)
+    given = None if levels is None else np.full(len(X), levels)
+    with pytest.raises(InvalidParameter):
+        model(ledger=ledger, **options).fit(X, Y, sample_epsilon=given)
+    assert ledger.spent == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("name", ["clip_norm", "eta0", "regularization"])
+def test_any_real_number_is_a_parameter(name) -> None:
+    """A fraction was charged, and then refused by the kernel's compiler."""
+    half = model(**{name: Fraction(1, 2)}).fit(X, Y)
+    np.testing.assert_array_equal(half.coef_, model(**{name: 0.5}).fit(X, Y).coef_)
+
+
+def test_the_stated_facts_are_those_that_ran() -> None:
+    online = SGDClassifier(1.0, batch_size=10, norm_bound=1.0).partial_fit(
+        X[:100], Y[:100], classes=[0, 1]
+    )
+    online.set_params(norm_bound=1e-3)
+    online.partial_fit(X[100:], Y[100:])
+    stated = " ".join(online.privacy_.public)
+    assert "norm bound 1 of" in stated
+    assert "(0, 1), as given" in stated
+    guessed = model(1.0, 1e-6, population=1000).fit(X, Y)
+    assert f"the number of records, {len(X)}" in guessed.privacy_.public
+    hidden = model(1.0, 1e-6, population=1000, adjacency="add-remove").fit(X, Y)
+    assert str(len(X)) not in " ".join(hidden.privacy_.public)
+
+
+def test_levels_are_not_listed_where_the_people_are_private() -> None:
+    levels = np.append(np.full(len(X) - 1, 0.5), 0.123)
+    for adjacency in Adjacency:
+        stated = model(1.0, 1e-6, population=len(X), adjacency=adjacency.value)
+        text = stated.fit(X, Y, sample_epsilon=levels).privacy_.statement()
+        assert ("0.123" in text) == adjacency.size_is_public

@@ -5,12 +5,18 @@ import sys
 
 import numpy as np
 import pytest
+import small_table as small
+from iterative import facts
 
 from noisette import Ledger
 from noisette.errors import InvalidData, InvalidParameter, MissingExtra, Unproven
 from noisette.linear.sgd import SGDClassifier
+from noisette.losses import Logistic
 from noisette.sampling import Disjoint
-from noisette.training import Records, streaming
+from noisette.training import Records, StreamedPass, streaming
+from noisette.training.steps import Update
+from noisette.training.streaming import Stream
+from noisette.training.train import begin
 
 N, D = 3000, 4
 
@@ -25,7 +31,14 @@ def rows():
 
 def model(**options):
     return SGDClassifier(
-        **{"epsilon": 2.0, "classes": [0, 1], "random_state": 0, "batch_size": 64, **options}
+        **{
+            "norm_bound": 1.0,
+            "epsilon": 2.0,
+            "classes": [0, 1],
+            "random_state": 0,
+            "batch_size": 64,
+            **options,
+        }
     )
 
 
@@ -76,18 +89,6 @@ def test_chunks_of_whole_batches_are_one_pass(rows) -> None:
         online.partial_fit(X, y)
     whole = in_order(rows)
     np.testing.assert_allclose(online.coef_, whole.coef_, rtol=1e-5, atol=1e-6)
-
-
-def test_the_same_rows_twice_are_refused(rows) -> None:
-    """The common mistake, an epoch loop over the same chunks, is caught; copies cannot be."""
-    X, y = rows
-    online = model().partial_fit(X[:1000], y[:1000]).partial_fit(X[1000:], y[1000:])
-    before = online.coef_.copy()
-    for again in (X, X[:1000], X[990:1100]):
-        with pytest.raises(InvalidData, match="new people"):
-            online.partial_fit(again, y[: len(again)])
-    np.testing.assert_array_equal(online.coef_, before)
-    online.partial_fit(X[:10].copy(), y[:10])  # new memory: the caller's promise
 
 
 def test_partial_fit_after_fit_or_pickle_is_refused(rows) -> None:
@@ -182,37 +183,32 @@ def test_memory_does_not_grow_with_the_stream() -> None:
     assert long < 1.2 * short
 
 
-@pytest.mark.parametrize("chunks_before", [0, 1])
-def test_an_interrupted_chunk_cannot_be_handed_in_again(monkeypatch, chunks_before):
-    """Some of its people may have been in a noisy step already; new people may still come."""
-    rng = np.random.default_rng(3)
-    chunks = [rng.standard_normal((60, 3)) for _ in range(3)]
-    y = np.arange(60) % 2
-    ledger = Ledger(1.0)
-    model = SGDClassifier(epsilon=1.0, batch_size=10, classes=[0, 1], ledger=ledger)
-    for chunk in chunks[:chunks_before]:
-        model.partial_fit(chunk, y)
-    feed = streaming.Stream.feed
-
-    def interrupted(self, records, progress=None):
-        feed(self, Records(records.rows[:20], [records.targets[0][:20]]), progress)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(streaming.Stream, "feed", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        model.partial_fit(chunks[1], y)
-    monkeypatch.undo()
-    with pytest.raises(InvalidData, match="handed in before"):
-        model.partial_fit(chunks[1], y)
-    model.partial_fit(chunks[2], y)
-    assert len(ledger.charges) == 1
-    assert model.privacy_.epsilon == 1.0
+def test_labels_that_scale_a_gradient_are_refused_before_a_draw() -> None:
+    algorithm, ledger = StreamedPass(Update(Logistic()), 10), Ledger(1.0)
+    prepared = algorithm.prepare(
+        facts(algorithm.update, small.X.shape[1], ledger, 1.0, 0.0, len(small.X))
+    )
+    passage = begin(prepared, ledger=ledger, randomness=small.SEEDED, label="a stream")
+    stream = Stream(algorithm, prepared, passage)
+    with pytest.raises(InvalidParameter):
+        stream.feed(Records(small.X, [2.0 * small.SIGNS]))
+    assert stream.permit.drawn() == 0
 
 
-def test_a_refused_chunk_may_be_corrected():
-    X, y = np.random.default_rng(4).standard_normal((60, 3)), np.arange(60) % 2
-    model = SGDClassifier(epsilon=1.0, batch_size=10, classes=[0, 1])
-    model.partial_fit(X.copy(), y)
-    with pytest.raises(InvalidData):
-        model.partial_fit(X, y + 5)  # nobody was in a step
-    model.partial_fit(X, y)
+@pytest.mark.parametrize("cell", ["Smith", "1,5"])
+def test_an_arrow_column_of_words_is_refused_without_a_cell(cell) -> None:
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"age": [cell, "2"], "label": [0, 1]})
+    with pytest.raises(InvalidData, match="column 'age'") as caught:
+        model().fit(iter([table]), "label")
+    assert caught.value.__context__ is None
+    assert cell not in str(caught.value)
+
+
+def test_an_empty_chunk_does_not_end_a_paid_stream() -> None:
+    full = [(small.X[:80], small.Y[:80]), (small.X[80:], small.Y[80:])]
+    gaps = [(small.X[:0], small.Y[:0]), full[0], (small.X[80:80], small.Y[80:80]), full[1]]
+    one, two = (
+        model(batch_size=10, population=len(small.X)).fit(iter(parts)) for parts in (full, gaps)
+    )
+    np.testing.assert_array_equal(one.coef_, two.coef_)

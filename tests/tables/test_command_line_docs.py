@@ -28,7 +28,8 @@ def run(line):
 
 
 def without_noise(text):
-    """Drop blanks at line ends, the accuracy (new noise in every run) and the last digits."""
+    """Drop blanks at line ends, the accuracy (new in every run), the last digits and the day."""
+    text = re.sub(r"\b\d{4}-\d{2}-\d{2}\b", "2026-11-16", text)
     text = re.sub(r"(\.\d{6})\d+", r"\1", text)
     text = re.sub(r"accuracy 0\.\d+", "accuracy 0.", text)
     return [line.rstrip() for line in text.strip().splitlines()]
@@ -49,10 +50,13 @@ def test_the_tutorial_prints_what_it_says(tmp_path, monkeypatch):
         elif kind == "text":
             wanted = without_noise(text)
             found = without_noise(shown)
+            if text.startswith("scores on"):  # the page leaves out the calibration
+                wanted, found = ([re.sub(r"[ \d]+", "0", line) for line in lines]
+                                 for lines in (wanted, found[: len(wanted)]))  # fmt: skip
             if "checked:" in text:  # the page leaves out what stands before
                 found = found[found.index(wanted[0]) :][: len(wanted)]
             assert found == wanted
-    assert followed == 8
+    assert followed == 9
     assert sorted(os.listdir()) == [
         "model", "new_patients.csv", "patients.csv", "patients.ledger", "patients.toml",
         "predictions.csv",

@@ -2,46 +2,21 @@
 
 import gzip
 import os
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from people import FACTS, SECRET, rows
 
 from helpers import assert_one_sentence
 from noisette.columns import Categorical, Numeric, View, canonical
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
-from noisette.tables import Schema, encode
+from noisette.tables import Frame, Schema, encode, read_model, read_schema, template
 from noisette.tables.cells import TextCells
 from noisette.tables.reading import ROWS
-
-FACTS = {
-    "target": "ill",
-    "classes": ["no", "yes"],
-    "unit": "one row is one person",
-    "row_norm": 10.0,
-    "columns": {
-        "age": {"kind": "numeric", "low": 0, "high": 100},
-        "ward": {"kind": "categorical", "categories": ["a", "b"], "reference": "a"},
-        "name": {"kind": "ignore"},
-    },
-}
-SECRET = "Smith-4711"
-
-
-@pytest.fixture
-def table(tmp_path):
-    def write(text, name="t.csv"):
-        path = tmp_path / name
-        path.write_bytes(text.encode() if isinstance(text, str) else text)
-        return path
-
-    return write
-
-
-def rows(path, facts=FACTS, **more):
-    return encode(path, Schema.from_dict(facts), target=True, **more)
 
 
 def test_by_hand(table):
@@ -52,6 +27,18 @@ def test_by_hand(table):
         == found.X * 10.0
     )
     assert found.y.tolist() == ["no", "yes", "no"]
+
+
+def test_a_path_may_be_a_text(table):
+    # a text has no `read_bytes`, said Python, in five public functions
+    path = str(table("age,ward,name,ill\n100,a,x,no\n25,b,y,yes\n"))
+    schema = Schema.from_dict(FACTS)
+    assert encode(path, schema, target=True).y.tolist() == ["no", "yes"]
+    assert Frame.read(path, schema).encode().shape == (2, 3)
+    assert 'target = "ill"' in template(path, "ill")
+    for read in (read_schema, read_model):
+        with pytest.raises(InvalidParameter, match=r"there is no .* none"):
+            read("none")
 
 
 def test_odd_cells_are_mapped_in_silence(table, recwarn, capsys):
@@ -223,96 +210,6 @@ def test_no_count_of_rows_in_the_repr(table):
     assert "1" not in repr(rows(table("age,ward,name,ill\n25,b,x,yes\n")))
 
 
-class TestParquet:
-    @pytest.fixture
-    def parquet(self, tmp_path):
-        pa = pytest.importorskip("pyarrow")
-        from pyarrow import parquet
-
-        def write(columns, name="t.parquet"):
-            parquet.write_table(pa.table(columns), tmp_path / name)
-            return tmp_path / name
-
-        return write
-
-    def test_the_same_as_csv(self, parquet, table):
-        pa = pytest.importorskip("pyarrow")
-        found = rows(
-            parquet(
-                {
-                    "age": pa.array([25, None, 300, 50], pa.int64()),
-                    "ward": pa.array(["b", "a", None, "zzz"]).dictionary_encode(),
-                    "ill": ["yes", "no", "no", "yes"],
-                }
-            )
-        )
-        same = rows(table("age,ward,ill\n25,b,yes\n,a,no\n300,,no\n50,zzz,yes\n"))
-        assert (found.X == same.X).all()
-        assert (found.y == same.y).all()
-
-    def test_types(self, parquet):
-        pa = pytest.importorskip("pyarrow")
-        facts = FACTS | {
-            "classes": [False, True],
-            "unit": "one row is one person",
-            "columns": {
-                "age": FACTS["columns"]["age"],
-                "ward": {"kind": "categorical", "categories": [1, 2], "reference": 1},
-            },
-        }
-        for ages in (
-            pa.array([25.0, float("nan")]), pa.array(["25", "x"]), pa.array([25, None], pa.int8()),
-            pa.array([25, None], pa.decimal128(5, 1)),
-        ):  # fmt: skip
-            path = parquet({"age": ages, "ward": [2.0, 1.0], "ill": [True, False]})
-            found = rows(path, facts)
-            assert (found.X * 10.0).tolist() == pytest.approx(np.array([[-0.5, 1, 0], [0, 0, 0]]))
-            assert found.y.tolist() == ["true", "false"]
-        dates = parquet({"age": pa.array([0, 1], pa.date32()), "ward": [1, 2], "ill": [True] * 2})
-        with pytest.raises(InvalidData, match="'age' has the Parquet type date32"):
-            rows(dates, facts)
-        with pytest.raises(InvalidParameter, match="--no-header is for CSV"):
-            rows(dates, facts, header=False)
-
-    def test_names_with_dots_and_doubled_names(self, parquet, tmp_path):
-        pa = pytest.importorskip("pyarrow")
-        from pyarrow import parquet as files
-
-        facts = FACTS | {"columns": {"a.b": FACTS["columns"]["age"]}}
-        assert rows(parquet({"a.b": [25], "ill": ["no"]}), facts).X[0, 0] * 10.0 == pytest.approx(
-            -0.5
-        )
-        doubled = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["age", "age"])
-        files.write_table(doubled, tmp_path / "d.parquet")
-        with pytest.raises(InvalidData, match="two columns named 'age'"):
-            rows(tmp_path / "d.parquet")
-
-    def test_a_damaged_body(self, parquet):
-        path = parquet({"age": list(range(5000)), "ward": ["b"] * 5000, "ill": ["no"] * 5000})
-        body = bytearray(path.read_bytes())
-        body[20:4000] = b"\xff" * 3980
-        path.write_bytes(bytes(body))
-        with pytest.raises(InvalidData, match="damaged"):
-            rows(path)
-
-
-def test_parquet_without_pyarrow(table, monkeypatch):
-    import importlib
-
-    from noisette.errors import MissingExtra
-
-    real = importlib.import_module
-
-    def absent(name, *rest):
-        if name.startswith("pyarrow"):
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(importlib, "import_module", absent)
-    with pytest.raises(MissingExtra, match=r"pip install 'noisette\[parquet\]'"):
-        rows(table(b"PAR1...."))
-
-
 def test_adult_is_encoded_as_in_the_benchmark():
     """The example schema gives the very features of `noisette.datasets`, in another order."""
     if "NOISETTE_DATA" not in os.environ:
@@ -331,3 +228,37 @@ def test_adult_is_encoded_as_in_the_benchmark():
     one, two = (np.sort(X, axis=1) for X in (found.X, data.X))
     assert np.abs(one - two).max() < 1e-12
     assert np.abs(np.sort(found.X.sum(axis=0)) - np.sort(data.X.sum(axis=0))).max() < 1e-6
+
+
+def seconds_to_encode(levels):
+    """Return the least of three times for a few cells of a column with so many levels."""
+    names = [f"level {j}" for j in range(levels)]
+    columns = {"x": {"kind": "categorical", "categories": names}}
+    column = Schema.from_dict(FACTS | {"columns": columns}).columns[0]
+    out = np.zeros((3, len(column.features)))
+    times = []
+    for _ in range(3):
+        column.__dict__.pop("_known", None)
+        column.__dict__.pop("_slots", None)
+        start = time.process_time()
+        column.fill(TextCells([names[0], names[-1], "?"]), out)
+        times.append(time.process_time() - start)
+    assert out[0, 0] == out[1, levels - 1] == out[2, levels] == 1.0
+    assert out.sum() == 3.0
+    return min(times)
+
+
+def test_the_time_for_categories_grows_with_their_number():
+    """Ten times the levels cost about ten times the time; looking each up in a list, a hundred."""
+    assert seconds_to_encode(20_000) < 40.0 * max(seconds_to_encode(2_000), 2e-4)
+
+
+@pytest.mark.parametrize("row_norm", [1e-6, 1e12])
+@pytest.mark.parametrize("width", [1e-6, 1e6])
+@pytest.mark.parametrize("square", [True, False])
+def test_within_the_limits_no_cell_can_stop_a_run(table, row_norm, width, square):
+    """Whether a run stops must not depend on a row: every cell gives a row of norm at most 1."""
+    age = {"kind": "numeric", "low": 0, "high": 10, "center": 0, "width": width, "square": square}
+    path = table("age,ill\n" + "".join(f"{cell},no\n" for cell in ("", "10", "-inf", "1e308")))
+    X = rows(path, FACTS | {"row_norm": row_norm, "columns": {"age": age}}).X
+    assert np.linalg.norm(X, axis=1).max() <= 1.0

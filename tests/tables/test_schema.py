@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from helpers import assert_one_sentence
 from noisette.errors import InvalidParameter
 from noisette.tables import Schema, read_schema, toml
+from noisette.tables.schema import FileFacts
 
 GOOD = {
     "target": "ill",
@@ -71,6 +72,8 @@ AGE, WARD = ("columns", "age"), ("columns", "ward")
         (("unit",), "?", "unit is still to be filled in"),
         (("row_norm",), 0, "row_norm must be a positive"),
         (("row_norm",), float("inf"), "row_norm must be a positive"),
+        (("row_norm",), 1e-200, "row_norm must lie between"),  # could overflow in a row
+        (("row_norm",), 1e300, "row_norm must lie between"),
         ((*AGE, "kind"), None, "column 'age': kind is still to be filled in"),
         ((*AGE, "kind"), "?", "column 'age': kind is still to be filled in"),
         ((*AGE, "kind"), "number", "column 'age': kind is 'number'"),
@@ -82,10 +85,12 @@ AGE, WARD = ("columns", "age"), ("columns", "ward")
         ((*AGE, "high"), 0, "column 'age': low must be below high"),
         ((*AGE, "high"), float("nan"), "column 'age': high must be a finite"),
         ((*AGE, "high"), 10**400, "column 'age': high must be a finite"),
-        ((*AGE, "low"), -1.7e308, None),
         ((*AGE, "center"), 111, "column 'age': center must lie between"),
         ((*AGE, "width"), 0, "column 'age': width must lie between"),
+        ((*AGE, "width"), 1e-300, "column 'age': width must lie between"),
         ((*AGE, "curve"), "exp", "column 'age': curve must be one of"),
+        ((*AGE, "curve"), [], "column 'age': curve must be one of"),
+        ((*AGE, "curve"), {}, "column 'age': curve must be one of"),
         ((*AGE, "square"), 1, "column 'age': square must be true or false"),
         ((*AGE, "lower"), 1, "column 'age' has an unknown key 'lower'"),
         ((*AGE, "also"), {}, "column 'age': also must be a list"),
@@ -103,8 +108,31 @@ AGE, WARD = ("columns", "age"), ("columns", "ward")
         ((*WARD, "other"), False, "column 'ward': other = false"),
         ((*WARD, "weight"), -1, "column 'ward': weight must lie between"),
         ((*WARD, "low"), 1, "column 'ward' has an unknown key 'low'"),
+        (AGE, {"kind": "numeric", "knots": [1, 2]}, None),
+        (AGE, {"kind": "numeric", "knots": []}, "column 'age': knots must be a list"),
+        (AGE, {"kind": "numeric", "knots": [2, 1]}, "column 'age': knots must be increasing"),
+        (AGE, {"kind": "numeric", "knots": ["1"]}, "column 'age': knots must be a number"),
+        (AGE, {"kind": "numeric", "knots": [1, 2], "low": 0}, "'age', which has knots, has an"),
+        (AGE, {"kind": "date", "low": "1.2.1999", "high": "2020-01-01", "format": "%Y"}, None),
+        (AGE, {"kind": "date", "low": "1/2/99", "high": 9}, "'age': low must be a date such as"),
+        (AGE, {"kind": "date", "low": "2020-01-01", "high": "1999-01-01"}, "low must be below"),
+        (AGE, {"kind": "date", "low": 0, "high": 9, "format": "%y"}, "'age': format is made of"),
+        (AGE, {"kind": "date", "low": 0, "high": 9, "format": "%d.%Y"}, "'age': format needs %Y"),
+        (AGE, {"kind": "date", "low": 0, "high": 9, "format": 3}, "'age': format must be a text"),
+        (AGE, {"kind": "hashed"}, None),
+        (AGE, {"kind": "hashed", "buckets": 1}, "column 'age': buckets must be a whole number"),
+        (AGE, {"kind": "hashed", "buckets": 2.5}, "column 'age': buckets must be a whole number"),
+        (AGE, {"kind": "hashed", "categories": []}, "column 'age' has an unknown key"),
+        (WARD, {"kind": "categorical", "groups": {"1-5": "a", "V*": "b", "x": "a"}}, None),
+        (WARD, {"kind": "categorical", "groups": {"1-5": "a", "4-9": "b"}}, "'1-5' and '4-9' over"),
+        (WARD, {"kind": "categorical", "groups": {"x": "a", " x": "b"}}, "lists a code twice"),
+        (WARD, {"kind": "categorical", "groups": {"x": "a", "y": ["b"]}}, "must be a list"),
+        (("file",), {"thousands": "."}, "thousands must be a comma"),
+        (("file",), {"thousands": "x"}, "thousands must be a comma"),
+        (("file",), {"thousands": ","}, None),
+        (("learn",), {"share": 2}, "share of [learn] must be a number"),
+        (("learn",), 3, "[learn] must be a table"),
         (("file",), {"delimiter": ",,"}, "delimiter must be one character"),
-        (("file",), {"decimal": "."}, None),
         (("file",), {"decimal": ",", "delimiter": ","}, "decimal must be"),
         (("file",), {"encoding": "klingon"}, "encoding must be a name"),
         (("file",), {"encoding": 8}, "encoding must be a name"),
@@ -116,13 +144,20 @@ AGE, WARD = ("columns", "age"), ("columns", "ward")
 )
 def test_faults_are_named(path, value, words):
     node = changed(path, value)
-    if words is None:
-        Schema.from_dict(node)
+    if words is None:  # beside its faults, a form that is allowed
+        assert Schema.from_dict(node).columns
         return
     with pytest.raises(InvalidParameter) as caught:
         Schema.from_dict(node)
     assert words in str(caught.value)
     assert_one_sentence(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"), [((*AGE, "low"), -1.7e308), (("file",), {"decimal": "."})]
+)
+def test_what_looks_odd_but_is_none(path, value):
+    Schema.from_dict(changed(path, value))
 
 
 def test_log_needs_bounds_that_have_one():
@@ -132,6 +167,9 @@ def test_log_needs_bounds_that_have_one():
         Schema.from_dict(node)
     node["columns"]["age"]["curve"] = "signed-log1p"
     Schema.from_dict(node)
+    close = {"kind": "numeric", "low": 1e16, "high": 1e16 + 2, "curve": "log1p"}
+    with pytest.raises(InvalidParameter, match="'age': low and high are too"):
+        Schema.from_dict(changed(AGE, close))
 
 
 def test_target_of_the_command_line():
@@ -188,3 +226,11 @@ values = st.one_of(
 def test_what_is_written_is_read_back(top, columns):
     node = {**top, "columns": columns} if columns else top
     assert tomllib.loads(toml.dumps(node)) == node
+
+
+def test_codecs_of_files_are_taken_and_no_others():
+    for encoding in ("utf-8", "latin-1", "cp1252", "shift_jis", "gb18030", "koi8-r"):
+        assert FileFacts.from_dict({"encoding": encoding}).encoding == encoding
+    for encoding in ("punycode", "idna", "unicode_escape", "utf-7", "cp500"):
+        with pytest.raises(InvalidParameter, match="encoding must be a name"):
+            FileFacts.from_dict({"encoding": encoding})

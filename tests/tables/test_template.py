@@ -108,3 +108,11 @@ def test_parquet_types_and_no_values(tmp_path):
     assert columns["born"] == columns["tags"] == {"kind": "ignore"}
     with pytest.raises(InvalidParameter, match="--no-header is for CSV"):
         template(tmp_path / "t.parquet", header=False)
+
+
+def test_semicolons_suggest_decimal_commas(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("x;ill\n1,5;no\n")
+    assert '# decimal = ","' in template(path)
+    path.write_text("x,ill\n1.5,no\n")
+    assert "decimal" not in template(path)

@@ -49,9 +49,10 @@ class Facts:
     ) -> Public:
         known = self.size if self.adjacency.size_is_public else None
         return Public(
-            self.epsilon, self.delta, self.adjacency, loss, features, self.norm_bound,
-            known if guess is None else guess, self.size, self.regularization, self.weight_bound,
-            models,
+            epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency,
+            size=known if guess is None else guess, most=self.size, loss=loss, features=features,
+            norm_bound=self.norm_bound, regularization=self.regularization,
+            weight_bound=self.weight_bound, models=models,
         )  # fmt: skip
 
 

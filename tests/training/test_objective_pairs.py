@@ -231,7 +231,7 @@ def test_noise_of_the_composable_bound(lam: float, expected: float) -> None:
 def test_replace_one_gaussian_is_twice_one_query(epsilon: float) -> None:
     single = accounting.calibrate(Gaussian, epsilon=epsilon, delta=1e-6, adjacency=ADD_REMOVE)
     at = noise_multiplier(
-        "gaussian", 5, epsilon / 2.0, "self-bounded", 2, epsilon, 1e-6, REPLACE_ONE
+        "gaussian", 5, epsilon / 2.0, "self-bounded", 2, False, epsilon, 1e-6, REPLACE_ONE
     )
     assert at == pytest.approx(2.0 * single, rel=2e-5)
     below = gaussian(at, 1.2 * epsilon / 2.0).delta(epsilon, REPLACE_ONE)
@@ -263,7 +263,9 @@ def test_replace_one_pair_dominates_exact_pairs(noise: ObjectiveNoise) -> None:
 def test_replace_one_spherical_in_the_plane(epsilon: float) -> None:
     """Exact d = 2 densities across a push, where the two gradients point apart."""
     lam, k = 2.0 / epsilon, epsilon / 2.0
-    z = noise_multiplier("spherical-laplace", 2, k, "self-bounded", 2, epsilon, 1e-3, REPLACE_ONE)
+    z = noise_multiplier(
+        "spherical-laplace", 2, k, "self-bounded", 2, False, epsilon, 1e-3, REPLACE_ONE
+    )
     noise = ObjectiveNoise(z, 2, "spherical-laplace", k)
     across = math.sqrt(0.96)
     centre = -30.0

@@ -205,8 +205,11 @@ def test_solver_error_is_inside_the_sensitivity(loss: object) -> None:
 
 @pytest.mark.parametrize("loss", [LogCosh(1.0), Huber(1.0, 1.0)], ids=lambda x: x.name)
 def test_regression_losses_are_covered(loss: object) -> None:
-    public = facts("zero-out", size=12)
-    output_perturbation(one_hot(12, 3), [np.ones(12)], loss, public, Randomness.from_seed(3))
+    public, spy = facts("zero-out", size=12), Spy()
+    output_perturbation(
+        one_hot(12, 3), [np.ones(12)], loss, public, Randomness.from_seed(3), observer=spy
+    )
+    assert spy.seen[-1][0].l2 >= loss.lipschitz / spy.solved[-1]["regularization"]
 
 
 def test_gaussian_takes_over_in_very_high_dimension() -> None:

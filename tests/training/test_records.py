@@ -8,7 +8,7 @@ from scipy import sparse
 
 from noisette import clipping
 from noisette.linear import LinearSVC, LogisticRegression
-from noisette.losses import Augmented, Logistic, Rows
+from noisette.losses import Augmented, Logistic, Measured, Rows
 from noisette.solvers import minimise
 from noisette.training import records, with_intercept
 
@@ -31,18 +31,44 @@ def test_known_norms_are_those_of_the_rows(kind: Any, intercept: float | None) -
     )
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("intercept", [None, 0.35])
+def test_known_norms_are_those_of_sparse_rows(kind: Any, intercept: float | None) -> None:
+    doubled = sparse.csr_matrix(  # every entry is stored in two halves
+        (np.repeat(X.astype(kind).ravel() / 2.0, 2), np.repeat(np.tile(np.arange(6), len(X)), 2),
+         np.arange(0, 12 * len(X) + 1, 12)), shape=X.shape,
+    )  # fmt: skip
+    for given in (sparse.csr_array(X.astype(kind)), doubled):
+        rows, bound = with_intercept(given, 2.0, intercept)
+        close = 1e-14 if kind is np.float64 else 1e-6
+        np.testing.assert_allclose(
+            rows.known_squares(), Rows(sparse.csr_array(rows)).squared_norms(), rtol=close
+        )
+        assert Rows(rows).within(bound)
+        assert not Rows(rows).within(0.99 * bound)
+        for derived in (
+            rows[:5],
+            rows.copy(),
+            rows * 2.0,
+            rows.astype(np.float64) @ np.eye(6 + (intercept is not None)),
+        ):
+            assert getattr(derived, "squares", None) is None
+        assert not Rows(rows * 2.0).within(bound)
+
+
 @pytest.mark.parametrize(
     "model",
     [
-        LogisticRegression(random_state=0),
-        LogisticRegression(random_state=0, mechanism="output"),
-        LogisticRegression(random_state=0, fit_intercept=False),
-        LinearSVC(random_state=0),
+        LogisticRegression(random_state=0, norm_bound=1.0),
+        LogisticRegression(random_state=0, mechanism="output", norm_bound=1.0),
+        LogisticRegression(random_state=0, fit_intercept=False, norm_bound=1.0),
+        LinearSVC(random_state=0, norm_bound=1.0),
     ],
     ids=str,
 )
-def test_the_norms_of_dense_rows_are_computed_once_in_a_fit(
-    model: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix, sparse.csr_array])
+def test_the_norms_of_rows_are_computed_once_in_a_fit(
+    model: Any, kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They were computed three times: by clipping, before the charge and by the solver."""
     calls: list[str] = []
@@ -54,7 +80,7 @@ def test_the_norms_of_dense_rows_are_computed_once_in_a_fit(
             return real(*given)
 
         monkeypatch.setattr(place, name, counted)
-    model.fit(X, Y)
+    model.fit(kind(X), Y)
     assert calls == ["row_norms"]
 
 
@@ -70,3 +96,4 @@ def test_rows_that_nobody_measured_are_measured() -> None:
         minimise(Logistic(), unclipped, signs, regularization=10.0)
     missing = Augmented(X, ones, None, np.full(len(X), np.nan))
     assert not Rows(missing).within(1e9)
+    assert not Rows(Measured(sparse.csr_array(X), squares=np.full(len(X), np.nan))).within(1e9)

@@ -15,6 +15,8 @@ __all__ = ["calibrate"]
 Find = Literal["noise", "steps", "rate"]
 
 _PRECISION = 1e-5  # relative, in the parameter
+_CLOSE = 2e-6  # relative, in epsilon, below the target
+_LEAST_JUMP, _LONGEST_JUMP = 1e-3, 2.0  # of log x, while only one side is known; the least grows
 _SMALLEST_NOISE, _LARGEST_NOISE = 1e-4, 1e9
 _SMALLEST_RATE = 1e-12
 _MOST_STEPS = 10**9
@@ -33,6 +35,37 @@ def calibrate(
     ``find="noise"`` returns the smallest noise multiplier, ``"steps"`` the largest whole number of
     steps, ``"rate"`` the largest sampling rate. The result is re-checked: the plan's epsilon never
     exceeds the target. It lies within 1e-5 (relative) of the best that the accountant can certify.
+
+    Parameters
+    ----------
+    make_plan : callable
+        Returns the plan for a value of the parameter.
+    epsilon, delta : float
+        The target.
+    adjacency : Adjacency or str, default "replace-one"
+        The neighbouring relation.
+    find : {"noise", "steps", "rate"}, default "noise"
+        Which parameter is looked for.
+
+    Returns
+    -------
+    float
+        The parameter; a whole number for ``"steps"``.
+
+    Raises
+    ------
+    InvalidParameter
+        If no value reaches the target.
+    Unproven
+        If a sampler or mechanism has no theorem under this relation.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms
+    >>> z = accounting.calibrate(lambda z: mechanisms.Laplace(z), epsilon=0.5, delta=0.0)
+    >>> round(z, 3)
+    4.0
+
     """
     target, delta = _validate.epsilon(epsilon), _validate.delta(delta)
     relation = Adjacency.of(adjacency)
@@ -71,42 +104,51 @@ def _crossing(
     `good` always satisfies cost <= target and `bad` never does; the answer is the very `best` that
     was tried at `good`, because exp(log(x)) may be another number than x.
     """
-    toward_good = 4.0 if falling else 0.25
+    direction = 1.0 if falling else -1.0  # in which x is more private
     x, value = start, _excess(cost(start), target)
     good, bad, best = None, None, start
+    slope, least = 1.0, _LEAST_JUMP
     while good is None or bad is None:
         if value <= 0.0:
             good, best = (math.log(x), value), x
-            x /= toward_good
         else:
             bad = (math.log(x), value)
-            x *= toward_good
         if good is not None and bad is not None:
             break
-        if not smallest <= x <= largest:
+        # Go a little further than the slope so far points to; between 1 and 2 is usual.
+        jump = min(max(1.05 * abs(value) / slope, least), _LONGEST_JUMP)
+        least *= 4.0
+        wanted = x * math.exp(direction * math.copysign(jump, value))
+        last, x = x, min(largest, max(smallest, wanted))
+        if x == last:
             if good is not None:
                 return best
             raise InvalidParameter(
                 f"no value between {smallest:g} and {largest:g} reaches epsilon={target:g}; "
                 "ask for a larger epsilon or delta, or fewer steps."
             )
-        value = _excess(cost(x), target)
+        before, value = value, _excess(cost(x), target)
+        slope = min(3.0, max(0.5, abs((value - before) / math.log(x / last))))
+    # Regula falsi with a nudge to the private side. An end that stays twice pulls half as much
+    # (Illinois), and every fourth step halves the bracket.
+    pull_good, pull_bad, side = good[1], bad[1], 0
     for turn in range(100):
         width = abs(bad[0] - good[0])
         if width <= _PRECISION:
             break
-        # Regula falsi with a nudge to the private side; every third step halves the bracket.
-        share = bad[1] / (bad[1] - good[1])
-        share = 0.5 if turn % 3 == 2 else min(0.98, max(0.02, share + 0.2 * _PRECISION / width))
+        share = pull_bad / (pull_bad - pull_good)
+        share = 0.5 if turn % 4 == 3 else min(0.99, max(0.01, share + 0.2 * _PRECISION / width))
         middle = bad[0] + share * (good[0] - bad[0])
         x = math.exp(middle)
         value = _excess(cost(x), target)
         if value <= 0.0:
-            good, best = (middle, value), x
-            if value > -1e-7:
+            good, best, pull_good = (middle, value), x, value
+            pull_bad, side = (pull_bad / 2.0 if side > 0 else pull_bad), 1
+            if value > -_CLOSE:
                 break
         else:
-            bad = (middle, value)
+            bad, pull_bad = (middle, value), value
+            pull_good, side = (pull_good / 2.0 if side < 0 else pull_good), -1
     return best
 
 

@@ -32,6 +32,7 @@ ACCOUNTANTS: dict[str, type[Accountant[Any]]] = {
         NumericalAccountant,
     )
 }
+"""Every accountant by its name."""
 
 _SMALLEST_DELTA = 1e-300
 
@@ -139,6 +140,38 @@ def bracket(
     The upper bound is the promise; the lower bound says how much of it could be slack (0 where
     no lower bound is known). `rtol` is the wanted relative width where the plan's own theorem is
     exact. A delta below 1e-300 is read as 0, which can only cost more.
+
+    Parameters
+    ----------
+    plan : Plan or Mechanism
+        What would run; a mechanism is one run of it.
+    delta : float
+        Where to read the curve.
+    adjacency : Adjacency or str, default "replace-one"
+        The neighbouring relation.
+    rtol : float, default 1e-3
+        The wanted relative width.
+
+    Returns
+    -------
+    tuple of float
+        The lower and the upper bound.
+
+    Raises
+    ------
+    Unproven
+        If a sampler or mechanism has no theorem under this relation.
+    AdjacencyMismatch
+        If the plan is bound to another relation.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms, plans, sampling
+    >>> step = plans.Sampled(mechanisms.Gaussian(noise_multiplier=1.0), sampling.Poisson(rate=0.01))
+    >>> low, high = accounting.bracket(plans.Repeat(step, 100), delta=1e-5, adjacency="add-remove")
+    >>> 0.0 < low <= high < 1.01 * low
+    True
+
     """
     delta = _validate.delta(delta)
     delta = delta if delta >= _SMALLEST_DELTA else 0.0
@@ -175,14 +208,77 @@ def _bracket(plan: Plan, delta: float, relation: Adjacency, rtol: float) -> tupl
 def epsilon(
     plan: PlanLike, *, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
 ) -> float:
-    """Return the least proven epsilon of `plan` at `delta` (inf if no theorem bounds it)."""
+    """Return the least proven epsilon of `plan` at `delta` (inf if no theorem bounds it).
+
+    Parameters
+    ----------
+    plan : Plan or Mechanism
+        What would run; a mechanism is one run of it.
+    delta : float
+        Where to read the curve.
+    adjacency : Adjacency or str, default "replace-one"
+        The neighbouring relation.
+
+    Returns
+    -------
+    float
+        The upper end of `bracket`.
+
+    Raises
+    ------
+    Unproven
+        If a sampler or mechanism has no theorem under this relation.
+    AdjacencyMismatch
+        If the plan is bound to another relation.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms, plans
+    >>> count = mechanisms.Laplace(noise_multiplier=8.0)
+    >>> accounting.epsilon(count, delta=0.0)
+    0.25
+    >>> accounting.epsilon(plans.Repeat(plans.Run(count), 10), delta=0.0)
+    2.5
+
+    """
     return bracket(plan, delta=delta, adjacency=adjacency)[1]
 
 
 def delta(
     plan: PlanLike, *, epsilon: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
 ) -> float:
-    """Return the least proven delta of `plan` at `epsilon` (1 if no theorem bounds it)."""
+    """Return the least proven delta of `plan` at `epsilon` (1 if no theorem bounds it).
+
+    Parameters
+    ----------
+    plan : Plan or Mechanism
+        What would run; a mechanism is one run of it.
+    epsilon : float
+        Where to read the curve.
+    adjacency : Adjacency or str, default "replace-one"
+        The neighbouring relation.
+
+    Returns
+    -------
+    float
+        A proven upper bound.
+
+    Raises
+    ------
+    Unproven
+        If a sampler or mechanism has no theorem under this relation.
+    AdjacencyMismatch
+        If the plan is bound to another relation.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms
+    >>> accounting.delta(mechanisms.Laplace(noise_multiplier=8.0), epsilon=0.25)
+    0.0
+    >>> 0.0 < accounting.delta(mechanisms.Laplace(noise_multiplier=8.0), epsilon=0.2) < 0.03
+    True
+
+    """
     epsilon = _validate.non_negative("epsilon", epsilon)
     return _delta(as_plan(plan), epsilon, Adjacency.of(adjacency))
 
@@ -204,3 +300,20 @@ def _delta(plan: Plan, epsilon: float, relation: Adjacency) -> float:
         value = min(value, float(stated_delta(mu, epsilon)))
     # Not pure at this epsilon, so delta is positive even where its double is 0.
     return max(value, _SMALLEST_DELTA)
+
+
+def run_delta(plan: Plan, epsilon: float, relation: Adjacency) -> float:
+    """Return a proven delta of one run of a search, whose curve takes many readings.
+
+    As `delta`, without the bounds that cost time and are not the least there.
+    """
+    pure, mu = _exact(plan, relation)
+    if pure <= epsilon:
+        return 0.0
+    if math.isfinite(mu) and not math.isfinite(pure):
+        return float(stated_delta(mu, epsilon))
+    value = NumericalAccountant().delta(plan, epsilon=epsilon, adjacency=relation)
+    if epsilon > 0.6 * pure and value < 1e-4:  # where the lattice is loose
+        value = min(value, _two_uses(plan, epsilon, relation))
+    mechanism = _single_use(plan, relation)
+    return value if mechanism is None else min(value, mechanism.delta(epsilon, relation))

@@ -13,7 +13,16 @@ __all__ = ["GaussianAccountant"]
 
 
 class GaussianAccountant(Accountant[float]):
-    """Adds up mu squared; the total is exact when every leaf is Gaussian and takes part once."""
+    """Adds up mu squared; the total is exact when every leaf is Gaussian and takes part once.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms, plans
+    >>> many = plans.Repeat(plans.Run(mechanisms.Gaussian(noise_multiplier=50.0)), 100)
+    >>> round(accounting.GaussianAccountant().total(many), 6)
+    0.16
+
+    """
 
     name: ClassVar[str] = "gdp"
     summary: ClassVar[str] = "composition of Gaussians, exact without sampling"

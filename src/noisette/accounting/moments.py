@@ -21,7 +21,7 @@ from noisette.accounting.last_iterate import last_iterate_run
 from noisette.accounting.pure import pure_epsilon
 from noisette.adjacency import Adjacency
 from noisette.mechanisms import Gaussian
-from noisette.plans import LastIterate, Leaf, PlanLike, Run, Sampled
+from noisette.plans import LastIterate, Leaf, PlanLike, Run, Sampled, Selected
 
 __all__ = ["ORDERS", "MomentsAccountant", "RenyiAccountant", "log_moment"]
 
@@ -40,6 +40,10 @@ def log_moment(leaf: Leaf, s: Floats, adjacency: Adjacency) -> Floats:
     if isinstance(leaf, LastIterate):
         mu = last_iterate_run(leaf, adjacency).mu()  # proof: LAST-ITERATE-GCM
         return np.asarray(mu * mu * s * (s + 1.0) / 2.0)
+    if isinstance(leaf, Selected):  # no Renyi bound of a search is proven here but the pure one
+        pure = pure_epsilon(leaf, adjacency)
+        finite = math.isfinite(pure)
+        return sampled_moments.pure(s, pure) if finite else np.full_like(s, np.inf)
     assert isinstance(leaf, Run | Sampled)
     part = participation(leaf, adjacency)
     # proof: ALLOCATION-ONCE (joint convexity: a secret batch is no worse than a known one)
@@ -58,7 +62,21 @@ def log_moment(leaf: Leaf, s: Floats, adjacency: Adjacency) -> Floats:
 
 
 class MomentsAccountant(Accountant[Floats]):
-    """The lecture's moments accountant: add moment functions, then minimise over s."""
+    """The lecture's moments accountant: add moment functions, then minimise over s.
+
+    Parameters
+    ----------
+    orders : ndarray of float, optional
+        The grid of s.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms, plans
+    >>> many = plans.Repeat(plans.Run(mechanisms.Gaussian(noise_multiplier=50.0)), 100)
+    >>> round(accounting.MomentsAccountant().epsilon(many, delta=1e-5), 2)
+    2.0
+
+    """
 
     name: ClassVar[str] = "moments"
     summary: ClassVar[str] = "moments accountant as in the lecture"
@@ -116,7 +134,21 @@ class MomentsAccountant(Accountant[Floats]):
 
 
 class RenyiAccountant(MomentsAccountant):
-    """The same moments with the sharp conversion."""
+    """The same moments with the sharp conversion.
+
+    Parameters
+    ----------
+    orders : ndarray of float, optional
+        The grid of s.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms, plans
+    >>> many = plans.Repeat(plans.Run(mechanisms.Gaussian(noise_multiplier=50.0)), 100)
+    >>> round(accounting.RenyiAccountant().epsilon(many, delta=1e-5), 2)
+    1.69
+
+    """
 
     name: ClassVar[str] = "renyi"
     summary: ClassVar[str] = "moments accountant with the sharp (Renyi) conversion"

@@ -24,6 +24,8 @@ __all__ = ["ObjectiveReplaced", "ObjectiveTable"]
 
 _POINTS = 16_384
 _CHAIN_POINTS = 1_200
+_PERSON_POINTS = 2_400
+_TANGENTS = 48
 _LARGEST = 700.0  # its exponential is still a number
 _TAIL = 9.5  # standard deviations; the mass beyond is charged as infinite loss
 
@@ -43,8 +45,11 @@ class ObjectiveTable(TablePair):
 
     @cached_property
     def table(self) -> LossTable:
-        """The atoms."""
+        """The atoms; of persons, those of the envelope of PERSON-MEAN."""
         losses, p, lost = _law(self.mechanism, self.with_record)
+        if self.mechanism.persons:
+            grid = _person_grid(float(losses[-1]))
+            return table_from_curve(grid, _person_curve(losses, p, lost, grid))
         q = p * np.exp(-losses)
         return LossTable(losses, p, q, lost, max(0.0, 1.0 - float(q.sum())))
 
@@ -58,6 +63,7 @@ def _additive_tail(mechanism: ObjectiveNoise, psi: Floats) -> Floats:
     shift = 1.0 / mechanism.noise_multiplier
     others = mechanism.classes - 1.0 if mechanism.shape == "softmax" else 1.0
     if mechanism.law == "spherical-laplace":
+        assert mechanism.dimension is not None  # `pure_only` has another pair
         pair = engine.SphericalLaplacePair(shift, mechanism.dimension)
         cells = pair.cells(np.clip(psi, -shift, shift))[0]
         above = np.cumsum(cells[::-1])[::-1][1:]
@@ -98,10 +104,42 @@ def _law(mechanism: ObjectiveNoise, with_record: bool) -> tuple[Floats, Floats, 
         losses = np.linspace(0.0, max(top, k), _POINTS)
         psi = _preimage(losses, k) if k > 0.0 else losses
     else:
-        losses = k + np.linspace(0.0, top, _POINTS)
-        psi = losses - k
-    tail = np.minimum.accumulate(np.minimum(_additive_tail(mechanism, psi), 1.0))
+        # From psi to the loss, rounded up: the other way the atom at the largest psi gets lost.
+        psi = np.linspace(0.0, top, _POINTS)
+        losses = np.nextafter(k + psi, np.inf)
+    tail = _additive_tail(mechanism, psi)
+    if mechanism.shape == "two-signed" and (mechanism.persons or not with_record):
+        tail = 2.0 * tail  # proof: TWO-SIGNED
+    tail = np.minimum.accumulate(np.minimum(tail, 1.0))
     return losses, -np.diff(tail, prepend=1.0), float(tail[-1])
+
+
+def _person_grid(reach: float) -> Floats:
+    """Return the points at which the curve of a person is bounded; beyond them it is infinite."""
+    if reach > _LARGEST:
+        raise Unproven(f"the curve of objective noise is computed up to epsilon {_LARGEST:g}.")
+    return np.linspace(-reach, reach, 2 * _PERSON_POINTS + 1)
+
+
+def _person_curve(losses: Floats, p: Floats, lost: float, epsilons: Floats) -> Floats:
+    """Return min over t >= 0 of e^-t E(Y - (e + t + 1 - e^t))_+ + lost, Y the law of one row.
+
+    The loss L of a person is at most a weighted mean of copies of Y. The tangent at e + t of the
+    concave branch of y -> (1 - e^{e - y})_+, cut at 0, is a convex, non-decreasing bound of it, and
+    its mean at L is at most its mean at Y. Every t is valid; the grid only costs tightness.
+    """
+    # proof: PERSON-MEAN
+    above = np.append(np.cumsum(p[::-1])[::-1], 0.0)
+    moment = np.append(np.cumsum((p * losses)[::-1])[::-1], 0.0)
+    best = np.ones_like(epsilons)
+    for t in np.append(0.0, np.geomspace(1e-3, 30.0, _TANGENTS)):
+        start = epsilons + t - math.expm1(t)
+        first = np.searchsorted(losses, start, side="right")
+        excess = moment[first] - start * above[first]
+        # The roundings of two sums of like size count against us.
+        excess += 2.0**-51 * (len(p) + 64.0) * (moment[first] + np.abs(start) * above[first])
+        best = np.minimum(best, math.exp(-t) * np.maximum(excess, 0.0) + lost)
+    return best
 
 
 @dataclass(frozen=True)
@@ -140,15 +178,16 @@ def _exact_replace(mechanism: ObjectiveNoise, grid: Floats) -> Floats:
     """Return HS_{2 mu} where it is proven (Gaussian noise), 1 elsewhere."""
     # proof: OBJECTIVE-REPLACE
     out = np.ones_like(grid)
-    if mechanism.law != "gaussian" or mechanism.shape == "softmax":
+    proven = mechanism.shape in ("self-bounded", "one-signed") and not mechanism.persons
+    if mechanism.law != "gaussian" or not proven:
         return out
     mu = 1.0 / mechanism.noise_multiplier
     shift = mechanism.offset if mechanism.shape == "one-signed" else 0.0
     least = mu * mu + shift
     if mechanism.shape == "self-bounded":
         least = max(least, 2.0 * mechanism.curvature)
-    proven = grid >= least
-    out[proven] = stated_delta(2.0 * mu, grid[proven] - shift)
+    above = grid >= least
+    out[above] = stated_delta(2.0 * mu, grid[above] - shift)
     return out
 
 
@@ -175,8 +214,9 @@ def _chained(first: LossTable, second: LossTable, grid: Floats) -> Floats:
         if h1[j] >= 1.0:
             continue
         # e - e1 = grid[i] - grid[j] = grid[i - j + middle]
-        i = np.arange(max(0, j - middle), min(size, size + j - middle))
-        best[i] = np.minimum(best[i], h1[j] + scaled[j] * h2[i - j + middle])
+        low, high = max(0, j - middle), min(size, size + j - middle)
+        rest = h2[low - j + middle : high - j + middle]
+        np.minimum(best[low:high], h1[j] + scaled[j] * rest, out=best[low:high])
     return best
 
 

@@ -5,7 +5,8 @@ engine in `numerical/` composes pairs and certifies the result from both sides.
 """
 
 import math
-from typing import ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar
 
 from noisette import _validate
 from noisette.accounting import numerical as engine
@@ -13,19 +14,21 @@ from noisette.accounting.base import Accountant, counted, participation
 from noisette.accounting.bounded_range import BoundedRange
 from noisette.accounting.last_iterate import last_iterate_run
 from noisette.accounting.objective_pair import ObjectiveReplaced, ObjectiveTable
+from noisette.accounting.selected import SearchPair, search_curve
 from noisette.accounting.shuffling import shuffle_lower_epsilon
 from noisette.adjacency import Adjacency
 from noisette.errors import Unproven
 from noisette.mechanisms import (
     Exponential,
     Gaussian,
+    GaussianThreshold,
     Laplace,
     Mechanism,
     ObjectiveNoise,
     RandomizedResponse,
     SphericalLaplace,
 )
-from noisette.plans import Declared, LastIterate, Leaf, PlanLike, Run, Sampled
+from noisette.plans import Declared, LastIterate, Leaf, PlanLike, Run, Sampled, Selected
 from noisette.sampling import Participation, RandomAllocation, Shuffle
 
 __all__ = ["Composition", "NumericalAccountant"]
@@ -72,11 +75,14 @@ def attained(leaf: Leaf, adjacency: Adjacency) -> bool:
     if not isinstance(leaf, Run | Sampled) or isinstance(leaf.sampler, Shuffle):
         return False  # a shuffle may hide something
     plain = participation(leaf, adjacency).kind == "once"
-    known = not isinstance(leaf.mechanism, ObjectiveNoise | Exponential)
+    known = not isinstance(leaf.mechanism, ObjectiveNoise | Exponential | GaussianThreshold)
     return plain and known and _base_pair(leaf.mechanism, adjacency)[1]
 
 
+@lru_cache(maxsize=64)  # their tables take a while, and a search reads one plan many times
 def _objective_pair(mechanism: ObjectiveNoise, adjacency: Adjacency) -> Composition:
+    if mechanism.pure_only:  # proof: PURE-RR
+        return _both(engine.RandomizedResponsePair(mechanism.pure_epsilon(adjacency)), None)
     if adjacency is Adjacency.REPLACE_ONE:
         return _both(ObjectiveReplaced(mechanism), None)
     # The first order is the one in which P holds the record, as for every pair here.
@@ -84,9 +90,20 @@ def _objective_pair(mechanism: ObjectiveNoise, adjacency: Adjacency) -> Composit
     return ((with_record, None, 1),), ((without, None, 1),)
 
 
+def _threshold_pair(mechanism: GaussianThreshold, adjacency: Adjacency) -> Composition:
+    """Gaussian noise on common keys, beside a step that reveals all with probability delta_mass."""
+    # proof: CATEGORY-THRESHOLD. The two worst cases are not attained by the same neighbours.
+    smooth = engine.GaussianPair(mechanism.shift(adjacency))
+    reveals = engine.ApproximateDP(0.0, mechanism.delta_mass)
+    order: tuple[Step, ...] = ((smooth, smooth, 1), (reveals, None, 1))
+    return order, order
+
+
 def _sampled_pair(mechanism: Mechanism, part: Participation, adjacency: Adjacency) -> Composition:
     if isinstance(mechanism, ObjectiveNoise):
         return _objective_pair(mechanism, adjacency)
+    if isinstance(mechanism, GaussianThreshold):
+        return _threshold_pair(mechanism, adjacency)
     base, attained = _base_pair(mechanism, adjacency)
     if part.kind == "once":
         return _both(base, base if attained else None)
@@ -115,7 +132,22 @@ def _amplified(mechanism: Mechanism) -> bool:
 
 
 class NumericalAccountant(Accountant[Composition]):
-    """Certified lower and upper bounds on epsilon and delta of a plan."""
+    """Certified lower and upper bounds on epsilon and delta of a plan.
+
+    Parameters
+    ----------
+    rtol : float, default 1e-3
+        The wanted relative width of `bracket`.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms, plans
+    >>> many = plans.Repeat(plans.Run(mechanisms.Laplace(noise_multiplier=50.0)), 100)
+    >>> low, high = accounting.NumericalAccountant().bracket(many, delta=1e-5)
+    >>> 0.0 < low <= high < 1.01 * low
+    True
+
+    """
 
     name: ClassVar[str] = "numerical"
     summary: ClassVar[str] = "certified numerical bracket (privacy loss distributions)"
@@ -134,6 +166,8 @@ class NumericalAccountant(Accountant[Composition]):
         if isinstance(leaf, LastIterate):
             # In a composition the worst position stands for all. proof: LAST-ITERATE-GCM
             return _both(engine.GaussianPair(last_iterate_run(leaf, adjacency).mu()), None)
+        if isinstance(leaf, Selected):
+            return _both(SearchPair(leaf, adjacency), None)  # proof: SELECT-PROFILE
         assert isinstance(leaf, Run | Sampled)
         composition = _sampled_pair(leaf.mechanism, participation(leaf, adjacency), adjacency)
         # One use per epoch is proven from above; from below a shuffle may hide something.
@@ -172,11 +206,28 @@ class NumericalAccountant(Accountant[Composition]):
     def bracket(
         self, plan: PlanLike, *, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
     ) -> tuple[float, float]:
-        """Return (lower, upper) bounds on epsilon at `delta`."""
+        """Return (lower, upper) bounds on epsilon at `delta`.
+
+        Parameters
+        ----------
+        plan : Plan or Mechanism
+            What would run; no `Parallel` parts.
+        delta : float
+            In (0, 1).
+        adjacency : Adjacency or str, default "replace-one"
+            The neighbouring relation.
+
+        Returns
+        -------
+        tuple of float
+            Certified bounds on epsilon.
+
+        """
         relation, delta = Adjacency.of(adjacency), _validate.delta(delta)
         leaves = counted(plan, relation)
-        if len(leaves) == 1 and leaves[0][1] == 1 and isinstance(leaves[0][0], LastIterate):
-            return 0.0, last_iterate_run(leaves[0][0], relation).epsilon(delta)
+        alone = _own_curve(leaves, relation)
+        if alone is not None:
+            return 0.0, alone.epsilon(delta)
         lower, upper = self._epsilon_bracket(self.total(plan, relation), delta)
         lower = max(lower, _shuffle_lower(leaves, delta, relation))
         if relation is Adjacency.REPLACE_ONE and _has_allocation(leaves):
@@ -197,8 +248,9 @@ class NumericalAccountant(Accountant[Composition]):
         """Return the certified upper bound on delta."""
         relation, epsilon = Adjacency.of(adjacency), _validate.non_negative("epsilon", epsilon)
         leaves = counted(plan, relation)
-        if len(leaves) == 1 and leaves[0][1] == 1 and isinstance(leaves[0][0], LastIterate):
-            return float(last_iterate_run(leaves[0][0], relation).delta(epsilon))
+        alone = _own_curve(leaves, relation)
+        if alone is not None:
+            return float(alone.delta(epsilon))
         value = super().delta(plan, epsilon=epsilon, adjacency=relation)
         if relation is Adjacency.REPLACE_ONE and _has_allocation(leaves):
             total = self._zero_out_total(plan)
@@ -244,6 +296,16 @@ class NumericalAccountant(Accountant[Composition]):
             else:
                 low = middle
         return lower, high
+
+
+def _own_curve(leaves: list[tuple[Leaf, int]], adjacency: Adjacency) -> Any:
+    """Return the curve of a plan that is one leaf with a curve of its own, used once, else None."""
+    if len(leaves) != 1 or leaves[0][1] != 1:
+        return None
+    leaf = leaves[0][0]
+    if isinstance(leaf, LastIterate):
+        return last_iterate_run(leaf, adjacency)
+    return search_curve(leaf, adjacency) if isinstance(leaf, Selected) else None
 
 
 def _has_allocation(leaves: list[tuple[Leaf, int]]) -> bool:

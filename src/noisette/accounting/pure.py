@@ -9,9 +9,10 @@ from scipy.special import gammaln, logsumexp
 
 from noisette import _validate
 from noisette.accounting.base import Accountant, declared_pure, least_delta, participation
+from noisette.accounting.selected import pure_search, search_curve
 from noisette.adjacency import Adjacency
 from noisette.mechanisms.gaussian_curve import gdp_epsilon
-from noisette.plans import Declared, Leaf, Run, Sampled
+from noisette.plans import Declared, Leaf, Plan, Run, Sampled, Selected
 
 __all__ = [
     "AdvancedAccountant",
@@ -107,6 +108,8 @@ def pure_epsilon(leaf: Leaf, adjacency: Adjacency) -> float:
     known = declared_pure(leaf)
     if known is not None:
         return known
+    if isinstance(leaf, Selected):
+        return pure_search(leaf, max(_pure_sum(plan, adjacency) for plan in leaf.candidates))
     if not isinstance(leaf, Run | Sampled):
         return math.inf
     part = participation(leaf, adjacency)
@@ -117,8 +120,14 @@ def pure_epsilon(leaf: Leaf, adjacency: Adjacency) -> float:
     return epsilon
 
 
+def _pure_sum(plan: Plan, adjacency: Adjacency) -> float:
+    return math.fsum(pure_epsilon(leaf, adjacency) * count for leaf, count in plan.leaves())
+
+
 def _approximate_epsilon(leaf: Leaf, adjacency: Adjacency, delta: float) -> float:
     """Return epsilon of one Gaussian use at its own `delta` > 0, amplified as (eps, delta)-DP."""
+    if isinstance(leaf, Selected):
+        return search_curve(leaf, adjacency).epsilon(delta)
     if not isinstance(leaf, Run | Sampled):
         return math.inf
     part = participation(leaf, adjacency)
@@ -135,7 +144,16 @@ Uses = list[tuple[Leaf, Adjacency, int]]
 
 
 class LinearAccountant(Accountant[Uses]):
-    """Adds up epsilons and deltas of single uses; delta is shared equally among them."""
+    """Adds up epsilons and deltas of single uses; delta is shared equally among them.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms, plans
+    >>> ten = plans.Repeat(plans.Run(mechanisms.Laplace(noise_multiplier=20.0)), 10)
+    >>> accounting.LinearAccountant().epsilon(ten, delta=0.0)
+    1.0
+
+    """
 
     name: ClassVar[str] = "linear"
     summary: ClassVar[str] = "linear composition of single steps"
@@ -174,7 +192,16 @@ class LinearAccountant(Accountant[Uses]):
 
 
 class AdvancedAccountant(Accountant[list[tuple[float, int]]]):
-    """Optimal composition of pure mechanisms that knows only their epsilons."""
+    """Optimal composition of pure mechanisms that knows only their epsilons.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms, plans
+    >>> many = plans.Repeat(plans.Run(mechanisms.Laplace(noise_multiplier=200.0)), 1000)
+    >>> accounting.AdvancedAccountant().epsilon(many, delta=1e-5) < 2.0  # sums would say 10
+    True
+
+    """
 
     name: ClassVar[str] = "advanced"
     summary: ClassVar[str] = "optimal composition of pure epsilons"

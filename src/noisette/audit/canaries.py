@@ -3,6 +3,9 @@
 Each function places one record that is as bad as the relation allows among rows that make it bad.
 Rows are in units of the norm bound R. The record that changes is the last one; under replace-one it
 is swapped, under zero-out it is blanked (see `Data.null`), under add-remove it is missing.
+
+Where the claim is about persons (`Room.persons`), every row stands for a person and comes several
+times: all rows of the last person change, and their number as well, since that is private.
 """
 
 from collections.abc import Callable
@@ -16,11 +19,13 @@ from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.randomness import Randomness
 
-__all__ = ["CANARIES", "Data", "Neighbours", "Room", "among_zeros", "plain_table"]
+__all__ = ["CANARIES", "Data", "Neighbours", "Room", "among_zeros", "ordinary", "plain_table"]
 
 
 LONG = 100.0
 """How much longer than R the rows of the norm canary are."""
+OWN, OTHER = 40, 25
+"""How many rows the person has who changes, and how many in the other world."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +36,31 @@ class Data:
     y: NDArray[Any]
     options: dict[str, Any] = field(default_factory=dict)
 
+    def bare(self) -> "Data":
+        """Return the data without levels and weights: only whose rows they are stays."""
+        kept = {name: value for name, value in self.options.items() if name == "persons"}
+        return replace(self, options=kept)
+
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two neighbouring data sets; `index` is the record that differs, in the first one."""
+    """Two neighbouring data sets; `index` is the record that differs, in the first one.
+
+    Of persons it is the last row of the one who differs, and `changed` has all of them.
+    """
 
     name: str
     first: Data
     second: Data
     index: int
+
+    @property
+    def changed(self) -> NDArray[np.intp]:
+        """The rows of the record or person that differs, in the first data set."""
+        persons = self.first.options.get("persons")
+        if persons is None:
+            return np.array([self.index])
+        return np.flatnonzero(np.asarray(persons) == persons[self.index])
 
 
 @dataclass(frozen=True)
@@ -59,6 +80,7 @@ class Room:
     most: int | None = None
     null: str = "zero-row"
     epsilon: float = 1.0
+    persons: bool = False
 
     def count(self, wanted: int) -> int:
         """Return how many records to make."""
@@ -70,8 +92,8 @@ class Room:
         """Return the k-th class."""
         return self.classes[k % len(self.classes)]
 
-    def presence(self, rows: int, blank: bool) -> dict[str, Floats]:
-        """Return the arguments of ``fit`` that say that all records are there, or all but the last.
+    def presence(self, rows: int, blank: int) -> dict[str, Floats]:
+        """Return the arguments of ``fit`` that say that the last `blank` rows are not there.
 
         None where a row of zeros says it.
         """
@@ -80,12 +102,31 @@ class Room:
             return {}
         given = np.full(rows, full)
         if blank:
-            given[-1] = 0.0 if self.null == "sample_weight" else 1e-9 * full
+            given[-blank:] = 0.0 if self.null == "sample_weight" else 1e-9 * full
         return {self.null: given}
+
+    def table(self, X: Floats, y: NDArray[Any], last: int | None = None) -> Data:
+        """Return rows and labels as a data set.
+
+        Of persons everybody has one to three equal rows, and the last one has `last`. Equal rows
+        of one person weigh as much as one, so that what a canary shows stays what it was.
+        """
+        if not self.persons:
+            return Data(X, y)
+        counts = 1 + np.arange(len(X)) % 3
+        counts[-1] = last or counts[-1]
+        who = np.repeat(np.arange(len(X)), counts)
+        return Data(X[who], y[who], {"persons": who})
 
 
 def plain_table(room: Room, rows: int = 60, seed: int = 1) -> Data:
     """Return an ordinary table: rows of norm 0.2 R to R, labels by a noisy half-space."""
+    data = ordinary(room, rows, seed)
+    return room.table(data.X, data.y)
+
+
+def ordinary(room: Room, rows: int = 60, seed: int = 1) -> Data:
+    """Return the rows of `plain_table`, one for each record or person."""
     n, d = room.count(rows), room.features
     generator = Randomness.from_seed(seed).generator
     X = generator.random((n, d)) - 0.5
@@ -119,16 +160,19 @@ def _pair(
     """Put the canary last; `new` is what replaces it under replace-one."""
     X, y = X.copy(), y.copy()
     X[-1], y[-1] = old
-    first, last = Data(X, y), len(X) - 1
+    first = room.table(X, y, OWN)
+    last = len(first.X) - 1
     if room.adjacency is Adjacency.ADD_REMOVE:
-        return Neighbours(name, first, Data(X[:-1], y[:-1]), last)
+        return Neighbours(name, first, room.table(X[:-1], y[:-1]), last)
     X2, y2 = X.copy(), y.copy()
     if room.adjacency is Adjacency.REPLACE_ONE:
         X2[-1], y2[-1] = new
-        return Neighbours(name, first, Data(X2, y2), last)
+        return Neighbours(name, first, room.table(X2, y2, OTHER), last)
     X2[-1] = 0.0
-    first = replace(first, options=room.presence(len(X), blank=False))
-    return Neighbours(name, first, Data(X2, y2, room.presence(len(X), blank=True)), last)
+    second = room.table(X2, y2, OTHER)
+    for data, blank in ((first, 0), (second, OTHER if room.persons else 1)):
+        data.options.update(room.presence(len(data.X), blank))
+    return Neighbours(name, first, second, last)
 
 
 def saturated_push(room: Room) -> Neighbours:
@@ -150,14 +194,14 @@ def saturated_push(room: Room) -> Neighbours:
 
 def opposite(room: Room) -> Neighbours:
     """R e1 against -R e1 among ordinary rows."""
-    data = plain_table(room)
+    data = ordinary(room)
     one, other = _axis(room, 1.0), _axis(room, -1.0)
     return _pair("opposite row", room, data.X, data.y, (one, room.label(1)), (other, room.label(1)))
 
 
 def label_flip(room: Room) -> Neighbours:
     """The same row with another label."""
-    data = plain_table(room)
+    data = ordinary(room)
     row = _axis(room, 1.0)
     return _pair("label flip", room, data.X, data.y, (row, room.label(1)), (row, room.label(0)))
 
@@ -183,7 +227,7 @@ def vertex(room: Room) -> Neighbours:
 
 def orthogonal(room: Room) -> Neighbours:
     """The canary is alone in its direction: the largest leverage, and what whitening stretches."""
-    data = plain_table(room)
+    data = ordinary(room)
     X = data.X * 0.2
     X[:, -1] = 0.0
     alone = np.zeros(room.features)
@@ -205,7 +249,7 @@ def intercept_only(room: Room) -> Neighbours:
 
 def long_row(room: Room) -> Neighbours:
     """Rows far longer than the bound, which clipping must shorten."""
-    data = plain_table(room)
+    data = ordinary(room)
     row = _axis(room, LONG)
     return _pair("long row", room, data.X, data.y, (row, room.label(1)), (-row, room.label(1)))
 
@@ -220,7 +264,7 @@ def duplicates(room: Room) -> Neighbours:
 
 def one_class(room: Room) -> Neighbours:
     """Everybody but the canary has one label."""
-    data = plain_table(room)
+    data = ordinary(room)
     y = _labels(room, np.full(len(data.y), 1))
     row = _axis(room, 0.0, 1.0)
     return _pair("one class", room, data.X, y, (row, room.label(0)), (row, room.label(1)))

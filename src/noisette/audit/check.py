@@ -12,7 +12,12 @@ from noisette.audit.whitebox.attributes import LEVEL, MOST_FITS, attributes
 from noisette.audit.whitebox.clipping import clipping
 from noisette.audit.whitebox.density import density
 from noisette.audit.whitebox.exposed import exposed
-from noisette.audit.whitebox.from_outside import FIRST_LOOK, STRANGERS, from_outside
+from noisette.audit.whitebox.from_outside import (
+    FIRST_LOOK,
+    STRANGERS,
+    WHOLE_PERSONS,
+    from_outside,
+)
 from noisette.audit.whitebox.noise_law import noise_law
 from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.records import Blind
@@ -50,32 +55,110 @@ def check_estimator(
     seed: int = 0,
     adjacency: str | Adjacency | None = None,
     norm_bound: float | None = None,
+    persons: bool = False,
 ) -> AuditReport:
     """Audit an estimator and return one finding for each attack.
 
     Parameters
     ----------
-    estimator : unfitted or fitted; only clones of it are fitted, never itself, and its ledger is
-        left alone. Estimators of this library are watched from inside; others that follow
+    estimator : estimator
+        Unfitted or fitted; only clones of it are fitted, never itself, and its ledger is left
+        alone. Estimators of this library are watched from inside; others that follow
         scikit-learn's interface are audited by what a fitted model shows.
-    epsilon, delta : the claim; by default the estimator's own parameters.
-    runs : fits in each world of a black-box test (default: 100 for ours, 600 for others, ten
-        times as many with `long`).
-    confidence : a correct estimator is called violated with probability at most 1 - confidence;
-        the statistical attacks share this error by Bonferroni's inequality. An exact attribute of
-        a stranger refutes the claim by itself; then nothing else is run unless `attacks` or `long`
-        ask for it.
-    long : more seeds, more noise, finer grids, all canaries in the black-box tests.
-    n_jobs, progress : for the black-box tests, see `two_worlds`.
-    attacks : names out of `ATTACKS`, all of them by default.
-    seed : of the audit's own randomness. Black-box tests of other libraries' classes use whatever
+    epsilon, delta : float, optional
+        The claim; by default the estimator's own parameters.
+    runs : int, optional
+        Fits in each world of a black-box test (default: 100 for ours, 600 for others, ten times
+        as many with `long`).
+    confidence : float, default 0.999
+        A correct estimator is called violated with probability at most 1 - confidence; the
+        statistical attacks share this error by Bonferroni's inequality. An exact attribute of a
+        stranger refutes the claim by itself; then nothing else is run unless `attacks` or
+        `long` ask for it.
+    long : bool, default False
+        More seeds, more noise, finer grids, all canaries in the black-box tests.
+    n_jobs : int, default 1
+        For the black-box tests, see `two_worlds`.
+    progress : bool, default False
+        For the black-box tests, see `two_worlds`.
+    attacks : sequence of str, optional
+        Names out of `ATTACKS`, all of them by default.
+    seed : int, default 0
+        Of the audit's own randomness. Black-box tests of other libraries' classes use whatever
         randomness the class gives its users.
-    adjacency, norm_bound : for other libraries' classes, the relation of their claim and the bound
-        on the rows that it presumes. By default their parameters of these names (or ``data_norm``,
-        ``clip_norm``), else replace-one and 1: a claim about add-remove must say so, or it is
-        tested against twice the change that it speaks of.
+    adjacency : Adjacency or str, optional
+        For other libraries' classes, the relation of their claim: a claim about add-remove must
+        say so, or it is tested against twice the change that it speaks of. By default their
+        parameter of this name, else replace-one.
+    norm_bound : float, optional
+        For other libraries' classes, the bound on the rows that their claim presumes. By
+        default their parameter of this name (or ``data_norm``, ``clip_norm``), else 1.
+    persons : bool, default False
+        Whether the claim is about all rows of one person, told to ``fit`` by ``persons``. The
+        worlds then differ in all rows of one person, and in how many these are.
+
+    Returns
+    -------
+    AuditReport
+        One finding for each attack; ``print`` it.
+
+    Raises
+    ------
+    InvalidParameter
+        If it is no estimator, or an argument is out of range or contradicts it.
+
+    Examples
+    --------
+    >>> from noisette import LogisticRegression
+    >>> from noisette.audit import check_estimator
+    >>> model = LogisticRegression(epsilon=1.0, norm_bound=1.0, classes=[0, 1])
+    >>> report = check_estimator(model, attacks=["clipping", "solver"])
+    >>> report.verdict, [finding.attack for finding in report.findings]
+    ('consistent', ['norm clipping', 'solver against its certificate'])
 
     """
+    _check_kind(estimator)
+    _validate.fraction("confidence", confidence)
+    seed = _validate.integer("seed", seed, least=0)
+    jobs(n_jobs)
+    if runs is not None:
+        runs = _validate.integer("runs", runs, least=LEAST_RUNS)
+    subject = AuditedEstimator(
+        estimator, _claim(estimator, epsilon, delta), seed,
+        None if adjacency is None else Adjacency.of(adjacency),
+        None if norm_bound is None else _validate.positive("norm_bound", norm_bound),
+        _validate.boolean("persons", persons),
+    )  # fmt: skip
+    _check_facts(subject)
+    chosen = tuple(_validate.choice("attacks", a, ATTACKS) for a in attacks or ATTACKS)
+    findings: list[Finding] = []
+    if not subject.ours:
+        if attacks is not None:
+            findings += [_inside(a, subject) for a in chosen if a not in _ANYBODY]
+        chosen = tuple(attack for attack in chosen if attack in _ANYBODY)
+    level = min(LEVEL, 0.1 * (1.0 - confidence)) if "attributes" in chosen else 0.0
+    statistical = _STATISTICAL if subject.ours else _FROM_OUTSIDE
+    share = (1.0 - confidence - level) / max(1, sum(attack in statistical for attack in chosen))
+    fits = runs or (100 if subject.ours else 600) * (10 if long else 1)
+    white = _battery(subject, level, share, fits, long=long)
+    for attack in chosen:
+        if attack == "two-worlds":
+            few = WHOLE_PERSONS if subject.persons else FIRST_LOOK
+            names = STRANGERS if long or not subject.ours else few
+            findings += from_outside(
+                subject, alpha=share, runs=fits, n_jobs=n_jobs, progress=progress, names=names
+            )
+        else:
+            findings.append(_watched(attack, white[attack], subject))
+        refuted = findings and findings[-1].verdict == "violated"
+        if attack == "attributes" and refuted and attacks is None and not (long or subject.ours):
+            break  # a certain answer in seconds; minutes of other attacks would add nothing
+    unit = "person" if subject.persons else "record"
+    return AuditReport(_name(estimator), tuple(findings), unit)
+
+
+def _check_kind(estimator: Any) -> None:
+    """Refuse what is no estimator."""
     if isinstance(estimator, type):
         raise InvalidParameter(
             f"estimator must be an object, not the class {estimator.__name__}: write "
@@ -87,33 +170,14 @@ def check_estimator(
                 f"estimator must have {name}, as scikit-learn's have; got an object of type "
                 f"{type(estimator).__name__}."
             )
-    _validate.fraction("confidence", confidence)
-    seed = _validate.integer("seed", seed, least=0)
-    jobs(n_jobs)
-    if runs is not None:
-        runs = _validate.integer("runs", runs, least=LEAST_RUNS)
-    subject = AuditedEstimator(
-        estimator, _claim(estimator, epsilon, delta), seed,
-        None if adjacency is None else Adjacency.of(adjacency),
-        None if norm_bound is None else _validate.positive("norm_bound", norm_bound),
-    )  # fmt: skip
-    _check_facts(subject)
-    chosen = tuple(_validate.choice("attacks", a, ATTACKS) for a in attacks or ATTACKS)
-    findings: list[Finding] = []
-    if not subject.ours:
-        if attacks is not None:
-            findings += [_inside(a, subject) for a in chosen if a not in _ANYBODY]
-        chosen = tuple(attack for attack in chosen if attack in _ANYBODY)
-    level = min(LEVEL, 0.1 * (1.0 - confidence)) if "attributes" in chosen else 0.0
-    alpha = 1.0 - confidence - level
-    statistical = _STATISTICAL if subject.ours else _FROM_OUTSIDE
-    shared = sum(attack in statistical for attack in chosen)
-    share = alpha / max(1, shared)
-    if runs is None:
-        runs = (100 if subject.ours else 600) * (10 if long else 1)
-    fits = runs
+
+
+def _battery(
+    subject: AuditedEstimator, level: float, share: float, fits: int, *, long: bool
+) -> dict[str, Callable[[], Tally]]:
+    """Return the attacks that watch; each statistical one may err with probability `share`."""
     seeds, factor, points = (5, 8.0, 181) if long else (1, 1.0, 61)
-    white: dict[str, Callable[[], Tally]] = {
+    return {
         "attributes": lambda: attributes(subject, level=level, most=MOST_FITS * (1 + 9 * long)),
         "exposed": lambda: exposed(subject),
         "replay": lambda: replay(subject, seeds=seeds),
@@ -124,18 +188,6 @@ def check_estimator(
         "noise-law": lambda: noise_law(subject, alpha=share, factor=factor),
         "sampling-law": lambda: sampling_law(subject, alpha=share),
     }
-    names = STRANGERS if long or not subject.ours else FIRST_LOOK
-    for attack in chosen:
-        if attack == "two-worlds":
-            findings += from_outside(
-                subject, alpha=share, runs=fits, n_jobs=n_jobs, progress=progress, names=names
-            )
-        else:
-            findings.append(_watched(attack, white[attack], subject))
-        refuted = findings and findings[-1].verdict == "violated"
-        if attack == "attributes" and refuted and attacks is None and not (long or subject.ours):
-            break  # a certain answer in seconds; minutes of other attacks would add nothing
-    return AuditReport(_name(estimator), tuple(findings))
 
 
 def _watched(attack: str, run: Callable[[], Tally], subject: AuditedEstimator) -> Finding:
@@ -158,6 +210,11 @@ def _check_facts(subject: AuditedEstimator) -> None:
     if subject.ours and (subject.relation is not None or subject.bound is not None):
         raise InvalidParameter(
             "adjacency and norm_bound are parameters of noisette's estimators; set them there."
+        )
+    if subject.persons and not subject.takes("persons"):
+        raise InvalidParameter(
+            f"a claim about persons needs to know whose rows they are, and the fit of "
+            f"{type(subject.estimator).__name__} takes no persons."
         )
     blank = subject.room().null
     if not subject.ours and subject.adjacency is Adjacency.ZERO_OUT and blank == "sample_epsilon":

@@ -29,19 +29,57 @@ REPEAT_SHARE = 0.1
 LEAST_RUNS = 4
 """In each world: two for the pilot and two for the test."""
 
-Data = tuple[Any, Any]
+Data = tuple[Any, Any] | tuple[Any, Any, dict[str, Any]]
 Outcomes = list[Outcome]
 Path = Callable[[float], tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class TwoWorlds:
-    """The result of a two-world audit.
+    """The result of a two-world audit, as `two_worlds` and `gdp_two_worlds` return it.
 
-    ``epsilon_lower`` holds at the delta of ``claim`` with probability at least ``confidence``
-    (together with ``repeated``). ``claim`` is the pair that was tested: the stated one or, for a
-    `Guarantee`, another point of the curve that it promises. ``counts`` are (k, n, k', n'): how
-    often the event happened, first in the world where it is likely.
+    Parameters
+    ----------
+    attack : str
+        The name of the test.
+    epsilon_lower : float
+        A lower bound on epsilon at the delta of `claim`, right with probability at least
+        `confidence` (together with `repeated`).
+    claim : tuple of float
+        The pair that was tested: the stated one or, for a `Guarantee`, another point of the
+        curve that it promises.
+    event : str
+        The event that tells the worlds apart, in words.
+    confidence : float
+        A false alarm has probability at most 1 - confidence.
+    verdict : {"violated", "consistent", "not applicable"}
+        Whether the claim is refuted.
+    runs : int
+        How many fits were made.
+    counts : tuple of int
+        The numbers (k, n, k', n'): how often the event happened, first in the world where it is
+        likely.
+    stopped_early : bool
+        Whether the claim was refuted before all runs were made.
+    finding : Finding
+        The same for an `AuditReport`.
+    repeated : Finding, optional
+        Whether noise was used twice.
+    mu_lower : float, optional
+        A lower bound on mu, for a Gaussian claim.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.audit import TwoWorlds, two_worlds
+    >>> class Exact:
+    ...     def fit(self, X, y):
+    ...         self.coef_ = X.mean(axis=0)
+    >>> D, D_prime = (np.zeros((9, 1)), None), (np.eye(9, 1), None)
+    >>> result = two_worlds(Exact, D, D_prime, claim=1.0, runs=100)
+    >>> isinstance(result, TwoWorlds), len(result.findings)
+    (True, 2)
+
     """
 
     attack: str

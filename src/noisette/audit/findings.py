@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 from noisette.errors import InvalidParameter
@@ -24,10 +24,36 @@ _VERDICTS = ("violated", "consistent", "not applicable")
 class Finding:
     """The result of one attack on one claim.
 
-    ``epsilon_lower`` is a lower bound on the true epsilon at the claimed delta, right with
-    probability at least ``confidence`` (1.0 for a deterministic check); None when the attack gives
-    no number. ``runs`` counts the fits that were made. ``detail`` is one plain sentence for a
-    reviewer.
+    Parameters
+    ----------
+    attack : str
+        Its name.
+    claim : tuple of float
+        The claimed (epsilon, delta).
+    epsilon_lower : float or None
+        A lower bound on the true epsilon at the claimed delta, right with probability at least
+        `confidence`; None when the attack gives no number.
+    confidence : float
+        In (0, 1]; 1.0 for a deterministic check.
+    verdict : {"violated", "consistent", "not applicable"}
+        Whether the claim is refuted.
+    runs : int
+        How many fits were made.
+    detail : str
+        One plain sentence for a reviewer.
+
+    Raises
+    ------
+    InvalidParameter
+        If the verdict is unknown or a number is out of range.
+
+    Examples
+    --------
+    >>> from noisette.audit import Finding
+    >>> found = Finding("two-worlds", (1.0, 0.0), 1.8, 0.99, "violated", 400, "Above 1.8.")
+    >>> found.to_dict()["verdict"]
+    'violated'
+
     """
 
     attack: str
@@ -47,7 +73,14 @@ class Finding:
             raise InvalidParameter("epsilon_lower must be a number or None; got nan.")
 
     def to_dict(self) -> dict[str, object]:
-        """The finding as plain JSON values; an infinite bound is the string "inf"."""
+        """Return the finding as plain JSON values; an infinite bound is the text "inf".
+
+        Returns
+        -------
+        dict
+            One entry for each field.
+
+        """
         out = asdict(self)
         out["claim"] = list(self.claim)
         if self.epsilon_lower is not None and math.isinf(self.epsilon_lower):
@@ -57,10 +90,38 @@ class Finding:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """All findings about one subject (an estimator, a model file, a mechanism)."""
+    """All findings about one subject (an estimator, a model file, a mechanism).
+
+    Parameters
+    ----------
+    subject : str
+        What was audited.
+    findings : tuple of Finding
+        One for each attack.
+    unit : {"record", "person"}, default "record"
+        Whose data the claim protects together: one row, or all rows of one person.
+
+    Examples
+    --------
+    >>> from noisette.audit import AuditReport, Finding
+    >>> found = Finding("two-worlds", (1.0, 0.0), 0.4, 0.99, "consistent", 400, "No more was seen.")
+    >>> report = AuditReport("a model", ()).joined([found])
+    >>> report.verdict, report.violations, report.to_dict()["subject"]
+    ('consistent', (), 'a model')
+    >>> report.to_json()[:1]
+    '{'
+
+    """
 
     subject: str
     findings: tuple[Finding, ...]
+    unit: str = "record"
+
+    @property
+    def neighbours(self) -> str:
+        """The data sets that the claim is about, in words."""
+        which = "in one row" if self.unit == "record" else "in all rows of one person"
+        return f"any two data sets that differ {which}"
 
     @property
     def verdict(self) -> Verdict:
@@ -76,16 +137,47 @@ class AuditReport:
         return tuple(found for found in self.findings if found.verdict == "violated")
 
     def joined(self, more: Iterable[Finding]) -> AuditReport:
-        """Return this report with more findings at its end."""
-        return AuditReport(self.subject, (*self.findings, *more))
+        """Return this report with more findings at its end.
+
+        Parameters
+        ----------
+        more : iterable of Finding
+            What to add.
+
+        Returns
+        -------
+        AuditReport
+            Another report; this one is not changed.
+
+        """
+        return replace(self, findings=(*self.findings, *more))
 
     def to_dict(self) -> dict[str, object]:
-        """The report as plain JSON values."""
+        """Return the report as plain JSON values.
+
+        Returns
+        -------
+        dict
+            Subject, unit, verdict and findings.
+
+        """
         findings = [finding.to_dict() for finding in self.findings]
-        return {"subject": self.subject, "verdict": self.verdict, "findings": findings}
+        return {
+            "subject": self.subject,
+            "unit": self.unit,
+            "verdict": self.verdict,
+            "findings": findings,
+        }
 
     def to_json(self) -> str:
-        """The report as JSON text."""
+        """Return the report as JSON text.
+
+        Returns
+        -------
+        str
+            What `to_dict` returns, as text.
+
+        """
         return json.dumps(self.to_dict(), indent=1, allow_nan=False)
 
     def __str__(self) -> str:
@@ -93,6 +185,8 @@ class AuditReport:
         rows = [head] + [_row(finding) for finding in self.findings]
         widths = [max(len(row[j]) for row in rows) for j in range(len(head))]
         lines = [f"audit of {self.subject}: {self.verdict}"]
+        if self.unit == "person":
+            lines.append(f"  the claim is one for {self.neighbours}")
         for i, row in enumerate(rows):
             line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             lines.append("  " + line.rstrip())

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from noisette.adjacency import Adjacency
-from noisette.audit.canaries import LONG, Data, Room, plain_table
+from noisette.audit.canaries import LONG, OTHER, OWN, Data, Room, ordinary
 
 __all__ = ["Family", "Table", "number_tables", "text_tables"]
 
@@ -58,13 +58,22 @@ class Table:
         rows, labels = self.rows[:-1], self.labels[:-1]
         relation = self.room.adjacency
         if record is None and relation is Adjacency.ADD_REMOVE:
-            return Data(self.wrapped(rows), np.asarray(labels))
+            return Data(self.wrapped(rows), np.asarray(labels), self._persons(len(rows), 1))
         row, label = (self.rows[-1], self.labels[-1]) if record is None else record
-        options = {}
+        own = 1 if not self.room.persons else OTHER if record is None else OWN
+        rows, labels = [*rows, *[row] * own], [*labels, *[label] * own]
+        options = self._persons(len(rows), own)
         if relation is Adjacency.ZERO_OUT and self.blankable:
-            options = self.room.presence(len(rows) + 1, blank=record is None)
-            row = np.zeros_like(row) if record is None else row
-        return Data(self.wrapped([*rows, row]), np.asarray([*labels, label]), options)
+            options |= self.room.presence(len(rows), blank=own if record is None else 0)
+            if record is None:
+                rows[-own:] = [np.zeros_like(row)] * own
+        return Data(self.wrapped(rows), np.asarray(labels), options)
+
+    def _persons(self, rows: int, own: int) -> dict[str, Any]:
+        """Return whose rows they are, where the claim is about persons: the last one has `own`."""
+        if not self.room.persons:
+            return {}
+        return {"persons": np.minimum(np.arange(rows), rows - own)}
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,7 @@ def number_tables(room: Room, names: list[str] | None) -> Iterator[Table]:
             return np.array(rows)
         return import_module("pandas").DataFrame(np.array(rows), columns=names)
 
-    data = plain_table(room)
+    data = ordinary(room)
     labels = list(data.y)
     yield Table(list(data.X), labels, wrapped, _signed, room)
     yield Table(list(np.abs(data.X)), labels, wrapped, _positive, room)
@@ -98,7 +107,7 @@ def number_tables(room: Room, names: list[str] | None) -> Iterator[Table]:
 
 def text_tables(room: Room) -> Iterator[Table]:
     """Yield a table of words and a list of texts."""
-    labels = list(plain_table(room).y)
+    labels = list(ordinary(room).y)
     words = np.array(["red", "green", "blue", "grey", "pink"], dtype=object)
     n, d = len(labels), room.features
     cells = words[(np.arange(n)[:, None] * (1 + np.arange(d)) + np.arange(d)) % len(words)]

@@ -34,7 +34,38 @@ Score = Callable[[Any, Any, Any], Any]
 
 @dataclass(frozen=True)
 class OneRun:
-    """The result of a one-run audit."""
+    """The result of a one-run audit, as `one_run` returns it.
+
+    Parameters
+    ----------
+    epsilon_lower : float
+        A lower bound on epsilon at the claimed delta.
+    claim : tuple of float
+        The claimed (epsilon, delta).
+    p_value : float
+        The probability of so many right guesses if the claim is true, at most.
+    canaries, guesses, correct : int
+        How many there were, were made, and were right.
+    confidence : float
+        The bound is right with at least this probability.
+    verdict : {"violated", "consistent", "not applicable"}
+        Whether the claim is refuted.
+    finding : Finding
+        The same for an `AuditReport`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.audit import OneRun, one_run
+    >>> rows = np.arange(100.0)[:, None], np.zeros(100)
+    >>> remembered = one_run(
+    ...     lambda X, y: set(X[:, 0]), rows, lambda model, X, y: [x in model for x in X[:, 0]],
+    ...     guesses=40, claim=1.0,
+    ... )
+    >>> isinstance(remembered, OneRun), remembered.correct
+    (True, 40)
+
+    """
 
     epsilon_lower: float
     claim: tuple[float, float]
@@ -81,17 +112,53 @@ def one_run(
 
     Parameters
     ----------
-    train : an unfitted estimator, or a function ``train(X, y)`` that returns a trained model.
-    canaries : m rows and their labels, each put in by an independent fair coin.
-    score : ``score(model, X, y)`` gives a number for each canary, larger if it seems to be in.
-    guesses : r, even and at most m: how many guesses are made. Fixed before anything is seen.
-    claim : epsilon, (epsilon, delta) or a `Guarantee`.
-    base : rows and labels that are always in.
-    substitutes : m rows and labels that take the place of canaries that are out. Needed for a claim
+    train : estimator or callable
+        An unfitted estimator, or a function ``train(X, y)`` that returns a trained model.
+    canaries : tuple of (array_like, array_like)
+        The m rows and their labels, each put in by an independent fair coin.
+    score : callable, optional
+        ``score(model, X, y)`` gives a number for each canary, larger if it seems to be in; by
+        default the log probability of its own label.
+    guesses : int
+        How many guesses r are made, even and at most m. Fixed before anything is seen.
+    claim : float, tuple of float or Guarantee
+        The epsilon, (epsilon, delta) or guarantee to test.
+    base : tuple of (array_like, array_like), optional
+        Rows and labels that are always in.
+    substitutes : tuple of (array_like, array_like), optional
+        The m rows and labels that take the place of canaries that are out. Needed for a claim
         under replace-one or zero-out, where the number of rows never changes; without them the
         coin adds or removes, and the claim must be about that.
-    confidence : a false alarm has probability at most 1 - confidence.
-    randomness : where the coins come from; cryptographic by default.
+    confidence : float, default 0.95
+        A false alarm has probability at most 1 - confidence.
+    randomness : Randomness, optional
+        Where the coins come from; cryptographic by default.
+    name : str, default "one-run"
+        The name of the attack in the finding.
+
+    Returns
+    -------
+    OneRun
+        The lower bound and the verdict.
+
+    Raises
+    ------
+    InvalidParameter
+        If a number is out of range, or `substitutes` do not fit the claim's relation.
+    InvalidData
+        If rows, labels or scores have the wrong shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.audit import one_run
+    >>> rows = np.arange(100.0)[:, None], np.zeros(100)
+    >>> def remember(X, y):
+    ...     return set(X[:, 0])
+    >>> def known(model, X, y):
+    ...     return [x in model for x in X[:, 0]]
+    >>> one_run(remember, rows, known, guesses=40, claim=1.0).verdict
+    'violated'
 
     """
     X, y = _pair("canaries", canaries)

@@ -25,11 +25,11 @@ _VERDICTS = {
 }
 
 _READING = (
-    "Each attack tries to tell two data sets that differ in one person apart by looking at what "
-    "was released. How often it succeeds gives a lower bound on epsilon, right with the stated "
-    "confidence. A bound above the claim refutes the claim; a bound below it says only that this "
-    "attack, with so many runs, saw no more. Deterministic checks look inside one run and have no "
-    "chance in them."
+    "The claim is one for {}. Each attack tries to tell two such data sets apart by looking at "
+    "what was released. How often it succeeds gives a lower bound on epsilon, right with the "
+    "stated confidence. A bound above the claim refutes the claim; a bound below it says only that "
+    "this attack, with so many runs, saw no more. Deterministic checks look inside one run and "
+    "have no chance in them."
 )
 
 
@@ -65,7 +65,7 @@ def html(report: AuditReport, guarantee: Guarantee | None = None) -> str:
             "What each attack saw",
             kit.rows([(each.attack, each.detail) for each in report.findings]),
         ),
-        kit.section("How to read this", kit.paragraph(_READING)),
+        kit.section("How to read this", kit.paragraph(_READING.format(report.neighbours))),
         kit.section("The promise", promise, _curve(report, guarantee)),
         f"<footer>noisette {__version__}</footer>",
     ]

@@ -33,6 +33,25 @@ class Canary:
     """Two neighbours D and D_prime, each a pair (X, y), and a statistic of a fitted model.
 
     `candidates` are the estimators to hand to a tuner; other canaries have none.
+
+    Parameters
+    ----------
+    name : str
+        What changes, in words.
+    D, D_prime : tuple of (array_like, array_like)
+        The two data sets.
+    statistic : callable
+        Returns a number for a fitted model.
+    candidates : tuple of estimator, optional
+        What to hand to a tuner.
+
+    Examples
+    --------
+    >>> from noisette.audit import Canary, quantile_canary
+    >>> canary = quantile_canary(lambda model: model.median_, rows=5)
+    >>> isinstance(canary, Canary), canary.D[0].shape
+    (True, (5, 1))
+
     """
 
     name: str
@@ -62,11 +81,39 @@ def quantile_canary(
 
     Parameters
     ----------
-    read : returns the released quantile of a fitted model, a number.
-    lower, upper : the public bounds of the data.
-    quantile : which one, in (0, 1).
-    rows : how many records D has.
-    adjacency : the relation that the claim speaks of, replace-one or add-remove.
+    read : callable
+        Returns the released quantile of a fitted model, a number.
+    lower, upper : float, default 0.0 and 1.0
+        The public bounds of the data.
+    quantile : float, default 0.5
+        Which one, in (0, 1).
+    rows : int, default 40
+        How many records D has.
+    adjacency : Adjacency or str, default "replace-one"
+        The relation that the claim speaks of, replace-one or add-remove.
+
+    Returns
+    -------
+    Canary
+        Neighbours and a statistic for `two_worlds`.
+
+    Raises
+    ------
+    InvalidParameter
+        If a number is out of range, or the relation is zero-out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.audit import quantile_canary, two_worlds
+    >>> class ExactMedian:
+    ...     def fit(self, X, y):
+    ...         self.median_ = np.median(X)
+    >>> canary = quantile_canary(lambda model: model.median_)
+    >>> two_worlds(
+    ...     ExactMedian, canary.D, canary.D_prime, statistic=canary.statistic, claim=1.0, runs=100
+    ... ).verdict
+    'violated'
 
     """
     relation = _relation(adjacency)
@@ -103,10 +150,36 @@ def partition_canary(
 
     Parameters
     ----------
-    read : returns the released categories of a fitted model, something that supports ``in``.
-    common, unique : the two categories.
-    rows : how many records D has.
-    adjacency : the relation that the claim speaks of, add-remove or replace-one.
+    read : callable
+        Returns the released categories of a fitted model, something that supports ``in``.
+    common, unique : str or int, default "common" and "unique"
+        The two categories.
+    rows : int, default 20
+        How many records D has.
+    adjacency : Adjacency or str, default "add-remove"
+        The relation that the claim speaks of, add-remove or replace-one.
+
+    Returns
+    -------
+    Canary
+        Neighbours and a statistic for `two_worlds`.
+
+    Raises
+    ------
+    InvalidParameter
+        If the categories are equal, or the relation is zero-out.
+
+    Examples
+    --------
+    >>> from noisette.audit import partition_canary, two_worlds
+    >>> class AllCategories:
+    ...     def fit(self, X, y):
+    ...         self.categories_ = set(X[:, 0])
+    >>> canary = partition_canary(lambda model: model.categories_)
+    >>> two_worlds(
+    ...     AllCategories, canary.D, canary.D_prime, statistic=canary.statistic, claim=1.0, runs=100
+    ... ).verdict
+    'violated'
 
     """
     relation = _relation(adjacency)
@@ -139,12 +212,35 @@ def tuning_canary(
 
     Parameters
     ----------
-    read : returns the chosen candidate, fitted (default: ``best_estimator_``).
-    epsilon : of one run of one candidate. The claim to test is that of the whole tuner.
-    candidates : how many to make; all have the same law.
-    rows : how many records D has. The labels are 0 and 1 in turn and mean nothing.
-    adjacency : the relation that the claim speaks of, replace-one or add-remove.
-    randomness : where the candidates' coins come from; cryptographic by default.
+    read : callable, optional
+        Returns the chosen candidate, fitted (default: ``best_estimator_``).
+    epsilon : float, default 1.0
+        Of one run of one candidate. The claim to test is that of the whole tuner.
+    candidates : int, default 2
+        How many to make; all have the same law.
+    rows : int, default 20
+        How many records D has. The labels are 0 and 1 in turn and mean nothing.
+    adjacency : Adjacency or str, default "replace-one"
+        The relation that the claim speaks of, replace-one or add-remove.
+    randomness : Randomness, optional
+        Where the candidates' coins come from; cryptographic by default.
+
+    Returns
+    -------
+    Canary
+        Neighbours, a statistic for `two_worlds`, and the candidates.
+
+    Raises
+    ------
+    InvalidParameter
+        If a number is out of range, or the relation is zero-out.
+
+    Examples
+    --------
+    >>> from noisette.audit import tuning_canary
+    >>> canary = tuning_canary(epsilon=0.5, candidates=3)
+    >>> len(canary.candidates), canary.D[0].shape
+    (3, (20, 1))
 
     """
     from noisette.audit.candidates import LeakyCandidate
@@ -175,10 +271,31 @@ def scoring_canary(
 
     Parameters
     ----------
-    read : returns the chosen candidate (default: ``best_estimator_``).
-    rows : how many records D has; odd if `lead` is even, and the other way round.
-    lead : how many more records are for candidate 0, the canary not counted.
-    adjacency : the relation that the claim speaks of, replace-one or add-remove.
+    read : callable, optional
+        Returns the chosen candidate (default: ``best_estimator_``).
+    rows : int, default 21
+        How many records D has; odd if `lead` is even, and the other way round.
+    lead : int, default 0
+        How many more records are for candidate 0, the canary not counted.
+    adjacency : Adjacency or str, default "replace-one"
+        The relation that the claim speaks of, replace-one or add-remove.
+
+    Returns
+    -------
+    Canary
+        Neighbours, a statistic for `two_worlds`, and the two candidates.
+
+    Raises
+    ------
+    InvalidParameter
+        If `rows` and `lead` do not fit, or the relation is zero-out.
+
+    Examples
+    --------
+    >>> from noisette.audit import scoring_canary
+    >>> canary = scoring_canary(rows=11)
+    >>> canary.D[1].sum() - canary.D_prime[1].sum()
+    np.int64(1)
 
     """
     from noisette.audit.candidates import ConstantCandidate

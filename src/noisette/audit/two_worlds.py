@@ -50,23 +50,62 @@ def two_worlds(
 
     Parameters
     ----------
-    make_model : returns a fresh, unfitted estimator with ``fit(X, y)`` at each call.
-    D, D_prime : pairs (X, y) that are neighbours under the relation that the claim speaks of. Make
-        them up: each fit on real records is one more release of them, and so is the result.
-    claim : epsilon, (epsilon, delta), or a `Guarantee` (then its whole curve may be tested).
-    statistic : a number computed from a fitted model that should differ between the worlds; NaN
-        counts as minus infinity. With None the pilot searches boxes in the `output` for the event.
-    runs : fits in each world, the pilot included.
-    confidence : the audit raises a false alarm with probability at most 1 - confidence.
-    pilot : fits in each world that choose the event; half of `runs` by default.
-    early_stop : stop as soon as the claim is refuted. A claim is called consistent only after all
-        runs. Without it all of the error is left to the Clopper-Pearson bounds.
-    output : array of everything released, to find repeated noise; None leaves that test out. It
-        may have another size in each run.
-    n_jobs : processes, each a fresh interpreter; -1 is one for each core. A make_model that holds
-        a random generator is then refused, because each process would get a copy of it.
-    progress : show a progress bar on a terminal.
-    name : the name of the attack in the findings.
+    make_model : callable
+        Returns a fresh, unfitted estimator with ``fit(X, y)`` at each call.
+    D, D_prime : tuple of (array_like, array_like)
+        Pairs (X, y) that are neighbours under the relation that the claim speaks of. Make them
+        up: each fit on real records is one more release of them, and so is the result. A third
+        part, a dict, has further arguments of ``fit``, such as ``{"persons": ids}`` for two
+        worlds that differ in all rows of one person.
+    claim : float, tuple of float or Guarantee
+        The epsilon, (epsilon, delta) or guarantee to test; of a guarantee the whole curve may
+        be tested.
+    statistic : callable, optional
+        A number computed from a fitted model that should differ between the worlds; NaN counts
+        as minus infinity. With None the pilot searches boxes in the `output` for the event.
+    runs : int, default 2000
+        Fits in each world, the pilot included.
+    confidence : float, default 0.99
+        The audit raises a false alarm with probability at most 1 - confidence.
+    pilot : int, optional
+        Fits in each world that choose the event; half of `runs` by default.
+    early_stop : bool, default True
+        Stop as soon as the claim is refuted. A claim is called consistent only after all runs.
+        Without it all of the error is left to the Clopper-Pearson bounds.
+    output : callable or None, optional
+        Array of everything released, to find repeated noise; None leaves that test out. It may
+        have another size in each run.
+    n_jobs : int, default 1
+        Processes, each a fresh interpreter; -1 is one for each core. A make_model that holds a
+        random generator is then refused, because each process would get a copy of it.
+    progress : bool, default False
+        Whether to show a progress bar on a terminal.
+    name : str, default "two-worlds"
+        The name of the attack in the findings.
+
+    Returns
+    -------
+    TwoWorlds
+        The lower bound on epsilon, the verdict and the findings.
+
+    Raises
+    ------
+    InvalidParameter
+        If a number is out of range, or the model has nothing to look at.
+    InvalidData
+        If D or D_prime is no pair.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.audit import two_worlds
+    >>> class Exact:
+    ...     def fit(self, X, y):
+    ...         self.coef_ = X.mean(axis=0)
+    >>> D, D_prime = (np.zeros((9, 1)), None), (np.eye(9, 1), None)
+    >>> result = two_worlds(Exact, D, D_prime, claim=1.0, runs=100)
+    >>> result.verdict, result.epsilon_lower > 1.0
+    ('violated', True)
 
     """
     stated = as_claim(claim)
@@ -114,14 +153,67 @@ def gdp_two_worlds(
     output: Output | None = released,
     n_jobs: int = 1,
     progress: bool = False,
-    name: str = "gdp-two-worlds",
 ) -> TwoWorlds:
     """Test the claim that a model is mu-GDP; sees far more than `two_worlds` if it is one.
 
-    Pass `claim`, a `Guarantee` whose plan is a composition of unsampled Gaussians (anything else is
-    refused), or `mu` itself; `delta` is where epsilon is then read off. The other parameters are
-    those of `two_worlds`. ``mu_lower`` refutes the Gaussian curve; ``epsilon_lower`` is its reading
-    at delta and would be no bound for a mechanism that never claimed to be Gaussian.
+    ``mu_lower`` refutes the Gaussian curve; ``epsilon_lower`` is its reading at delta and would be
+    no bound for a mechanism that never claimed to be Gaussian.
+
+    Parameters
+    ----------
+    make_model : callable
+        As in `two_worlds`, and so are the parameters not described here.
+    D, D_prime : tuple of (array_like, array_like)
+        Neighbours, made up.
+    claim : Guarantee, optional
+        Its plan must be a composition of unsampled Gaussians (anything else is refused).
+    mu : float, optional
+        The claim itself, instead of `claim`.
+    delta : float, default 1e-6
+        Where epsilon is read off if `mu` is given.
+    statistic : callable, optional
+        A number computed from a fitted model.
+    runs : int, default 2000
+        Fits in each world, the pilot included.
+    confidence : float, default 0.99
+        One minus the probability of a false alarm.
+    pilot : int, optional
+        Fits in each world that choose the event.
+    early_stop : bool, default True
+        Stop as soon as the claim is refuted.
+    output : callable or None, optional
+        Array of everything released, to find repeated noise.
+    n_jobs : int, default 1
+        Processes.
+    progress : bool, default False
+        Whether to show a progress bar on a terminal.
+
+    Returns
+    -------
+    TwoWorlds
+        The lower bounds on mu and epsilon, the verdict and the findings.
+
+    Raises
+    ------
+    Unproven
+        If not exactly one of `claim` and `mu` is given, or the claim is no Gaussian curve.
+    InvalidParameter
+        If a number is out of range, or the model has nothing to look at.
+    InvalidData
+        If D or D_prime is no pair.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.audit import gdp_two_worlds
+    >>> class Exact:
+    ...     def fit(self, X, y):
+    ...         self.coef_ = X.mean(axis=0)
+    >>> D, D_prime = (np.zeros((9, 1)), None), (np.eye(9, 1), None)
+    >>> result = gdp_two_worlds(Exact, D, D_prime, mu=0.5, runs=100)
+    >>> result.verdict, result.mu_lower > 0.5
+    ('violated', True)
+
     """
     if isinstance(claim, Guarantee) == (mu is not None):
         raise Unproven(
@@ -152,6 +244,7 @@ def gdp_two_worlds(
         ]
 
     pair = (gdp_epsilon(claimed, delta), delta)
+    name = "gdp-two-worlds"
     tests, repeated, finished = engine.run(chosen, pair, early_stop, progress, name)
     best = tests[0]
     lower = gdp_epsilon(best.lower, delta)

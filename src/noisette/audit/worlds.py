@@ -65,7 +65,7 @@ class World:
     def __init__(
         self,
         make_model: Callable[[], Any],
-        data: tuple[Any, Any],
+        data: tuple[Any, ...],
         statistic: Callable[[Any], float] | None,
         output: Output | None,
     ) -> None:
@@ -75,8 +75,10 @@ class World:
             raise InvalidParameter("pass a statistic, or an output in which to search for one.")
         if statistic is not None and not callable(statistic):
             raise InvalidParameter("statistic must be a function of a fitted model.")
-        if not isinstance(data, tuple | list) or len(data) != 2:
+        if not isinstance(data, tuple | list) or len(data) not in (2, 3):
             raise InvalidData("D and D_prime must be pairs (X, y).")
+        if len(data) == 3 and not isinstance(data[2], dict):
+            raise InvalidData("the third part of D must be a dict of further arguments of fit.")
         self._make_model, self._data = make_model, data
         self._statistic, self._output = statistic, output
 
@@ -88,8 +90,8 @@ class World:
                 f"make_model must return an estimator with fit; got a {type(model).__name__}."
             )
         # A copy: a fit that changes its input would turn the worlds into other data sets.
-        X, y = copy.deepcopy(self._data)
-        fitted = model.fit(X, y)
+        X, y, *more = copy.deepcopy(self._data)
+        fitted = model.fit(X, y, **(more[0] if more else {}))
         model = model if fitted is None else fitted
         output = None if self._output is None else self._output(model)
         digest, pattern = (None, None) if output is None else trace(output)

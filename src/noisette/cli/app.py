@@ -10,6 +10,10 @@ from noisette.cli import audit as auditing
 from noisette.cli import inspect as reading
 from noisette.cli import options as opt
 from noisette.cli import train as tables
+from noisette.cli.check import check
+from noisette.cli.evaluate import evaluate
+from noisette.cli.explain import coefficients, explain, export
+from noisette.cli.ledger import ledger
 from noisette.cli.options import Description
 from noisette.cli.plan import plan
 from noisette.cli.predict import predict
@@ -44,7 +48,10 @@ def root(
     """Machine learning on sensitive data, with a privacy guarantee that can be checked."""
 
 
-for _command in (tables.schema, plan, tables.train, predict, reading.inspect, reading.ledger):
+for _command in (
+    tables.schema, check, plan, tables.train, predict, evaluate, explain, coefficients, export,
+    reading.inspect, ledger,
+):  # fmt: skip
     app.command()(_command)
 
 

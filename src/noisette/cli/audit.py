@@ -54,6 +54,13 @@ Bound = Annotated[
         "parameter of this name, else 1).",
     ),
 ]
+OfPersons = Annotated[
+    bool,
+    typer.Option(
+        "--persons",
+        help="The claim is about all rows of one person; the fit must take persons.",
+    ),
+]
 Jobs = Annotated[int, typer.Option(help="Processes; -1 is one for each core.")]
 
 
@@ -69,6 +76,7 @@ def audit(
     jobs: Jobs = 1,
     adjacency: Relation = None,
     norm_bound: Bound = None,
+    persons: OfPersons = False,
 ) -> None:
     """Attack a claimed epsilon, ours or anybody's.
 
@@ -80,7 +88,7 @@ def audit(
     try:
         found = _audit(
             target, epsilon, delta, runs, confidence, long, report, json, jobs, adjacency,
-            norm_bound,
+            norm_bound, persons,
         )  # fmt: skip
     except KeyboardInterrupt:
         raise Stopped("stopped; nothing was written.") from None
@@ -99,6 +107,7 @@ def _audit(
     jobs: int,
     adjacency: str | None,
     norm_bound: float | None,
+    persons: bool,
 ) -> "AuditReport":
     from noisette import _validate
     from noisette.audit import AuditReport, check_estimator
@@ -121,8 +130,9 @@ def _audit(
     first: tuple[Finding, ...] = ()
     guarantee = None
     if _is_file(target):
-        estimator, guarantee, first = _from_file(target, epsilon, delta)
+        estimator, guarantee, first = _from_file(target, epsilon, delta, persons)
         epsilon, delta = first[0].claim
+        persons = persons or (guarantee is not None and guarantee.unit == "person")
     else:
         estimator = _from_path(target, epsilon, delta)
     attacks: tuple[Finding, ...] = ()
@@ -130,8 +140,9 @@ def _audit(
         attacks = check_estimator(
             estimator, epsilon=epsilon, delta=delta, runs=runs, confidence=confidence, long=long,
             n_jobs=jobs, progress=not as_json, adjacency=adjacency, norm_bound=norm_bound,
+            persons=persons,
         ).findings  # fmt: skip
-    found = AuditReport(target, (*first, *attacks))
+    found = AuditReport(target, (*first, *attacks), "person" if persons else "record")
     if page is not None:
         pages.write(found, page, guarantee)
     print(found.to_json() if as_json else found)
@@ -148,19 +159,24 @@ def _is_file(target: str) -> bool:
 
 
 def _from_file(
-    target: str, epsilon: float | None, delta: float | None
+    target: str, epsilon: float | None, delta: float | None, persons: bool
 ) -> tuple[Any, Any, tuple["Finding", ...]]:
     """Return an unfitted estimator like the stored one, its guarantee, and what the file showed."""
     from sklearn.base import clone
 
     from noisette.audit import Finding
-    from noisette.tables.folders import load_model, read_model
+    from noisette.tables.folders import load_model, read_model, takes_tables
 
     path = Path(target)
     if not path.exists():
         raise InvalidParameter(f"the file {target} does not exist.")
     try:
         model = read_model(path).model if path.is_dir() else load_model(path)
+        if takes_tables(model):
+            raise InvalidParameter(
+                f"{path} is a model of a raw table, which the attacks on rows of numbers cannot "
+                "handle; train with --mechanism objective to have one that they can."
+            )
     except InvalidParameter as error:
         if "would be wrong" not in str(error):  # damaged; only a guarantee below its plan is false
             raise
@@ -179,6 +195,8 @@ def _from_file(
     )
     if promise.seeded:
         kept, detail = False, "The noise of this model came from a fixed seed, so it hides nobody."
+    if persons and promise.unit != "person":
+        kept, detail = False, "The guarantee in the file is about single rows, not about persons."
     verdict: Verdict = "consistent" if kept else "violated"
     found = Finding("model file", claim, None, 1.0, verdict, 0, detail)
     return clone(model), promise, (found,)
@@ -225,6 +243,8 @@ def _instance(kind: type, epsilon: float | None, delta: float | None) -> Any:
         options["epsilon"] = epsilon
     if delta is not None and delta > 0.0 and "delta" in known:
         options["delta"] = delta
+    if kind.__module__.startswith("noisette.") and "norm_bound" in known:
+        options["norm_bound"] = 1.0  # the attacks make rows for the bound, so any one will do
     return _called(lambda: kind(**options), kind.__name__)
 
 

@@ -1,12 +1,17 @@
 """What the commands share towards the person and the disk: a sign of life, whole files or none."""
 
+import contextlib
+import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from noisette import _files, _validate
-from noisette.errors import InvalidParameter
+from noisette._text import visible
+from noisette.errors import InvalidParameter, WeakModelWarning
 
-__all__ = ["busy", "readable", "write_text"]
+__all__ = ["busy", "readable", "warning_aloud", "write_text"]
 
 
 def busy(what: str) -> Any:
@@ -14,6 +19,23 @@ def busy(what: str) -> Any:
     from rich.console import Console
 
     return Console(stderr=True).status(what)
+
+
+@contextlib.contextmanager
+def warning_aloud() -> Iterator[None]:
+    """Print a warning about a weak model as one sentence, at once: before anything is charged."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", WeakModelWarning)
+        usual = warnings.showwarning
+
+        def show(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if issubclass(category, WeakModelWarning):
+                print(f"noisette: warning: {visible(str(message))}", file=sys.stderr, flush=True)
+            else:
+                usual(message, category, *rest, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 def readable(name: str) -> str:

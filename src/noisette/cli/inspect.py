@@ -1,4 +1,4 @@
-"""``noisette inspect`` and ``noisette ledger``: read a promise, read a budget."""
+"""``noisette inspect``: read a promise."""
 
 import json as json_module
 import math
@@ -15,12 +15,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from noisette.guarantee import Guarantee
-    from noisette.privacy import Ledger
 
-__all__ = ["inspect", "ledger"]
-
-PAGE = 50
-"""Charges of a ledger that are shown at once."""
+__all__ = ["inspect"]
 
 DELTAS = (1e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
@@ -160,127 +156,4 @@ def _show(
     table.add_column("what it says")
     for name in guarantee.proofs:
         table.add_row(_visible(name), meaning(name))
-    console.print(table)
-
-
-def ledger(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The ledger file.", show_default=False)
-    ],
-    epsilon: Annotated[
-        float | None, typer.Option(help="Start a ledger with this total if there is none.")
-    ] = None,
-    delta: Annotated[float | None, typer.Option(help="Total delta of a new ledger.")] = None,
-    adjacency: Annotated[
-        str | None, typer.Option(help="Relation of a new ledger; replace-one if not given.")
-    ] = None,
-    rule: Annotated[
-        str | None, typer.Option(help="How charges add up: sums (default), renyi or gdp.")
-    ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML page to this file.")] = None,
-    page: Annotated[
-        int | None, typer.Option(help=f"Which {PAGE} charges to show; the last ones if not given.")
-    ] = None,
-    copy: Annotated[
-        Path | None, typer.Option(help="Write a backup of the ledger to this new file.")
-    ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Recompute every cost from the plan beside it.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an older page.")] = False,
-    json: opt.JsonOption = False,
-) -> None:
-    """Show what a ledger holds, or start one with --epsilon.
-
-    [bold]Example[/bold]: noisette ledger patients.ledger --epsilon 3 --delta 1e-6
-    """
-    from noisette import _validate
-    from noisette.privacy import Ledger
-
-    if file.is_dir():
-        raise InvalidParameter(f"{file} is a folder; give the name of a ledger file.")
-    if file.exists() and not file.is_file():  # starting a ledger there would replace the device
-        raise InvalidParameter(f"{file} is not an ordinary file; give the name of a ledger file.")
-    if report is not None and _validate.real_path(report) == _validate.real_path(file):
-        raise InvalidParameter("the page must not replace the ledger; give --report another name.")
-    if epsilon is None and not file.exists():
-        raise InvalidParameter(
-            f"there is no ledger {file}; start one with: noisette ledger {file} --epsilon TOTAL."
-        )
-    opened = Ledger.open(file, epsilon, delta, adjacency=adjacency, rule=rule)
-    if check:
-        from noisette.audit.charges import check_charges
-
-        check_charges(opened)
-    if copy is not None:
-        opened.copy_to(copy)
-    if report is not None:
-        from noisette.cli.console import write_text
-        from noisette.report import ledger_page
-
-        write_text(report, ledger_page(opened, file.name), force=force)
-    if json:
-        print(json_module.dumps(_as_json(opened)))
-        return
-    _show_ledger(opened, file, page)
-    if check:
-        typer.echo("checked: no charge costs less than its plan")
-    for written in (report, copy):
-        if written is not None:
-            typer.echo(visible(f"wrote {written}"))
-
-
-def _as_json(ledger: "Ledger") -> dict[str, Any]:
-    charges = ledger.charges
-    plans = {text: json_module.loads(text) for text in {charge.plan for charge in charges}}
-    return {
-        "epsilon": ledger.epsilon,
-        "delta": ledger.delta,
-        "adjacency": ledger.adjacency.value,
-        "rule": ledger.rule,
-        "experiment": ledger.experiment,
-        "spent": list(ledger.spent),
-        "remaining": list(ledger.remaining),
-        "charges": [
-            {
-                "label": c.label,
-                "cost": list(c.cost),
-                "seeded": c.seeded,
-                "plan": plans[c.plan],
-            }
-            for c in charges
-        ],
-    }
-
-
-def _show_ledger(ledger: "Ledger", file: Path, page: int | None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    units = {"sums": ("epsilon", "delta"), "renyi": ("Renyi cost", ""), "gdp": ("mu squared", "")}
-    first, second = units[ledger.rule]
-    pages = max(1, -(-ledger.count // PAGE))
-    shown = pages if page is None else page
-    if not 1 <= shown <= pages:
-        raise InvalidParameter(f"the last page of charges is {pages}; there is no page {page}.")
-    console = Console()
-    console.print(
-        f"total: epsilon {ledger.epsilon:g}, delta {ledger.delta:g}, {ledger.adjacency} "
-        f"(rule {ledger.rule})",
-        highlight=False,
-    )
-    if ledger.experiment:
-        console.print("for experiments: noise from a seed is allowed, and hides nobody")
-    title = f"Charges in {file}" + (f", page {shown} of {pages}" if pages > 1 else "")
-    table = Table(title=_visible(title), title_justify="left", show_footer=True)
-    table.add_column("", Text(""))
-    table.add_column("charge", Text("left"))
-    first_number = (shown - 1) * PAGE + 1
-    left, charges = ledger.remaining, ledger.page(first_number, PAGE)
-    table.add_column(first, Text(f"{left[0]:.6g}"), justify="right")
-    table.add_column(second, Text(f"{left[1]:g}" if second else ""), justify="right")
-    for k, charge in enumerate(charges, start=first_number):
-        cost = f"{charge.cost[0]:.6g}", f"{charge.cost[1]:g}" if second else ""
-        table.add_row(str(k), _visible(charge.title), *cost)
     console.print(table)

@@ -1,27 +1,39 @@
 """``noisette plan``: what a training would release and cost, before any data exist."""
 
 import json as json_module
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noisette._text import visible
 from noisette.cli import options as opt
-from noisette.cli.train import MODELS, check_sgd, estimator_of
-from noisette.errors import NoisetteError
+from noisette.cli.outlooks import as_row, others, show_others, table_json
+from noisette.cli.train import CHOICES, check_sgd, estimator_of, learns, table_classifier
+from noisette.errors import InvalidParameter
 
-__all__ = ["plan"]
+if TYPE_CHECKING:
+    from noisette.tables import Schema
 
-_DELTA = 1e-6
+__all__ = ["plan", "table_outlook_of"]
 
 
 def plan(
-    rows: Annotated[int, typer.Option(help="The number of rows, or a guess of it.")],
-    features: Annotated[int, typer.Option(help="The number of features after encoding.")],
+    rows: Annotated[
+        int,
+        typer.Option(help="The number of rows (persons), or a guess of it."),
+    ],
     epsilon: Annotated[float, typer.Option(help="The budget; smaller: safer.")],
+    features: Annotated[
+        int | None, typer.Option(help="The number of features after encoding, without --schema.")
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="A schema, with open facts or without: plan its training.")
+    ] = None,
     delta: Annotated[
         float, typer.Option(help="0 is pure privacy; else far below 1/n, such as 1e-6.")
     ] = 0.0,
-    model: Annotated[str, typer.Option(help="One of: " + ", ".join(MODELS) + ".")] = "logistic",
+    model: Annotated[str, typer.Option(help="One of: " + ", ".join(CHOICES) + ".")] = "logistic",
     mechanism: Annotated[str, typer.Option(help=opt.mechanism_help())] = "auto",
     loss: Annotated[str | None, typer.Option(help=opt.loss_help())] = None,
     sampling: Annotated[str | None, typer.Option(help=opt.sampling_help())] = None,
@@ -34,9 +46,14 @@ def plan(
     [bold]Example[/bold]: noisette plan --rows 40000 --features 100 --epsilon 1
     """
     wishes = {"mechanism": mechanism, "loss": loss, "sampling": sampling}
+    facts = None if schema is None else _facts(schema, features, model, wishes)
+    if facts is None and features is None:
+        raise InvalidParameter("give --features, the number after encoding, or --schema.")
 
     def outlook(**changes: Any) -> Any:
         shared = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency, **changes}
+        if facts is not None:
+            return table_outlook_of(facts, rows, model=model, **shared)
         if model == "sgd":
             check_sgd(shared["adjacency"], shared["delta"], rows)
         private = shared["adjacency"] == "add-remove"
@@ -44,59 +61,40 @@ def plan(
         return estimator_of(model, wishes, **shared).plan(rows, features, classes=classes)
 
     asked = outlook()
-    others = _others(outlook, epsilon, delta, adjacency, rows)
+    found = others(outlook, epsilon, delta, adjacency, rows)
     if json:
-        answer = {**_row("as asked", asked), "notes": list(asked.notes), "others": others}
+        answer = {**as_row("as asked", asked), "others": found}
+        answer |= {"notes": list(asked.notes)} if schema is None else table_json(asked)
         print(json_module.dumps(answer))
         return
     from rich.console import Console
-    from rich.table import Table
 
     console = Console(soft_wrap=True, highlight=False)
-    console.print(str(asked), markup=False)
-    table = Table(title="The same with one thing changed", title_justify="left")
-    for name, side in (("", "left"), ("noise in a weight", "right"), ("against as asked", "right")):
-        table.add_column(name, justify=side)  # type: ignore[arg-type]
-    for row in [_row("as asked", asked), *others]:
-        table.add_row(row["change"], *_cells(row, asked))
-    console.print(table)
+    console.print(visible(str(asked)), markup=False)
+    show_others(console, asked, found)
 
 
-def _others(
-    outlook: Any, epsilon: float, delta: float, adjacency: str, rows: int
-) -> list[dict[str, Any]]:
-    """Return what changes with a delta, with the other relations, with half and double epsilon."""
-    changes: list[tuple[str, dict[str, Any]]] = []
-    if delta == 0.0 and _DELTA * rows < 1.0:
-        changes.append((f"delta = {_DELTA:g}", {"delta": _DELTA}))
-    elif delta > 0.0:
-        changes.append(("delta = 0", {"delta": 0.0}))
-    for other in ("replace-one", "zero-out", "add-remove"):
-        if other != adjacency:
-            changes.append((other, {"adjacency": other}))
-    changes.append((f"epsilon = {epsilon / 2.0:g}", {"epsilon": epsilon / 2.0}))
-    changes.append((f"epsilon = {2.0 * epsilon:g}", {"epsilon": 2.0 * epsilon}))
-    found = []
-    for name, change in changes:
-        try:
-            found.append(_row(name, outlook(**change)))
-        except NoisetteError as error:
-            found.append({"change": name, "refused": str(error)})
-    return found
+def _facts(
+    schema: Path, features: int | None, model: str, wishes: dict[str, str | None]
+) -> "Schema":
+    """Return the schema of a training that encodes the table by itself."""
+    from noisette.tables import read_schema
+
+    if features is not None:
+        raise InvalidParameter("the features follow from --schema; leave out --features.")
+    facts = read_schema(schema, learn=True)
+    if not learns(model, wishes, facts):
+        raise InvalidParameter(
+            "--schema is for the default training; with --mechanism, --loss, --sampling, --model "
+            "sgd or a stated row_norm give --features, the number after encoding."
+        )
+    return facts
 
 
-def _row(name: str, shown: Any) -> dict[str, Any]:
-    return {
-        "change": name, "algorithm": shown.algorithm, "epsilon": shown.epsilon,
-        "delta": shown.delta, "adjacency": shown.adjacency, "weight_noise": shown.weight_noise,
-        "typical_weight": shown.typical_weight, "memory": shown.memory, "seconds": shown.seconds,
-    }  # fmt: skip
-
-
-def _cells(row: dict[str, Any], asked: Any) -> tuple[str, str]:
-    if "refused" in row:
-        return "not possible", ""
-    noise = row["weight_noise"]
-    if noise is None or not asked.weight_noise:
-        return "depends on the data", ""
-    return f"{noise:.2g}", f"x {noise / asked.weight_noise:.2g}"
+def table_outlook_of(facts: "Schema", rows: int, *, model: str = "logistic", **shared: Any) -> Any:
+    """Return what the default training on a table of these facts would release and cost."""
+    private = shared["adjacency"] == "add-remove"
+    estimator = table_classifier(
+        model, schema=facts, population=rows if private else None, **shared
+    )
+    return estimator.plan(rows)

@@ -15,13 +15,23 @@ from noisette.cli.console import busy, write_text
 from noisette.cli.train import ForceOption, NoHeaderOption, TableArgument
 from noisette.errors import InvalidParameter
 
-__all__ = ["predict"]
+__all__ = [
+    "ModelArgument",
+    "ThresholdOption",
+    "at_threshold",
+    "check_threshold",
+    "predict",
+    "visible_lines",
+]
 
 ModelArgument = Annotated[
     Path,
     typer.Argument(
         metavar="MODEL", help="The folder that `noisette train` wrote.", show_default=False
     ),
+]
+ThresholdOption = Annotated[
+    float, typer.Option(help="Answer with the second class above this probability.")
 ]
 
 
@@ -33,35 +43,37 @@ def predict(
         bool, typer.Option("--proba", help="Also the probability of each class.")
     ] = False,
     score: Annotated[
-        bool, typer.Option("--score", help="Print the accuracy only; TABLE needs the labels.")
+        bool, typer.Option("--score", help="Print how good it is; TABLE needs the target.")
     ] = False,
+    threshold: ThresholdOption = 0.5,
     no_header: NoHeaderOption = False,
     force: ForceOption = False,
     json: opt.JsonOption = False,
 ) -> None:
     """Predict the labels of a table as CSV, one line for each row.
 
-    Using a private model costs nothing more for the people it was trained on. The accuracy of
-    --score is a fact about the rows of TABLE, which no guarantee covers.
+    Using a private model costs nothing more for the people it was trained on. Scores of --score
+    are facts about the rows of TABLE, which no guarantee covers; `noisette evaluate` buys private
+    ones.
 
     [bold]Example[/bold]: noisette predict model patients.csv --out predictions.csv --proba
     """
-    from noisette.tables import encode, read_model
+    from noisette.tables import read_model
 
     if score and (proba or out is not None):
-        raise InvalidParameter("--score prints the accuracy only; leave out --out and --proba.")
+        raise InvalidParameter("--score prints scores only; leave out --out and --proba.")
+    if not score and threshold != 0.5:
+        raise InvalidParameter("--threshold is for --score; predictions go by the likelier label.")
     fitted = read_model(model)
     if proba and not hasattr(fitted.model, "predict_proba"):
         raise InvalidParameter(
-            f"{type(fitted.model).__name__} gives labels, not probabilities; leave out --proba."
+            f"{type(fitted.model).__name__} gives no probabilities; leave out --proba."
         )
+    check_threshold(threshold, fitted.model)
     with busy("reading the table"):
-        rows = encode(table, fitted.schema, target=score, header=not no_header)
+        rows = fitted.read(table, target=score, header=not no_header)
     if score:
-        accuracy = float((fitted.model.predict(rows.X) == rows.y).mean())
-        answer = {"accuracy": accuracy, "rows": len(rows.X)}
-        words = f"accuracy {accuracy:.4f} on {len(rows.X)} rows (a fact about them: not private)"
-        print(json_module.dumps(answer) if json else words)
+        _show_scores(fitted, rows, threshold, as_json=json)
         return
     names: list[str] = [f"predicted {fitted.schema.target}"]
     columns: list[list[Any]] = [fitted.model.predict(rows.X).tolist()]
@@ -77,7 +89,62 @@ def predict(
         sys.stdout.write(text)
         return
     write_text(out, text, force=force)
-    typer.echo(visible(f"wrote {len(rows.X)} predictions to {out}"), err=True)
+    typer.echo(visible(f"wrote {rows.count} predictions to {out}"), err=True)
+
+
+def _show_scores(fitted: Any, rows: Any, threshold: float, *, as_json: bool) -> None:
+    """Print how good the model is on rows whose target is known."""
+    if fitted.schema.target_bounds is not None:
+        _show_numbers(fitted.model.predict(rows.X), rows.y, as_json=as_json)
+        return
+    from noisette.scores import measure
+
+    found = measure(fitted.model, rows.X, rows.y)
+    told, lines = at_threshold(found, threshold)
+    if as_json:
+        accuracy = told["accuracy"]["value"]
+        print(
+            json_module.dumps({"accuracy": accuracy, "rows": int(rows.X.shape[0]), "scores": told})
+        )
+        return
+    print(f"scores on {rows.X.shape[0]} rows (facts about them: not private)")
+    print(visible_lines(lines))
+
+
+def _show_numbers(predicted: Any, truth: Any, *, as_json: bool) -> None:
+    """Print how far predicted numbers are off."""
+    errors = predicted - truth
+    spread = float(((truth - truth.mean()) ** 2).mean())
+    square = float((errors**2).mean())
+    absolute, r2 = float(abs(errors).mean()), 1.0 - square / spread if spread > 0.0 else 0.0
+    if as_json:
+        found = {"MAE": absolute, "RMSE": square**0.5, "R2": r2, "rows": len(truth)}
+        print(json_module.dumps(found))
+        return
+    scores = f"MAE {absolute:.5g}, RMSE {square**0.5:.5g}, R2 {r2:.4f}"
+    print(f"{scores} on {len(truth)} rows (a fact about them: not private)")
+
+
+def check_threshold(threshold: float, model: Any) -> None:
+    """Refuse what cannot be a threshold of this model, before anything is read or charged."""
+    if not 0.0 <= threshold <= 1.0:
+        raise InvalidParameter(f"--threshold must lie in [0, 1]; got {threshold!r}.")
+    if threshold != 0.5 and len(getattr(model, "classes_", ())) != 2:
+        raise InvalidParameter("--threshold is for models of two classes.")
+
+
+def at_threshold(found: Any, threshold: float) -> tuple[dict[str, Any], list[str]]:
+    """Return scores for JSON and as lines."""
+    from noisette.scores import BinaryScores
+
+    if isinstance(found, BinaryScores):
+        return found.to_dict(threshold), found.lines(threshold)
+    return found.to_dict(), found.lines()
+
+
+def visible_lines(lines: list[str]) -> str:
+    """Return lines for a terminal; labels come from files."""
+    return "\n".join(map(visible, lines))
 
 
 def _csv_text(names: list[str], columns: list[list[Any]]) -> str:

@@ -2,6 +2,7 @@
 
 import inspect
 import json as json_module
+import math
 import os
 import sys
 from pathlib import Path
@@ -11,21 +12,24 @@ import typer
 
 from noisette._text import visible
 from noisette.cli import options as opt
-from noisette.cli.console import busy, readable, write_text
-from noisette.errors import InvalidData, InvalidParameter
+from noisette.cli.console import busy, readable, warning_aloud, write_text
+from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 
 if TYPE_CHECKING:
     from noisette.cli.watched import WatchedLedger
     from noisette.tables import Schema, TableModel
 
 __all__ = [
+    "CHOICES",
     "MODELS",
     "ForceOption",
     "NoHeaderOption",
     "TableArgument",
     "check_sgd",
     "estimator_of",
+    "learns",
     "schema",
+    "table_classifier",
     "train",
 ]
 
@@ -43,6 +47,8 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Replace what is alre
 
 MODELS = {"logistic": "LogisticRegression", "svm": "LinearSVC", "sgd": "SGDClassifier"}
 """What ``--model`` says -> the class in `noisette.linear`."""
+ADDITIVE = "additive"
+CHOICES = (*MODELS, ADDITIVE)
 
 
 def schema(
@@ -54,6 +60,9 @@ def schema(
         typer.Option("--header/--no-header", help="Whether the CSV file has a header line."),
     ] = None,
     encoding: Annotated[str, typer.Option(help="Encoding of the CSV file.")] = "utf-8",
+    learn: Annotated[
+        bool, typer.Option("--learn", help='For a training that learns bounds and levels ("?").')
+    ] = False,
     force: ForceOption = False,
 ) -> None:
     """Write a template of public facts for a table, without looking at its rows.
@@ -62,18 +71,59 @@ def schema(
     """
     from noisette.tables import template
 
-    text = template(table, target, header=header, encoding=encoding)
+    text = template(table, target, header=header, encoding=encoding, learn=learn)
     if out is None:
         sys.stdout.write(text)
         return
     write_text(out, text, force=force)
-    words = f'Wrote {out}. Fill in every "?" from what you know, then: noisette train {table} '
-    typer.echo(visible(f"{words}--schema {out} --epsilon 1"))
+    what, more = 'every "?" from what you know', ""
+    if learn:
+        what, more = "every kind, the classes and the unit", " --delta 1e-6 --learn"
+    words = f"Wrote {out}. Fill in {what}, then: noisette train {table} "
+    typer.echo(visible(f"{words}--schema {out} --epsilon 1{more}"))
+
+
+def one_epsilon(text: str) -> float:
+    """Return the one epsilon of one model; say what a list of them would cost."""
+    parts = str(text).split(",")
+    each = [float(part) for part in parts]
+    if len(each) > 1:
+        # Not an InvalidParameter: typer would put its own words in the place of a ValueError's.
+        raise NoisetteError(
+            f"--epsilon {text} asks for {len(each)} models of the same people, which together cost "
+            f"epsilon = {math.fsum(each):.6g} and {len(each)} times delta; train one, and compare "
+            "epsilons with `noisette plan` or on a public table."
+        )
+    return each[0]
+
+
+def label_weights(text: str) -> Any:
+    """Return what ``--class-weight`` says: "balanced", or a weight for each label named."""
+    if text == "balanced":
+        return text
+    found = {}
+    for part in text.split(","):
+        label, sign, weight = part.rpartition("=")
+        try:
+            found[label.strip()] = float(weight)
+        except ValueError:
+            sign = ""
+        if not sign:
+            raise InvalidParameter(
+                "--class-weight must be balanced, or weights by label such as no=1,yes=5; got "
+                f"{text!r}."
+            )
+    return found
 
 
 def train(
     table: TableArgument,
-    epsilon: Annotated[float, typer.Option(help="The budget of this model; smaller: safer.")],
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            help="The budget of this model; smaller: safer.", parser=one_epsilon, metavar="<float>"
+        ),
+    ],
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     schema: Annotated[
         Path | None, typer.Option(help="The filled schema; `noisette schema TABLE` starts one.")
@@ -81,16 +131,26 @@ def train(
     delta: Annotated[
         float, typer.Option(help="0 is pure privacy; else far below 1/n, such as 1e-6.")
     ] = 0.0,
-    model: Annotated[str, typer.Option(help="One of: " + ", ".join(MODELS) + ".")] = "logistic",
+    learn: Annotated[
+        bool, typer.Option("--learn", help='Learn facts that the schema leaves open ("?").')
+    ] = False,
+    model: Annotated[str, typer.Option(help="One of: " + ", ".join(CHOICES) + ".")] = "logistic",
     mechanism: Annotated[str, typer.Option(help=opt.mechanism_help())] = "auto",
     loss: Annotated[str | None, typer.Option(help=opt.loss_help())] = None,
     sampling: Annotated[str | None, typer.Option(help=opt.sampling_help())] = None,
     adjacency: opt.AdjacencyOption = "replace-one",
     population: Annotated[
-        int | None, typer.Option(help="A guess of the row count, for add-remove.")
+        int | None, typer.Option(help="A guess of the number of rows (persons), for add-remove.")
+    ] = None,
+    class_weight: Annotated[
+        str | None, typer.Option(help='"balanced", or weights by label: no=1,yes=5.')
+    ] = None,
+    test_share: Annotated[
+        float | None,
+        typer.Option(help="Score on this part of the people instead; 0.2 is common."),
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="Charge this ledger; `noisette ledger` starts one.")
+        str | None, typer.Option(help="Charge this ledger; `noisette ledger` starts one.")
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder for the model.")] = Path("noisette-model"),
     no_header: NoHeaderOption = False,
@@ -108,12 +168,12 @@ def train(
     from noisette import _validate
     from noisette.adjacency import Adjacency
     from noisette.cli.watched import spending
-    from noisette.tables import encode, read_schema
-    from noisette.tables.folders import check_folder, draft_folder
+    from noisette.tables import TableModel, read_schema
+    from noisette.tables.folders import check_folder, draft_folder, takes_tables
 
     _validate.epsilon(epsilon)
     _validate.delta(delta)
-    _validate.choice("--model", model, MODELS)
+    _validate.choice("--model", model, CHOICES)
     relation = Adjacency.of(adjacency)
     if seed is not None and ledger is not None:
         raise InvalidParameter(
@@ -126,42 +186,73 @@ def train(
             "a schema with the public facts is needed, for none is read off the rows; start one "
             f"with: noisette schema {table}{hint} --out schema.toml."
         )
-    facts = read_schema(schema, target)
+    extras: dict[str, Any] = {} if test_share is None else {"test_share": test_share}
+    if class_weight is not None:
+        extras["class_weight"] = label_weights(class_weight)
+    facts = read_schema(schema, target, learn=learn)
+    if not learn and None in (facts.target_bounds or ()):
+        raise InvalidParameter(
+            "low or high of [target] is still to be filled in; write what is known without the "
+            "rows, or pass --learn to buy it."
+        )
     check_folder(out, force=force)
-    with spending(ledger, epsilon, delta, relation) as budget, draft_folder(out) as draft:
+    with (
+        spending(ledger, epsilon, delta, relation, table.name) as budget,
+        draft_folder(out) as draft,
+    ):
         wishes = {"mechanism": mechanism, "loss": loss, "sampling": sampling}
         estimator = _estimator(
-            model, wishes, facts, epsilon, delta, adjacency, population, seed, budget
+            model, wishes, facts, epsilon, delta, adjacency, population, seed, budget, extras
         )
         with busy("reading the table"):  # and how far it is would tell the number of rows
-            rows = encode(table, facts, target=True, header=not no_header)
-        records = len(rows.X) if relation.size_is_public else None
-        _check_size(table, records, records or population, delta)
-        with busy("training"):
-            estimator.fit(rows.X, rows.y)
+            rows = TableModel(estimator, facts).read(table, target=True, header=not no_header)
+        records = rows.count if relation.size_is_public else None
+        _check_size(table, records, records or population, delta, facts)
+        with busy("training"), warning_aloud():
+            # a model that takes cells finds the column of persons by itself
+            more = {} if takes_tables(estimator) else {"persons": rows.persons}
+            estimator.fit(rows.X, rows.y, **more)
         fitted = _finish(estimator, facts, draft, out, records, None if ledger is None else budget)
         budget.written = True
     _report_training(fitted, out, ledger, budget, as_json=json)
 
 
-def _check_size(table: Path, records: int | None, guess: int | None, delta: float) -> None:
-    """Refuse a table of one row, and a delta that allows what nobody wants."""
+def _check_size(
+    table: Path, records: int | None, guess: int | None, delta: float, facts: "Schema"
+) -> None:
+    """Refuse a table of one row or person, and a delta that allows what nobody wants."""
     from noisette import _validate
 
     if records == 1:
-        raise InvalidData(f"{table} has a single row; a model needs more.")
+        alone = "a single row" if facts.persons is None else "rows of a single person"
+        raise InvalidData(f"{table} has {alone}; a model needs more.")
     _validate.delta_for(delta, guess, "--delta")
 
 
 def _estimator(
     model: str, wishes: dict[str, str | None], facts: "Schema", epsilon: float, delta: float,
     adjacency: str, population: int | None, seed: int | None, ledger: "WatchedLedger",
+    extras: dict[str, Any],
 ) -> Any:  # fmt: skip
+    if facts.target_bounds is not None:
+        return _regressor(model, wishes, facts, epsilon, delta=delta, adjacency=adjacency,
+                          population=population, random_state=seed, ledger=ledger)  # fmt: skip
     if model == "sgd":
         check_sgd(adjacency, delta, population)
+    if learns(model, wishes, facts):
+        return table_classifier(
+            model, epsilon=epsilon, delta=delta, schema=facts, adjacency=adjacency,
+            population=population, random_state=seed, ledger=ledger, **extras,
+        )  # fmt: skip
+    if "test_share" in extras:
+        raise InvalidParameter(
+            "--test-share is for the default training of a table; without it, train on one part of "
+            "the people and use `noisette evaluate` on the other."
+        )
     return estimator_of(
         model,
         wishes,
+        **extras,
         epsilon=epsilon,
         delta=delta,
         adjacency=adjacency,
@@ -169,8 +260,52 @@ def _estimator(
         population=population,
         random_state=seed,
         ledger=ledger,
-        norm_bound=1.0,
     )
+
+
+def _regressor(
+    model: str, wishes: dict[str, str | None], facts: "Schema", epsilon: float, **shared: Any
+) -> Any:
+    """Return the model of a target that the schema calls numeric."""
+    from noisette.pipeline import AdditiveRegressor, TableRegressor
+
+    chosen = [f"--{key}" for key, value in wishes.items() if value not in (None, "auto")]
+    chosen += [f"--model {model}"] * (model not in ("logistic", ADDITIVE))
+    if chosen:
+        raise InvalidParameter(
+            f"the target is a number, which has one way of training here; leave out {chosen[0]}."
+        )
+    bought = "learn" if None in (facts.target_bounds or ()) else None
+    kind = AdditiveRegressor if model == ADDITIVE else TableRegressor
+    return kind(epsilon, schema=facts, target_bounds=bought, **shared)
+
+
+def table_classifier(model: str, **shared: Any) -> Any:
+    """Return the classifier of raw tables that ``--model`` names."""
+    from noisette.pipeline import AdditiveClassifier, TableClassifier
+
+    if model == ADDITIVE:
+        return AdditiveClassifier(**shared)
+    return TableClassifier(model=model, **shared)
+
+
+def learns(model: str, wishes: dict[str, str | None], facts: "Schema") -> bool:
+    """Whether the model finds centres, scales and open facts by itself.
+
+    Not where the user chose an algorithm, or stated the scale of rows and with it the encoding.
+    """
+    chosen = [f"--{key}" for key, value in wishes.items() if value not in (None, "auto")]
+    chosen += ["--model sgd"] * (model == "sgd") + ["row_norm"] * ("row_norm" in facts.source)
+    if chosen and model == ADDITIVE:
+        raise InvalidParameter(
+            f"--model additive has a training of its own; leave out {chosen[0]}."
+        )
+    if chosen and facts.open:
+        raise InvalidParameter(
+            f"open facts are learnt together with the default training only; leave out {chosen[0]} "
+            "or fill them in."
+        )
+    return not chosen
 
 
 def check_sgd(adjacency: str, delta: float, population: int | None) -> None:
@@ -203,34 +338,62 @@ def estimator_of(model: str, wishes: dict[str, str | None], **shared: Any) -> An
         if option not in known:
             raise InvalidParameter(f"--{option} {value} is not for --model {model}.")
         shared[option] = value
-    return kind(**shared)
+    return kind(norm_bound=1.0, **shared)  # to which the schema's encoder scales rows
 
 
 def _finish(
     estimator: Any, facts: "Schema", draft: Path, out: Path, records: int | None, ledger: Any
 ) -> "TableModel":
+    from noisette.pipeline.effects import effects_in, note_for
+    from noisette.pipeline.table_words import cost_rows
     from noisette.report import Subject, model_page
     from noisette.tables import TableModel, write_model
-    from noisette.tables.describe import facts_of
-    from noisette.tables.folders import stated
+    from noisette.tables.describe import divided
+    from noisette.tables.folders import stated, takes_tables
 
-    estimator.privacy_ = stated(estimator.privacy_, facts)
+    learnt = takes_tables(estimator)
+    facts = estimator.schema_ if learnt else facts
+    estimator.privacy_ = stated(estimator.privacy_, facts, learnt=learnt)
+    stated_facts, learnt_facts = divided(facts)
+    fitted = TableModel(estimator, facts)
     subject = Subject(
         title=f"A model that predicts “{facts.target}”",
-        unit=facts.unit,
-        facts=facts_of(facts),
+        unit=facts.protected,
+        facts=stated_facts,
+        steps=cost_rows(estimator) if learnt else (),
+        learnt=learnt_facts,
         records=records,
+        effects=effects_in(fitted),
+        effects_note=note_for(fitted),
+        scores=getattr(estimator, "test_", None),
         check=f"noisette inspect {readable(os.path.basename(os.path.realpath(out)))}",
     )
-    fitted = TableModel(estimator, facts)
     write_model(draft, out, fitted, model_page(estimator.privacy_, subject, ledger))
     return fitted
 
 
+def _tested_lines(model: Any) -> list[str]:
+    """Return the scores on test people in a few lines; nothing without them."""
+    found = getattr(model, "test_", None)
+    if found is None:
+        return []
+    shown = [f"AUC {found.auc}"] if hasattr(found, "auc") else []
+    shown.append(f"accuracy {found.accuracy}")
+    answer, share = found.majority
+    lines = [f"{line} on other people, part of the guarantee" for line in shown]
+    lines.append(f"the answer {answer!r} to everybody would have accuracy {share}")
+    return [*lines, *filter(None, [found.verdict()])]
+
+
 def _report_training(
-    fitted: "TableModel", out: Path, ledger: Path | None, budget: Any, *, as_json: bool
+    fitted: "TableModel", out: Path, ledger: str | None, budget: Any, *, as_json: bool
 ) -> None:
+    from noisette.cli.watched import shown_place
+    from noisette.pipeline.table_words import cost_rows, done
+    from noisette.tables.folders import takes_tables
+
     guarantee = fitted.guarantee
+    learnt = takes_tables(fitted.model)
     if as_json:
         answer: dict[str, Any] = {
             "folder": str(out),
@@ -238,10 +401,18 @@ def _report_training(
             "features": len(fitted.schema.features),
             "guarantee": guarantee.to_dict(),
         }
+        if learnt:
+            names = ("step", "released", "part", "epsilon_alone")
+            rows = cost_rows(fitted.model)
+            answer["steps"] = [dict(zip(names, row, strict=True)) for row in rows]
+        if hasattr(fitted.model, "test_"):
+            answer["test"] = fitted.model.test_.to_dict()
         if ledger is not None:
             answer["ledger"] = {
-                "file": str(ledger), "spent": budget.spent, "remaining": budget.remaining,
-            }  # fmt: skip
+                "file": shown_place(ledger, budget),
+                "spent": budget.spent,
+                "remaining": budget.remaining,
+            }
         print(json_module.dumps(answer))
         return
     from rich.console import Console
@@ -253,11 +424,16 @@ def _report_training(
     console.print(
         Panel(Text(visible(guarantee.statement())), title="the guarantee", border_style=style)
     )
+    if learnt:
+        console.print(visible(done(fitted.model)), highlight=False, soft_wrap=True, markup=False)
+    for line in _tested_lines(fitted.model):
+        console.print(visible(line), highlight=False, soft_wrap=True, markup=False)
     if ledger is not None:
         left = budget.remaining
-        words = f"ledger {ledger}: epsilon {left[0]:.6g} and delta {left[1]:g} are left"
+        name = shown_place(ledger, budget)
+        words = f"ledger {name}: epsilon {left[0]:.6g} and delta {left[1]:g} are left"
         if budget.rule != "sums":
-            words = f"ledger {ledger}: see noisette ledger {ledger} for what is left"
+            words = f"ledger {name}: see noisette ledger for what is left"
         console.print(visible(words), highlight=False, soft_wrap=True, markup=False)
     folder = readable(str(out))
     for line in (

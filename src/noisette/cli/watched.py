@@ -13,8 +13,9 @@ from noisette.adjacency import Adjacency
 from noisette.cli.stopping import Stopped, as_ctrl_c, code_of
 from noisette.errors import LedgerError, NoisetteError
 from noisette.privacy import Ledger, Permit
+from noisette.storage import is_address
 
-__all__ = ["WatchedLedger", "spending"]
+__all__ = ["WatchedLedger", "shown_place", "spending"]
 
 
 class WatchedLedger(Ledger):
@@ -36,43 +37,49 @@ class WatchedLedger(Ledger):
         return permit
 
 
+def shown_place(place: str, ledger: Ledger) -> str:
+    """Return the ledger's name for people: as it was typed, or an address without a password."""
+    return ledger.title if is_address(place) else place
+
+
 @contextlib.contextmanager
 def spending(
-    path: Path | None, epsilon: float, delta: float, adjacency: Adjacency
+    place: str | None, epsilon: float, delta: float, adjacency: Adjacency, table: str = ""
 ) -> Iterator[WatchedLedger]:
-    """Yield the ledger in `path`, or one for this model alone; say what a failure has cost."""
-    if path is None:
-        ledger = WatchedLedger(epsilon, delta, adjacency=adjacency)
-    elif not path.exists():
+    """Yield the ledger at `place`, or one for this model alone; say what a failure has cost."""
+    if place is None:
+        ledger = WatchedLedger(epsilon, delta, adjacency=adjacency, table=table)
+    elif not is_address(place) and not Path(place).exists():
         raise LedgerError(
-            f"there is no ledger {path}; start one with: noisette ledger {path} --epsilon TOTAL."
+            f"there is no ledger {place}; start one with: noisette ledger {place} --epsilon TOTAL."
         )
     else:
-        opened = WatchedLedger.open(path, adjacency=adjacency)
+        opened = WatchedLedger.open(place, adjacency=adjacency, table=table)
         assert isinstance(opened, WatchedLedger)
         ledger = opened
     try:
         with as_ctrl_c():
             yield ledger
     except KeyboardInterrupt as stop:
-        raise Stopped(f"stopped; {_cost(path, ledger)}.", code_of(stop)) from None
+        raise Stopped(f"stopped; {_cost(place, ledger)}.", code_of(stop)) from None
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        cost = _cost(path, ledger)
+        cost = _cost(place, ledger)
         raise NoisetteError(f"the model could not be written ({reason}); {cost}.") from None
     except NoisetteError as error:
-        if path is None or not ledger.asked:
+        if not ledger.lasting or not ledger.asked:
             raise
-        raise NoisetteError(f"{str(error).rstrip('.')}; {_cost(path, ledger)}.") from None
+        raise NoisetteError(f"{str(error).rstrip('.')}; {_cost(place, ledger)}.") from None
     except Exception as error:
-        error.add_note(_cost(path, ledger))
+        error.add_note(_cost(place, ledger))
         raise
 
 
-def _cost(path: Path | None, ledger: WatchedLedger) -> str:
+def _cost(place: str | None, ledger: WatchedLedger) -> str:
     if ledger.written:
         return "the model was written"
-    if path is None or not ledger.asked:
+    if place is None or not ledger.asked:
         return "nothing was written and nothing was charged"
     state = "was charged" if ledger.charged else "may have been charged"
-    return f"nothing was written, but {path} {state} and a charge is never returned"
+    name = shown_place(place, ledger)
+    return f"nothing was written, but {name} {state} and a charge is never returned"

@@ -1,11 +1,10 @@
-"""Public datasets with public encodings: `load("adult")`, and two synthetic ones.
+"""Public datasets with public encodings: `load("adult")`, and three synthetic ones.
 
 One dataset, one file, one entry in `DATASETS`. The files are read in their published formats from
 `data_home` or, without it, from the folder named by the environment variable NOISETTE_DATA; nothing
 is downloaded unless asked (`download`, or ``load(..., download=True)``) and nothing is cached.
 Every encoding is row-local (see `noisette.datasets.base`), so
-it costs no privacy; what each takes as public stands in its file and in `Dataset.public`. The 2013
-paper's own preprocessing, which is not private, is in `noisette.datasets.paper`.
+it costs no privacy; what each takes as public stands in its file and in `Dataset.public`.
 """
 
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from noisette.datasets.kddcup99 import KDDCUP99
 from noisette.datasets.mixed import MixedTable, mixed_table
 from noisette.datasets.mnist import FASHION, MNIST, MNIST14
 from noisette.datasets.sphere import sphere
+from noisette.datasets.visits import visits
 
 __all__ = [
     "DATASETS",
@@ -44,6 +44,7 @@ __all__ = [
     "locate",
     "mixed_table",
     "sphere",
+    "visits",
 ]
 
 DATASETS: dict[str, Source] = {
@@ -52,6 +53,7 @@ DATASETS: dict[str, Source] = {
         ADULT, KDDCUP99, COVERTYPE, COVERTYPE7, BANK, CREDIT, MNIST, MNIST14, FASHION,
     )
 }  # fmt: skip
+"""Every dataset by its name."""
 
 
 def load(
@@ -64,10 +66,41 @@ def load(
 ) -> Dataset:
     """Return dataset `name`, encoded and split.
 
-    ``split="80/20"`` permutes all rows with `seed` and holds out a fifth, as the published
-    benchmarks do; ``split="published"`` is the publisher's own division where there is one
-    (`InvalidParameter` says so where there is none). Raises `MissingData` if the folder or a file
-    is absent; with ``download=True`` absent files are fetched from their public homes first.
+    Parameters
+    ----------
+    name : str
+        A name in `DATASETS`.
+    data_home : str or path-like, optional
+        The folder with the files; $NOISETTE_DATA unless given.
+    split : {"80/20", "published"}, default "80/20"
+        ``"80/20"`` permutes all rows with `seed` and holds out a fifth, as the published
+        benchmarks do; ``"published"`` is the publisher's own division where there is one.
+    seed : int, default 0
+        Of the random division.
+    download : bool, default False
+        Whether absent files are fetched from their public homes first.
+
+    Returns
+    -------
+    Dataset
+        Both parts, encoded.
+
+    Raises
+    ------
+    MissingData
+        If the folder or a file is absent.
+    InvalidData
+        If a file is not what was published.
+    InvalidParameter
+        If there is no such dataset or split.
+
+    Examples
+    --------
+    >>> from noisette.datasets import load
+    >>> load("adult", data_home="nowhere")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    noisette.datasets.base.MissingData: there is no folder 'adult' in 'nowhere'; ...
+
     """
     source = DATASETS[_validate.choice("name", name, DATASETS)]
     check_split(split, seed)
@@ -87,8 +120,42 @@ def download(
     """Fetch the published files of dataset `name` into `data_home`; return their paths.
 
     Each file is checked against the SHA-256 of its published content and put in place by one
-    rename; files that are there and right are kept. `mirror` is the address of a copy of the data
-    folder that is tried first, `timeout` is in seconds, `say` receives one line for each step.
+    rename; files that are there and right are kept.
+
+    Parameters
+    ----------
+    name : str
+        A name in `DATASETS`.
+    data_home : str or path-like, optional
+        Where to put the files; $NOISETTE_DATA unless given.
+    mirror : str, optional
+        The address of a copy of the data folder that is tried first.
+    timeout : float, optional
+        In seconds.
+    say : callable, optional
+        Receives one line for each step.
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Raises
+    ------
+    InvalidParameter
+        If there is no such dataset; nothing is fetched.
+    MissingData
+        If a file cannot be fetched or written.
+    InvalidData
+        If what was fetched is not what was published; nothing is put in place.
+
+    Examples
+    --------
+    >>> from noisette.datasets import download
+    >>> download("nonsense")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    noisette.errors.InvalidParameter: name must be ...
+
     """
     source = DATASETS[_validate.choice("name", name, DATASETS)]
     home = data_home_for_writing(data_home)

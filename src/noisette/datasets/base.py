@@ -25,20 +25,58 @@ __all__ = ["VARIABLE", "Dataset", "MissingData", "Raw", "Source", "locate"]
 Table = Mapping[str, NDArray[np.generic]]
 
 VARIABLE = "NOISETTE_DATA"
+"""The environment variable that names the folder with the files."""
 SPLITS = ("published", "80/20")
 
 
 class MissingData(NoisetteError, FileNotFoundError):
-    """The files of a dataset are not there. Next: point NOISETTE_DATA at the folder with them."""
+    """The files of a dataset are not there. Next: point NOISETTE_DATA at the folder with them.
+
+    Examples
+    --------
+    >>> from noisette.datasets import load
+    >>> load("adult", data_home="nowhere")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    noisette.datasets.base.MissingData: there is no folder 'adult' in 'nowhere'; ...
+
+    """
 
 
 @dataclass(frozen=True)
 class Dataset:
     """Encoded features and labels of one split.
 
-    `X` has shape (n, d) and rows of Euclidean norm at most `norm_bound`; `y` holds positions in
-    `classes` (0, 1, ...), whose names are `class_names`. `public` lists every fact that the
-    encoding takes as known beforehand, with its source; `unit` says what one row stands for.
+    Parameters
+    ----------
+    name : str
+        The name of the dataset.
+    X : ndarray of shape (n, d)
+        Training rows, of Euclidean norm at most `norm_bound`.
+    y : ndarray of shape (n,)
+        Positions in `classes` (0, 1, ...).
+    X_test, y_test : ndarray
+        The rows and labels held out.
+    classes : ndarray of shape (K,)
+        The numbers 0, 1, ...
+    class_names : tuple of str
+        Their names.
+    feature_names : tuple of str
+        One for each column of `X`.
+    norm_bound : float
+        The bound on the rows.
+    public : tuple of str
+        Every fact that the encoding takes as known beforehand, with its source.
+    unit : str
+        What one row stands for.
+    persons, persons_test : ndarray of str, optional
+        Whose row each one is, where one person may have several; else None.
+
+    Examples
+    --------
+    >>> from noisette.datasets import sphere
+    >>> sphere(n=100, d=3, n_test=10)
+    <Dataset sphere: 100 + 10 rows, d=3>
+
     """
 
     name: str
@@ -52,6 +90,8 @@ class Dataset:
     norm_bound: float
     public: tuple[str, ...]
     unit: str
+    persons: NDArray[np.str_] | None = None
+    persons_test: NDArray[np.str_] | None = None
 
     def __repr__(self) -> str:
         n, d = self.X.shape
@@ -62,7 +102,22 @@ class Dataset:
 class Raw:
     """Columns as published, labels as positions in the class list, rows in published order.
 
-    The first `train` rows are the published training set; `train` is None if there is none.
+    Parameters
+    ----------
+    table : mapping of str to ndarray
+        The columns.
+    y : ndarray of shape (n,)
+        The labels.
+    train : int or None
+        The first so many rows are the published training set; None if there is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.datasets import Raw
+    >>> Raw({"age": np.array([31, 62])}, np.array([0, 1]), train=None).train is None
+    True
+
     """
 
     table: Table
@@ -74,9 +129,39 @@ class Raw:
 class Source:
     """The recipe of one dataset: how to read its files and how to encode its rows.
 
-    `read(folder)` returns the columns as published; `encode(table)` is row-local and returns
-    rows within `norm_bound`. They are apart so that a test can encode any subset of the rows.
-    `read_published` reads the published division where that needs further files.
+    `read` and `encode` are apart so that a test can encode any subset of the rows.
+
+    Parameters
+    ----------
+    name : str
+        The name of the dataset.
+    folder : str
+        The folder with its files.
+    title : str
+        What it is, in words.
+    class_names : tuple of str
+        The names of the labels.
+    feature_names : tuple of str
+        The names of the features.
+    read : callable
+        ``read(folder)`` returns the columns as published, a `Raw`.
+    encode : callable
+        ``encode(table)`` is row-local and returns rows within `norm_bound`.
+    public : tuple of str
+        What the encoding takes as known beforehand.
+    unit : str
+        What one row stands for.
+    norm_bound : float, default 1.0
+        The bound on the rows.
+    read_published : callable, optional
+        Reads the published division where that needs further files.
+
+    Examples
+    --------
+    >>> from noisette.datasets import DATASETS
+    >>> DATASETS["adult"].class_names
+    ('<=50K', '>50K')
+
     """
 
     name: str
@@ -92,7 +177,32 @@ class Source:
     read_published: Callable[[Path], Raw] | None = None
 
     def load(self, data_home: str | Path | None, split: str, seed: int) -> Dataset:
-        """Read the files, split the rows, encode both parts."""
+        """Read the files, split the rows, encode both parts.
+
+        Parameters
+        ----------
+        data_home : str, path-like or None
+            The folder that holds `folder`; None: $NOISETTE_DATA.
+        split : {"80/20", "published"}
+            How rows are divided.
+        seed : int
+            Of the random division.
+
+        Returns
+        -------
+        Dataset
+            Both parts, encoded.
+
+        Raises
+        ------
+        MissingData
+            If a folder or file is absent.
+        InvalidData
+            If a file is not what was published.
+        InvalidParameter
+            If there is no such split.
+
+        """
         check_split(split, seed)
         reader = (self.read_published or self.read) if split == "published" else self.read
         folder = locate(self.folder, data_home)
@@ -153,7 +263,36 @@ def _rows(table: Table, chosen: Integers) -> dict[str, NDArray[np.generic]]:
 
 
 def locate(folder: str, data_home: str | Path | None = None) -> Path:
-    """Return the folder of one dataset under `data_home`, or else under $NOISETTE_DATA."""
+    """Return the folder of one dataset under `data_home`, or else under $NOISETTE_DATA.
+
+    Parameters
+    ----------
+    folder : str
+        The name of the folder.
+    data_home : str or path-like, optional
+        Where to look.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    MissingData
+        If it is not there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from noisette.datasets import locate
+    >>> home = Path(tempfile.mkdtemp())
+    >>> (home / "adult").mkdir()
+    >>> locate("adult", home).name
+    'adult'
+
+    """
     home = data_home if data_home is not None else os.environ.get(VARIABLE)
     names = " and ".join(repr(file.name) for file in FILES.get(folder, ()))
     if not home:

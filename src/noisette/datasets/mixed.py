@@ -60,7 +60,23 @@ ENCODER = Encoder(_ENCODER_COLUMNS, typical_norm=1.75)
 
 @dataclass(frozen=True)
 class MixedTable:
-    """Raw columns (the target among them), ready for a data frame or a CSV file, and the schema."""
+    """An invented table and its schema, ready for a data frame or a CSV file.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray
+        The raw columns, the target among them.
+    schema : mapping
+        The public facts.
+
+    Examples
+    --------
+    >>> from noisette.datasets import mixed_table
+    >>> table = mixed_table(n=100)
+    >>> table.target, table.dataset()
+    ('repaid', <Dataset mixed: 80 + 20 rows, d=21>)
+
+    """
 
     columns: Mapping[str, NDArray[Any]]
     schema: Mapping[str, Any]
@@ -71,7 +87,14 @@ class MixedTable:
         return str(self.schema["target"])
 
     def dataset(self) -> Dataset:
-        """Return the table encoded row-locally, the last fifth of the rows held out."""
+        """Return the table encoded row-locally, the last fifth of the rows held out.
+
+        Returns
+        -------
+        Dataset
+            Rows of norm at most 1.
+
+        """
         y = (self.columns[self.target] == CLASSES[1]).astype(np.int64)
         X = ENCODER(self.columns)
         n = len(y) - len(y) // 5
@@ -105,7 +128,27 @@ def _pick(generator: np.random.Generator, names: tuple[str, ...], weights: Float
 
 
 def mixed_table(n: int = 20_000, *, seed: int = 0) -> MixedTable:
-    """Return `n` invented loan requests and their schema; the same seed gives the same table."""
+    """Return `n` invented loan requests and their schema; the same seed gives the same table.
+
+    Parameters
+    ----------
+    n : int, default 20_000
+        How many rows.
+    seed : int, default 0
+        Of the generator; nobody is protected, since nobody is in it.
+
+    Returns
+    -------
+    MixedTable
+        Columns and schema.
+
+    Examples
+    --------
+    >>> from noisette.datasets import mixed_table
+    >>> len(mixed_table(n=100).columns["age"])
+    100
+
+    """
     n = _validate.integer("n", n)
     g = Randomness.from_seed(seed).generator
     age = np.clip(np.round(44.0 + 15.0 * _normal(g, n)), 18, 90)

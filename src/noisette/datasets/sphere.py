@@ -30,7 +30,38 @@ def _uniform_directions(generator: np.random.Generator, count: int, d: int) -> F
 def sphere(
     n: int = 10_000, d: int = 5, *, margin: float = 0.001, seed: int = 0, n_test: int = 2_000
 ) -> Dataset:
-    """Return `n` training and `n_test` test points with the same hidden hyperplane."""
+    """Return `n` training and `n_test` test points with the same hidden hyperplane.
+
+    Parameters
+    ----------
+    n : int, default 10_000
+        How many training points.
+    d : int, default 5
+        The dimension.
+    margin : float, default 0.001
+        Points nearer to the hyperplane are drawn again.
+    seed : int, default 0
+        Of the generator; nobody is protected, since nobody is in it.
+    n_test : int, default 2_000
+        How many test points.
+
+    Returns
+    -------
+    Dataset
+        Points on the unit sphere, labelled by the side on which they lie.
+
+    Raises
+    ------
+    InvalidParameter
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> from noisette.datasets import sphere
+    >>> sphere(n=100, d=3, n_test=10).X.shape
+    (100, 3)
+
+    """
     n = _validate.integer("n", n)
     d = _validate.integer("d", d, least=2)
     n_test = _validate.integer("n_test", n_test, least=0)

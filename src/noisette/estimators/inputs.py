@@ -14,18 +14,27 @@ from sklearn import config_context
 from sklearn.utils.validation import check_array, validate_data
 
 from noisette._typing import Floats
+from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter
+from noisette.persons import Persons
 from noisette.training.levels import Levels
 
 __all__ = [
     "MISSING",
     "MISSING_AS_ZERO",
+    "cells",
     "class_numbers",
+    "column_names",
     "label_numbers",
     "levels",
     "matrix",
+    "numbers",
+    "persons",
+    "rows",
     "rows_and_labels",
+    "rows_and_numbers",
     "sorted_classes",
+    "tamed",
     "vector",
 ]
 
@@ -86,12 +95,71 @@ def rows_and_labels(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
     X, y = _validated(estimator, X, y, ensure_min_samples=least)
-    return (_tamed(X) if tame else X), y
+    return (tamed(X) if tame else X), y
+
+
+def rows_and_numbers(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Floats]:
+    """Return X as float64, float32 or CSR and y as finite numbers; sets ``n_features_in_``."""
+    if y is None:
+        raise InvalidData(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
+        )
+    X, y = _validated(estimator, X, y, ensure_min_samples=least, y_numeric=True)
+    target = _vector_or_none(y)
+    if target is None:  # raised here, so that the original does not travel along as the context
+        raise InvalidData("y must be a vector of finite numbers, one for each row of X.")
+    return tamed(X), target
 
 
 def matrix(estimator: Any, X: Any) -> Any:
     """Return X for prediction, with the features that `fit` saw."""
     return _validated(estimator, X, reset=False)
+
+
+def rows(estimator: Any, X: Any, least: int) -> Any:
+    """Return X alone as float64, float32 or CSR; sets ``n_features_in_``."""
+    return tamed(_validated(estimator, X, ensure_min_samples=least))
+
+
+def numbers(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Floats:
+    """Return columns of numbers as float64; NaN is missing, infinity is a number."""
+    return np.asarray(
+        without_data(
+            lambda: validate_data(
+                estimator, X, dtype="float64", reset=reset, ensure_all_finite=False,
+                ensure_min_samples=least,
+            )
+        )
+    )  # fmt: skip
+
+
+def cells(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> NDArray[Any]:
+    """Return columns of any type as they are."""
+    return np.asarray(
+        without_data(
+            lambda: validate_data(
+                estimator, X, dtype=None, reset=reset, ensure_all_finite=False,
+                ensure_min_samples=least,
+            )
+        )
+    )  # fmt: skip
+
+
+def column_names(estimator: Any, given: Any) -> NDArray[Any]:
+    """Return the names of the columns that `fit` saw: their own, `given`, or x0, x1, ..."""
+    seen = getattr(estimator, "feature_names_in_", None)
+    if given is None:
+        made = [f"x{i}" for i in range(estimator.n_features_in_)]
+        return np.asarray(made if seen is None else seen, dtype=object)
+    names = np.asarray(given, dtype=object)
+    if seen is not None and not np.array_equal(seen, names):
+        raise InvalidParameter("input_features is not equal to feature_names_in_.")
+    if len(names) != estimator.n_features_in_:
+        raise InvalidParameter(
+            "input_features should have length equal to the number of features, "
+            f"{estimator.n_features_in_}; got {len(names)}."
+        )
+    return names
 
 
 def _validated(estimator: Any, *given: Any, **options: Any) -> Any:
@@ -123,7 +191,7 @@ def _filled(X: Any) -> Any:
     return X
 
 
-def _tamed(X: Any) -> Any:
+def tamed(X: Any) -> Any:
     """Return X with entries whose square would overflow cut to a public size: row-local, free."""
     largest = _LARGEST[str(X.dtype)]
     values = X.data if sparse.issparse(X) else X
@@ -136,13 +204,26 @@ def _tamed(X: Any) -> Any:
     return X
 
 
+def listed_classes(given: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
+    """Return the label set that a user lists, sorted."""
+    try:
+        found = np.asarray(given)
+        labels = np.unique(found)
+    except (TypeError, ValueError):  # rows of unequal length, labels that cannot be compared
+        found = labels = np.empty(0)
+    if found.ndim != 1 or len(found) < 2 or len(labels) != len(found):
+        raise InvalidParameter("classes must list at least two labels, each of them once.")
+    return labels
+
+
 def sorted_classes(given: Sequence[Any] | NDArray[Any] | None, y: NDArray[Any]) -> NDArray[Any]:
     """Return the sorted label set: `given`, or that of y, which is then treated as public."""
     if given is not None:
-        found = np.asarray(given)
-        if found.ndim != 1 or len(found) < 2 or len(np.unique(found)) != len(found):
-            raise InvalidParameter("classes must list at least two labels, each of them once.")
-        return np.unique(found)
+        return listed_classes(given)
+    if _lacks_labels(y):
+        raise InvalidData(
+            "Unknown label type: y holds a missing label; take such rows out, whoever they are of."
+        )
     if y.dtype.kind == "f" and not np.all(y == np.floor(y)):
         raise InvalidData(
             "Unknown label type: y holds fractions; a classifier needs labels, not a quantity."
@@ -155,6 +236,17 @@ def sorted_classes(given: Sequence[Any] | NDArray[Any] | None, y: NDArray[Any]) 
             "y holds a single class; name all classes with classes=[...] to train all the same."
         )
     return found
+
+
+def _lacks_labels(y: NDArray[Any]) -> bool:
+    """Whether a label is None, NaN, or what pandas has in their place."""
+    if y.dtype.kind in "fO":
+        gone = ("NoneType", "NAType", "NaTType")
+        return any(
+            type(label).__name__ in gone or (isinstance(label, float) and label != label)
+            for label in y.ravel().tolist()
+        )
+    return False
 
 
 def _unique_or_empty(y: NDArray[Any]) -> NDArray[Any]:
@@ -194,9 +286,24 @@ def vector(
     return checked
 
 
-def levels(values: Any, n: int, epsilon: float, grouping: str = "scale") -> Levels:
-    """Return ``sample_epsilon`` as n levels in (0, epsilon]."""
-    return Levels(vector("sample_epsilon", values, n, 0.0, epsilon, "epsilon"), grouping)
+def persons(ids: Any, n: int, adjacency: Adjacency) -> Persons | None:
+    """Return whose rows the n rows are, None where every row is a record of its own."""
+    if ids is None:
+        return None
+    found = Persons.of(ids, n)
+    if adjacency.size_is_public and found.count < 2:
+        raise InvalidData("there must be rows of at least two persons.")
+    return found
+
+
+def levels(
+    values: Any, n: int, epsilon: float, grouping: str = "scale", crowd: Persons | None = None
+) -> Levels:
+    """Return ``sample_epsilon`` as levels in (0, epsilon], one for each row or person."""
+    each = vector("sample_epsilon", values, n, 0.0, epsilon, "epsilon")
+    if crowd is not None:
+        each = crowd.one_each("sample_epsilon", each)
+    return Levels(each, grouping)
 
 
 def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:

@@ -1,5 +1,7 @@
-"""What a fitted linear classifier offers: scores, labels, and what scikit-learn asks."""
+"""What a fitted linear model offers: its bounds, scores, labels, and what scikit-learn asks."""
 
+import warnings
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -9,26 +11,43 @@ from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
 from noisette._typing import Floats
+from noisette.clipping import checked_bound
+from noisette.errors import InvalidParameter, WeakModelWarning
 from noisette.estimators import inputs
-from noisette.estimators.outputs import AT_LEAST_ONE, labels_fact, rows_fact
+from noisette.estimators.outlook import Outlook, outlook
+from noisette.estimators.outputs import labels_fact, rows_fact
 from noisette.estimators.private import PrivateEstimator
 from noisette.losses import Loss, Softmax
+from noisette.privacy import Ledger
+from noisette.randomness import Randomness
+from noisette.training.recommend import Recommendation
 
-__all__ = ["INTERCEPT", "LinearClassifier"]
+__all__ = ["INTERCEPT", "LinearClassifier", "LinearModel"]
 
 
 INTERCEPT = 0.35
 """The constant column, in units of ``norm_bound`` (see docs/linear.md for the measurement)."""
 
 
-class LinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
-    """Coefficients, an intercept that is the weight of a constant column, and labels."""
+class LinearModel(PrivateEstimator):
+    """Rows of a bounded norm, and an intercept that is the weight of a constant column."""
 
     norm_bound: float | None
     fit_intercept: bool
     population: int | None
-    classes: Any
     missing: str
+
+    _from_tables = "TableClassifier"
+
+    def _row_bound(self) -> float:
+        """Return R, which nobody can guess: a default would cut raw columns short in silence."""
+        if self.norm_bound is None:
+            raise InvalidParameter(
+                "norm_bound has no default: pass norm_bound=..., the length beyond which rows are "
+                "cut (1.0 for d columns scaled to [-1, 1] by public limits and divided by "
+                f"sqrt(d)), or give the raw table to noisette.{self._from_tables}."
+            )
+        return checked_bound("norm_bound", self.norm_bound)
 
     def _intercept(self) -> float | None:
         if not self.fit_intercept:
@@ -36,11 +55,66 @@ class LinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         # a float32, so that the column has the same public value in rows of either type
         return float(np.float32(INTERCEPT * float(self.norm_bound or 1.0)))
 
+    def _warn(self, chosen: Recommendation) -> None:
+        """Say before the charge, from public facts, that the model can hardly learn."""
+        if chosen.warning:
+            warnings.warn(chosen.warning, WeakModelWarning, stacklevel=4)
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare what scikit-learn should know: sparse input works, NaN if ``missing`` says so."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing == "zero"
+        return tags
+
+
+class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
+    """A linear model with labels: one row of coefficients for each score."""
+
+    classes: Any
+
+    def plan(self, n: int, d: int, *, classes: int | None = None) -> Outlook:
+        """Return what ``fit`` on n rows of d features would charge, from public facts alone.
+
+        Parameters
+        ----------
+        n : int
+            The number of records, or a guess of it.
+        d : int
+            The number of features.
+        classes : int, optional
+            How many classes there are; what the constructor lists, else two.
+
+        Returns
+        -------
+        Outlook
+            The plan, its epsilon, the noise in plain units, memory and time to expect.
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter of the estimator is out of range.
+        Unproven
+            If no theorem covers the parameters together.
+
+        """
+        ledger, _ = self._check_public()
+        n, d = _validate.integer("n", n), _validate.integer("d", d)
+        return outlook(self._outlined(n, d, self._count(classes), ledger), n)
+
+    @abstractmethod
+    def _check_public(self) -> tuple[Ledger, Randomness]:
+        """Check every constructor parameter before the data are looked at."""
+
+    @abstractmethod
+    def _outlined(self, n: int, d: int, classes: int, ledger: Ledger) -> Recommendation:
+        """Return the training that ``fit`` on n rows of d features would choose."""
+
     def _count(self, told: int | None) -> int:
         """Return the number of classes for a plan: as told, as listed, else two."""
         if told is not None:
             return _validate.integer("classes", told, 2)
-        return 2 if self.classes is None else len(self.classes)
+        return 2 if self.classes is None else len(inputs.listed_classes(self.classes))
 
     def _set_model(
         self, weights: list[Floats], loss: Loss, bias: float | None, classes: NDArray[Any]
@@ -59,20 +133,15 @@ class LinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         self.classes_ = classes
 
     def _facts(
-        self, size: str, classes: NDArray[Any], bounds: tuple[float | None, float | None], *,
-        given: bool, most: int | None = None, more: tuple[str, ...] = (),
+        self, sizes: list[str], classes: NDArray[Any], bounds: tuple[float | None, float | None], *,
+        given: bool, more: tuple[str, ...] = (),
     ) -> tuple[str, ...]:  # fmt: skip
         """Return what the guarantee treats as known to everybody.
 
-        `size` says what is known of the number of records, empty where it is private; `bounds` are
-        the norm bound and the constant column.
+        `sizes` say what is known of the number of records or persons; `bounds` are the norm bound
+        and the constant column.
         """
-        listed = [size] if size else []
-        if not size:
-            bounded = "" if most is None else f", and at most {most}"
-            listed.append(f"{AT_LEAST_ONE}{bounded}")
-        if self.population is not None and not size.startswith("the number of records,"):
-            listed.append(f"the guess {self.population} of the number of records (population)")
+        listed = list(sizes)
         listed.append(f"the {self.n_features_in_} features and their names")
         norm_bound, bias = bounds
         if norm_bound is not None:
@@ -83,21 +152,38 @@ class LinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     # --- using the model -------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> Floats:
-        """Return scores: shape (n,) for two classes, else (n, K)."""
+        """Return scores: shape (n,) for two classes, else (n, K).
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, d)
+            Rows to score; they are not scaled down.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            A score > 0 speaks for ``classes_[1]``, or the largest of K for its class.
+
+        """
         check_is_fitted(self)
         X = inputs.matrix(self, X)
         scores = np.asarray(X @ self.coef_.T, dtype=np.float64) + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most likely label of every row."""
+        """Return the most likely label of every row.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, d)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels out of ``classes_``.
+
+        """
         scores = self.decision_function(X)
         chosen = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[chosen])
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare what scikit-learn should know: sparse input works, NaN if ``missing`` says so."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self.missing == "zero"
-        return tags

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from noisette import accounting
 from noisette.plans import Plan
-from noisette.training.algorithm import Prepared
-from noisette.training.recommend import WEIGHT_NORM, Recommendation
+from noisette.training.algorithm import PreparedModel
+from noisette.training.prospects import WEIGHT_NORM
+from noisette.training.recommend import Recommendation
 
 __all__ = ["Outlook", "outlook"]
 
@@ -72,7 +73,7 @@ class Outlook:
 def outlook(recommended: Recommendation, rows: int) -> Outlook:
     """Return what the recommended training of `rows` rows will release and cost."""
     public, algorithm = recommended.public, recommended.algorithm
-    prepared: Prepared = algorithm.prepare(public)
+    prepared: PreparedModel = algorithm.prepare(public)
     entries = rows * public.features
     bound = public.norm_bound if math.isfinite(public.norm_bound) else 1.0
     return Outlook(

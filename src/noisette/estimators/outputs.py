@@ -7,12 +7,43 @@ from numpy.typing import NDArray
 
 from noisette._typing import Floats
 from noisette.losses.logistic import softplus_parts
+from noisette.training.public import PublicBudget
 
-__all__ = ["AT_LEAST_ONE", "labels_fact", "probabilities", "rows_fact"]
+__all__ = [
+    "BOUGHT_TARGET",
+    "labels_fact",
+    "probabilities",
+    "rows_fact",
+    "size_facts",
+    "target_fact",
+]
 
 
-AT_LEAST_ONE = "that there is at least one record"
-"""A public fact under add-remove, where an empty table is refused."""
+def size_facts(
+    public: PublicBudget, population: int | None, *, solved: bool = False
+) -> list[str]:  # fmt: skip
+    """Return what is known of the numbers of records, or of persons and their rows.
+
+    Where the number is private an empty table is refused, so that much is known. `solved` says
+    that a table with more rows than the solvers certify was refused.
+    """
+    if public.adjacency.size_is_public:
+        facts = [f"the number of {public.unit}s, {public.size}"]
+    else:
+        most = "" if public.most is None else f", and at most {public.most}"
+        facts = [f"that there is at least one {public.unit}{most}"]
+        if population is not None:
+            facts.append(f"the guess {population} of the number of {public.unit}s (population)")
+    if public.unit == "person" and public.most_rows is not None:
+        if public.max_rows is not None:
+            facts.append(f"that at most {public.most_rows} rows are used")
+        elif solved:
+            facts.append(f"that there are at most {public.most_rows} rows")
+    return facts
+
+
+BOUGHT_TARGET = "that the target is a number, whose limits were released"
+"""The fact about a target whose limits were bought."""
 
 
 def probabilities(scores: Floats) -> Floats:
@@ -37,3 +68,8 @@ def labels_fact(classes: NDArray[Any], *, given: bool) -> str:
     labels += f", ... ({len(classes)} in all)" if len(classes) > 20 else ""
     source = "as given" if given else "read off y and treated as public"
     return f"the set of labels ({labels}), {source}"
+
+
+def target_fact(low: float, high: float) -> str:
+    """Return the fact about the bounds of a number that is predicted."""
+    return f"the bounds {low:g} and {high:g} of the target; values beyond were cut to them"

@@ -12,6 +12,7 @@ from noisette.adjacency import Adjacency, require_same
 from noisette.errors import InvalidParameter
 from noisette.estimators.inputs import MISSING_AS_ZERO
 from noisette.guarantee import ONE_FIT, TAKEN_AS_GIVEN, Guarantee
+from noisette.persons import Persons
 from noisette.privacy import Ledger, Permit
 from noisette.training.observer import Observer
 
@@ -58,14 +59,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _stated(
         self, permit: Permit, *, public: tuple[str, ...], notes: tuple[str, ...],
-        proofs: tuple[str, ...],
+        proofs: tuple[str, ...], persons: Persons | None = None,
     ) -> Guarantee:  # fmt: skip
         """Return the guarantee of one fit, with what every fit leaves uncovered."""
+        max_rows = None
+        if persons is not None:
+            max_rows, notes = persons.max_rows, (*persons.notes, *notes)
         if getattr(self, "missing", None) == "zero":
             notes, proofs = (MISSING_AS_ZERO, *notes), (*proofs, "ROW-LOCAL")
         return permit.guarantee(
-            self._released, public=public, notes=(TAKEN_AS_GIVEN, ONE_FIT, *notes), proofs=proofs
-        )
+            self._released, public=public, notes=(TAKEN_AS_GIVEN, ONE_FIT, *notes), proofs=proofs,
+            max_rows=max_rows,
+        )  # fmt: skip
 
     def __sklearn_clone__(self) -> Any:
         """Return an unfitted copy that charges the *same* ledger: a copied budget is no budget."""
@@ -82,6 +87,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """
         state = dict(super().__getstate__())
         ledger = state.get("ledger")
-        if ledger is not None and getattr(ledger, "path", None) is None:
+        if ledger is not None and not getattr(ledger, "lasting", False):
             state["ledger"] = _LEFT_BEHIND
         return state

@@ -16,17 +16,27 @@ from numpy.typing import NDArray
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.adjacency import Adjacency
-from noisette.clipping import checked_bound
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
 from noisette.estimators.linear_model import LinearClassifier
-from noisette.estimators.outlook import Outlook, outlook
+from noisette.estimators.outputs import size_facts
 from noisette.losses import Loss, Softmax
+from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
 from noisette.training import Public, Records, train, with_intercept
+from noisette.training.algorithm import PreparedModel
+from noisette.training.class_weight import (
+    BALANCED,
+    balancing,
+    check_class_weight,
+    for_model,
+    public_weights,
+    weighed,
+    weight_proofs,
+)
 from noisette.training.levels import level_notes, present, weights_of_levels
-from noisette.training.recommend import Recommendation, bound_on_rows, mechanisms, recommend
+from noisette.training.recommend import Recommendation, mechanisms, recommend, units
 
 __all__ = ["OneShotClassifier"]
 
@@ -38,12 +48,13 @@ class OneShotClassifier(LinearClassifier):
     delta: float
     mechanism: str
     regularization: float | str
-    norm_bound: float
+    norm_bound: float | None
     adjacency: str
     classes: Sequence[Any] | None
     multi_class: str
     whiten: bool | str | float
     weight_bound: float
+    class_weight: Any
     random_state: int | Randomness | None
 
     _schemes: tuple[str, ...] = ("auto", "ovr")
@@ -52,85 +63,93 @@ class OneShotClassifier(LinearClassifier):
     def _loss(self, classes: int) -> Loss:
         """Return the loss for that many classes (2 for each one-vs-rest model)."""
 
-    def plan(self, n: int, d: int, *, classes: int | None = None) -> Outlook:
-        """Return what ``fit`` on n rows of d features would charge, from public facts alone.
-
-        Parameters
-        ----------
-        n : int
-            The number of records, or a guess of it.
-        d : int
-            The number of features.
-        classes : int, optional
-            How many classes there are; what the constructor lists, else two.
-
-        Returns
-        -------
-        Outlook
-            The plan, its epsilon, the noise in plain units, memory and time to expect.
-
-        """
-        ledger, _ = self._check_public()
-        n, d = _validate.integer("n", n), _validate.integer("d", d)
+    def _outlined(self, n: int, d: int, classes: int, ledger: Ledger) -> Recommendation:
         known = ledger.adjacency.size_is_public
         _validate.delta_for(self.delta, n if known else self.population)
-        count = self._count(classes)
         bias = self._intercept()
-        bound = float(self.norm_bound)
+        bound = self._row_bound()
         if bias is not None:
             bound = math.hypot(bound, bias) * (1.0 + 2.0**-50)
-        public = self._describe(n, d + (bias is not None), bound, count, ledger.adjacency)
-        return outlook(self._recommend(public, levels=False), n)
+        public = self._describe(n, d + (bias is not None), bound, classes, ledger.adjacency)
+        return self._recommend(public, classes, levels=False)
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, sample_epsilon: Any = None
-    ) -> "OneShotClassifier":
+        self, X: Any, y: Any, sample_weight: Any = None, sample_epsilon: Any = None,
+        persons: Any = None,
+    ) -> "OneShotClassifier":  # fmt: skip
         """Train privately and return the estimator.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, d)
+        X : array_like or sparse matrix of shape (n, d)
             Rows longer than ``norm_bound`` are scaled down to it.
-        y : array-like of shape (n,)
+        y : array_like of shape (n,)
             The labels.
-        sample_weight : array-like of shape (n,), optional
+        sample_weight : array_like of shape (n,), optional
             Weights in [0, ``weight_bound``], used as they are (never rescaled).
-        sample_epsilon : array-like of shape (n,), optional
-            Values in (0, ``epsilon``], every person's own epsilon; for output perturbation only.
-            The levels are public by declaration.
+        sample_epsilon : array_like of shape (n,), optional
+            Values in (0, ``epsilon``], every person's own epsilon; for output perturbation
+            only. The levels are public by declaration.
+        persons : array_like of shape (n,) or Persons, optional
+            Whose row each row is, by any identifier. The guarantee is then about persons with
+            all their rows, whose weights add up to one; the number of rows is private, and
+            ``population``, ``regularization`` and ``delta`` count persons.
 
         Returns
         -------
         self
             The fitted estimator.
 
+        Raises
+        ------
+        InvalidParameter
+            If a parameter of the estimator is out of range; nothing is charged.
+        InvalidData
+            If X, y or a vector has the wrong shape or entries; nothing is charged.
+        Unproven
+            If no theorem covers the parameters together; nothing is charged.
+        BudgetExceeded
+            If the ledger has too little left; nothing is charged.
+
         """
         with self._all_or_nothing():
-            self._fit(X, y, sample_weight, sample_epsilon)
+            self._fit(X, y, sample_weight, sample_epsilon, persons)
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, sample_epsilon: Any) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, sample_epsilon: Any, persons: Any) -> None:
         ledger, randomness = self._check_public()
-        least = 2 if ledger.adjacency.size_is_public else 1
-        X, y = inputs.rows_and_labels(self, X, y, least)
-        n = X.shape[0]
-        _validate.delta_for(self.delta, n if least == 2 else self.population)
+        known = ledger.adjacency.size_is_public
+        X, y = inputs.rows_and_labels(self, X, y, 2 if known and persons is None else 1)
+        crowd = inputs.persons(persons, X.shape[0], ledger.adjacency)
+        n = X.shape[0] if crowd is None else crowd.count
+        _validate.delta_for(self.delta, n if known else self.population)
         classes = inputs.sorted_classes(self.classes, y)
         numbers = inputs.class_numbers(classes, y)
-        rows, bound = with_intercept(X, float(self.norm_bound), self._intercept())
-        public = self._describe(n, rows.shape[1], bound, len(classes), ledger.adjacency)
-        weights = self._weights(sample_weight, sample_epsilon, n)
+        rows, bound = with_intercept(X, self._row_bound(), self._intercept())
+        public = self._describe(n, rows.shape[1], bound, len(classes), ledger.adjacency, crowd)
+        weights = self._weights(sample_weight, sample_epsilon, len(numbers))
         if weights is not None:
             public = replace(public, weight_bound=float(self.weight_bound))
-        chosen = self._recommend(public, levels=sample_epsilon is not None)
+        factors = public_weights(self.class_weight, classes)
+        if factors is not None:
+            weights = weighed(weights, factors, numbers)
+        chosen = self._recommend(public, len(classes), levels=sample_epsilon is not None)
+        self._warn(chosen)
         notes, proofs = chosen.notes, tuple[str, ...]()
         if sample_epsilon is not None:
-            levels = inputs.levels(sample_epsilon, n, float(self.epsilon))
+            levels = inputs.levels(sample_epsilon, len(numbers), float(self.epsilon))
+            if crowd is not None:
+                crowd.one_each("sample_epsilon", levels.values)
             weights = weights_of_levels(levels, chosen.public)
-            rows, numbers, weights = present(rows, numbers, weights)
             notes = (*notes, *level_notes(levels, ledger.adjacency))
             proofs = ("PER-PERSON-SCALE",)
-        records = Records(rows, self._targets(chosen.public, numbers, len(classes)), weights)
+        told = crowd
+        if crowd is not None:
+            weights = crowd.share(weights)  # proof: PERSON-WEIGHTS
+        if weights is not None and (sample_epsilon is not None or _capped(crowd)):
+            rows, numbers, weights, crowd = present(rows, numbers, weights, crowd)
+        targets = self._targets(chosen.public, numbers, len(classes))
+        records = Records(rows, targets, weights, crowd)
         name = chosen.algorithm.name.replace("whitened", "objective")
         trained = train(
             chosen.algorithm, chosen.public, records, ledger=ledger, randomness=randomness,
@@ -138,19 +157,30 @@ class OneShotClassifier(LinearClassifier):
         )  # fmt: skip
         self._set_model(trained.weights, public.loss, self._intercept(), classes)
         self.regularization_ = chosen.known_regularization
+        self.weight_noise_ = self._known_noise(chosen)
         self.privacy_ = self._stated(
             trained.permit,
             public=self._known(chosen.public, classes, weighed=sample_weight is not None),
             notes=notes,
-            proofs=(*proofs, *trained.proofs),
+            proofs=(*proofs, *weight_proofs(self.class_weight), *trained.proofs),
+            persons=told,
         )
+
+    def _known_noise(self, chosen: Recommendation) -> float | None:
+        """Return the deviation of the noise in each weight where its law is public, else None."""
+        loss = chosen.public.loss
+        if chosen.algorithm.name != "output" or isinstance(loss, Softmax):
+            return None
+        prepared: PreparedModel = chosen.algorithm.prepare(chosen.public)
+        return prepared.weight_noise
 
     def _check_public(self) -> tuple[Ledger, Randomness]:
         """Check every constructor parameter before the data are looked at."""
         epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
         adjacency = Adjacency.of(self.adjacency)
-        checked_bound("norm_bound", self.norm_bound)
+        self._row_bound()
         _validate.positive("weight_bound", self.weight_bound)
+        check_class_weight(self.class_weight)
         _validate.choice("mechanism", self.mechanism, mechanisms())
         _validate.choice("multi_class", self.multi_class, self._schemes)
         _validate.boolean("fit_intercept", self.fit_intercept)
@@ -171,8 +201,9 @@ class OneShotClassifier(LinearClassifier):
         return "auto" if self.whiten is True else self.whiten
 
     def _describe(
-        self, n: int, features: int, bound: float, classes: int, adjacency: Adjacency
-    ) -> Public:
+        self, n: int, features: int, bound: float, classes: int, adjacency: Adjacency,
+        persons: Persons | None = None,
+    ) -> Public:  # fmt: skip
         """Return the public facts of a fit; `bound` and `features` count the constant column."""
         softmax = "softmax" in self._schemes and self.multi_class in ("auto", "softmax")
         joint = classes == 2 or softmax
@@ -183,21 +214,24 @@ class OneShotClassifier(LinearClassifier):
             loss=self._loss(classes if joint else 2),
             features=features,
             norm_bound=bound,
-            size=n if adjacency.size_is_public else self.population,
-            most=bound_on_rows(adjacency, n, self.population),
             models=1 if joint else classes,
+            **units(adjacency, n, self.population, persons),
         )
 
-    def _recommend(self, public: Public, *, levels: bool) -> Recommendation:
-        return recommend(
-            public,
+    def _recommend(self, public: Public, classes: int, *, levels: bool) -> Recommendation:
+        even = self.class_weight == BALANCED
+        chosen = recommend(
+            for_model(public) if even else public,
             mechanism=self.mechanism,
             regularization=self.regularization,
             whiten=self._whiten,
             levels=levels,
         )
+        return balancing(chosen, classes, float(self.epsilon)) if even else chosen
 
     def _weights(self, sample_weight: Any, sample_epsilon: Any, n: int) -> Floats | None:
+        if sample_epsilon is not None and self.class_weight is not None:
+            raise InvalidParameter("pass sample_epsilon or class_weight, not both.")
         if sample_weight is None:
             return None
         if sample_epsilon is not None:
@@ -216,15 +250,18 @@ class OneShotClassifier(LinearClassifier):
         return [np.where(numbers == k, 1.0, -1.0) for k in range(classes)]
 
     def _known(self, public: Public, classes: NDArray[Any], *, weighed: bool) -> tuple[str, ...]:
-        known = public.adjacency.size_is_public
         more: tuple[str, ...] = ()
         if weighed and public.weight_bound != 1.0:
             more = (f"the cap {public.weight_bound:g} on sample weights",)
         return self._facts(
-            f"the number of records, {public.size}" if known else "",
+            size_facts(public, self.population, solved=True),
             classes,
             (self.norm_bound, self._intercept()),
             given=self.classes is not None,
-            most=public.most,
             more=more,
         )
+
+
+def _capped(persons: Persons | None) -> bool:
+    """Whether rows beyond a cap have weight 0: they are left out, so that the cap bounds rows."""
+    return persons is not None and persons.max_rows is not None

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,21 +12,36 @@ from sklearn.utils.metaestimators import available_if
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.adjacency import Adjacency
-from noisette.clipping import checked_bound
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
-from noisette.estimators.outlook import Outlook, outlook
-from noisette.estimators.outputs import probabilities
-from noisette.linear.sgd_stream import StreamReader, is_stream, targets_of
+from noisette.estimators.outputs import probabilities, size_facts
+from noisette.linear.sgd_stream import (
+    StreamReader,
+    is_stream,
+    refuse_class_weight,
+    refuse_persons,
+    targets_of,
+)
 from noisette.losses import Loss, classifier_loss, classifier_losses
+from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
 from noisette.sampling import SAMPLERS, Sampler
 from noisette.training import Public, Records, Trained, train
+from noisette.training.class_weight import (
+    BALANCED,
+    balancing,
+    check_class_weight,
+    for_model,
+    own,
+    public_weights,
+    weighed,
+    weight_proofs,
+)
 from noisette.training.levels import GROUPINGS, level_notes
 from noisette.training.recommend import Recommendation
 from noisette.training.recommend_sgd import RELEASES, noises, recommend_sgd
-from noisette.training.steps import Update, canonical_rows
+from noisette.training.steps import LEARNING_RATES, Update, canonical_rows
 
 __all__ = ["SGDClassifier"]
 
@@ -37,7 +53,7 @@ def _has_probabilities(estimator: Any) -> bool:
 
 
 class SGDClassifier(StreamReader):
-    r"""Linear classifier trained by noisy gradient descent, with a differential-privacy guarantee.
+    """Linear classifier trained by noisy gradient descent, with a differential-privacy guarantee.
 
     delta = 0 (default): the algorithm of Song, Chaudhuri and Sarwate (2013), one pass over disjoint
     batches with spherical Laplace noise, purely private. delta > 0: private gradient descent on all
@@ -46,51 +62,94 @@ class SGDClassifier(StreamReader):
 
     Parameters
     ----------
-    epsilon, delta : the budget of one ``fit``, or of one whole stream of ``partial_fit`` calls.
-    loss : "logistic" (softmax for more than two classes), or another classifier's loss in
+    epsilon, delta : float, default 1.0 and 0.0
+        The budget of one ``fit``, or of one whole stream of ``partial_fit`` calls.
+    loss : str, default "logistic"
+        The loss (softmax for more than two classes), or another classifier's loss in
         `noisette.losses.LOSSES`.
-    noise : "auto", or a name in `noisette.mechanisms.step_noises()`; Gaussian noise needs
-        delta > 0.
-    sampling : "auto" (see above), a name in `noisette.sampling.SAMPLERS`, or a `Sampler`.
-        "disjoint" goes through the rows in one random order, streams in the order they come;
-        ``Disjoint.of_size(n, b)`` keeps the given order.
-    batch_size : records per batch, or "auto".
-    epochs : passes over the data ("full": steps).
-    learning_rate : "inverse-sqrt" eta0 / sqrt(t), "inverse" 1 / (regularization t), "constant"
-        eta0, or "auto"; eta0 "auto" follows from public facts.
-    regularization : lambda beside the mean loss.
-    norm_bound : R, public; longer rows are scaled down to R. None leaves rows as they are and
-        needs ``clip_norm``.
-    clip_norm : bound on one record's gradient below the loss's own bound.
-    fit_intercept : whether to add the constant column 0.35 R (0.35 if R is None) to every row.
-    radius : iterates are projected onto the ball of this radius; "auto" is a bound on the norm of
-        the regularised minimiser; inf for none.
-    averaging : True returns a weighted mean of the iterates, False the last one; "auto" is True
-        where all iterates are counted.
-    released : "all" iterates are counted, or only the "last" one (cyclic, shuffle or full sampling,
-        smooth loss, constant learning rate, no averaging).
-    adjacency : "replace-one" (default), "zero-out" or "add-remove".
-    population : public guess of n; needed under add-remove.
-    missing : what a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).
-    classes : the label set. None reads it off y; the guarantee then says that it is public.
-    grouping : what ``sample_epsilon`` does: "scale" gradients under one noise, or put people of
-        equal level into the same "batches" with their own noise (single pass).
-    random_state : None draws secure noise; a number makes the run reproducible, the guarantee void.
-    ledger : the budget to charge; None opens one of (epsilon, delta).
-    verbose : 1 shows steps and time, which are public, and nothing else.
+    noise : str, default "auto"
+        A name in `noisette.mechanisms.step_noises()`, or "auto"; Gaussian noise needs delta >
+        0.
+    sampling : str or Sampler, default "auto"
+        How batches are made: "auto" (see above), a name in `noisette.sampling.SAMPLERS`, or a
+        `Sampler`. "disjoint" goes through the rows in one random order, streams in the order
+        they come; ``Disjoint.of_size(n, b)`` keeps the given order.
+    batch_size : int or "auto", default "auto"
+        Records per batch.
+    epochs : int, default 1
+        Passes over the data ("full": steps).
+    learning_rate : {"auto", "inverse-sqrt", "inverse", "constant"}, default "auto"
+        The step sizes: "inverse-sqrt" is eta0 / sqrt(t), "inverse" is 1 / (regularization t),
+        "constant" is eta0.
+    eta0 : float or "auto", default "auto"
+        The first step size; "auto" follows from public facts.
+    regularization : float, default 1e-4
+        The lambda beside the mean loss.
+    norm_bound : float, optional
+        The bound R, public; longer rows are scaled down to R. None leaves rows as they are and
+        needs ``clip_norm``; one of the two must be given.
+    clip_norm : float, optional
+        Bound on one record's gradient below the loss's own bound.
+    fit_intercept : bool, default True
+        Whether to add the constant column 0.35 R (0.35 if R is None) to every row.
+    radius : float or "auto", default "auto"
+        The radius of the ball onto which iterates are projected; "auto" is a bound on the norm
+        of the regularised minimiser; inf for none.
+    averaging : bool or "auto", default "auto"
+        True returns a weighted mean of the iterates, False the last one; "auto" is True where
+        all iterates are counted.
+    released : {"all", "last"}, default "all"
+        Whether all iterates are counted, or only the last one (cyclic, shuffle or full
+        sampling, smooth loss, constant learning rate, no averaging).
+    adjacency : {"replace-one", "zero-out", "add-remove"}, default "replace-one"
+        The neighbouring relation.
+    population : int, optional
+        A public guess of n; needed under add-remove.
+    missing : {"refuse", "zero"}, default "refuse"
+        What a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).
+    classes : sequence, optional
+        The label set. None reads it off y; the guarantee then says that it is public.
+    class_weight : dict or "balanced", optional
+        How much rows of each class count: public weights by label, of which only the ratio matters
+        (the largest becomes 1), or "balanced" by noisy counts bought with 5 % of epsilon. Not for
+        streams.
+    grouping : {"scale", "batches"}, default "scale"
+        What ``sample_epsilon`` does: "scale" gradients under one noise, or put people of equal
+        level into the same "batches" with their own noise (single pass).
+    random_state : int or Randomness, optional
+        None draws secure noise; a number makes the run reproducible, the guarantee void.
+    ledger : Ledger, optional
+        The budget to charge; None opens one of (epsilon, delta).
+    verbose : int, default 0
+        With 1, steps and time, which are public, are shown, and nothing else.
 
     Attributes
     ----------
-    coef_, intercept_, classes_ : as in scikit-learn. privacy_ : the `Guarantee`.
+    coef_ : ndarray of shape (1, d) or (K, d)
+        One row for two classes, else one for each class.
+    intercept_ : ndarray of shape (1,) or (K,)
+        The intercepts.
+    classes_ : ndarray of shape (K,)
+        The sorted labels.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        As in scikit-learn.
+    privacy_ : Guarantee
+        What is promised about ``coef_`` and ``intercept_``.
 
     Examples
     --------
     >>> from sklearn.datasets import make_classification
     >>> from noisette import SGDClassifier
     >>> X, y = make_classification(20_000, 5, random_state=0)
-    >>> model = SGDClassifier(epsilon=1.0, norm_bound=3.0, classes=[0, 1]).fit(X, y)
-    >>> model.privacy_.epsilon, model.privacy_.delta
+    >>> model = SGDClassifier(epsilon=1.0, norm_bound=3.0, classes=[0, 1])
+    >>> model.plan(n=20_000, d=5).algorithm
+    'single-pass'
+    >>> model.fit(X, y).privacy_.epsilon, model.privacy_.delta
     (1.0, 0.0)
+    >>> model.predict(X).shape, model.decision_function(X).shape
+    ((20000,), (20000,))
+    >>> model.predict_proba(X).shape, model.predict_log_proba(X).shape
+    ((20000, 2), (20000, 2))
 
     """
 
@@ -109,7 +168,7 @@ class SGDClassifier(StreamReader):
         learning_rate: str = "auto",
         eta0: float | str = "auto",
         regularization: float = 1e-4,
-        norm_bound: float | None = 1.0,
+        norm_bound: float | None = None,
         clip_norm: float | None = None,
         fit_intercept: bool = True,
         radius: float | str = "auto",
@@ -119,6 +178,7 @@ class SGDClassifier(StreamReader):
         population: int | None = None,
         missing: str = "refuse",
         classes: Sequence[Any] | None = None,
+        class_weight: Any = None,
         grouping: str = "scale",
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
@@ -144,6 +204,7 @@ class SGDClassifier(StreamReader):
         self.population = population
         self.missing = missing
         self.classes = classes
+        self.class_weight = class_weight
         self.grouping = grouping
         self.random_state = random_state
         self.ledger = ledger
@@ -152,19 +213,47 @@ class SGDClassifier(StreamReader):
     # --- fitting ---------------------------------------------------------------------------
 
     def fit(
-        self, X: Any, y: Any = None, sample_epsilon: Any = None, sample_weight: Any = None
-    ) -> "SGDClassifier":
+        self, X: Any, y: Any = None, sample_epsilon: Any = None, sample_weight: Any = None,
+        persons: Any = None,
+    ) -> "SGDClassifier":  # fmt: skip
         """Train privately and return the estimator.
 
         Parameters
         ----------
-        X : matrix of n rows; or a stream: an iterator of pairs (X, y), of Arrow record batches, or
-            of paths of Parquet files (a path or a list of paths), read once in constant memory.
-        y : n labels; for Arrow and Parquet streams the name of the label column (None: the last).
-        sample_epsilon : n values in (0, ``epsilon``], everyone's own epsilon, public by
-            declaration.
-        sample_weight : n weights in [0, 1] of the gradients, as sensitive as the rows; a record of
-            weight 0 adds nothing (the blank record of zero-out). Never rescaled.
+        X : array_like, sparse matrix or stream
+            A matrix of n rows; or a stream: an iterator of pairs (X, y), of Arrow record
+            batches, or of paths of Parquet files (a path or a list of paths), read once in
+            constant memory.
+        y : array_like of shape (n,) or str, optional
+            The labels; for Arrow and Parquet streams the name of the label column (None: the
+            last).
+        sample_epsilon : array_like of shape (n,), optional
+            Values in (0, ``epsilon``], everyone's own epsilon, public by declaration.
+        sample_weight : array_like of shape (n,), optional
+            Weights in [0, 1] of the gradients, as sensitive as the rows; a record of weight 0
+            adds nothing (the blank record of zero-out). Never rescaled.
+        persons : array_like of shape (n,) or Persons, optional
+            Whose row each row is, by any identifier. The guarantee is then about persons with
+            all their rows: each row's gradient is cut and weighted so that a person's weights
+            add up to one, batches are drawn among persons, ``batch_size`` and ``population``
+            count them, and the number of rows is private. Not for streams.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter is out of range; nothing is charged.
+        InvalidData
+            If X, y or a vector has the wrong shape or entries. Rows are checked before anything
+            is charged; in a stream, chunks after the first are checked as they come.
+        Unproven
+            If no theorem covers the parameters together; nothing is charged.
+        BudgetExceeded
+            If the ledger has too little left; nothing is charged.
 
         """
         with self._all_or_nothing():
@@ -175,49 +264,40 @@ class SGDClassifier(StreamReader):
                         "sample_epsilon and sample_weight are not offered for streams; fit the "
                         "rows."
                     )
+                refuse_persons(persons)
+                refuse_class_weight(self.class_weight)
                 self._fit_stream(X, y)
             else:
-                self._fit_rows(X, y, sample_epsilon, sample_weight)
+                self._fit_rows(X, y, sample_epsilon, sample_weight, persons)
         return self
 
-    def plan(self, n: int, d: int, *, classes: int | None = None) -> Outlook:
-        """Return what ``fit`` on n rows of d features would charge, from public facts alone.
-
-        Parameters
-        ----------
-        n : int
-            The number of records, or a guess of it.
-        d : int
-            The number of features.
-        classes : int, optional
-            How many classes there are; what the constructor lists, else two.
-
-        Returns
-        -------
-        Outlook
-            The plan, its epsilon, the noise in plain units, memory and time to expect.
-
-        """
-        ledger, _ = self._check_public()
-        n, d = _validate.integer("n", n), _validate.integer("d", d)
+    def _outlined(self, n: int, d: int, classes: int, ledger: Ledger) -> Recommendation:
         # as in `fit`: where n is private, a public guess stands for it (n itself, if none is given)
         size = n if ledger.adjacency.size_is_public else self.population or n
         _validate.delta_for(self.delta, size)
-        loss = classifier_loss(self.loss, self._count(classes))
-        public = self._describe(size, d, loss, ledger)
-        return outlook(recommend_sgd(self, public), n)
+        public = self._describe(size, d, classifier_loss(self.loss, classes), ledger)
+        return self._recommended(public, classes)
 
-    def _fit_rows(self, X: Any, y: Any, sample_epsilon: Any, sample_weight: Any) -> None:
+    def _recommended(self, public: Public, classes: int, levels: Any = None) -> Recommendation:
+        if self.class_weight != BALANCED:
+            return recommend_sgd(self, public, levels=levels)
+        chosen = recommend_sgd(self, for_model(public), levels=levels)
+        return balancing(chosen, classes, float(self.epsilon))
+
+    def _fit_rows(
+        self, X: Any, y: Any, sample_epsilon: Any, sample_weight: Any, persons: Any
+    ) -> None:
         ledger, randomness = self._check_public()
         known = ledger.adjacency.size_is_public
         X, y = inputs.rows_and_labels(
-            self, X, y, 2 if known else 1, tame=False
+            self, X, y, 2 if known and persons is None else 1, tame=False
         )  # the kernels blank huge rows
+        crowd = inputs.persons(persons, X.shape[0], ledger.adjacency)
         classes = inputs.sorted_classes(self.classes, y)
         loss = classifier_loss(self.loss, len(classes))
         target = targets_of(loss, inputs.label_numbers(classes, y))
         n = X.shape[0]
-        size = n if known else self.population
+        size = self.population if not known else n if crowd is None else crowd.count
         if size is None:
             raise InvalidParameter(
                 "under add-remove n is private and schedules need a public number instead; give "
@@ -226,25 +306,34 @@ class SGDClassifier(StreamReader):
         _validate.delta_for(self.delta, size)
         levels = weights = None
         if sample_epsilon is not None:
-            levels = inputs.levels(sample_epsilon, n, float(self.epsilon), self.grouping)
+            levels = inputs.levels(sample_epsilon, n, float(self.epsilon), self.grouping, crowd)
         if sample_weight is not None:
             weights = inputs.vector("sample_weight", sample_weight, n, 0.0, 1.0)
         if levels is not None and weights is not None:
             raise InvalidData("pass sample_weight or sample_epsilon, not both.")
+        factors = public_weights(self.class_weight, classes)
+        if levels is not None and self.class_weight is not None:
+            raise InvalidParameter("pass sample_epsilon or class_weight, not both.")
+        if factors is not None:
+            weights = weighed(weights, factors, inputs.label_numbers(classes, y))
+        if crowd is not None:
+            weights = crowd.share(weights)  # proof: PERSON-WEIGHTS
         public = self._describe(size, X.shape[1], loss, ledger)
-        chosen = recommend_sgd(self, public, levels=levels)
+        if crowd is not None:
+            public = replace(public, unit="person", max_rows=crowd.max_rows)
+        chosen = self._recommended(public, len(classes), levels)
+        self._warn(chosen)
         method = {"noisy-sgd": "direct"}.get(chosen.algorithm.name, chosen.algorithm.name)
         trained = train(
-            chosen.algorithm, chosen.public, Records(canonical_rows(X), [target], weights),
+            chosen.algorithm, chosen.public, Records(canonical_rows(X), [target], weights, crowd),
             ledger=ledger, randomness=randomness, observer=self._observer,
             label=f"SGDClassifier.fit ({method})", verbose=self.verbose,
         )  # fmt: skip
         notes = chosen.notes
         if levels is not None:
             notes = (*notes, *level_notes(levels, ledger.adjacency))
-        self._publish(
-            trained, chosen, classes, f"the number of records, {size}" if known else "", notes
-        )
+        sizes = size_facts(chosen.public, self.population)
+        self._publish(trained, chosen, classes, sizes, notes, crowd)
 
     # --- public facts and results ----------------------------------------------------------
 
@@ -259,9 +348,10 @@ class SGDClassifier(StreamReader):
         _validate.choice("missing", self.missing, inputs.MISSING)
         if not isinstance(self.sampling, Sampler):
             _validate.choice("sampling", self.sampling, ("auto", *SAMPLERS))
-        if self.norm_bound is not None:
-            checked_bound("norm_bound", self.norm_bound)
+        if self.norm_bound is not None or self.clip_norm is None:
+            self._row_bound()
         _validate.integer("epochs", self.epochs)
+        check_class_weight(self.class_weight)
         _validate.boolean("fit_intercept", self.fit_intercept)
         _validate.non_negative("regularization", self.regularization)
         if not _is_auto(self.radius):
@@ -272,6 +362,11 @@ class SGDClassifier(StreamReader):
             _validate.integer("population", self.population)
         if not _is_auto(self.averaging):
             _validate.boolean("averaging", self.averaging)
+        _validate.choice("learning_rate", self.learning_rate, ("auto", *LEARNING_RATES))
+        if not _is_auto(self.eta0):
+            _validate.positive("eta0 (unless 'auto')", self.eta0)
+        if not isinstance(self.verbose, bool):
+            _validate.integer("verbose", self.verbose, least=0)
         randomness = as_randomness(self.random_state)
         return self._ledger_to_charge(epsilon, delta, adjacency), randomness
 
@@ -290,29 +385,58 @@ class SGDClassifier(StreamReader):
         )
 
     def _publish(
-        self, trained: Trained, chosen: Recommendation, classes: NDArray[Any], size: str,
-        notes: tuple[str, ...],
+        self, trained: Trained, chosen: Recommendation, classes: NDArray[Any], sizes: list[str],
+        notes: tuple[str, ...], persons: Persons | None = None,
     ) -> None:  # fmt: skip
         """Set the fitted attributes: released numbers and public facts."""
         loss = chosen.public.loss
-        update: Update = chosen.algorithm.update  # what ran: a stream's parameters may have changed
+        update: Update = own(
+            chosen.algorithm
+        ).update  # what ran: a stream's parameters may have changed
         self._set_model(trained.weights, loss, update.bias, classes)
         # a stream's classes are always given, if not to the constructor then to its first call
-        given = self.classes is not None or size.endswith("each chunk")
-        public = self._facts(size, classes, (update.norm_bound, update.bias), given=given)
-        proofs = (*loss.proofs, *trained.proofs)
-        self.privacy_ = self._stated(trained.permit, public=public, notes=notes, proofs=proofs)
+        given = self.classes is not None or sizes[0].endswith("each chunk")
+        public = self._facts(sizes, classes, (update.norm_bound, update.bias), given=given)
+        proofs = (*loss.proofs, *weight_proofs(self.class_weight), *trained.proofs)
+        proofs += ("PERSON-ORDER",) if persons else ()
+        self.privacy_ = self._stated(
+            trained.permit, public=public, notes=notes, proofs=proofs, persons=persons
+        )
 
     # --- using the model -------------------------------------------------------------------
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
-        """Return class probabilities, shape (n, K)."""
+        """Return class probabilities, shape (n, K).
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, d)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            One column for each of ``classes_``; rows add up to 1.
+
+        """
         return probabilities(self.decision_function(X))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Floats:
-        """Return the logarithm of ``predict_proba``."""
+        """Return the logarithm of ``predict_proba``.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, d)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            One column for each of ``classes_``.
+
+        """
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 

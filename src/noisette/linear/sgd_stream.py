@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from noisette import _validate
-from noisette.errors import InvalidData, InvalidParameter
+from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.estimators import inputs
 from noisette.estimators.inputs import label_numbers
 from noisette.estimators.linear_model import LinearClassifier
@@ -24,11 +24,27 @@ from noisette.training.steps import Progress, canonical_rows
 from noisette.training.streaming import NEW_PEOPLE, Stream, StreamedPass, chunks_of, rebatched
 from noisette.training.train import begin
 
-__all__ = ["StreamReader", "is_stream", "targets_of"]
+__all__ = ["StreamReader", "is_stream", "refuse_class_weight", "refuse_persons", "targets_of"]
 
 
 _MOST_WORK = 100_000  # far more than two slices of one matrix need
 _KEPT = ("_stream", "_chosen", "_traces", "classes_", "n_features_in_", "feature_names_in_")
+
+
+def refuse_class_weight(class_weight: Any) -> None:
+    """Refuse class weights, of which a stream knows nothing."""
+    if class_weight is not None:
+        raise InvalidParameter("class_weight is not offered for streams; fit the rows.")
+
+
+def refuse_persons(persons: Any) -> None:
+    """Refuse persons in a stream: nobody can know that a person's rows are all in one chunk."""
+    if persons is not None:
+        # proof: PERSON-WEIGHTS
+        raise Unproven(
+            "persons cannot be told apart in a stream, where one may have rows in several chunks; "
+            "fit all rows at once with fit(X, y, persons=...), or keep one row of each person."
+        )
 
 
 class StreamReader(LinearClassifier):
@@ -47,7 +63,9 @@ class StreamReader(LinearClassifier):
     def _describe(self, size: int, features: int, loss: Loss, ledger: Ledger) -> Public:
         raise NotImplementedError
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "StreamReader":
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, persons: Any = None
+    ) -> "StreamReader":
         """Train on one more chunk of **new** people and return the estimator.
 
         The first call charges the ledger once for the whole stream: everybody is in one chunk and
@@ -55,7 +73,47 @@ class StreamReader(LinearClassifier):
         first call, or in the constructor) must list all labels. Nothing is kept of a chunk; the
         last batch of each may be smaller. Handing in the same object twice is refused; a second
         pass over the same people is another ``fit``, with its own charge.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, d)
+            Rows of people who were in no chunk before.
+        y : array_like of shape (n,)
+            Their labels.
+        classes : sequence, optional
+            All labels; needed at the first call unless the constructor has them.
+        persons : None
+            Refused: the rows of one person may lie in several chunks.
+
+        Returns
+        -------
+        self
+            The estimator, fitted on all chunks so far.
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter is out of range, or ``classes`` are not given.
+        InvalidData
+            If the chunk has the wrong shape or entries, or was handed in before.
+        BudgetExceeded
+            If the ledger has too little left; nothing is charged.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_classification
+        >>> from noisette import SGDClassifier
+        >>> X, y = make_classification(4000, 5, random_state=0)
+        >>> model = SGDClassifier(epsilon=1.0, norm_bound=3.0, batch_size=500)
+        >>> for week in range(2):
+        ...     now = slice(2000 * week, 2000 * (week + 1))
+        ...     model = model.partial_fit(X[now], y[now], classes=[0, 1])
+        >>> model.privacy_.epsilon
+        1.0
+
         """
+        refuse_persons(persons)
+        refuse_class_weight(self.class_weight)
         before = dict(self.__dict__)
         try:
             with np.errstate(all="ignore"):  # as in `fit`: nothing is said about the rows
@@ -113,6 +171,7 @@ class StreamReader(LinearClassifier):
         _validate.delta_for(self.delta, max(self.population or 0, known))
         public = self._describe(size, shape[1], loss, ledger)
         chosen = recommend_sgd(self, public, stream=True)
+        self._warn(chosen)
         assert isinstance(chosen.algorithm, StreamedPass)
         prepared = chosen.algorithm.prepare(chosen.public)
         passage = begin(
@@ -127,7 +186,10 @@ class StreamReader(LinearClassifier):
         assert stream is not None
         notes = (*chosen.notes, NEW_PEOPLE)
         trained = Trained([stream.weights()], stream.permit, stream.prepared.proofs)
-        self._publish(trained, chosen, self.classes_, "the number of records in each chunk", notes)
+        sizes = ["the number of records in each chunk"]
+        if self.population is not None:
+            sizes.append(f"the guess {self.population} of the number of records (population)")
+        self._publish(trained, chosen, self.classes_, sizes, notes)
 
     def _fit_stream(self, source: Any, target: Any) -> None:
         if self.classes is None:
@@ -163,7 +225,7 @@ class StreamReader(LinearClassifier):
             yield rows, label_numbers(self.classes_, labels)
 
     def _publish(
-        self, trained: Trained, chosen: Recommendation, classes: NDArray[Any], size: str,
+        self, trained: Trained, chosen: Recommendation, classes: NDArray[Any], sizes: list[str],
         notes: tuple[str, ...],
     ) -> None:  # fmt: skip
         raise NotImplementedError

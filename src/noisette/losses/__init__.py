@@ -12,10 +12,9 @@ from noisette.losses.base import Loss, MarginLoss, RegressionLoss, ScalarLoss
 from noisette.losses.hinge import Hinge
 from noisette.losses.huber import Huber
 from noisette.losses.huber_hinge import HuberHinge
-from noisette.losses.linear import gradient, hessian_vector_product, loss_sum
 from noisette.losses.log_cosh import LogCosh
 from noisette.losses.logistic import Logistic
-from noisette.losses.rows import Augmented, Rows
+from noisette.losses.rows import Augmented, Measured, Rows
 from noisette.losses.softmax import Softmax
 from noisette.losses.softplus_hinge import SoftplusHinge
 from noisette.losses.squared import Squared
@@ -30,10 +29,29 @@ LOSSES: dict[str, type[Loss]] = {
     Huber.name: Huber,
     LogCosh.name: LogCosh,
 }
+"""Every loss by its name."""
 
 
 def classifier_losses(*, probabilities: bool | None = None) -> dict[str, type[Loss]]:
-    """Return the losses of classifiers by the names that users give them."""
+    """Return the losses of classifiers by the names that users give them.
+
+    Parameters
+    ----------
+    probabilities : bool, optional
+        Only those whose scores become probabilities, or only the others.
+
+    Returns
+    -------
+    dict of str to type
+        For ``SGDClassifier(loss=...)``.
+
+    Examples
+    --------
+    >>> from noisette.losses import classifier_losses
+    >>> sorted(classifier_losses(probabilities=True))
+    ['logistic', 'softmax']
+
+    """
     return {
         kind.short or name: kind
         for name, kind in LOSSES.items()
@@ -42,7 +60,32 @@ def classifier_losses(*, probabilities: bool | None = None) -> dict[str, type[Lo
 
 
 def classifier_loss(name: str, classes: int) -> Loss:
-    """Return the loss of that name for that many classes."""
+    """Return the loss of that name for that many classes.
+
+    Parameters
+    ----------
+    name : str
+        A name in `classifier_losses`.
+    classes : int
+        How many classes there are.
+
+    Returns
+    -------
+    Loss
+        The loss; softmax where "logistic" meets more than two classes.
+
+    Raises
+    ------
+    InvalidParameter
+        If there is no such name, or it is for two classes only.
+
+    Examples
+    --------
+    >>> from noisette.losses import classifier_loss
+    >>> classifier_loss("logistic", 3)
+    Softmax(classes=3)
+
+    """
     kind = classifier_losses()[_validate.choice("loss", name, classifier_losses())]
     if kind is Softmax or (kind is Logistic and classes > 2):
         return Softmax(classes)
@@ -63,6 +106,7 @@ __all__ = [
     "Logistic",
     "Loss",
     "MarginLoss",
+    "Measured",
     "RegressionLoss",
     "Rows",
     "ScalarLoss",
@@ -71,7 +115,4 @@ __all__ = [
     "Squared",
     "classifier_loss",
     "classifier_losses",
-    "gradient",
-    "hessian_vector_product",
-    "loss_sum",
 ]

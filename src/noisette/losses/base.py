@@ -13,6 +13,8 @@ Constants (per row; multiply by R as shown):
 * ``decreasing``: l' <= 0 everywhere (one-signed, as Theorem 4.4 asks)
 * ``self_bounded``  s: l'' <= s g (1 - g) with g = |l'| (what Theorem 4.3 asks), or None
 * ``self_concordance`` a: |l'''| <= a l'' (Newton's basin does not depend on the data), or None
+
+A loss states each as a class variable, or as a property where it depends on a parameter.
 """
 
 from __future__ import annotations
@@ -38,7 +40,16 @@ def as_float(values: npt.ArrayLike) -> AnyFloats:
 
 
 class Loss(ABC):
-    """One row's loss as a function of its scores; subclasses are frozen dataclasses."""
+    """One row's loss as a function of its scores; subclasses are frozen dataclasses.
+
+    Examples
+    --------
+    >>> from noisette.losses import LOSSES, Loss
+    >>> loss = LOSSES["logistic"]()
+    >>> isinstance(loss, Loss), loss.lipschitz, loss.smoothness, loss.decreasing
+    (True, 1.0, 0.25, True)
+
+    """
 
     name: ClassVar[str]
     kind: ClassVar[Kind]
@@ -57,7 +68,14 @@ class Loss(ABC):
     @classmethod
     @abstractmethod
     def examples(cls) -> tuple[Loss, ...]:
-        """Instances that the contract tests run through."""
+        """Return instances that the contract tests run through.
+
+        Returns
+        -------
+        tuple of Loss
+            At least one.
+
+        """
 
     @property
     @abstractmethod
@@ -100,43 +118,135 @@ class Loss(ABC):
         return self.smoothness
 
     def parameter_shape(self, features: int) -> tuple[int, ...]:
-        """Shape of the parameter for rows of that many features: (d,), softmax (K-1, d)."""
+        """Return the shape of the parameter for rows of that many features.
+
+        Parameters
+        ----------
+        features : int
+            The number d of features.
+
+        Returns
+        -------
+        tuple of int
+            The shape (d,), for softmax (K-1, d).
+
+        """
         return (features,)
 
     def derivative_bound(self, score: float) -> float:
-        """Largest norm of the derivative in the scores when |scores| <= score."""
+        """Return the largest norm of the derivative in the scores when |scores| <= score.
+
+        Parameters
+        ----------
+        score : float
+            The bound on the norm of the scores.
+
+        Returns
+        -------
+        float
+            A proven upper bound.
+
+        """
         return self.lipschitz
 
     def box_dual(self, y: npt.NDArray[Any]) -> tuple[npt.ArrayLike, ...] | None:
-        """(sign, low, high, curve, centre, gain) of a piecewise quadratic loss, else None.
+        """Return (sign, low, high, curve, centre, gain) of a piecewise quadratic loss, else None.
 
-        The loss at score s is max over a in [low, high] of
-        a (gain - sign s) - curve (a - centre)^2/2, up to a constant (used by SOLVER-INTERIOR).
+        The loss at score s is max over a in [low, high] of a (gain - sign s) - curve (a -
+        centre)^2/2, up to a constant (used by SOLVER-INTERIOR).
+
+        Parameters
+        ----------
+        y : ndarray
+            The targets, as `targets` returns them.
+
+        Returns
+        -------
+        tuple of array_like or None
+            Numbers, or one for each row.
+
         """
         return None
 
     @abstractmethod
     def rounding(self, score: float) -> float:
-        """Bound, in units of 2^-53, on the norm of ``at_scores``'s derivative error.
+        """Bound the norm of the error of ``at_scores``'s derivative, in units of 2^-53.
 
-        It holds for float64 scores of norm at most ``score``, taken as exact inputs.
-        Tested against mpmath; the constants leave a factor of two or more.
+        It holds for float64 scores of norm at most ``score``, taken as exact inputs. Tested against
+        mpmath; the constants leave a factor of two or more.
+
+        Parameters
+        ----------
+        score : float
+            The bound on the norm of the scores.
+
+        Returns
+        -------
+        float
+            An upper bound.
+
         """
 
     @abstractmethod
     def targets(self, y: npt.ArrayLike) -> npt.NDArray[Any]:
-        """The targets as the array ``at_scores`` works with; ValueError if not in the domain.
+        """Return the targets as the array ``at_scores`` works with.
 
-        The message names the domain and no value: targets are sensitive.
+        The message of an error names the domain and no value: targets are sensitive.
+
+        Parameters
+        ----------
+        y : array_like of shape (n,)
+            The targets.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The same, of the right type.
+
+        Raises
+        ------
+        InvalidParameter
+            If a target is not in the domain.
+
         """
 
     @abstractmethod
     def at_scores(self, scores: AnyFloats, y: npt.NDArray[Any]) -> tuple[AnyFloats, AnyFloats]:
-        """(losses of shape (n,), derivatives in the scores with the scores' shape)."""
+        """Return losses and their derivatives in the scores.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n,) or (n, K-1)
+            The scores.
+        y : ndarray of shape (n,)
+            The targets, as `targets` returns them.
+
+        Returns
+        -------
+        tuple of ndarray
+            Losses of shape (n,), derivatives with the scores' shape.
+
+        """
 
     @abstractmethod
     def curvature(self, scores: AnyFloats, y: npt.NDArray[Any], direction: AnyFloats) -> AnyFloats:
-        """Second derivative in the scores applied to ``direction`` (same shape as the scores)."""
+        """Return the second derivative in the scores applied to ``direction``.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n,) or (n, K-1)
+            The scores.
+        y : ndarray of shape (n,)
+            The targets, as `targets` returns them.
+        direction : ndarray
+            Of the same shape as the scores.
+
+        Returns
+        -------
+        ndarray
+            Of the same shape as the scores.
+
+        """
 
 
 class ScalarLoss(Loss):
@@ -144,6 +254,13 @@ class ScalarLoss(Loss):
 
     ``value``, ``derivative`` and ``second_derivative`` accept any shape, keep float32 and
     float64, neither overflow nor warn for |t| <= 1e4 (and beyond, up to the type's range).
+
+    Examples
+    --------
+    >>> from noisette.losses import Hinge, ScalarLoss
+    >>> isinstance(Hinge(), ScalarLoss), Hinge().value([-1.0, 0.0, 2.0]).tolist()
+    (True, [2.0, 1.0, 0.0])
+
     """
 
     @property
@@ -153,23 +270,81 @@ class ScalarLoss(Loss):
 
     @abstractmethod
     def value(self, t: npt.ArrayLike) -> AnyFloats:
-        """The loss l(t)."""
+        """Return the loss l(t).
+
+        Parameters
+        ----------
+        t : array_like
+            Margins or residuals.
+
+        Returns
+        -------
+        ndarray
+            Of the same shape.
+
+        """
 
     @abstractmethod
     def derivative(self, t: npt.ArrayLike) -> AnyFloats:
-        """The derivative l'(t) (a subgradient where l has a kink)."""
+        """Return the derivative l'(t) (a subgradient where l has a kink).
+
+        Parameters
+        ----------
+        t : array_like
+            Margins or residuals.
+
+        Returns
+        -------
+        ndarray
+            Of the same shape.
+
+        """
 
     @abstractmethod
     def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
-        """The second derivative l''(t) (one of the one-sided values at a jump of l')."""
+        """Return the second derivative l''(t) (one of the one-sided values at a jump of l').
+
+        Parameters
+        ----------
+        t : array_like
+            Margins or residuals.
+
+        Returns
+        -------
+        ndarray
+            Of the same shape.
+
+        """
 
     def value_and_derivative(self, t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats]:
-        """Both at once; losses that share an exponential override this for speed."""
+        """Return both at once; losses that share an exponential override this for speed.
+
+        Parameters
+        ----------
+        t : array_like
+            Margins or residuals.
+
+        Returns
+        -------
+        tuple of ndarray
+            What `value` and `derivative` return.
+
+        """
         return self.value(t), self.derivative(t)
 
 
 class MarginLoss(ScalarLoss):
-    """l(m), m = y s with labels -1 and +1."""
+    """A loss l(m) of the margin m = y s, with labels -1 and +1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.losses import Hinge, MarginLoss
+    >>> losses, slopes = Hinge().at_scores(np.array([2.0, 2.0]), np.array([1.0, -1.0]))
+    >>> isinstance(Hinge(), MarginLoss), losses.tolist()
+    (True, [0.0, 3.0])
+
+    """
 
     kind: ClassVar[Kind] = "margin"
 
@@ -191,7 +366,17 @@ class MarginLoss(ScalarLoss):
 
 
 class RegressionLoss(ScalarLoss):
-    """l(r), r = s - y with |y| <= target_bound, a public number."""
+    """A loss l(r) of the residual r = s - y, with |y| <= target_bound, a public number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.losses import RegressionLoss, Squared
+    >>> losses, slopes = Squared().at_scores(np.array([2.0, 1.0]), np.array([1.0, 1.0]))
+    >>> isinstance(Squared(), RegressionLoss), losses.tolist()
+    (True, [0.5, 0.0])
+
+    """
 
     kind: ClassVar[Kind] = "regression"
     target_bound: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,46 +15,34 @@ from noisette.losses.base import MarginLoss, as_float
 
 @dataclass(frozen=True)
 class Hinge(MarginLoss):
-    """l(m) = max(0, 1 - m), l' = -1 for m < 1 and 0 for m >= 1 (a subgradient at the kink).
+    """The hinge l(m) = max(0, 1 - m), with l' = -1 for m < 1 and 0 for m >= 1.
 
-    L = 1 (attained), c = inf: the derivative jumps, so no theorem that needs a Hessian applies;
-    ``second_derivative`` is 0 off the kink and carries no information there.
+    At the kink l' is a subgradient. L = 1 (attained), c = inf: the derivative jumps, so no theorem
+    that needs a Hessian applies; ``second_derivative`` is 0 off the kink and carries no information
+    there.
+
+    Examples
+    --------
+    >>> from noisette.losses import Hinge
+    >>> Hinge().value([0.0, 1.0]).tolist(), Hinge().smoothness
+    ([1.0, 0.0], inf)
+
     """
 
     name: ClassVar[str] = "hinge"
     kernel: ClassVar[int | None] = 1
     proofs: ClassVar[tuple[str, ...]] = ("LOSS-HINGE",)
     decreasing: ClassVar[bool] = True
+    lipschitz: ClassVar[float] = 1.0  # proof: LOSS-HINGE
+    smoothness: ClassVar[float] = math.inf  # proof: LOSS-HINGE
+    initial_curvature: ClassVar[float] = 1.0  # of the smoothed hinge a solver starts from
+    value_at_zero: ClassVar[float] = 1.0
+    kinks: ClassVar[tuple[float, ...]] = (1.0,)
 
     @classmethod
     def examples(cls) -> tuple[Hinge, ...]:
         """The only instance."""
         return (cls(),)
-
-    @property
-    def lipschitz(self) -> float:
-        """Largest slope."""
-        return 1.0  # proof: LOSS-HINGE
-
-    @property
-    def smoothness(self) -> float:
-        """Not smooth."""
-        return float("inf")  # proof: LOSS-HINGE
-
-    @property
-    def initial_curvature(self) -> float:
-        """Scale of the smoothed hinge a solver starts from."""
-        return 1.0
-
-    @property
-    def value_at_zero(self) -> float:
-        """l(0) = 1."""
-        return 1.0
-
-    @property
-    def kinks(self) -> tuple[float, ...]:
-        """Where l' jumps."""
-        return (1.0,)
 
     def box_dual(self, y: npt.NDArray[Any]) -> tuple[npt.ArrayLike, ...]:
         """l(m) = max over a in [0, 1] of a (1 - m)."""

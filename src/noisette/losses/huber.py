@@ -15,10 +15,23 @@ from noisette.losses.base import RegressionLoss, as_float
 
 @dataclass(frozen=True)
 class Huber(RegressionLoss):
-    """l(r) = r^2/2 (|r| <= t), t|r| - t^2/2 beyond; r = s - y. l' = clip(r, -t, t).
+    """Huber's loss l(r) = r^2/2 (|r| <= t), t|r| - t^2/2 beyond; r = s - y, l' = clip(r, -t, t).
 
-    ``threshold`` t > 0, ``target_bound``: |y| <= it. L = t (attained), c = 1 (attained).
-    Two-signed: ``decreasing`` is False.
+    L = t (attained), c = 1 (attained). Two-signed: ``decreasing`` is False.
+
+    Parameters
+    ----------
+    threshold : float, default 1.0
+        The threshold t > 0.
+    target_bound : float, default 1.0
+        No target is larger in size.
+
+    Examples
+    --------
+    >>> from noisette.losses import Huber
+    >>> Huber(threshold=1.0).derivative([-3.0, 0.5]).tolist()
+    [-1.0, 0.5]
+
     """
 
     threshold: float = 1.0
@@ -26,6 +39,7 @@ class Huber(RegressionLoss):
 
     name: ClassVar[str] = "huber"
     proofs: ClassVar[tuple[str, ...]] = ("LOSS-HUBER",)
+    smoothness: ClassVar[float] = 1.0  # proof: LOSS-HUBER
 
     def __post_init__(self) -> None:
         _validate.positive("threshold", self.threshold)
@@ -40,11 +54,6 @@ class Huber(RegressionLoss):
     def lipschitz(self) -> float:
         """The clip."""
         return self.threshold  # proof: LOSS-HUBER
-
-    @property
-    def smoothness(self) -> float:
-        """Slope of the clipped identity."""
-        return 1.0  # proof: LOSS-HUBER
 
     @property
     def value_at_zero(self) -> float:

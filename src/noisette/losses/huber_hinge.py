@@ -15,11 +15,23 @@ from noisette.losses.base import MarginLoss, as_float
 
 @dataclass(frozen=True)
 class HuberHinge(MarginLoss):
-    """l = 0 (m > 1+h), (1+h-m)^2 / (4h) (|1-m| <= h), 1-m (m < 1-h).
+    """The Huber hinge l = 0 (m > 1+h), (1+h-m)^2 / (4h) (|1-m| <= h), 1-m (m < 1-h).
 
-    ``width`` h > 0. l' = -clip((1+h-m)/(2h), 0, 1), l'' = 1/(2h) on |1-m| <= h, else 0.
-    L = 1 (attained for m <= 1-h), c = 1/(2h) (attained). l' is Lipschitz, so the objective
-    perturbation bijection holds; l'' jumps, and it is not self-bounded (g -> 0 at m = 1+h).
+    l' = -clip((1+h-m)/(2h), 0, 1), l'' = 1/(2h) on |1-m| <= h, else 0. L = 1 (attained for m <=
+    1-h), c = 1/(2h) (attained). l' is Lipschitz, so the objective perturbation bijection holds; l''
+    jumps, and it is not self-bounded (g -> 0 at m = 1+h).
+
+    Parameters
+    ----------
+    width : float, default 0.5
+        The half-width h > 0 of the rounded kink.
+
+    Examples
+    --------
+    >>> from noisette.losses import HuberHinge
+    >>> HuberHinge(width=0.5).smoothness
+    1.0
+
     """
 
     width: float = 0.5
@@ -30,6 +42,7 @@ class HuberHinge(MarginLoss):
     last_iterate: ClassVar[str | None] = "huber_hinge"
     proofs: ClassVar[tuple[str, ...]] = ("CMS11-Huber",)
     decreasing: ClassVar[bool] = True
+    lipschitz: ClassVar[float] = 1.0  # proof: CMS11-Huber
 
     def __post_init__(self) -> None:
         _validate.positive("width", self.width)
@@ -43,11 +56,6 @@ class HuberHinge(MarginLoss):
     def examples(cls) -> tuple[HuberHinge, ...]:
         """Default, narrow, and so wide that 0 lies in the quadratic part."""
         return (cls(), cls(width=0.01), cls(width=2.0))
-
-    @property
-    def lipschitz(self) -> float:
-        """Largest slope."""
-        return 1.0  # proof: CMS11-Huber
 
     @property
     def smoothness(self) -> float:

@@ -15,15 +15,30 @@ from noisette.losses.base import RegressionLoss, as_float
 
 @dataclass(frozen=True)
 class LogCosh(RegressionLoss):
-    """l(r) = log cosh r, r = s - y, l' = tanh r, l'' = 1 - tanh^2 r.
+    """The loss l(r) = log cosh r, r = s - y, with l' = tanh r, l'' = 1 - tanh^2 r.
 
     L = 1 (approached), c = 1 (attained at 0), |l'''| = 2|tanh r| l'' <= 2 l''. Two-signed.
+
+    Parameters
+    ----------
+    target_bound : float, default 1.0
+        No target is larger in size.
+
+    Examples
+    --------
+    >>> from noisette.losses import LogCosh
+    >>> LogCosh().value([0.0]).tolist(), LogCosh().lipschitz
+    ([0.0], 1.0)
+
     """
 
     target_bound: float = 1.0
 
     name: ClassVar[str] = "log_cosh"
     proofs: ClassVar[tuple[str, ...]] = ("LOSS-LOGCOSH",)
+    lipschitz: ClassVar[float] = 1.0  # proof: LOSS-LOGCOSH
+    smoothness: ClassVar[float] = 1.0  # proof: LOSS-LOGCOSH
+    self_concordance: ClassVar[float] = 2.0  # proof: LOSS-LOGCOSH
 
     def __post_init__(self) -> None:
         _validate.positive("target_bound", self.target_bound)
@@ -32,21 +47,6 @@ class LogCosh(RegressionLoss):
     def examples(cls) -> tuple[LogCosh, ...]:
         """Two target bounds."""
         return (cls(), cls(target_bound=4.0))
-
-    @property
-    def lipschitz(self) -> float:
-        """Supremum of |tanh|."""
-        return 1.0  # proof: LOSS-LOGCOSH
-
-    @property
-    def smoothness(self) -> float:
-        """1 - tanh^2 0."""
-        return 1.0  # proof: LOSS-LOGCOSH
-
-    @property
-    def self_concordance(self) -> float:
-        """|l'''| = 2 |tanh r| l''."""
-        return 2.0  # proof: LOSS-LOGCOSH
 
     @property
     def value_at_zero(self) -> float:

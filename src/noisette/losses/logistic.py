@@ -28,10 +28,17 @@ def softplus_parts(t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats, AnyFloats]:
 
 @dataclass(frozen=True)
 class Logistic(MarginLoss):
-    """l(m) = log(1 + e^-m), l' = -g with g = sigma(-m), l'' = g (1 - g).
+    """The logistic loss l(m) = log(1 + e^-m), with l' = -g, g = sigma(-m), l'' = g (1 - g).
 
     L = 1 (approached as m -> -inf), c = 1/4 (attained at m = 0), self_bounded = 1 (equality),
     |l'''| = g(1-g)|1-2g| <= l''. l(0) = log 2.
+
+    Examples
+    --------
+    >>> from noisette.losses import Logistic
+    >>> Logistic().derivative([0.0]).tolist(), Logistic().smoothness
+    ([-0.5], 0.25)
+
     """
 
     name: ClassVar[str] = "logistic"
@@ -40,36 +47,16 @@ class Logistic(MarginLoss):
     last_iterate: ClassVar[str | None] = "logistic"
     proofs: ClassVar[tuple[str, ...]] = ("LOSS-LOGISTIC",)
     decreasing: ClassVar[bool] = True
+    lipschitz: ClassVar[float] = 1.0  # proof: LOSS-LOGISTIC
+    smoothness: ClassVar[float] = 0.25  # proof: LOSS-LOGISTIC
+    self_bounded: ClassVar[float] = 1.0  # proof: LOSS-LOGISTIC
+    self_concordance: ClassVar[float] = 1.0  # proof: LOSS-LOGISTIC
+    value_at_zero: ClassVar[float] = float(np.log(2.0))
 
     @classmethod
     def examples(cls) -> tuple[Logistic, ...]:
         """The only instance."""
         return (cls(),)
-
-    @property
-    def lipschitz(self) -> float:
-        """Supremum of g = sigma(-m)."""
-        return 1.0  # proof: LOSS-LOGISTIC
-
-    @property
-    def smoothness(self) -> float:
-        """Maximum of g (1 - g)."""
-        return 0.25  # proof: LOSS-LOGISTIC
-
-    @property
-    def self_bounded(self) -> float:
-        """Equality l'' = g (1 - g)."""
-        return 1.0  # proof: LOSS-LOGISTIC
-
-    @property
-    def self_concordance(self) -> float:
-        """|1 - 2g| <= 1."""
-        return 1.0  # proof: LOSS-LOGISTIC
-
-    @property
-    def value_at_zero(self) -> float:
-        """The number log 2."""
-        return float(np.log(2.0))
 
     def rounding(self, score: float) -> float:
         """Exponential, sum, quotient: at most 4 roundings of a number below 1."""

@@ -24,8 +24,27 @@ class Augmented:
     """Rows of a dense matrix, each times a factor, with a constant last column; no copy is made.
 
     Row i is (factor_i x_i, extra_i) in float64, whatever the type of the matrix; blocks of rows are
-    formed when they are asked for. `extra` None adds no column. `norms` are those of the matrix's
-    rows, where whoever clipped them has computed them.
+    formed when they are asked for.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, d)
+        The matrix.
+    factor : ndarray of shape (n,)
+        The factor of each row.
+    extra : ndarray of shape (n,) or None
+        The last column; None adds no column.
+    norms : ndarray of shape (n,), optional
+        Those of the matrix's rows, where whoever clipped them has computed them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.losses import Augmented
+    >>> rows = Augmented(np.ones((2, 1)), np.array([1.0, 0.5]), np.array([0.35, 0.35]))
+    >>> rows[:].tolist()
+    [[1.0, 0.35], [0.5, 0.35]]
+
     """
 
     ndim = 2
@@ -65,15 +84,78 @@ class Augmented:
         return self[:].astype(dtype or self.dtype, copy=False)
 
     def astype(self, dtype: Any) -> npt.NDArray[Any]:
-        """Return the rows as an ordinary array."""
+        """Return the rows as an ordinary array.
+
+        Parameters
+        ----------
+        dtype : dtype
+            The type of its entries.
+
+        Returns
+        -------
+        ndarray of shape (n, d) or (n, d + 1)
+            A copy.
+
+        """
         return self[:].astype(dtype, copy=False)
 
     def known_squares(self) -> npt.NDArray[np.float64] | None:
-        """Return the squared norms, to rounding, without a look at the rows; None: not known."""
+        """Return the squared norms, to rounding, without a look at the rows; None: not known.
+
+        Returns
+        -------
+        ndarray of shape (n,) or None
+            The squared norms of the augmented rows.
+
+        """
         if self.norms is None:
             return None
         squares = (self.factor * self.norms) ** 2
         return np.asarray(squares if self.extra is None else squares + self.extra**2)
+
+
+class Measured(sparse.csr_array):  # type: ignore[misc]
+    """A CSR matrix with the squared norms of its rows, from whoever clipped them.
+
+    What is derived from it, a copy or some of its rows, has to be measured again.
+
+    Parameters
+    ----------
+    *given : tuple
+        What ``scipy.sparse.csr_array`` takes.
+    squares : ndarray of shape (n,), optional
+        The squared norms.
+    **options : dict
+        What ``scipy.sparse.csr_array`` takes by name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.losses import Measured
+    >>> rows = Measured(np.eye(2), squares=np.ones(2))
+    >>> rows.known_squares().tolist(), rows[:1].known_squares() is None
+    ([1.0, 1.0], True)
+
+    """
+
+    squares: npt.NDArray[np.float64] | None = None
+
+    def __init__(
+        self, *given: Any, squares: npt.NDArray[np.float64] | None = None, **options: Any
+    ) -> None:
+        super().__init__(*given, **options)
+        self.squares = squares
+
+    def known_squares(self) -> npt.NDArray[np.float64] | None:
+        """Return the squared norms, to rounding, without a look at the rows; None: not known.
+
+        Returns
+        -------
+        ndarray of shape (n,) or None
+            The squared norms of the rows.
+
+        """
+        return self.squares
 
 
 class Rows:
@@ -82,10 +164,32 @@ class Rows:
     ``blocks()`` yields (slice, block): float64, dense 2-D array or CSR matrix. Float64 input is
     viewed; other types are converted block by block (CSR: the stored entries once). Shapes and
     types are checked once, here; the values are the caller's business.
+
+    Parameters
+    ----------
+    X : array_like or sparse matrix of shape (n, d)
+        The matrix.
+    block_rows : int, optional
+        How many rows a block has; what fits the cache unless given.
+
+    Raises
+    ------
+    InvalidParameter
+        If X has not two dimensions or does not hold real numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.losses import Rows
+    >>> rows = Rows(np.eye(3, dtype=np.float32), block_rows=2)
+    >>> [(part.start, part.stop, block.dtype.name) for part, block in rows.blocks()]
+    [(0, 2, 'float64'), (2, 3, 'float64')]
+
     """
 
     def __init__(self, X: Any, block_rows: int | None = None) -> None:
         self.is_sparse = bool(sparse.issparse(X))
+        self._known = X.known_squares() if isinstance(X, Augmented | Measured) else None
         if self.is_sparse:
             self.matrix: Any = sparse.csr_array(X)
         elif isinstance(X, Augmented):
@@ -130,7 +234,14 @@ class Rows:
         return -(-self.n // self.block_rows)
 
     def blocks(self) -> Iterator[tuple[slice, Any]]:
-        """(slice of the rows, float64 block), in order."""
+        """Yield the rows in blocks, in order.
+
+        Yields
+        ------
+        tuple of (slice, ndarray or sparse matrix)
+            Which rows, and these rows in float64.
+
+        """
         if self.is_sparse:
             yield from self._cut
             return
@@ -139,12 +250,31 @@ class Rows:
             yield rows, np.asarray(self.matrix[rows], dtype=np.float64)
 
     def sample(self, count: int) -> tuple[slice, Any]:
-        """(slice, float64 block) of about ``count`` evenly spaced rows, for warm starts."""
+        """Return about ``count`` evenly spaced rows, for warm starts.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+
+        Returns
+        -------
+        tuple of (slice, ndarray or sparse matrix)
+            Which rows, and these rows in float64.
+
+        """
         picked = slice(None, None, max(1, self.n // max(count, 1)))
         return picked, self.matrix[picked].astype(np.float64)
 
     def squared_norms(self) -> npt.NDArray[np.float64]:
-        """||x_i||^2, shape (n,)."""
+        """Return the squared norm of every row.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The numbers ||x_i||^2.
+
+        """
         norms = np.empty(self.n)
         for rows, block in self.blocks():
             if self.is_sparse:
@@ -154,12 +284,36 @@ class Rows:
         return norms
 
     def within(self, bound: float) -> bool:
-        """Whether every row is finite and no longer than `bound`."""
-        known = self.matrix.known_squares() if isinstance(self.matrix, Augmented) else None
-        return bool(np.all((self.squared_norms() if known is None else known) <= bound**2))
+        """Return whether every row is finite and no longer than `bound`.
+
+        Parameters
+        ----------
+        bound : float
+            The norm bound R.
+
+        Returns
+        -------
+        bool
+            False for a row that is too long or not finite.
+
+        """
+        squares = self.squared_norms() if self._known is None else self._known
+        return bool(np.all(squares <= bound**2))
 
     def scores(self, parameter: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """X w for w of shape (d,): (n,); X V' for V of shape (k, d): (n, k)."""
+        """Return X w for w of shape (d,), X V' for V of shape (k, d).
+
+        Parameters
+        ----------
+        parameter : ndarray of shape (d,) or (k, d)
+            The parameter w or V.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, k)
+            The scores.
+
+        """
         out = np.empty((self.n, *parameter.shape[:-1]))
         for rows, block in self.blocks():
             out[rows] = block @ parameter.T

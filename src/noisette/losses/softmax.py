@@ -29,15 +29,31 @@ def helmert(classes: int) -> npt.NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Softmax(Loss):
-    """l(W; x, y) = log sum_k e^{w_k.x} - w_y.x, W of shape (K, d), y in {0, .., K-1}.
+    """The loss l(W; x, y) = log sum_k e^{w_k.x} - w_y.x, W of shape (K, d), y in {0, .., K-1}.
 
-    The regularised minimiser has sum_k w_k = 0. We therefore work in the isometric coordinates
-    V of shape (K-1, d), W = Q V with Q the Helmert basis: a solver cannot leave the subspace,
-    and noise is drawn on V (dimension (K-1) d). ``expand`` gives W, ``contract`` gives V.
-    With p = softmax(Wx): gradient in W is (p - e_y) x', Hessian (diag p - pp') kron xx'.
+    The regularised minimiser has sum_k w_k = 0. We therefore work in the isometric coordinates V of
+    shape (K-1, d), W = Q V with Q the Helmert basis: a solver cannot leave the subspace, and noise
+    is drawn on V (dimension (K-1) d). ``expand`` gives W, ``contract`` gives V. With p =
+    softmax(Wx): gradient in W is (p - e_y) x', Hessian (diag p - pp') kron xx'.
     ||p - e_y|| < sqrt(2), eigenvalues of diag p - pp' <= 1/2 (attained at p = (1/2, 1/2, 0..)),
-    trace 1 - ||p||^2 <= 1 - 1/K (attained at uniform p). Q is an isometry onto the subspace, so
-    V has the same constants. ``classes`` K >= 2; K = 2 is logistic regression in w = sqrt(2) V.
+    trace 1 - ||p||^2 <= 1 - 1/K (attained at uniform p). Q is an isometry onto the subspace, so V
+    has the same constants. K = 2 is logistic regression in w = sqrt(2) V.
+
+    Parameters
+    ----------
+    classes : int
+        The number K >= 2 of classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.losses import Softmax
+    >>> loss = Softmax(classes=3)
+    >>> loss.parameter_shape(5), loss.expand(np.zeros((2, 5))).shape
+    ((2, 5), (3, 5))
+    >>> loss.contract(np.zeros((3, 5))).shape, loss.probabilities(np.zeros((1, 2))).shape
+    ((2, 5), (1, 3))
+
     """
 
     classes: int
@@ -47,6 +63,8 @@ class Softmax(Loss):
     last_iterate: ClassVar[str | None] = "softmax"
     kind: ClassVar[Kind] = "multiclass"
     proofs: ClassVar[tuple[str, ...]] = ("LOSS-SOFTMAX",)
+    lipschitz: ClassVar[float] = float(np.sqrt(2.0))  # proof: LOSS-SOFTMAX
+    smoothness: ClassVar[float] = 0.5  # proof: LOSS-SOFTMAX
 
     def __post_init__(self) -> None:
         _validate.integer("classes", self.classes, least=2)
@@ -60,16 +78,6 @@ class Softmax(Loss):
     def basis(self) -> npt.NDArray[np.float64]:
         """Q, shape (K, K-1)."""
         return helmert(int(self.classes))
-
-    @property
-    def lipschitz(self) -> float:
-        """Supremum of ||p - e_y||."""
-        return float(np.sqrt(2.0))  # proof: LOSS-SOFTMAX
-
-    @property
-    def smoothness(self) -> float:
-        """Largest eigenvalue of diag p - pp'."""
-        return 0.5  # proof: LOSS-SOFTMAX
 
     @property
     def trace(self) -> float:
@@ -99,11 +107,35 @@ class Softmax(Loss):
         return (int(self.classes) - 1, features)
 
     def expand(self, coordinates: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """W = Q V: (K-1, d) -> (K, d). Post-processing when V was released."""
+        """Return W = Q V: (K-1, d) -> (K, d). Post-processing when V was released.
+
+        Parameters
+        ----------
+        coordinates : array_like of shape (K-1, d)
+            The coordinates V.
+
+        Returns
+        -------
+        ndarray of shape (K, d)
+            The weights W.
+
+        """
         return np.asarray(self.basis @ np.asarray(coordinates, dtype=np.float64))
 
     def contract(self, weights: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """V = Q'W: (K, d) -> (K-1, d); the component outside sum_k w_k = 0 is removed."""
+        """Return V = Q'W: (K, d) -> (K-1, d); the component outside sum_k w_k = 0 is removed.
+
+        Parameters
+        ----------
+        weights : array_like of shape (K, d)
+            The weights W.
+
+        Returns
+        -------
+        ndarray of shape (K-1, d)
+            The coordinates V.
+
+        """
         return np.asarray(self.basis.T @ np.asarray(weights, dtype=np.float64))
 
     def rounding(self, score: float) -> float:
@@ -122,7 +154,19 @@ class Softmax(Loss):
         return numbers
 
     def probabilities(self, scores: AnyFloats) -> AnyFloats:
-        """Class probabilities (n, K) from coordinate scores (n, K-1); shifted, so no overflow."""
+        """Return class probabilities from coordinate scores; shifted, so no overflow.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n, K-1)
+            The scores V x.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Rows add up to 1.
+
+        """
         full = scores @ self.basis.T.astype(scores.dtype)
         full -= full.max(axis=1, keepdims=True)
         np.exp(full, out=full)

@@ -16,10 +16,22 @@ from noisette.losses.logistic import softplus_parts
 
 @dataclass(frozen=True)
 class SoftplusHinge(MarginLoss):
-    """l(m) = (1/s) log(1 + e^{s(1-m)}), l' = -g with g = sigma(s(1-m)), l'' = s g (1 - g).
+    """The softplus hinge l(m) = (1/s) log(1 + e^{s(1-m)}): the logistic loss, moved and sharpened.
 
-    ``temperature`` s > 0; s -> inf is the hinge. L = 1, c = s/4 (attained at m = 1),
-    self_bounded = s (equality), |l'''| = s^2 g(1-g)|1-2g| <= s l''.
+    l' = -g with g = sigma(s(1-m)), l'' = s g (1 - g); s -> inf is the hinge. L = 1, c = s/4
+    (attained at m = 1), self_bounded = s (equality), |l'''| = s^2 g(1-g)|1-2g| <= s l''.
+
+    Parameters
+    ----------
+    temperature : float, default 4.0
+        The sharpness s > 0.
+
+    Examples
+    --------
+    >>> from noisette.losses import SoftplusHinge
+    >>> SoftplusHinge(temperature=4.0).derivative([1.0]).tolist()
+    [-0.5]
+
     """
 
     temperature: float = 4.0
@@ -30,6 +42,7 @@ class SoftplusHinge(MarginLoss):
     last_iterate: ClassVar[str | None] = "softplus"
     proofs: ClassVar[tuple[str, ...]] = ("LOSS-SOFTPLUS",)
     decreasing: ClassVar[bool] = True
+    lipschitz: ClassVar[float] = 1.0  # proof: LOSS-SOFTPLUS
 
     def __post_init__(self) -> None:
         _validate.positive("temperature", self.temperature)
@@ -43,11 +56,6 @@ class SoftplusHinge(MarginLoss):
     def examples(cls) -> tuple[SoftplusHinge, ...]:
         """Default, flat and sharp."""
         return (cls(), cls(temperature=0.5), cls(temperature=30.0))
-
-    @property
-    def lipschitz(self) -> float:
-        """Supremum of g."""
-        return 1.0  # proof: LOSS-SOFTPLUS
 
     @property
     def smoothness(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,16 +16,31 @@ from noisette.losses.base import RegressionLoss, as_float
 
 @dataclass(frozen=True)
 class Squared(RegressionLoss):
-    """l(r) = r^2 / 2, r = s - y, |y| <= ``target_bound``. l' = r, l'' = 1.
+    """Half the squared error, l(r) = r^2 / 2, r = s - y, with l' = r, l'' = 1.
 
-    L = inf: the slope grows with w, so output and objective perturbation have no finite
-    sensitivity for it. Use ``Huber`` (the residual's derivative clipped) for those.
+    L = inf: the slope grows with w, so output and objective perturbation have no finite sensitivity
+    for it. Use ``Huber`` (the residual's derivative clipped) for those.
+
+    Parameters
+    ----------
+    target_bound : float, default 1.0
+        No target is larger in size.
+
+    Examples
+    --------
+    >>> from noisette.losses import Squared
+    >>> Squared().value([3.0]).tolist(), Squared().lipschitz
+    ([4.5], inf)
+
     """
 
     target_bound: float = 1.0
 
     name: ClassVar[str] = "squared"
     proofs: ClassVar[tuple[str, ...]] = ("LOSS-SQUARED",)
+    lipschitz: ClassVar[float] = math.inf  # proof: LOSS-SQUARED
+    smoothness: ClassVar[float] = 1.0  # proof: LOSS-SQUARED
+    self_concordance: ClassVar[float] = 0.0  # proof: LOSS-SQUARED
 
     def __post_init__(self) -> None:
         _validate.positive("target_bound", self.target_bound)
@@ -33,21 +49,6 @@ class Squared(RegressionLoss):
     def examples(cls) -> tuple[Squared, ...]:
         """Two target bounds."""
         return (cls(), cls(target_bound=5.0))
-
-    @property
-    def lipschitz(self) -> float:
-        """Unbounded."""
-        return float("inf")  # proof: LOSS-SQUARED
-
-    @property
-    def smoothness(self) -> float:
-        """Constant second derivative."""
-        return 1.0  # proof: LOSS-SQUARED
-
-    @property
-    def self_concordance(self) -> float:
-        """The third derivative vanishes."""
-        return 0.0  # proof: LOSS-SQUARED
 
     @property
     def value_at_zero(self) -> float:

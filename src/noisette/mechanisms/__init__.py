@@ -3,7 +3,9 @@
 from noisette.mechanisms.base import AdditiveNoise, Mechanism
 from noisette.mechanisms.exponential import Exponential
 from noisette.mechanisms.gaussian import Gaussian
+from noisette.mechanisms.gaussian_threshold import GaussianThreshold
 from noisette.mechanisms.laplace import Laplace
+from noisette.mechanisms.laplace_vector import LaplaceVector
 from noisette.mechanisms.objective_noise import ObjectiveNoise
 from noisette.mechanisms.randomized_response import RandomizedResponse
 from noisette.mechanisms.spherical_laplace import SphericalLaplace
@@ -13,7 +15,9 @@ __all__ = [
     "AdditiveNoise",
     "Exponential",
     "Gaussian",
+    "GaussianThreshold",
     "Laplace",
+    "LaplaceVector",
     "Mechanism",
     "ObjectiveNoise",
     "RandomizedResponse",
@@ -26,16 +30,32 @@ MECHANISMS: dict[str, type[Mechanism]] = {
     for kind in (
         Exponential,
         Gaussian,
+        GaussianThreshold,
         Laplace,
+        LaplaceVector,
         ObjectiveNoise,
         RandomizedResponse,
         SphericalLaplace,
     )
 }
+"""Every mechanism by its name."""
 
 
 def step_noises() -> dict[str, type[AdditiveNoise]]:
-    """Return the noises that SGD may add to sums of gradients, by name."""
+    """Return the noises that SGD may add to sums of gradients, by name.
+
+    Returns
+    -------
+    dict of str to type
+        For ``SGDClassifier(noise=...)``.
+
+    Examples
+    --------
+    >>> from noisette.mechanisms import step_noises
+    >>> sorted(step_noises())
+    ['gaussian', 'spherical-laplace']
+
+    """
     return {
         name: kind
         for name, kind in MECHANISMS.items()

@@ -22,7 +22,19 @@ __all__ = ["AdditiveNoise", "Mechanism"]
 
 @dataclass(frozen=True)
 class Mechanism(ABC):
-    """One way to make a bounded value private. Parameters are public and frozen."""
+    """One way to make a bounded value private. Parameters are public and frozen.
+
+    Examples
+    --------
+    >>> from noisette import mechanisms
+    >>> from noisette.adjacency import REPLACE_ONE, ZERO_OUT
+    >>> noise = mechanisms.MECHANISMS["laplace"](noise_multiplier=4.0)
+    >>> isinstance(noise, mechanisms.Mechanism), noise.norm, noise.parameters()
+    (True, 'l2', {'noise_multiplier': 4.0})
+    >>> noise.pure_epsilon(REPLACE_ONE), noise.pure_epsilon(ZERO_OUT)
+    (0.5, 0.25)
+
+    """
 
     name: ClassVar[str]
     norm: ClassVar[str]
@@ -32,27 +44,122 @@ class Mechanism(ABC):
 
     @abstractmethod
     def pure_epsilon(self, adjacency: Adjacency) -> float:
-        """Return the smallest epsilon with delta = 0 (inf if there is none)."""
+        """Return the smallest epsilon with delta = 0 (inf if there is none).
+
+        Parameters
+        ----------
+        adjacency : Adjacency
+            The neighbouring relation.
+
+        Returns
+        -------
+        float
+            The epsilon of one use.
+
+        Raises
+        ------
+        Unproven
+            If there is no theorem under this relation.
+
+        """
 
     @abstractmethod
     def delta(self, epsilon: float, adjacency: Adjacency) -> float:
-        """Return an upper bound on the exact delta(epsilon) of one use, any real epsilon."""
+        """Return an upper bound on the exact delta(epsilon) of one use, any real epsilon.
+
+        Parameters
+        ----------
+        epsilon : float
+            Where to read the curve.
+        adjacency : Adjacency
+            The neighbouring relation.
+
+        Returns
+        -------
+        float
+            In [0, 1].
+
+        Raises
+        ------
+        Unproven
+            If there is no theorem under this relation.
+
+        """
 
     @abstractmethod
     def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
-        """Return the lecture's moment function log E exp(s * loss), worst neighbours, s > 0."""
+        """Return the lecture's moment function log E exp(s * loss), worst neighbours, s > 0.
+
+        Parameters
+        ----------
+        s : ndarray of float
+            The orders, above 0.
+        adjacency : Adjacency
+            The neighbouring relation.
+
+        Returns
+        -------
+        ndarray of float
+            An upper bound for each s.
+
+        Raises
+        ------
+        Unproven
+            If there is no theorem under this relation.
+
+        """
 
     def renyi(self, order: Floats, adjacency: Adjacency) -> Floats:
-        """Return the Renyi divergence bound at `order` > 1: log_moment(order - 1)/(order - 1)."""
+        """Return the Renyi divergence bound at `order` > 1: log_moment(order - 1)/(order - 1).
+
+        Parameters
+        ----------
+        order : ndarray of float
+            The orders, above 1.
+        adjacency : Adjacency
+            The neighbouring relation.
+
+        Returns
+        -------
+        ndarray of float
+            An upper bound for each order.
+
+        """
         s = np.asarray(order, dtype=float) - 1.0
         return np.asarray(self.log_moment(s, adjacency) / s)
 
     def mu(self, adjacency: Adjacency) -> float | None:
-        """Return mu if one use is exactly mu-GDP (Gaussian), else None."""
+        """Return mu if one use is exactly mu-GDP (Gaussian), else None.
+
+        Parameters
+        ----------
+        adjacency : Adjacency
+            The neighbouring relation.
+
+        Returns
+        -------
+        float or None
+            The mean of the Gaussian trade-off curve.
+
+        """
         return None
 
     def check_value(self, bounded: Bounded) -> None:
-        """Raise if the proof does not cover this value, before anything is booked or drawn."""
+        """Raise if the proof does not cover this value, before anything is booked or drawn.
+
+        Parameters
+        ----------
+        bounded : Bounded
+            The value to be released.
+
+        Raises
+        ------
+        PermitError
+            If its bound or its size is not what was charged.
+        Unproven
+            If the mechanism has no theorem for a value of this size.
+
+        """
         if bounded.norm != self.norm:
             raise PermitError(
                 f"{self.name} noise needs a bound in {self.norm}, but the value is bounded in "
@@ -61,16 +168,54 @@ class Mechanism(ABC):
 
     @abstractmethod
     def apply(self, bounded: Bounded, unit: float, generator: np.random.Generator) -> Any:
-        """Return the private version of ``bounded.value``; only `privacy.release` calls this."""
+        """Return the private version of ``bounded.value``; only `privacy.release` calls this.
+
+        Parameters
+        ----------
+        bounded : Bounded
+            The value and its bound.
+        unit : float
+            The contribution bound C that the noise multiplies.
+        generator : numpy.random.Generator
+            Where the noise comes from.
+
+        Returns
+        -------
+        ndarray or int
+            The private version.
+
+        """
 
     def parameters(self) -> dict[str, Any]:
-        """Return the public parameters, for JSON."""
+        """Return the public parameters, for JSON.
+
+        Returns
+        -------
+        dict
+            Each field by its name.
+
+        """
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
 @dataclass(frozen=True)
 class AdditiveNoise(Mechanism):
-    """A mechanism that adds independent noise to a vector."""
+    """A mechanism that adds independent noise to a vector.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        The noise scale in units of the contribution bound C.
+
+    Examples
+    --------
+    >>> from noisette import mechanisms
+    >>> from noisette.adjacency import REPLACE_ONE
+    >>> noise = mechanisms.Gaussian(noise_multiplier=4.0)
+    >>> isinstance(noise, mechanisms.AdditiveNoise), noise.shift(REPLACE_ONE), noise.spread
+    (True, 0.5, 1.0)
+
+    """
 
     noise_multiplier: float
     piece: ClassVar[int] = 0
@@ -83,14 +228,44 @@ class AdditiveNoise(Mechanism):
 
     @classmethod
     def of(cls, noise_multiplier: float, dimension: int) -> "AdditiveNoise":
-        """Return this noise for vectors of `dimension` entries."""
+        """Return this noise for vectors of `dimension` entries.
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            The noise scale in units of C.
+        dimension : int
+            How many entries a vector has.
+
+        Returns
+        -------
+        AdditiveNoise
+            The mechanism.
+
+        """
         return cls(noise_multiplier)
 
     @classmethod
     def least(
         cls, epsilon: float, delta: float, dimension: int, adjacency: Adjacency
     ) -> "AdditiveNoise | None":
-        """Return the least noise for one use where a formula gives it; None leaves it to search."""
+        """Return the least noise for one use where a formula gives it; None leaves it to search.
+
+        Parameters
+        ----------
+        epsilon, delta : float
+            The target for one use.
+        dimension : int
+            How many entries a vector has.
+        adjacency : Adjacency
+            The neighbouring relation.
+
+        Returns
+        -------
+        AdditiveNoise or None
+            The mechanism.
+
+        """
         return None
 
     @property
@@ -102,10 +277,40 @@ class AdditiveNoise(Mechanism):
     def noise(
         self, count: int, dimension: int, unit: float, generator: np.random.Generator
     ) -> Floats:
-        """Return `count` noise vectors, shape (count, dimension), for contribution bound `unit`."""
+        """Return `count` noise vectors, shape (count, dimension), for contribution bound `unit`.
+
+        Parameters
+        ----------
+        count : int
+            How many vectors.
+        dimension : int
+            How many entries each has.
+        unit : float
+            The contribution bound C.
+        generator : numpy.random.Generator
+            Where the noise comes from.
+
+        Returns
+        -------
+        ndarray of shape (count, dimension)
+            The noise alone.
+
+        """
 
     def shift(self, adjacency: Adjacency) -> float:
-        """Return sensitivity / noise scale between neighbours: contributions / multiplier."""
+        """Return sensitivity / noise scale between neighbours: contributions / multiplier.
+
+        Parameters
+        ----------
+        adjacency : Adjacency
+            The neighbouring relation.
+
+        Returns
+        -------
+        float
+            How many noise scales neighbours are apart.
+
+        """
         return adjacency.contributions / self.noise_multiplier
 
     def apply(self, bounded: Bounded, unit: float, generator: np.random.Generator) -> Floats:
@@ -125,7 +330,19 @@ class AdditiveNoise(Mechanism):
         return noisy.reshape(value.shape)
 
     def grid(self, unit: float) -> float:
-        """Return the public grid, a power of two near 2**-24 noise scales."""
+        """Return the public grid, a power of two near 2**-24 noise scales.
+
+        Parameters
+        ----------
+        unit : float
+            The contribution bound C.
+
+        Returns
+        -------
+        float
+            The distance of two neighbouring outputs.
+
+        """
         # proof: FLOAT-GRID
         return float(2.0 ** (math.floor(math.log2(self.noise_multiplier * unit)) - 24))
 

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.adjacency import Adjacency
-from noisette.bounded import Bounded
+from noisette.bounded import Bounded, InKernel
 from noisette.errors import PermitError, Unproven
 from noisette.mechanisms.base import Mechanism
 
@@ -26,6 +27,27 @@ class Exponential(Mechanism):
     and delta(e) = (e^{epsilon/2} - e^{e/2})^2 / (e^epsilon - 1) for 0 <= e <= epsilon (the
     pointwise worst two-point law). ``monotone=True`` halves the noise for scores that all move in
     the same direction when a record is added (counts): add-remove only.
+
+    A matrix is several choices at once, one per row of scores, drawn independently: a choice from
+    all combinations by the sum of their scores. D is then the sum over rows of the largest move in
+    the row, which is what ``Bounded(..., linf=D)`` states of a matrix.
+
+    Parameters
+    ----------
+    epsilon : float
+        The pure epsilon of one use.
+    monotone : bool, default False
+        Whether a record that is added moves all scores the same way.
+
+    Examples
+    --------
+    >>> from noisette import Bounded, Ledger, Randomness, mechanisms, release
+    >>> votes = Bounded([3, 90, 7], "add-remove", "ADJACENCY", linf=1.0)
+    >>> ledger = Ledger(epsilon=1.0, adjacency="add-remove")
+    >>> permit = ledger.charge(mechanisms.Exponential(epsilon=1.0, monotone=True), label="winner")
+    >>> release(votes, permit, Randomness.secure()) in range(3)
+    True
+
     """
 
     epsilon: float
@@ -73,6 +95,8 @@ class Exponential(Mechanism):
     def check_value(self, bounded: Bounded) -> None:
         """Refuse a noise scale that would round to 0: the best score itself would come out."""
         super().check_value(bounded)
+        if not isinstance(bounded.value, InKernel) and bounded.value.ndim not in (1, 2):
+            raise PermitError("scores must be a vector, or a matrix with one choice per row.")
         scale = self._scale(bounded)
         if not 1e-250 < scale < 1e250:
             raise PermitError(f"a noise scale of {scale:g} is outside what float64 can serve.")
@@ -81,11 +105,14 @@ class Exponential(Mechanism):
         assert bounded.linf is not None
         return (1.0 if self.monotone else 2.0) * bounded.linf / self.epsilon
 
-    def apply(self, bounded: Bounded, unit: Any, generator: np.random.Generator) -> int:
-        """Return the index of the chosen candidate."""
+    def apply(
+        self, bounded: Bounded, unit: Any, generator: np.random.Generator
+    ) -> int | NDArray[np.int64]:
+        """Return the index of the chosen candidate; of a matrix, one index per row."""
         self._check(bounded.adjacency)
-        scores = bounded.value.ravel().astype(np.float64)
+        scores = bounded.value.astype(np.float64)
         # From the best score on, so that a large common part does not swallow the noise.
-        scores = scores - scores.max()
-        noise = generator.gumbel(scale=self._scale(bounded), size=scores.shape)
-        return int(np.argmax(scores + noise))
+        scores -= scores.max(axis=-1, keepdims=True)
+        scores += generator.gumbel(scale=self._scale(bounded), size=scores.shape)
+        chosen = np.argmax(scores, axis=-1)
+        return int(chosen) if scores.ndim == 1 else chosen.astype(np.int64)

@@ -22,6 +22,19 @@ class Gaussian(AdditiveNoise):
     With mu = sensitivity / std = ``adjacency.contributions / noise_multiplier``, one use is
     exactly mu-GDP in any dimension: delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)
     (Balle and Wang 2018, Theorem 8), and log E exp(s * loss) = mu^2 s (s + 1) / 2.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        The standard deviation in units of C.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms
+    >>> noise = mechanisms.Gaussian.calibrated(epsilon=1.0, delta=1e-6)
+    >>> 0.999 < accounting.epsilon(noise, delta=1e-6) <= 1.0
+    True
+
     """
 
     name: ClassVar[str] = "gaussian"
@@ -39,7 +52,26 @@ class Gaussian(AdditiveNoise):
     def calibrated(
         cls, epsilon: float, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
     ) -> "Gaussian":
-        """Return the least noise for (epsilon, delta) in one use: analytic, re-checked."""
+        """Return the least noise for (epsilon, delta) in one use: analytic, re-checked.
+
+        Parameters
+        ----------
+        epsilon, delta : float
+            The target; delta must be above 0.
+        adjacency : Adjacency or str, default "replace-one"
+            The neighbouring relation.
+
+        Returns
+        -------
+        Gaussian
+            The mechanism.
+
+        Raises
+        ------
+        InvalidParameter
+            If a number is out of range.
+
+        """
         epsilon = _validate.epsilon(epsilon)
         delta = _validate.positive("delta (for Gaussian noise)", _validate.delta(delta))
         contributions = Adjacency.of(adjacency).contributions

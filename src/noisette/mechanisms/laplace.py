@@ -25,6 +25,20 @@ class Laplace(AdditiveNoise):
     With eps0 = sensitivity / b: pure eps0; delta(eps) = 1 - exp((eps - eps0) / 2) for
     0 <= eps < eps0; log E exp(s * loss) = log[(s + 1)/(2 s + 1) e^{s eps0}
     + s/(2 s + 1) e^{-(s + 1) eps0}]. Vectors belong to `SphericalLaplace`.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        The scale b in units of C.
+
+    Examples
+    --------
+    >>> from noisette import mechanisms
+    >>> mechanisms.Laplace.calibrated(epsilon=0.5)
+    Laplace(noise_multiplier=4.0)
+    >>> mechanisms.Laplace.calibrated(epsilon=0.5, adjacency="zero-out")
+    Laplace(noise_multiplier=2.0)
+
     """
 
     name: ClassVar[str] = "laplace"
@@ -39,7 +53,26 @@ class Laplace(AdditiveNoise):
     def calibrated(
         cls, epsilon: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
     ) -> "Laplace":
-        """Return the least noise for pure epsilon in one use."""
+        """Return the least noise for pure epsilon in one use.
+
+        Parameters
+        ----------
+        epsilon : float
+            The target.
+        adjacency : Adjacency or str, default "replace-one"
+            The neighbouring relation.
+
+        Returns
+        -------
+        Laplace
+            The mechanism.
+
+        Raises
+        ------
+        InvalidParameter
+            If a number is out of range.
+
+        """
         epsilon = _validate.epsilon(epsilon)
         return cls(smallest_multiplier(Adjacency.of(adjacency).contributions, epsilon))
 

@@ -27,6 +27,28 @@ class RandomizedResponse(Mechanism):
     Each other category has probability r = p e^{-eps}. For neighbours that differ in one answer
     the loss is eps, 0, -eps with probabilities p, (k - 2) r, r: pure eps,
     delta(e) = p - e^e r for 0 <= e < eps. Replace-one only: the number of reports is n.
+
+    Parameters
+    ----------
+    epsilon : float
+        The pure epsilon of one answer.
+    categories : int, default 2
+        The number k of categories.
+
+    Raises
+    ------
+    InvalidParameter
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> from noisette import Bounded, Ledger, Randomness, mechanisms, release
+    >>> answers = Bounded([0, 1, 1, 0], "replace-one", "RANDOMIZED-RESPONSE", categories=2)
+    >>> mechanism = mechanisms.RandomizedResponse(epsilon=2.0)
+    >>> permit = Ledger(epsilon=2.0).charge(mechanism, label="who smokes")
+    >>> release(answers, permit, Randomness.secure()).shape
+    (4,)
+
     """
 
     epsilon: float

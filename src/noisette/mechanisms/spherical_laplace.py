@@ -25,6 +25,20 @@ class SphericalLaplace(AdditiveNoise):
     (epsilon, delta) curve of `spherical_laplace_curve`. Song, Chaudhuri and Sarwate's noise of
     density exp(-(alpha/2) ||z||) with C = 1 is ``noise_multiplier = 2 / alpha``: pure alpha under
     replace-one, alpha / 2 under zero-out and add-remove.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        The scale in units of C.
+    dimension : int
+        How many entries a vector has.
+
+    Examples
+    --------
+    >>> from noisette import mechanisms
+    >>> mechanisms.SphericalLaplace.calibrated(epsilon=0.5, dimension=10)
+    SphericalLaplace(noise_multiplier=4.0, dimension=10)
+
     """
 
     dimension: int
@@ -49,7 +63,30 @@ class SphericalLaplace(AdditiveNoise):
         dimension: int,
         adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
     ) -> "SphericalLaplace":
-        """Return the least noise for (epsilon, delta) in one use; delta = 0 is pure epsilon."""
+        """Return the least noise for (epsilon, delta) in one use; delta = 0 is pure epsilon.
+
+        Parameters
+        ----------
+        epsilon : float
+            The target.
+        delta : float, default 0.0
+            The target's delta.
+        dimension : int
+            How many entries a vector has.
+        adjacency : Adjacency or str, default "replace-one"
+            The neighbouring relation.
+
+        Returns
+        -------
+        SphericalLaplace
+            The mechanism.
+
+        Raises
+        ------
+        InvalidParameter
+            If a number is out of range.
+
+        """
         epsilon, delta = _validate.epsilon(epsilon), _validate.delta(delta)
         dimension = _validate.integer("dimension", dimension)
         contributions = Adjacency.of(adjacency).contributions

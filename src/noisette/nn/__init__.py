@@ -15,8 +15,9 @@ except ImportError:
 from noisette.nn.classifier import PrivateClassifier
 from noisette.nn.clipping import Adaptive, Automatic, Flat
 from noisette.nn.gradients import check_module
-from noisette.nn.planning import make_level_plan, make_plan
 from noisette.nn.training import PrivateTraining
+from noisette.training.levels import make_level_plan
+from noisette.training.network import make_plan
 
 __all__ = [
     "Adaptive",

@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from noisette._typing import Indices
 from noisette.errors import InvalidData
 
-__all__ = ["Records", "as_rows", "as_tensor", "made_up"]
+__all__ = ["TensorRecords", "as_rows", "as_tensor", "made_up"]
 
 _LARGEST = 1e18  # a larger entry is cut: a change to one record alone, so it is free
 
 
-class Records:
+class TensorRecords:
     """Rows and labels of all records; called with record numbers, it returns those records.
 
     A training that gets its batches from here knows whose rows they are.
@@ -25,7 +26,7 @@ class Records:
     def __init__(self, rows: Tensor, labels: Tensor) -> None:
         self._rows, self._labels = rows, labels
 
-    def __call__(self, numbers: NDArray[np.intp]) -> tuple[Tensor, Tensor]:
+    def __call__(self, numbers: Indices) -> tuple[Tensor, Tensor]:
         """Return the rows and labels with these numbers."""
         return self._rows[numbers], self._labels[numbers]
 

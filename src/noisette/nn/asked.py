@@ -5,26 +5,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
+from noisette._typing import Indices
 from noisette.adjacency import Adjacency
 from noisette.nn.averaging import Average
-from noisette.nn.batches import Batches, Run
+from noisette.nn.batches import RankBatches
 from noisette.nn.clipping import Clipping
-from noisette.nn.correlation import Banded
 from noisette.nn.gradients import ClippedGradients
 from noisette.nn.group import Group
+from noisette.persons import Persons
 from noisette.plans import Plan
 from noisette.privacy import Ledger, Permit
 from noisette.randomness import Randomness
+from noisette.training.correlation import Banded
+from noisette.training.network import PreparedNetwork, Schedule
 from noisette.training.observer import Observer
+from noisette.training.passage import Passage
 
 __all__ = ["Asked", "Start"]
 
-Indices = NDArray[np.intp]
 _LATER: Any = None  # set by a later stage
 
 
@@ -45,6 +46,7 @@ class Asked:
     copies: int
     band: int | None
     groups: Any
+    persons: Any
     record_ids: Any
     averaging: str | float | None
     ledger: Ledger | None
@@ -62,7 +64,7 @@ class Start:
     asked: Asked
     group: Group
     # refuse
-    run: Run = _LATER
+    run: Schedule = _LATER
     adjacency: Adjacency = _LATER
     gradients: ClippedGradients = _LATER
     clipping: Clipping = _LATER
@@ -75,17 +77,28 @@ class Start:
     save_every: int | None = _LATER
     average: Average | None = _LATER
     members: list[Indices] | None = _LATER
+    persons: Persons | None = _LATER
+    weights: Tensor | None = _LATER
+    """The weight of every row within its person; None where every row is a record."""
     randomness: Randomness = _LATER
     # agree
-    batches: Batches = _LATER
+    batches: RankBatches = _LATER
     normaliser: float = _LATER
+    prepared: PreparedNetwork = _LATER
     facts: dict[str, Any] = _LATER
     """What is public about the run; a resumed run must have the same."""
     # read
     state: dict[str, Any] | None = _LATER
     # claim
     permit: Permit | None = _LATER
+    """What paid for the run; on the first rank only."""
     drawn: int = _LATER
     # draw
-    source: Randomness = _LATER
+    passage: Passage | None = _LATER
+    """The way through the door; on the first rank only."""
     to_come: Iterator[Indices] = _LATER
+
+    @property
+    def rows(self) -> int:
+        """How many rows this process holds; private where the units are persons."""
+        return self.asked.size if self.persons is None else len(self.persons.index)

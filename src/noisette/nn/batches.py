@@ -1,71 +1,22 @@
-"""What a plan means for a training loop: its sampler, its noise, its batches in order."""
+"""The batches of a training, in the order in which they were drawn."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from noisette.errors import InvalidData, InvalidParameter, PermitError, Unproven
-from noisette.mechanisms import Gaussian
+from noisette._typing import Indices
+from noisette.errors import InvalidData, InvalidParameter, PermitError
 from noisette.nn.group import Group
-from noisette.plans import Noisy, Parallel, Plan, Repeat
 from noisette.randomness import Randomness
-from noisette.sampling import Cyclic, Poisson, Sampler
+from noisette.sampling import Cyclic
+from noisette.training.network import Schedule, level_batch
 
-__all__ = ["Batches", "Queue", "Run", "members_of", "part_of", "run_of"]
-
-Indices = NDArray[np.intp]
-
-
-@dataclass(frozen=True)
-class Run:
-    """`uses` uses of a sampler with one Gaussian; several samplers where people have levels."""
-
-    mechanism: Gaussian
-    samplers: tuple[Sampler, ...]
-    uses: int
-
-    @property
-    def sampler(self) -> Sampler:
-        """The sampler (that of the first group)."""
-        return self.samplers[0]
-
-    @property
-    def steps(self) -> int:
-        """How many noisy steps the run has."""
-        return self.uses * self.sampler.steps
+__all__ = ["Queue", "RankBatches", "members_of", "part_of"]
 
 
-def run_of(plan: Plan) -> Run:
-    """Return the run that `plan` describes; refuse plans that are no training loop."""
-    parts = [_single(part) for part in (plan.plans if isinstance(plan, Parallel) else (plan,))]
-    mechanism, _, uses = parts[0]
-    if len(parts) > 1:
-        for other, chosen, times in parts:
-            if other != mechanism or times != uses or not isinstance(chosen, Poisson):
-                raise Unproven(
-                    "personal levels are proven for Poisson batches with one noise and one number "
-                    "of steps for all groups; use make_level_plan."
-                )
-    return Run(mechanism, tuple(chosen for _, chosen, _ in parts), uses)
-
-
-def _single(plan: Plan) -> tuple[Gaussian, Sampler, int]:
-    uses = 1
-    while isinstance(plan, Repeat):
-        uses, plan = uses * plan.times, plan.plan
-    # A subclass such as LastIterate promises something about what is released.
-    if not isinstance(plan, Noisy) or plan.name not in ("sampled", "run"):
-        raise Unproven("a network is trained by a repeated Sampled(Gaussian, sampler) plan.")
-    if not isinstance(plan.mechanism, Gaussian):
-        raise Unproven(f"{plan.mechanism.name} noise is not offered for networks; use a Gaussian.")
-    return plan.mechanism, plan.sampler, uses
-
-
-class Batches:
+class RankBatches:
     """The batches of a run over the records of all ranks.
 
     `members` has the records of each group on this rank, None without groups; `in_order` says that
@@ -73,7 +24,7 @@ class Batches:
     """
 
     def __init__(
-        self, run: Run, sizes: list[int], members: list[Indices] | None, group: Group,
+        self, run: Schedule, sizes: list[int], members: list[Indices] | None, group: Group,
         *, in_order: bool = False,
     ) -> None:  # fmt: skip
         self._run, self._sizes, self._members, self._group = run, sizes, members, group
@@ -85,11 +36,10 @@ class Batches:
     def normaliser(self, public: int) -> float:
         """Return the public number by which a noisy sum is divided."""
         if self._members is None:
-            return self._run.sampler.normaliser(public)
+            return self._run.normaliser(public)
         own = [len(rows) for rows in self._members]
         counts = np.sum(self._group.gathered(lambda: own), axis=0)
-        pairs = zip(self._run.samplers, counts, strict=True)
-        return float(sum(sampler.normaliser(int(count)) for sampler, count in pairs))
+        return self._run.normaliser(public, counts.tolist())
 
     def from_step(self, drawn: int, randomness: Randomness) -> Iterator[Indices]:
         """Yield the batches after `drawn` steps.
@@ -114,14 +64,8 @@ class Batches:
     def _one_use(self, randomness: Randomness) -> Iterator[Indices]:
         if self._members is None:
             yield from self._group.schedule(self._run.sampler, self._sizes, randomness)
-            return
-        # proof: SAMPLE-LEVELS
-        drawn = [
-            members[next(sampler.schedule(len(members), randomness))]
-            for sampler, members in zip(self._run.samplers, self._members, strict=True)
-            if len(members)
-        ]
-        yield np.sort(np.concatenate(drawn)) if drawn else np.empty(0, dtype=np.intp)
+        else:
+            yield level_batch(self._run.samplers, self._members, randomness)
 
 
 class Queue:
@@ -172,7 +116,7 @@ class Queue:
         return True
 
 
-def members_of(groups: Any, size: int, run: Run) -> list[Indices] | None:
+def members_of(groups: Any, size: int, run: Schedule) -> list[Indices] | None:
     """Return the records of each group of a plan with personal levels, None for other plans."""
     count = len(run.samplers)
     if count == 1:

@@ -5,19 +5,20 @@ no key and nothing that was computed from a record, not even a digest: a resumed
 under what is left of the charge it already paid.
 """
 
+import contextlib
 import copy
 import os
 import pickle
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
+from noisette._files import written
 from noisette.errors import InvalidParameter
 from noisette.nn.averaging import Average
 from noisette.nn.clipping import Clipping
@@ -55,11 +56,16 @@ def contents(
     }
 
 
+class _Tried(Exception):
+    """The file could be written, and is not to stay."""
+
+
 def prepare(path: Path, state: dict[str, Any]) -> None:
     """Raise if such a checkpoint cannot be written there: to be known before a charge."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _written(path, state).unlink()
+        with contextlib.suppress(_Tried), _draft(path, state) as file:
+            os.fsync(file.fileno())
+            raise _Tried
     except OSError as error:
         raise InvalidParameter(
             f"the checkpoint {path} cannot be written: {error.strerror or error}."
@@ -68,27 +74,18 @@ def prepare(path: Path, state: dict[str, Any]) -> None:
 
 def write(path: Path, state: dict[str, Any]) -> None:
     """Write `state`; a kill leaves the old file as it was."""
+    with _draft(path, state):
+        pass
+
+
+@contextlib.contextmanager
+def _draft(path: Path, state: dict[str, Any]) -> Iterator[BinaryIO]:
+    """Yield the file with `state` in it, before it gets its name."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = _written(path, state)
-    try:
-        os.replace(draft, path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-
-
-def _written(path: Path, state: dict[str, Any]) -> Path:
-    """Write `state` to a file beside `path` and return its name; a failure leaves nothing."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            torch.save(tree_map(_plain, {"noisette_checkpoint": FORMAT, **state}), file)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return Path(name)
+    with written(path) as file:
+        torch.save(tree_map(_plain, {"noisette_checkpoint": FORMAT, **state}), file)
+        file.flush()
+        yield file
 
 
 def _plain(value: Any) -> Any:

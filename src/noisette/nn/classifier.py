@@ -1,7 +1,9 @@
 """`PrivateClassifier`: a scikit-learn estimator around a PyTorch module."""
 
 import copy
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +14,30 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from noisette import _validate
+from noisette import _validate, accounting
+from noisette._typing import Floats, Indices
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.estimators import inputs
+from noisette.estimators.outlook import Outlook
 from noisette.estimators.private import PrivateEstimator
 from noisette.guarantee import ONE_FIT, TAKEN_AS_GIVEN
-from noisette.nn.arrays import Records, as_rows, as_tensor, made_up
+from noisette.nn.arrays import TensorRecords, as_rows, as_tensor, made_up
 from noisette.nn.clipping import Clipping, as_clipping
 from noisette.nn.gradients import check_module
-from noisette.nn.planning import make_level_plan, make_plan
 from noisette.nn.training import PrivateTraining
-from noisette.nn.trial import fresh_module, same_alone
-from noisette.plans import Plan
+from noisette.nn.trial import fresh, fresh_module, same_alone
+from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
 from noisette.sampling import SAMPLERS
+from noisette.training.class_weight import (
+    BALANCED,
+    check_class_weight,
+    public_weights,
+    weight_proofs,
+)
+from noisette.training.network import NetworkSteps, PublicNetwork
 
 __all__ = ["PrivateClassifier"]
 
@@ -35,6 +45,8 @@ Optimizer = Callable[[Any], torch.optim.Optimizer]
 
 _AT_ONCE = 4096  # rows in a forward pass of prediction
 _MOST_LEVELS = 32
+_SECONDS = 2e-9  # for a weight and a record, forward and back, on one core of 2026
+_COPIES = 8  # of the weights: module, gradients, noise, the optimizer's own
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
@@ -42,28 +54,85 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 
     Parameters
     ----------
-    module : an ``nn.Module`` that maps a batch of rows to one score per class, or a function
-        without arguments that makes one. A module is copied, never changed.
-    epsilon, delta : the guarantee; delta must be above 0 and below 1/n.
-    epochs : how often every record is used on average.
-    batch_size : the expected batch; ``"auto"`` is n/60 within [64, 4096].
-    learning_rate, momentum : of SGD, used where `optimizer` is None.
-    optimizer : a function of the parameters, e.g. ``lambda p: torch.optim.Adam(p, 1e-3)``.
-    sampling : a name in `noisette.sampling.SAMPLERS`.
-    clipping, clip_norm, band, averaging, micro_batch : see `PrivateTraining`.
-    augment, copies : ``augment(rows)`` returns a random variant of a tensor of rows, by operations
-        of torch on each row alone; each record's gradient is the mean over `copies` variants, at
-        no cost in privacy.
-    adjacency : who is a neighbour: ``"replace-one"``, ``"zero-out"`` or ``"add-remove"``.
-    classes : all labels; None reads them off y and says so in the guarantee.
-    population : public stand-in for n under add-remove.
-    ledger : what is charged; None opens one for this fit.
-    checkpoint : file from which a killed ``fit`` is resumed; needs a ledger in a file.
-    random_state : None for cryptographic noise; a number makes an experiment repeatable and the
-        guarantee void.
-    verbose : 1 shows a progress bar with public facts.
+    module : torch.nn.Module or callable
+        A module that maps a batch of rows to one score per class, or a function without
+        arguments that makes one. A module is copied, never changed.
+    epsilon, delta : float, default 3.0 and 1e-5
+        The guarantee; delta must be above 0 and below 1/n.
+    epochs : int, default 20
+        How often every record is used on average.
+    batch_size : int or "auto", default "auto"
+        The expected batch; ``"auto"`` is n/60 within [64, 4096].
+    learning_rate, momentum : float, default 0.5 and 0.9
+        Of SGD, used where `optimizer` is None.
+    optimizer : callable, optional
+        A function of the parameters, e.g. ``lambda p: torch.optim.Adam(p, 1e-3)``.
+    sampling : str, default "poisson"
+        A name in `noisette.sampling.SAMPLERS`.
+    clipping : Clipping or str, default "flat"
+        See `PrivateTraining`.
+    clip_norm : float, default 1.0
+        See `PrivateTraining`.
+    band : int, optional
+        See `PrivateTraining`.
+    averaging : str or float, optional
+        See `PrivateTraining`.
+    augment : callable, optional
+        ``augment(rows)`` returns a random variant of a tensor of rows, by operations of torch
+        on each row alone.
+    copies : int, default 1
+        Each record's gradient is the mean over so many variants, at no cost in privacy.
+    micro_batch : int, optional
+        See `PrivateTraining`.
+    adjacency : {"replace-one", "zero-out", "add-remove"}, default "replace-one"
+        Who is a neighbour.
+    classes : sequence, optional
+        All labels; None reads them off y and says so in the guarantee.
+    class_weight : dict, optional
+        Public weights by label that multiply the loss; only their ratio matters. Clipping comes
+        after them, so they act on gradients shorter than the clip norm.
+    population : int, optional
+        Public stand-in for n under add-remove.
+    ledger : Ledger, optional
+        What is charged; None opens one for this fit.
+    checkpoint : str or path-like, optional
+        File from which a killed ``fit`` is resumed; needs a ledger in a file.
+    random_state : int or Randomness, optional
+        None for cryptographic noise; a number makes an experiment repeatable and the guarantee
+        void.
+    verbose : int, default 0
+        With 1, a progress bar with public facts is shown.
+
+    Attributes
+    ----------
+    module_ : torch.nn.Module
+        The trained network, in evaluation mode.
+    classes_ : ndarray of shape (K,)
+        The sorted labels.
+    n_features_in_ : int
+        How many numbers one record has.
+    privacy_ : Guarantee
+        What is promised about the weights of ``module_``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from torch import nn
+    >>> from noisette.nn import PrivateClassifier
+    >>> X, y = make_classification(500, 5, random_state=0)
+    >>> make = lambda: nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 2))
+    >>> model = PrivateClassifier(make, epsilon=3.0, delta=1e-4, epochs=2, classes=[0, 1])
+    >>> model.plan(500).epsilon <= 3.0
+    True
+    >>> _ = model.fit(X, y)
+    >>> model.privacy_.epsilon, model.privacy_.delta
+    (3.0, 0.0001)
+    >>> model.predict(X).shape, model.predict_proba(X).shape, model.decision_function(X).shape
+    ((500,), (500, 2), (500, 2))
 
     """
+
+    _factors: Tensor | None = None
 
     def __init__(
         self,
@@ -86,6 +155,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         micro_batch: int | None = None,
         adjacency: str = "replace-one",
         classes: Sequence[Any] | None = None,
+        class_weight: Any = None,
         population: int | None = None,
         ledger: Ledger | None = None,
         checkpoint: str | Path | None = None,
@@ -110,6 +180,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         self.micro_batch = micro_batch
         self.adjacency = adjacency
         self.classes = classes
+        self.class_weight = class_weight
         self.population = population
         self.ledger = ledger
         self.checkpoint = checkpoint
@@ -118,39 +189,114 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 
     # --- fitting -------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_epsilon: Any = None) -> "PrivateClassifier":
+    def fit(
+        self, X: Any, y: Any, sample_epsilon: Any = None, persons: Any = None
+    ) -> "PrivateClassifier":
         """Train privately and return the estimator.
 
         Parameters
         ----------
-        X : n records: an array or tensor whose first axis counts them, or a DataFrame.
-        y : n labels.
-        sample_epsilon : n values in (0, ``epsilon``], everybody's own epsilon, public by
-            declaration, at most 32 different ones; people with a smaller one join fewer batches.
-            Poisson sampling only.
+        X : array_like, torch.Tensor or DataFrame
+            The n records, counted by the first axis.
+        y : array_like of shape (n,)
+            The labels.
+        sample_epsilon : array_like of shape (n,), optional
+            Values in (0, ``epsilon``], everybody's own epsilon, public by declaration, at most
+            32 different ones; people with a smaller one join fewer batches. Poisson sampling
+            only. With `persons`, the same in all rows of a person.
+        persons : array_like of shape (n,) or Persons, optional
+            Whose row each row is, by any identifier. Then the guarantee is about persons with all
+            their rows, batches are drawn among persons, and the number of rows is private.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter is out of range, or the module cannot be trained privately; nothing
+            is charged.
+        InvalidData
+            If X, y, the levels or the persons have the wrong shape or entries; nothing is
+            charged.
+        Unproven
+            If no theorem covers the parameters together; nothing is charged.
+        BudgetExceeded
+            If the ledger has too little left; nothing is charged.
 
         """
         with self._all_or_nothing():
-            self._fit(X, y, sample_epsilon)
+            self._fit(X, y, sample_epsilon, persons)
         return self
 
-    def _fit(self, X: Any, y: Any, sample_epsilon: Any) -> None:
+    def plan(self, n: int, d: int | None = None) -> Outlook:
+        """Return what ``fit`` on n records would charge, from public facts alone.
+
+        Parameters
+        ----------
+        n : int
+            The number of records (of persons, where ``fit`` gets them), or a guess of it.
+        d : int, optional
+            How many numbers a record has, for the memory to expect.
+
+        Returns
+        -------
+        Outlook
+            The plan, its epsilon, the noise in plain units, memory and time to expect.
+
+        """
+        _, adjacency, _ = self._check_public()
+        n = _validate.integer("n", n)
+        entries = n * (1 if d is None else _validate.integer("d", d))
+        size = n if adjacency.size_is_public else self._public_size()
+        with torch.random.fork_rng(devices=[]):  # a function may draw starting weights
+            module = fresh(self.module)
+        weights = sum(p.numel() for p in module.parameters() if p.requires_grad)
+        algorithm, public = NetworkSteps(), self._describe(size, adjacency)
+        prepared = algorithm.prepare(public)
+        schedule = prepared.schedule
+        spread = schedule.mechanism.noise_multiplier * public.clip_norm / schedule.normaliser(size)
+        return Outlook(
+            algorithm=algorithm.name,
+            plan=prepared.plan,
+            epsilon=accounting.epsilon(prepared.plan, delta=public.delta, adjacency=adjacency),
+            delta=public.delta,
+            adjacency=str(adjacency),
+            weight_noise=None,
+            typical_weight=math.nan,
+            memory=int(4 * entries + 4 * _COPIES * weights + 300e6),
+            seconds=_SECONDS * weights * n * algorithm.passes(prepared),
+            notes=(
+                f"In each of {schedule.steps} steps, every entry of the mean gradient gets noise "
+                f"of about {spread:.2g}; the gradient of one record has norm at most "
+                f"{public.clip_norm:g}.",
+                "Time and memory are for layers that use each weight once for each record.",
+            ),
+        )
+
+    def _fit(self, X: Any, y: Any, sample_epsilon: Any, persons: Any) -> None:
         ledger, adjacency, randomness = self._check_public()
         array, labels = as_rows(X, y)
         classes = inputs.sorted_classes(self.classes, labels)
         targets = torch.from_numpy(inputs.class_numbers(classes, labels))
-        size = len(array) if adjacency.size_is_public else self._public_size()
-        batch_size = self._batch(size)
-        plan, groups = self._plan(size, batch_size, adjacency, sample_epsilon, len(array))
+        people = None if persons is None else Persons.of(persons, len(array))
+        units = len(array) if people is None else people.count
+        size = units if adjacency.size_is_public else self._public_size()
+        levels, groups = self._levels(sample_epsilon, len(array), people)
+        plan = NetworkSteps().prepare(self._describe(size, adjacency, levels)).plan
         with torch.random.fork_rng(devices=[]):
             if randomness.seeded:  # starting weights, dropout and augmentation; noise is ours
                 torch.manual_seed(randomness.seed_for_others())
             module, dtype = fresh_module(self.module, array, len(classes))
             rows = as_tensor(array, dtype)
+            factors = public_weights(self.class_weight, classes)
+            self._factors = None if factors is None else torch.from_numpy(factors).float()
             self._try(module, rows, len(classes))
             training = PrivateTraining(
-                module, self._optimizer(module), plan, size=len(rows), delta=float(self.delta),
-                epsilon=float(self.epsilon), population=size,
+                module, self._optimizer(module), plan, size=units, delta=float(self.delta),
+                epsilon=float(self.epsilon), population=size, persons=persons,
                 clipping=copy.deepcopy(as_clipping(self.clipping, self.clip_norm)),
                 micro_batch=self.micro_batch, copies=self.copies, band=self.band, groups=groups,
                 averaging=self.averaging, ledger=ledger, checkpoint=self.checkpoint,
@@ -162,11 +308,17 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         self.module_, self.classes_, self._dtype = module, classes, dtype
         self._shape, self.n_features_in_ = array.shape[1:], int(np.prod(array.shape[1:]))
         self.privacy_ = training.guarantee(
-            public=self._public(size, classes, adjacency), notes=(TAKEN_AS_GIVEN, ONE_FIT)
+            public=self._public(
+                size, classes, adjacency, "records" if people is None else "persons"
+            ),
+            notes=(TAKEN_AS_GIVEN, ONE_FIT),
         )
+        if self.class_weight is not None:
+            proofs = (*self.privacy_.proofs, *weight_proofs(self.class_weight))
+            self.privacy_ = replace(self.privacy_, proofs=proofs)
 
     def _run(self, training: PrivateTraining, rows: Tensor, targets: Tensor) -> None:
-        records = Records(rows, targets)
+        records = TensorRecords(rows, targets)
         for _ in training.batches():
             training.step(self._losses, records)
         if self.averaging is not None:
@@ -180,7 +332,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             variants = [self._variant(rows) for _ in range(self.copies)]
             rows = torch.stack(variants, dim=1).flatten(0, 1)
             labels = labels.unsqueeze(1).expand(-1, self.copies).flatten()
-        return nn.functional.cross_entropy(module(rows), labels, reduction="none")
+        found = nn.functional.cross_entropy(module(rows), labels, reduction="none")
+        return found if self._factors is None else found * self._factors[labels]
 
     def _variant(self, rows: Tensor) -> Tensor:
         assert self.augment is not None
@@ -220,6 +373,11 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         _validate.non_negative("momentum", self.momentum)
         _validate.choice("sampling", self.sampling, SAMPLERS)
         _validate.integer("copies", self.copies)
+        check_class_weight(self.class_weight)
+        if self.class_weight == BALANCED:
+            raise InvalidParameter(
+                "class_weight='balanced' is not offered for networks; give public weights by label."
+            )
         if self.copies > 1 and self.augment is None:
             raise InvalidParameter(f"copies={self.copies} needs augment=..., which makes them.")
         if self.batch_size != "auto":
@@ -241,31 +399,36 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             return min(size, max(64, min(4096, size // 60)))
         return min(size, _validate.integer("batch_size", self.batch_size))
 
-    def _plan(
-        self, size: int, batch_size: int, adjacency: Adjacency, sample_epsilon: Any, n: int
-    ) -> tuple[Plan, NDArray[np.intp] | None]:
+    def _describe(
+        self, size: int, adjacency: Adjacency, levels: tuple[tuple[float, int], ...] = ()
+    ) -> PublicNetwork:
+        """Return the public facts of a fit."""
+        rule = as_clipping(self.clipping, self.clip_norm)
+        return PublicNetwork(
+            epsilon=float(self.epsilon), delta=float(self.delta), adjacency=adjacency, size=size,
+            batch_size=self._batch(size), epochs=self.epochs, sampling=self.sampling,
+            levels=levels, clip_norm=rule.clip_norm, fixed=rule.fixed, band=self.band,
+        )  # fmt: skip
+
+    def _levels(
+        self, sample_epsilon: Any, n: int, people: Persons | None
+    ) -> tuple[tuple[tuple[float, int], ...], Indices | None]:
+        """Return the levels with their numbers of people, and the group of every row."""
         if sample_epsilon is None:
-            plan = make_plan(
-                size=size, epsilon=float(self.epsilon), delta=float(self.delta),
-                batch_size=batch_size, epochs=self.epochs, sampling=self.sampling,
-                adjacency=adjacency,
-            )  # fmt: skip
-            return plan, None
+            return (), None
         if self.sampling != "poisson":
             raise InvalidParameter("sample_epsilon is for sampling='poisson'.")
         cap = float(self.epsilon)
-        levels = inputs.vector("sample_epsilon", sample_epsilon, n, 0.0, cap, "epsilon")
-        known, groups, counts = np.unique(levels, return_inverse=True, return_counts=True)
+        values = inputs.vector("sample_epsilon", sample_epsilon, n, 0.0, cap, "epsilon")
+        known, groups = np.unique(values, return_inverse=True)
+        each = groups if people is None else people.one_each("sample_epsilon", groups)
+        counts = np.bincount(each)
         if known[0] <= 0.0 or len(known) > _MOST_LEVELS:
             raise InvalidData(
                 f"sample_epsilon must be above 0 and have at most {_MOST_LEVELS} different values."
             )
-        steps = self.epochs * -(-size // batch_size)
-        pairs = [(float(e), int(c)) for e, c in zip(known, counts, strict=True)]
-        plan = make_level_plan(
-            pairs, delta=float(self.delta), batch_size=batch_size, steps=steps, adjacency=adjacency
-        )
-        return (plan, groups) if len(pairs) > 1 else (plan.plans[0].under(adjacency), None)
+        levels = tuple((float(e), int(c)) for e, c in zip(known, counts, strict=True))
+        return levels, groups if len(levels) > 1 else None
 
     def _optimizer(self, module: nn.Module) -> torch.optim.Optimizer:
         parameters = [p for p in module.parameters() if p.requires_grad]
@@ -281,16 +444,35 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             return made
         return torch.optim.SGD(parameters, lr=self.learning_rate, momentum=self.momentum)
 
-    def _public(self, size: int, classes: NDArray[Any], adjacency: Adjacency) -> tuple[str, ...]:
-        known = "the number of records" if adjacency.size_is_public else "the stand-in for it"
+    def _public(
+        self, size: int, classes: NDArray[Any], adjacency: Adjacency, units: str
+    ) -> tuple[str, ...]:
+        known = f"the number of {units}" if adjacency.size_is_public else "the stand-in for it"
         source = "as given" if self.classes is not None else "read off y and treated as public"
         labels = ", ".join(str(label) for label in classes[:20])
         return (f"{known}, {size}", f"the set of labels ({labels}), {source}")
 
     # --- using the model -----------------------------------------------------------------------
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return the scores, shape (n, number of classes)."""
+    def decision_function(self, X: Any) -> Floats:
+        """Return the scores of every record.
+
+        Parameters
+        ----------
+        X : array_like, torch.Tensor or DataFrame
+            Records like those of ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            One score for each of ``classes_``.
+
+        Raises
+        ------
+        InvalidData
+            If the records have another shape than in ``fit``.
+
+        """
         check_is_fitted(self)
         array, _ = as_rows(X, None)
         if array.shape[1:] != self._shape:
@@ -305,12 +487,36 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             ]
         return torch.cat(parts).double().numpy()
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the softmax of the scores."""
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the softmax of the scores.
+
+        Parameters
+        ----------
+        X : array_like, torch.Tensor or DataFrame
+            Records like those of ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            One probability for each of ``classes_``.
+
+        """
         return torch.softmax(torch.from_numpy(self.decision_function(X)), dim=1).numpy()
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label with the highest score for every record."""
+        """Return the label with the highest score for every record.
+
+        Parameters
+        ----------
+        X : array_like, torch.Tensor or DataFrame
+            Records like those of ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels out of ``classes_``.
+
+        """
         scores = self.decision_function(X)  # first, since it tells that fit is missing
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 

@@ -1,8 +1,8 @@
 """How a person's gradient is cut: one rule, one class. Each turns a batch into one `Bounded`.
 
-A rule sees the norms of one micro-batch after the other (`factors`), collects what it needs, and
-then bounds the sum that these factors produced (`bounded`). `read` gives the caller's view of what
-the door returned: the sum of clipped gradients, noisy.
+A rule sees the norms of one micro-batch after the other (`factors`, `note`), collects what it
+needs, and then bounds the sum that these factors produced (`bounded`). `read` gives the caller's
+view of what the door returned: the sum of clipped gradients, noisy.
 """
 
 from abc import ABC, abstractmethod
@@ -10,18 +10,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from noisette import _validate
+from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import InvalidParameter, Unproven
 from noisette.nn.gradients import factors
 
 __all__ = ["RULES", "Adaptive", "Automatic", "Clipping", "Flat", "as_clipping"]
-
-Floats = NDArray[np.float64]
 
 COUNT_NOISE = 20.0
 """The noise on the count of small gradients is the expected batch size over this."""
@@ -54,36 +52,137 @@ class Clipping(ABC):
 
     @abstractmethod
     def factors(self, norms: Tensor) -> Tensor:
-        """Return the factor of each record from (an upper bound of) its gradient's norm."""
+        """Return the factor of each record from (an upper bound of) its gradient's norm.
+
+        Parameters
+        ----------
+        norms : torch.Tensor
+            Upper bounds of the norms of the records' gradients.
+
+        Returns
+        -------
+        torch.Tensor
+            Factors; times the norm, each is at most `clip_norm`.
+
+        """
+
+    def note(self, norms: Tensor, shares: Tensor | None) -> None:  # noqa: B027
+        """Take note of a micro-batch for `counts`; most rules count nothing.
+
+        Parameters
+        ----------
+        norms : torch.Tensor
+            What `factors` is given.
+        shares : torch.Tensor or None
+            The weight of each row within its person; None: every row is a record of weight 1.
+
+        """
 
     def extra(self) -> int:
-        """Return how many numbers are released beside the gradient."""
+        """Return how many numbers are released beside the gradient.
+
+        Returns
+        -------
+        int
+            0 unless the rule counts something.
+
+        """
         return 0
 
     def counts(self) -> Floats:
-        """Return these numbers for the present batch, and forget them."""
+        """Return these numbers for the present batch, and forget them.
+
+        Returns
+        -------
+        ndarray of shape (extra,)
+            Sums over the records of the batch, rows of a person by their weights.
+
+        """
         return np.empty(0)
 
     def bounded(self, total: Floats, adjacency: Adjacency, batch: float, z: float) -> Bounded:
-        """Return the sum of a batch with its bound."""
+        """Return the sum of a batch with its bound.
+
+        Parameters
+        ----------
+        total : ndarray
+            The sum of clipped gradients, followed by `counts`.
+        adjacency : Adjacency
+            The relation of the run.
+        batch : float
+            The expected batch size.
+        z : float
+            The noise multiplier of a step.
+
+        Returns
+        -------
+        Bounded
+            What goes through the door.
+
+        """
         # proof: NN-CLIP
         return Bounded(total, contribution=self.clip_norm, adjacency=adjacency, proof="NN-CLIP")
 
     def read(self, noisy: Floats, batch: float, z: float) -> Floats:
-        """Return the noisy sum of clipped gradients from what the door returned."""
+        """Return the noisy sum of clipped gradients from what the door returned.
+
+        Parameters
+        ----------
+        noisy : ndarray
+            What came back from the door.
+        batch : float
+            The expected batch size.
+        z : float
+            The noise multiplier of a step.
+
+        Returns
+        -------
+        ndarray
+            The noisy sum, without the counts.
+
+        """
         return noisy
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps; all of it was released."""
+        """Return what a checkpoint keeps; all of it was released.
+
+        Returns
+        -------
+        dict
+            What `restore` takes.
+
+        """
         return {"clip_norm": self.clip_norm}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take up what `state` gave."""
+        """Take up what `state` gave.
+
+        Parameters
+        ----------
+        state : dict
+            What `state` returned.
+
+        """
         self.clip_norm = _in_range(state["clip_norm"])
 
 
 class Flat(Clipping):
-    """g min(1, C / |g|): gradients within C are left as they are."""
+    """Clip to g min(1, C / |g|): gradients within C are left as they are.
+
+    Parameters
+    ----------
+    clip_norm : float, default 1.0
+        The norm C that no record's gradient passes.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from noisette.nn import Flat
+    >>> found = Flat(clip_norm=2.0).factors(torch.tensor([1.0, 4.0]))
+    >>> [round(factor, 3) for factor in found.tolist()]
+    [1.0, 0.5]
+
+    """
 
     def factors(self, norms: Tensor) -> Tensor:
         """Return min(1, C / norm)."""
@@ -91,9 +190,25 @@ class Flat(Clipping):
 
 
 class Automatic(Clipping):
-    """g C / (|g| + gamma): nearly normalised, so that C becomes part of the learning rate.
+    """Clip to g C / (|g| + gamma): nearly normalised, so C becomes part of the learning rate.
 
     Bu, Wang, Zha and Karypis 2022. The result is shorter than C as well.
+
+    Parameters
+    ----------
+    clip_norm : float, default 1.0
+        The norm C that no record's gradient passes.
+    gamma : float, default 0.01
+        Keeps small gradients smaller than large ones.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from noisette.nn import Automatic
+    >>> found = Automatic(clip_norm=1.0, gamma=1.0).factors(torch.tensor([1.0, 3.0]))
+    >>> [round(factor, 3) for factor in found.tolist()]
+    [0.5, 0.25]
+
     """
 
     def __init__(self, clip_norm: float = 1.0, gamma: float = 0.01) -> None:
@@ -111,6 +226,30 @@ class Adaptive(Clipping):
     Andrew, Thakkar, McMahan and Ramaswamy 2021. The count of gradients within C_t is released with
     the gradient in *one* noisy vector: record i contributes (a g_i / C_t, k (b_i - 1/2)) with
     a^2 + k^2 / 4 = 1, whose norm is at most 1, so the step costs what its noise multiplier says.
+
+    Parameters
+    ----------
+    clip_norm : float, default 1.0
+        The norm C_0 to begin with.
+    quantile : float, default 0.5
+        The share of gradients that should be within C_t.
+    learning_rate : float, default 0.2
+        How fast C_t follows.
+
+    Raises
+    ------
+    InvalidParameter
+        If `quantile` does not lie in (0, 1), or a number is out of range.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from noisette.nn import Adaptive
+    >>> rule, norms = Adaptive(clip_norm=2.0, quantile=0.5), torch.tensor([1.0, 4.0])
+    >>> rule.note(norms, None)
+    >>> [round(factor, 3) for factor in rule.factors(norms).tolist()], rule.counts().tolist()
+    ([1.0, 0.5], [0.0])
+
     """
 
     fixed = False
@@ -126,11 +265,14 @@ class Adaptive(Clipping):
         self._small = 0.0
 
     def factors(self, norms: Tensor) -> Tensor:
-        """Return min(1, C / norm), and count who is within C."""
-        # A norm that is not finite is not within C; its record has factor 0.
-        within = (norms <= self.clip_norm).to(torch.float64)
-        self._small += float((within - 0.5).sum())
+        """Return min(1, C / norm)."""
         return factors.flat(self.clip_norm)(norms)
+
+    def note(self, norms: Tensor, shares: Tensor | None) -> None:
+        """Count who is within C: the b_i - 1/2 of records, weighted within a person."""
+        # A norm that is not finite is not within C; its record has factor 0.
+        found = (norms <= self.clip_norm).to(torch.float64) - 0.5
+        self._small += float((found if shares is None else found * shares).sum())
 
     def extra(self) -> int:
         """One count."""

@@ -1,4 +1,4 @@
-"""What a training asks of its parts, each by itself: plan, optimizer, band, public names."""
+"""What a training asks of its parts, each by itself: plan, optimizer, public names."""
 
 import hashlib
 from typing import Any
@@ -9,22 +9,12 @@ from torch import nn
 
 from noisette import _validate
 from noisette.adjacency import Adjacency
-from noisette.errors import InvalidData, InvalidParameter, Unproven
+from noisette.errors import InvalidData, InvalidParameter
 from noisette.nn.clipping import Clipping
-from noisette.nn.correlation import Banded
 from noisette.plans import Plan
 from noisette.privacy import Ledger
-from noisette.sampling import Cyclic, Sampler
 
-__all__ = [
-    "check_ids",
-    "check_optimizer",
-    "correlation",
-    "digest",
-    "optional",
-    "relation",
-    "settings",
-]
+__all__ = ["check_ids", "check_optimizer", "digest", "optional", "relation", "settings"]
 
 
 def relation(plan: Plan, ledger: Ledger | None) -> Adjacency:
@@ -44,24 +34,6 @@ def check_optimizer(optimizer: torch.optim.Optimizer, trained: list[nn.Parameter
         )
     if isinstance(optimizer, torch.optim.LBFGS):
         raise InvalidParameter("LBFGS looks at the loss several times a step; use SGD or Adam.")
-
-
-def correlation(band: int | None, sampler: Sampler, clipping: Clipping) -> Banded | None:
-    """Return the correlated noise of a run, where it is proven; None is independent noise."""
-    if band is None:
-        return None
-    # proof: BANDED-MF
-    if not isinstance(sampler, Cyclic) or not clipping.fixed:
-        raise Unproven(
-            "correlated noise is proven for cyclic batches and a fixed clip_norm; use "
-            "sampling='cyclic' with flat or automatic clipping, or band=None."
-        )
-    if _validate.integer("band", band) > sampler.steps:
-        raise Unproven(
-            f"band={band} is longer than the {sampler.steps} batches of an epoch, so that one "
-            "record's steps would overlap; use a shorter band."
-        )
-    return Banded(band)
 
 
 def optional(name: str, value: int | None) -> int | None:

@@ -12,18 +12,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from noisette._typing import Indices
 from noisette.errors import InvalidParameter, RankFailed
 from noisette.randomness import Randomness
 from noisette.sampling import Sampler
 
 __all__ = ["Group", "present_group"]
 
-Indices = NDArray[np.intp]
 Found = TypeVar("Found")
 
 

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from torch.utils import data
 from torch.utils._pytree import tree_map
 
+from noisette._typing import Indices
 from noisette.errors import InvalidData, InvalidParameter
 
 __all__ = ["numbered"]
@@ -46,7 +45,7 @@ class _Collate:
 class _Ahead:
     """What a DataLoader asks for batches; it may ask long before they are used."""
 
-    def __init__(self, batches: Callable[[], Iterable[NDArray[np.intp]]]) -> None:
+    def __init__(self, batches: Callable[[], Iterable[Indices]]) -> None:
         self.batches = batches
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -55,7 +54,7 @@ class _Ahead:
 
 
 def numbered(
-    dataset: Any, size: int, batches: Callable[[], Iterable[NDArray[np.intp]]],
+    dataset: Any, size: int, batches: Callable[[], Iterable[Indices]],
     options: dict[str, Any],
 ) -> data.DataLoader[Any]:  # fmt: skip
     """Return a loader of (numbers, batch) for the record numbers that `batches` yields."""

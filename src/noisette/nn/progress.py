@@ -3,10 +3,10 @@
 import sys
 from typing import Any
 
-__all__ = ["Progress"]
+__all__ = ["StepBar"]
 
 
-class Progress:
+class StepBar:
     """Shown on the terminal if `verbose`; a run without a terminal stays silent."""
 
     def __init__(self, verbose: int, total: int, done: int) -> None:

@@ -15,6 +15,7 @@ The first three give `Start.facts`, which are public. Whatever can be wrong is t
 module, optimizer and files as they were. A rank that fails in a stage stops all ranks there.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
@@ -24,17 +25,21 @@ from typing import Any
 from noisette import _validate, accounting
 from noisette.errors import InvalidParameter, Unproven
 from noisette.nn import checkpoint as files
-from noisette.nn import conditions
+from noisette.nn import conditions, person_rows
 from noisette.nn.asked import Asked, Start
 from noisette.nn.averaging import Average
-from noisette.nn.batches import Batches, members_of, run_of
+from noisette.nn.batches import RankBatches, members_of
 from noisette.nn.clipping import as_clipping
 from noisette.nn.gradients import ClippedGradients
 from noisette.nn.group import Group, present_group
 from noisette.privacy import Ledger, Permit
 from noisette.randomness import Randomness, as_randomness
 from noisette.storage import Drawn
-from noisette.training.train import charged
+from noisette.training.correlation import Banded
+from noisette.training.network import NetworkSteps, PublicNetwork, Schedule
+from noisette.training.passage import Passage
+from noisette.training.steps import in_random_order
+from noisette.training.train import begin as pay
 
 __all__ = ["STAGES", "begin"]
 
@@ -55,17 +60,10 @@ def _by_itself(stage: Stage) -> Stage:
 def refuse(start: Start) -> Start:
     """Refuse what has no proof, before any check that names the number of records."""
     asked = start.asked
-    run, adjacency = run_of(asked.plan), conditions.relation(asked.plan, asked.ledger)
-    for sampler in run.samplers:
-        sampler.participation(adjacency)
-    if len(run.samplers) > 1 and not adjacency.size_is_public:
-        # proof: SAMPLE-LEVELS
-        raise Unproven(
-            "personal levels need public group sizes, which add-remove hides; use another "
-            "adjacency."
-        )
+    run, adjacency = Schedule.of(asked.plan), conditions.relation(asked.plan, asked.ledger)
     clipping = as_clipping(asked.clipping, asked.clip_norm)
-    banded = conditions.correlation(asked.band, run.sampler, clipping)
+    run.refuse_unproven(adjacency, asked.band, fixed=clipping.fixed)
+    banded = None if asked.band is None else Banded(asked.band)
     if asked.checkpoint is not None and banded is not None:
         raise Unproven(
             "correlated noise cannot be resumed from a checkpoint, which holds no noise; use "
@@ -100,14 +98,17 @@ def check(start: Start) -> Start:
     if asked.averaging is not None:
         average = Average(asked.averaging, start.gradients.parameters, run.steps)
     conditions.check_ids(asked.record_ids, size)
+    persons = person_rows.grouped(asked, size)
     return replace(
         start,
+        persons=persons,
+        weights=person_rows.row_weights(persons),
         delta=_validate.delta(asked.delta),
         copies=_validate.integer("copies", asked.copies),
         micro=conditions.optional("micro_batch", asked.micro_batch),
         save_every=conditions.optional("save_every", asked.save_every),
         average=average,
-        members=members_of(asked.groups, size, run),
+        members=members_of(person_rows.level_groups(asked, persons), size, run),
         randomness=as_randomness(asked.random_state),
     )
 
@@ -123,10 +124,13 @@ def agree(start: Start) -> Start:
             "band": asked.band,
             "trainable parameters": [(p.shape, p.dtype) for p in start.gradients.parameters],
             "presence of record_ids": asked.record_ids is not None,
+            "presence and weights of persons": person_rows.facts(start.persons),
         }
     )
+    person_rows.check_ranks(start)
     sizes = group.gathered(lambda: int(asked.size))
-    batches = Batches(start.run, sizes, start.members, group, in_order=asked.record_ids is not None)
+    ordered = asked.record_ids is not None
+    batches = RankBatches(start.run, sizes, start.members, group, in_order=ordered)
     public = sum(sizes) if start.adjacency.size_is_public else int(asked.population or 0)
     _validate.delta_for(start.delta, public)
     normaliser = batches.normaliser(public)
@@ -137,11 +141,32 @@ def agree(start: Start) -> Start:
         "numbers of records": sizes if start.adjacency.size_is_public else None,
         "divisor": normaliser,
         "groups": group.gathered(lambda: conditions.digest(asked.groups)),
+        **person_rows.facts(start.persons),
         "record_ids": group.gathered(lambda: conditions.digest(asked.record_ids)),
         "copies": start.copies,
         "clipping": [type(rule).__name__, *conditions.settings(rule)],
     }
-    return replace(start, batches=batches, normaliser=normaliser, facts=facts)
+    prepared = NetworkSteps().prepare(_described(start, public))
+    return replace(start, batches=batches, normaliser=normaliser, facts=facts, prepared=prepared)
+
+
+def _described(start: Start, size: int) -> PublicNetwork:
+    """Return what everybody may know of the run."""
+    asked, epsilon = start.asked, start.asked.epsilon
+    if epsilon is None:
+        epsilon = accounting.epsilon(asked.plan, delta=start.delta, adjacency=start.adjacency)
+        if not math.isfinite(epsilon):
+            raise Unproven(
+                f"no theorem bounds this plan at delta={start.delta:g}; take a larger delta."
+            )
+        epsilon = max(epsilon, 1e-12)
+    return PublicNetwork(
+        epsilon=epsilon, delta=start.delta, adjacency=start.adjacency, size=size,
+        parameters=start.gradients.dimension, plan=asked.plan, clip_norm=start.clipping.clip_norm,
+        fixed=start.clipping.fixed, band=asked.band,
+        unit="record" if start.persons is None else "person",
+        max_rows=None if start.persons is None else start.persons.max_rows,
+    )  # fmt: skip
 
 
 def read(start: Start) -> Start:
@@ -185,9 +210,16 @@ def restore(start: Start) -> Start:
 
 
 def draw(start: Start) -> Start:
-    """Make the source of this rank, and the batches that come from it."""
+    """Make the source of this rank, the batches that come from it, and the way to the door."""
     source = _own_source(start.randomness, start.group, start.drawn)
-    return replace(start, source=source, to_come=start.batches.from_step(start.drawn, source))
+    passage = None
+    if start.permit is not None:
+        passage = Passage(start.permit, source, start.asked.observer)
+    to_come = start.batches.from_step(start.drawn, source)
+    persons = in_random_order(start.persons, start.run.sampler, source)
+    if persons is not None:
+        to_come = map(persons.rows_of, to_come)
+    return replace(start, passage=passage, to_come=to_come)
 
 
 STAGES: tuple[Stage, ...] = (refuse, check, agree, read, claim, restore, draw)
@@ -231,16 +263,12 @@ def _found(start: Start) -> tuple[Path | None, dict[str, Any] | None]:
 
 def _charged(start: Start) -> Permit:
     """Charge a new run; its first checkpoint follows at once, so that a kill does not lose it."""
-    asked, ledger = start.asked, start.asked.ledger
-    if ledger is None:
-        total = asked.epsilon or accounting.epsilon(
-            asked.plan, delta=start.delta, adjacency=start.adjacency
-        )
-        ledger = Ledger(max(total, 1e-12), start.delta, adjacency=start.adjacency)
-    permit = charged(
-        ledger, asked.plan, asked.observer, label=asked.label, delta=start.delta,
-        epsilon=asked.epsilon, resumable=start.file is not None, seeded=start.randomness.seeded,
-    )  # fmt: skip
+    asked, public = start.asked, start.prepared.public
+    ledger = asked.ledger or Ledger(public.epsilon, public.delta, adjacency=public.adjacency)
+    permit = pay(
+        start.prepared, ledger=ledger, randomness=start.randomness, observer=asked.observer,
+        label=asked.label, resumable=start.file is not None,
+    ).permit  # fmt: skip
     if start.file is not None:
         files.write(start.file, _contents(start, charge=permit.number))
     return permit

@@ -10,31 +10,29 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from noisette.bounded import Bounded
+from noisette._typing import Floats, Indices
 from noisette.errors import InvalidParameter, PermitError
 from noisette.guarantee import Guarantee
 from noisette.nn import checkpoint as files
 from noisette.nn import wording
-from noisette.nn.arrays import Records
+from noisette.nn.arrays import TensorRecords
 from noisette.nn.asked import Asked
 from noisette.nn.batches import Queue, part_of
 from noisette.nn.clipping import Clipping
+from noisette.nn.gradients.factors import shared
 from noisette.nn.loading import numbered
-from noisette.nn.progress import Progress
+from noisette.nn.progress import StepBar
 from noisette.nn.starting import begin
 from noisette.plans import Plan
-from noisette.privacy import Ledger, release
+from noisette.privacy import Ledger
 from noisette.randomness import Randomness
 from noisette.training.observer import Observer
 
 __all__ = ["PrivateTraining"]
 
-Floats = NDArray[np.float64]
 Losses = Callable[[nn.Module, Any], Tensor]
 
 _SAVES = 20  # checkpoints in a run, unless asked otherwise
@@ -44,29 +42,101 @@ _AT_ONCE = 8192  # records summed in float32; more in float64, so that rounding 
 class PrivateTraining:
     """Private training of `module` with `optimizer`, as `plan` says.
 
+    Making one checks everything and charges the ledger for the whole run.
+
     Parameters
     ----------
-    module, optimizer : what is trained; the optimizer sees only noisy gradients.
-    plan : from `make_plan` or `make_level_plan`, or any repeated sampled Gaussian.
-    size : how many records this process holds.
-    delta : the delta at which the plan is charged.
-    epsilon : the round epsilon to book; None books the least one that is certified.
-    population : the public number of records where `size` is private (add-remove).
-    clipping : ``"flat"``, ``"automatic"``, ``"adaptive"``, or a rule such as ``Flat(1.0)``.
-    clip_norm : the norm bound of one record's gradient (where adaptive clipping starts).
-    micro_batch : the most records that are worked on at a time, never above 8,192; memory only,
-        nothing else changes.
-    copies : augmentation multiplicity: how many losses each record has (see `step`).
-    band : band of the correlated noise for cyclic plans (DP-FTRL); None is independent noise.
-    groups : for plans with personal levels: the group number of every record, public.
-    record_ids : a public name of every record (different ones), in the order of the records: with
-        them a killed cyclic run goes on in the middle of a pass, and rows in another order are
+    module : torch.nn.Module
+        What is trained.
+    optimizer : torch.optim.Optimizer
+        How; it sees only noisy gradients.
+    plan : Plan
+        From `make_plan` or `make_level_plan`, or any repeated sampled Gaussian.
+    size : int
+        How many records this process holds; with `persons`, how many persons.
+    delta : float
+        The delta at which the plan is charged.
+    epsilon : float, optional
+        The round epsilon to book; None books the least one that is certified.
+    population : int, optional
+        The public number of records where `size` is private (add-remove).
+    clipping : {"flat", "automatic", "adaptive"} or Clipping, default "flat"
+        The rule, or its name.
+    clip_norm : float, default 1.0
+        The norm bound of one record's gradient (where adaptive clipping starts).
+    micro_batch : int, optional
+        The most rows that are worked on at a time, never above 8,192; memory only, nothing
+        else changes.
+    copies : int, default 1
+        Augmentation multiplicity: how many losses each record has (see `step`).
+    band : int, optional
+        Band of the correlated noise for cyclic plans (DP-FTRL); None is independent noise.
+    groups : array_like of int, optional
+        For plans with personal levels: the group number of every record, public. With `persons`
+        that of every row, the same in all rows of a person.
+    persons : array_like or Persons, optional
+        Whose row each row is, by any identifier, if one person may have several. Then plan, size,
+        batches, divisor and guarantee count persons: `batches` hands out all rows of the persons
+        drawn, and the gradient of a person is the mean of those of its rows, each clipped.
+    record_ids : sequence, optional
+        A public name of every record (different ones), in the order of the records: with them a
+        killed cyclic run goes on in the middle of a pass, and rows in another order are
         refused. A digest of them is kept in the checkpoint.
-    averaging : None, ``"tail"`` or a decay in (0, 1); see `load_average`.
-    ledger : what is charged; None opens one for this run alone.
-    checkpoint : file from which a killed run is resumed; needs a ledger in a file.
-    random_state : None for cryptographic noise, a number for an experiment.
-    observer : who watches what is charged and released; for audits.
+    averaging : "tail" or float, optional
+        The tail of the run, or a decay in (0, 1); see `load_average`.
+    ledger : Ledger, optional
+        What is charged; None opens one for this run alone.
+    checkpoint : str or path-like, optional
+        File from which a killed run is resumed; needs a ledger in a file.
+    save_every : int, optional
+        Steps between two checkpoints; a twentieth of the run unless given.
+    random_state : int or Randomness, optional
+        None for cryptographic noise, a number for an experiment.
+    label : str, default "PrivateTraining"
+        A few words for the ledger.
+    verbose : int, default 0
+        With 1, a progress bar with public facts is shown.
+    observer : Observer, optional
+        Who watches what is charged and released; for audits.
+
+    Attributes
+    ----------
+    normaliser : float
+        The public number by which the noisy sum is divided.
+    steps_done : int
+        How many noisy steps were made.
+
+    Raises
+    ------
+    InvalidParameter
+        If an argument is out of range, or the module cannot be trained privately.
+    InvalidData
+        If `groups` are not one number of the plan for each record, or `size` is not the number
+        of `persons`.
+    Unproven
+        If the plan is no training loop, or has no proof together with the other arguments.
+    BudgetExceeded
+        If the ledger has too little left; nothing is charged.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from noisette.nn import PrivateTraining, make_plan
+    >>> X, y = torch.ones(200, 3), torch.arange(200) % 2
+    >>> module = torch.nn.Linear(3, 2)
+    >>> optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    >>> plan = make_plan(size=200, epsilon=2.0, delta=1e-4, batch_size=50, steps=3)
+    >>> def losses(module, batch):
+    ...     rows, labels = batch
+    ...     return torch.nn.functional.cross_entropy(module(rows), labels, reduction="none")
+    >>> training = PrivateTraining(
+    ...     module, optimizer, plan, size=200, delta=1e-4, epsilon=2.0, averaging="tail"
+    ... )
+    >>> for rows in training.batches():
+    ...     training.step(losses, (X[rows], y[rows]))
+    >>> training.load_average()
+    >>> training.steps_done, training.guarantee().epsilon
+    (3, 2.0)
 
     """
 
@@ -86,6 +156,7 @@ class PrivateTraining:
         copies: int = 1,
         band: int | None = None,
         groups: Any = None,
+        persons: Any = None,
         record_ids: Any = None,
         averaging: str | float | None = None,
         ledger: Ledger | None = None,
@@ -101,9 +172,9 @@ class PrivateTraining:
                 module=module, optimizer=optimizer, plan=plan, size=size, delta=delta,
                 epsilon=epsilon, population=population, clipping=clipping, clip_norm=clip_norm,
                 micro_batch=micro_batch, copies=copies, band=band, groups=groups,
-                record_ids=record_ids, averaging=averaging, ledger=ledger, checkpoint=checkpoint,
-                save_every=save_every, random_state=random_state, label=label,
-                observer=observer or Observer(),
+                persons=persons, record_ids=record_ids, averaging=averaging, ledger=ledger,
+                checkpoint=checkpoint, save_every=save_every, random_state=random_state,
+                label=label, observer=observer or Observer(),
             )
         )  # fmt: skip
         self.plan, self.module, self.optimizer = plan, module, optimizer
@@ -116,12 +187,13 @@ class PrivateTraining:
         self._queue = Queue(start.to_come)
         self._save_every = start.save_every or max(1, self._run.steps // _SAVES)
         shown = verbose if self._group.first else 0
-        self._progress = Progress(shown, self._run.steps, self.steps_done)
+        self._progress = StepBar(shown, self._run.steps, self.steps_done)
         self._broken = False
         self._word = False  # whether rows were taken on somebody's word
 
     def _summed_in(self) -> torch.dtype:
         small = self.normaliser <= _AT_ONCE and self._gradients.single
+        small = small and self._start.weights is None  # any number of rows makes a person
         if self._start.banded is None and self._clipping.fixed and small:
             # What is summed is in single precision anyway; the door adds its noise in double.
             return torch.float32
@@ -134,8 +206,23 @@ class PrivateTraining:
         """How many noisy steps the plan has."""
         return self._run.steps
 
-    def batches(self) -> Iterator[NDArray[np.intp]]:
-        """Yield the record numbers of each batch; call `step` once for each, empty ones too."""
+    def batches(self) -> Iterator[Indices]:
+        """Yield the record numbers of each batch; call `step` once for each, empty ones too.
+
+        With `persons` these are the numbers of all rows of the persons drawn. How many they are is
+        private then: show no row counts of batches to anybody.
+
+        Yields
+        ------
+        ndarray of int
+            The numbers of the rows, in the order in which `step` wants them.
+
+        Raises
+        ------
+        PermitError
+            If the last batch had no `step`, or a step failed after its noise.
+
+        """
         while True:
             # Before the next batch is taken: none may be left out, since correlated noise counts
             # on the distance between two uses of a record.
@@ -147,14 +234,45 @@ class PrivateTraining:
         self._finish()
 
     def loader(self, dataset: Any, **options: Any) -> Iterator[Any]:
-        """Yield the records of each batch out of `dataset`; call `step` once for each.
+        """Return the records of each batch out of `dataset`; call `step` once for each.
 
-        `options` are those of ``torch.utils.data.DataLoader`` (num_workers, collate_fn, ...).
-        Workers load ahead; the batches wait in the order in which they were drawn, and where a
-        loop is left early the next one begins with those that wait. An empty batch comes as the
-        slice ``[:0]`` of a batch. Record number i is ``dataset[i]``.
+        Workers load ahead; the batches wait in the order in which they were drawn, and where a loop
+        is left early the next one begins with those that wait. An empty batch comes as the slice
+        ``[:0]`` of a batch. Record number i is ``dataset[i]``.
+
+        Parameters
+        ----------
+        dataset : torch.utils.data.Dataset
+            The records of this process.
+        **options : dict
+            Those of ``torch.utils.data.DataLoader`` (num_workers, collate_fn, ...).
+
+        Returns
+        -------
+        iterator
+            The batches, as ``collate_fn`` makes them.
+
+        Raises
+        ------
+        PermitError
+            If another loop took the batches, or a step failed after its noise.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from noisette.nn import PrivateTraining, make_plan
+        >>> records = torch.utils.data.TensorDataset(torch.ones(200, 3))
+        >>> module = torch.nn.Linear(3, 1)
+        >>> optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        >>> plan = make_plan(size=200, epsilon=2.0, delta=1e-4, batch_size=50, steps=3)
+        >>> training = PrivateTraining(module, optimizer, plan, size=200, delta=1e-4)
+        >>> for batch in training.loader(records):
+        ...     training.step(lambda module, batch: module(batch[0])[:, 0] ** 2, batch)
+        >>> training.steps_done
+        3
+
         """
-        loaded = numbered(dataset, self._start.asked.size, self._queue.ahead, options)
+        loaded = numbered(dataset, self._start.rows, self._queue.ahead, options)
         self._group.agree({"workers of the loader": (loaded.num_workers, loaded.prefetch_factor)})
         return self._loaded(iter(loaded))
 
@@ -183,12 +301,26 @@ class PrivateTraining:
     def step(self, losses: Losses, batch: Any) -> None:
         """Make one private step with the records that `batches` handed out last.
 
-        ``losses(module, batch)`` returns one loss for each record, without mean or sum; with
-        `copies` = K it returns K of them for each record, those of a record side by side. `batch`
-        is a tensor or a tuple, list or dict of tensors with a record in each row (or K rows), or a
-        function that returns one for given record numbers, called for one micro-batch at a time.
         The rows are taken as given: that they are those records, each once and in that order, is
         the caller's word, and the guarantee says so; their number is checked.
+
+        Parameters
+        ----------
+        losses : callable
+            ``losses(module, batch)`` returns one loss for each record, without mean or sum;
+            with `copies` = K it returns K of them for each record, those of a record side by
+            side.
+        batch : torch.Tensor, tuple, list, dict or callable
+            Tensors with a record in each row (or K rows), or a function that returns such for
+            given record numbers, called for one micro-batch at a time.
+
+        Raises
+        ------
+        PermitError
+            If no batch was handed out, or an earlier step failed after its noise.
+        InvalidData
+            If rows or losses are not one per record; the same batch may be tried again.
+
         """
         self._refuse_broken()
         rows = self._queue.open
@@ -203,7 +335,7 @@ class PrivateTraining:
         except BaseException:
             self._broken = False  # nothing was drawn, and the same batch may be tried again
             raise
-        self._word = self._word or not isinstance(batch, Records)
+        self._word = self._word or not isinstance(batch, TensorRecords)
         self._queue.used()
         noisy = self._group.copied(
             lambda: torch.from_numpy(self._released(rule, total.numpy())),
@@ -239,20 +371,19 @@ class PrivateTraining:
         rule.restore(self._group.told(rule.state))
         return rule
 
-    def _clipped_sum(
-        self, rule: Clipping, losses: Losses, batch: Any, rows: NDArray[np.intp]
-    ) -> Tensor:
+    def _clipped_sum(self, rule: Clipping, losses: Losses, batch: Any, rows: Indices) -> Tensor:
         """Return the sum of the batch's clipped gradients, with the rule's own counts behind it."""
         dimension, extra, C = self._gradients.dimension, rule.extra(), rule.clip_norm
-        copies, micro = self._start.copies, self._start.micro
+        copies, micro, weights = self._start.copies, self._start.micro, self._start.weights
         total = torch.zeros(dimension + extra, dtype=self._precision)
         most = min(micro or _AT_ONCE, _AT_ONCE)
         for start in range(0, len(rows), most):
             chosen = slice(start, min(start + most, len(rows)))
             part = part_of(batch, rows, chosen, copies)
+            shares = None if weights is None else weights[rows[chosen]]
             self._gradients.add(
-                losses, part, chosen.stop - start, partial(_within, rule, C), total[:dimension],
-                copies=copies,
+                losses, part, chosen.stop - start, partial(_within, rule, C, shares),
+                total[:dimension], copies=copies,
             )  # fmt: skip
         if rule.clip_norm != C:
             raise InvalidParameter(
@@ -265,17 +396,12 @@ class PrivateTraining:
 
     def _released(self, rule: Clipping, total: Floats) -> Floats:
         """Return the noisy sum of clipped gradients."""
-        permit, batch, adjacency = self._start.permit, self.normaliser, self._start.adjacency
-        assert permit is not None
-        z = self._run.mechanism.noise_multiplier
-
-        def door(bounded: Bounded) -> Floats:
-            watch = self._start.asked.observer
-            return np.asarray(watch.release(release, bounded, permit, self._start.source))
-
+        passage, batch, adjacency = self._start.passage, self.normaliser, self._start.adjacency
+        assert passage is not None
         if self._start.banded is not None:
-            return self._start.banded(total, rule.clip_norm, adjacency, door)
-        return rule.read(door(rule.bounded(total, adjacency, batch, z)), batch, z)
+            return self._start.banded(total, rule.clip_norm, adjacency, passage.release)
+        z = self._run.mechanism.noise_multiplier
+        return rule.read(passage.release(rule.bounded(total, adjacency, batch, z)), batch, z)
 
     def _apply(self, noisy: Tensor) -> None:
         start = 0
@@ -294,13 +420,47 @@ class PrivateTraining:
     # --- afterwards ----------------------------------------------------------------------------
 
     def load_average(self) -> None:
-        """Put the average of the iterates into the module; free, since all were released."""
+        """Put the average of the iterates into the module; free, since all were released.
+
+        Raises
+        ------
+        InvalidParameter
+            If `averaging` was not asked for.
+
+        """
         if self._start.average is None:
             raise InvalidParameter("there is no average; pass averaging='tail' or a decay.")
         self._start.average.load()
 
     def save(self) -> None:
-        """Write the checkpoint now; it happens by itself every `save_every` steps."""
+        """Write the checkpoint now; it happens by itself every `save_every` steps.
+
+        Raises
+        ------
+        InvalidParameter
+            If no `checkpoint` was given.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import torch
+        >>> from noisette import Ledger
+        >>> from noisette.nn import PrivateTraining, make_plan
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> ledger = Ledger.open(folder / "study.ledger", epsilon=2.0, delta=1e-4)
+        >>> module = torch.nn.Linear(3, 1)
+        >>> optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        >>> plan = make_plan(size=200, epsilon=2.0, delta=1e-4, batch_size=50, steps=3)
+        >>> training = PrivateTraining(
+        ...     module, optimizer, plan, size=200, delta=1e-4, epsilon=2.0, ledger=ledger,
+        ...     checkpoint=folder / "run.pt",
+        ... )
+        >>> training.save()
+        >>> (folder / "run.pt").exists()
+        True
+
+        """
         start = self._start
         if start.file is None:
             raise InvalidParameter("there is no file to save to; pass checkpoint=...")
@@ -318,25 +478,49 @@ class PrivateTraining:
         self, released: str = "the weights of the network after every step",
         *, public: tuple[str, ...] = (), notes: tuple[str, ...] = (),
     ) -> Guarantee:  # fmt: skip
-        """Return the guarantee about all iterates, hence about the trained module."""
+        """Return the guarantee about all iterates, hence about the trained module.
+
+        Parameters
+        ----------
+        released : str, optional
+            What left, in words.
+        public, notes : tuple of str, optional
+            Further public facts and sentences for a reviewer.
+
+        Returns
+        -------
+        Guarantee
+            The promise, whether or not all steps were made: all were charged.
+
+        Raises
+        ------
+        PermitError
+            If this process is not the first rank of a distributed training.
+
+        """
         start = self._start
         if start.permit is None:
             raise PermitError("the first rank holds the guarantee.")
-        levels = ("SAMPLE-LEVELS",) if len(self._run.samplers) > 1 else ()
         resumed = ("RESUME",) if start.file is not None else ()
         return start.permit.guarantee(
             released,
             public=(*wording.public(start), *public),
             notes=(*wording.notes(start, given=self._word), *notes),
-            proofs=("NN-INDEPENDENCE", *levels, *resumed),
+            proofs=("NN-INDEPENDENCE", *start.prepared.proofs, *resumed),
+            max_rows=start.prepared.public.max_rows,
         )
 
 
-def _within(rule: Clipping, clip_norm: float, norms: Tensor) -> Tensor:
-    """Return the rule's factors; one that would let a record pass the clip norm becomes 0."""
+def _within(rule: Clipping, clip_norm: float, shares: Tensor | None, norms: Tensor) -> Tensor:
+    """Return the rule's factors; one that would let a record pass the clip norm becomes 0.
+
+    With `shares` the rows of a person together stay within it.
+    """
+    rule.note(norms, shares)
     found = rule.factors(norms)
     within = found.double().abs() * norms <= clip_norm
-    return torch.where(within, found, 0.0)
+    found = torch.where(within, found, 0.0)
+    return found if shares is None else shared(found, shares)
 
 
 def _again(error: BaseException) -> Any:

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from noisette.errors import InvalidParameter
 
-__all__ = ["fresh_module", "same_alone"]
+__all__ = ["fresh", "fresh_module", "same_alone"]
 
 
-def fresh_module(given: Any, rows: NDArray[Any], classes: int) -> tuple[nn.Module, torch.dtype]:
-    """Return a module of one's own and the type of its input, tried on blank rows."""
+def fresh(given: Any) -> nn.Module:
+    """Return a module of one's own: a copy of the given one, or what the given function makes."""
     made = given
     if isinstance(made, nn.Module):
         made = copy.deepcopy(made)
@@ -22,7 +22,12 @@ def fresh_module(given: Any, rows: NDArray[Any], classes: int) -> tuple[nn.Modul
         made = made()
     if not isinstance(made, nn.Module):
         raise InvalidParameter("module must be an nn.Module or a function that returns one.")
-    made.eval()
+    return made
+
+
+def fresh_module(given: Any, rows: NDArray[Any], classes: int) -> tuple[nn.Module, torch.dtype]:
+    """Return a module of one's own and the type of its input, tried on blank rows."""
+    made = fresh(given).eval()
     whole = rows.dtype.kind in "iub"  # tokens if the module takes them, else numbers
     failure = ""
     for dtype in (torch.int64, torch.float32) if whole else (torch.float32,):
@@ -72,7 +77,7 @@ def same_alone(module: nn.Module, rows: Tensor) -> None:
         module.train(before)
     if not chance and not torch.allclose(together, alone, rtol=1e-3, atol=1e-5, equal_nan=True):
         raise InvalidParameter(
-            "the module scores a record otherwise in a batch than alone, so it mixes records; "
-            "training shows it one record at a time and would train something else. Let every "
+            "the module scores a record otherwise in a batch than alone, so it mixes records, and "
+            "training, which shows it one record at a time, would train something else; let every "
             "operation treat records apart."
         )

@@ -3,6 +3,7 @@
 from noisette import accounting
 from noisette.guarantee import rounded_up
 from noisette.nn.asked import Start
+from noisette.nn.person_rows import MOST_ROWS
 
 __all__ = ["notes", "public"]
 
@@ -10,10 +11,11 @@ __all__ = ["notes", "public"]
 def public(start: Start) -> tuple[str, ...]:
     """Return what is treated as public."""
     levels = ("everybody's level, which a changed record keeps",)
+    records = "record" if start.persons is None else "person"
     return (
         f"the number {start.normaliser:g} by which every noisy sum of gradients is divided",
         "the architecture, its starting weights, the optimizer and all settings",
-        *(() if start.adjacency.size_is_public else ("that there is at least one record",)),
+        *(() if start.adjacency.size_is_public else (f"that there is at least one {records}",)),
         *(levels if len(start.run.samplers) > 1 else ()),
         *(("the record_ids",) if start.asked.record_ids is not None else ()),
     )
@@ -21,13 +23,17 @@ def public(start: Start) -> tuple[str, ...]:
 
 def notes(start: Start, *, given: bool) -> tuple[str, ...]:
     """Return what a reader must know; `given` if rows were taken on somebody's word."""
+    records = "records" if start.persons is None else "persons"
     found = [
         "Gradients are computed in the precision of the module; the norms by which they are "
         "clipped are upper bounds, rounding included; the rounding of their sum is not."
     ]
+    if start.persons is not None:
+        found.extend(start.persons.notes)
+        found.append(f"A person with more than {MOST_ROWS:,} rows adds nothing.")
     if given:
         found.append(
-            "The rows of each batch are taken as given: that they belong to the records whose "
+            f"The rows of each batch are taken as given: that they belong to the {records} whose "
             "numbers were drawn is the word of whoever handed them in."
         )
     if start.banded is not None:

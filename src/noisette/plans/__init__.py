@@ -12,24 +12,41 @@ can be counted under any relation that its parts have a proof for.
 from noisette.plans.base import PLANS, Leaf, Plan
 from noisette.plans.composed import Parallel, Repeat, Together
 from noisette.plans.last_iterate import LastIterate
+from noisette.plans.laws import (
+    LAWS,
+    Geometric,
+    Logarithmic,
+    NegativeBinomial,
+    PoissonRuns,
+    RunLaw,
+)
 from noisette.plans.leaves import Declared, Noisy, PlanLike, Run, Sampled, as_plan
+from noisette.plans.selected import Selected
 
 __all__ = [
+    "LAWS",
     "PLANS",
     "Declared",
+    "Geometric",
     "LastIterate",
     "Leaf",
+    "Logarithmic",
+    "NegativeBinomial",
     "Noisy",
     "Parallel",
     "Plan",
     "PlanLike",
+    "PoissonRuns",
     "Repeat",
     "Run",
+    "RunLaw",
     "Sampled",
+    "Selected",
     "Together",
     "as_plan",
 ]
 
 PLANS.update(
-    (kind.name, kind) for kind in (Declared, LastIterate, Parallel, Repeat, Run, Sampled, Together)
+    (kind.name, kind)
+    for kind in (Declared, LastIterate, Parallel, Repeat, Run, Sampled, Selected, Together)
 )

@@ -22,7 +22,26 @@ PLANS: dict[str, type["Plan"]] = {}
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(ABC):
-    """Base of all plans; `adjacency` is None until the plan is bound to a relation."""
+    """Base of all plans; `adjacency` is None until the plan is bound to a relation.
+
+    Parameters
+    ----------
+    adjacency : Adjacency or str, optional
+        The relation that the plan is bound to.
+
+    Attributes
+    ----------
+    name : str
+        Its name in JSON and in `PLANS`.
+
+    Examples
+    --------
+    >>> from noisette import mechanisms, plans
+    >>> plan = plans.Repeat(plans.Run(mechanisms.Laplace(noise_multiplier=2.0)), 3)
+    >>> isinstance(plan, plans.Plan), plan.draws, plan.adjacency
+    (True, 3, None)
+
+    """
 
     adjacency: Adjacency | None = field(default=None)
 
@@ -39,7 +58,30 @@ class Plan(ABC):
             require_same(self.adjacency, "the plan", child.adjacency, f"its part {child!r}")  # type: ignore[arg-type]
 
     def under(self, adjacency: Adjacency | str) -> Self:
-        """Return this plan bound to `adjacency`; a plan of another relation is refused by name."""
+        """Return this plan bound to `adjacency`; a plan of another relation is refused by name.
+
+        Parameters
+        ----------
+        adjacency : Adjacency or str
+            The relation.
+
+        Returns
+        -------
+        Plan
+            A bound copy.
+
+        Raises
+        ------
+        AdjacencyMismatch
+            If the plan is bound to another relation.
+
+        Examples
+        --------
+        >>> from noisette import mechanisms, plans
+        >>> plans.Run(mechanisms.Laplace(noise_multiplier=2.0)).under("zero-out")
+        Run(Laplace(noise_multiplier=2.0), adjacency='zero-out')
+
+        """
         wanted = Adjacency.of(adjacency)
         if self.adjacency is not None:
             require_same(self.adjacency, "the plan", wanted, "the request")
@@ -49,17 +91,57 @@ class Plan(ABC):
         return replace(self, adjacency=adjacency)
 
     def children(self) -> tuple["Plan", ...]:
-        """Return the parts of a composite plan, in the order in which they run."""
+        """Return the parts of a composite plan, in the order in which they run.
+
+        Returns
+        -------
+        tuple of Plan
+            Empty for a plan without parts.
+
+        Examples
+        --------
+        >>> from noisette import mechanisms, plans
+        >>> plans.Repeat(plans.Run(mechanisms.Laplace(noise_multiplier=2.0)), 3).children()
+        (Run(Laplace(noise_multiplier=2.0)),)
+
+        """
         return ()
 
     @abstractmethod
     def leaves(self) -> Iterator[tuple["Leaf", int]]:
-        """Yield every leaf with the number of times it runs; counts live here and nowhere else."""
+        """Yield every leaf with the number of times it runs; counts live here and nowhere else.
+
+        Yields
+        ------
+        tuple of (Leaf, int)
+            A leaf and its count.
+
+        Examples
+        --------
+        >>> from noisette import mechanisms, plans
+        >>> plan = plans.Repeat(plans.Run(mechanisms.Laplace(noise_multiplier=2.0)), 3)
+        >>> [count for leaf, count in plan.leaves()]
+        [3]
+
+        """
 
     def alternatives(self) -> Iterator["Plan"]:
         """Yield what one person may have taken part in: plans without `Parallel` parts.
 
         The cost of a plan is the worst of its alternatives.
+
+        Yields
+        ------
+        Plan
+            A plan without `Parallel` parts.
+
+        Examples
+        --------
+        >>> from noisette import mechanisms, plans
+        >>> women, men = (plans.Run(mechanisms.Laplace(noise_multiplier=z)) for z in (2.0, 4.0))
+        >>> len(list(plans.Parallel(women, men).alternatives()))
+        2
+
         """
         yield self
 
@@ -78,19 +160,64 @@ class Plan(ABC):
         return sum(count * leaf.draws_per_use for leaf, count in self.leaves())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return this plan as JSON-ready dictionaries."""
+        """Return this plan as JSON-ready dictionaries.
+
+        Returns
+        -------
+        dict
+            What `from_dict` reads.
+
+        Examples
+        --------
+        >>> from noisette import plans
+        >>> node = plans.Declared(epsilon=0.5).to_dict()
+        >>> plans.Plan.from_dict(node).epsilon
+        0.5
+
+        """
         node: dict[str, Any] = {"plan": self.name, **self._body()}
         if self.adjacency is not None:
             node["adjacency"] = self.adjacency.value
         return node
 
     def to_json(self) -> str:
-        """Return this plan as a JSON text that `from_json` reads back to an equal plan."""
+        """Return this plan as a JSON text that `from_json` reads back to an equal plan.
+
+        Returns
+        -------
+        str
+            JSON with sorted keys.
+
+        Examples
+        --------
+        >>> from noisette import plans
+        >>> plan = plans.Declared(epsilon=0.5, by="the census office")
+        >>> plans.Plan.from_json(plan.to_json()) == plan
+        True
+
+        """
         return json.dumps({"noisette_plan": FORMAT, **self.to_dict()}, sort_keys=True)
 
     @staticmethod
     def from_dict(node: Any) -> "Plan":
-        """Return the plan that `to_dict` describes; unknown names and fields are refused."""
+        """Return the plan that `to_dict` describes; unknown names and fields are refused.
+
+        Parameters
+        ----------
+        node : dict
+            What `to_dict` returned.
+
+        Returns
+        -------
+        Plan
+            An equal plan.
+
+        Raises
+        ------
+        InvalidParameter
+            If a name, key or value is unknown or missing.
+
+        """
         if not isinstance(node, dict):
             raise InvalidParameter("a plan in JSON must be an object with the key 'plan'.")
         body = {key: value for key, value in node.items() if key not in ("plan", "adjacency")}
@@ -110,7 +237,24 @@ class Plan(ABC):
 
     @staticmethod
     def from_json(text: str) -> "Plan":
-        """Return the plan that `to_json` wrote."""
+        """Return the plan that `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+            What `to_json` returned.
+
+        Returns
+        -------
+        Plan
+            An equal plan.
+
+        Raises
+        ------
+        InvalidParameter
+            If it is no such text, or a name, key or value is unknown or missing.
+
+        """
         try:
             node = json.loads(text)
         except (RecursionError, TypeError, ValueError):
@@ -141,7 +285,21 @@ class Plan(ABC):
 
 @dataclass(frozen=True, repr=False)
 class Leaf(Plan):
-    """A plan without parts: what an accountant looks up a theorem for."""
+    """A plan without parts: what an accountant looks up a theorem for.
+
+    Parameters
+    ----------
+    adjacency : Adjacency or str, optional
+        The relation that the plan is bound to.
+
+    Examples
+    --------
+    >>> from noisette import mechanisms, plans
+    >>> leaf = plans.Run(mechanisms.Laplace(noise_multiplier=2.0))
+    >>> isinstance(leaf, plans.Leaf), leaf.draws_per_use
+    (True, 1)
+
+    """
 
     @property
     def draws_per_use(self) -> int:

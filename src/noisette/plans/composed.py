@@ -16,7 +16,25 @@ __all__ = ["Parallel", "Repeat", "Together"]
 
 @dataclass(frozen=True, repr=False)
 class Repeat(Plan):
-    """`plan`, `times` times one after the other on the same people."""
+    """`plan`, `times` times one after the other on the same people.
+
+    Parameters
+    ----------
+    plan : Plan or Mechanism
+        What is repeated.
+    times : int
+        How often, at least once.
+    adjacency : Adjacency or str, optional
+        The relation that the plan is bound to.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms, plans
+    >>> ten = plans.Repeat(mechanisms.Laplace(noise_multiplier=20.0), 10)
+    >>> accounting.epsilon(ten, delta=0.0)
+    1.0
+
+    """
 
     plan: Plan
     times: int
@@ -84,7 +102,28 @@ class _Several(Plan):
 
 
 class Together(_Several):
-    """Several plans one after the other on the same people."""
+    """Several plans one after the other on the same people.
+
+    Parameters
+    ----------
+    *plans : Plan or Mechanism
+        The plans, in the order in which they run.
+    adjacency : Adjacency or str, optional
+        The relation that the plan is bound to.
+
+    Raises
+    ------
+    InvalidParameter
+        If there is no plan.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms, plans
+    >>> first, second = (mechanisms.Laplace(noise_multiplier=z) for z in (4.0, 8.0))
+    >>> accounting.epsilon(plans.Together(first, second), delta=0.0)
+    0.75
+
+    """
 
     name: ClassVar[str] = "together"
 
@@ -98,6 +137,26 @@ class Parallel(_Several):
     """Several plans on disjoint groups of people; each person takes part in one of them.
 
     The groups must not depend on anybody's record: a changed record stays in its group.
+
+    Parameters
+    ----------
+    *plans : Plan or Mechanism
+        One plan for each group.
+    adjacency : Adjacency or str, optional
+        The relation that the plan is bound to.
+
+    Raises
+    ------
+    InvalidParameter
+        If there is no plan.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms, plans
+    >>> first, second = (mechanisms.Laplace(noise_multiplier=z) for z in (4.0, 8.0))
+    >>> accounting.epsilon(plans.Parallel(first, second), delta=0.0)
+    0.5
+
     """
 
     # proof: PARALLEL-GROUPS

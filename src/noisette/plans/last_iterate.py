@@ -19,9 +19,48 @@ class LastIterate(Noisy):
     w <- w - learning_rate (regularization w + (gradient sum + noise) / batch size), every record
     once in each of `epochs` passes. The loss is one of the listed smooth convex ones on rows of
     norm at most `norm_bound` (bias column included), enforced by clipping rows. No momentum, no
-    averaging, no stopping or checkpoint that looks at the data. `size` is the public number of
-    records; None leaves it open, and the worst number counts. Under add-remove, where the number
-    is not public, it is the public divisor of the gradient sum, and no data set may be larger.
+    averaging, no stopping or checkpoint that looks at the data.
+
+    Parameters
+    ----------
+    mechanism : Gaussian
+        The noise of each step.
+    sampler : Cyclic, Shuffle or FullBatch
+        The order of the records.
+    epochs : int
+        The number of passes.
+    loss : str
+        The loss, by the name in its attribute ``last_iterate``.
+    learning_rate : float or tuple of float
+        The step size, or one for each epoch.
+    regularization : float, default 0.0
+        The lambda in the step above.
+    norm_bound : float, default 1.0
+        The bound on the rows.
+    loss_parameter : float, optional
+        The parameter of the loss, if it has one.
+    size : int, optional
+        The public number of records; None leaves it open, and the worst number counts. Under
+        add-remove, where the number is not public, it is the public divisor of the gradient
+        sum, and no data set may be larger.
+    adjacency : Adjacency or str, optional
+        The relation that the plan is bound to.
+
+    Raises
+    ------
+    Unproven
+        If the noise is not Gaussian, or the sampler has no proof here.
+    InvalidParameter
+        If a number is out of range, or there is not one learning rate per epoch.
+
+    Examples
+    --------
+    >>> from noisette import mechanisms, plans, sampling
+    >>> noise, order = mechanisms.Gaussian(noise_multiplier=5.0), sampling.Cyclic(batches=10)
+    >>> run = plans.LastIterate(noise, order, epochs=20, loss="logistic", learning_rate=0.5)
+    >>> run.draws
+    200
+
     """
 
     epochs: int

@@ -17,7 +17,30 @@ Part = TypeVar("Part", Mechanism, Sampler)
 
 @dataclass(frozen=True, repr=False)
 class Noisy(Leaf):
-    """A leaf that draws noise: it has a mechanism, and a sampler that says who takes part."""
+    """A leaf that draws noise: it has a mechanism, and a sampler that says who takes part.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise.
+    sampler : Sampler
+        Who takes part.
+    adjacency : Adjacency or str, optional
+        The relation that the plan is bound to.
+
+    Raises
+    ------
+    InvalidParameter
+        If the parts are not of those kinds.
+
+    Examples
+    --------
+    >>> from noisette import mechanisms, plans, sampling
+    >>> leaf = plans.Sampled(mechanisms.Gaussian(noise_multiplier=1.0), sampling.Poisson(rate=0.1))
+    >>> isinstance(leaf, plans.Noisy), leaf.sampler
+    (True, Poisson(rate=0.1))
+
+    """
 
     mechanism: Mechanism
     sampler: Sampler
@@ -58,6 +81,25 @@ class Sampled(Noisy):
 
     For samplers that sweep the data (disjoint, shuffle, cyclic, random allocation) one use is one
     pass of `sampler.steps` noisy steps; for the others it is one step.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise of each step.
+    sampler : Sampler
+        Who takes part in which step.
+    adjacency : Adjacency or str, optional
+        The relation that the plan is bound to.
+
+    Examples
+    --------
+    >>> from noisette import mechanisms, plans, sampling
+    >>> noise = mechanisms.Gaussian(noise_multiplier=1.0)
+    >>> plans.Sampled(noise, sampling.Poisson(rate=0.1)).draws
+    1
+    >>> plans.Sampled(noise, sampling.Shuffle(batches=10)).draws
+    10
+
     """
 
     name: ClassVar[str] = "sampled"
@@ -73,7 +115,22 @@ class Sampled(Noisy):
 
 @dataclass(frozen=True, repr=False)
 class Run(Noisy):
-    """One use of a mechanism on all the data."""
+    """One use of a mechanism on all the data.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise.
+    adjacency : Adjacency or str, optional
+        The relation that the plan is bound to.
+
+    Examples
+    --------
+    >>> from noisette import mechanisms, plans
+    >>> plans.Run(mechanisms.Laplace(noise_multiplier=2.0)).draws
+    1
+
+    """
 
     # A plain run is a run on the full batch.
     sampler: Sampler = field(default_factory=FullBatch, init=False)
@@ -90,7 +147,27 @@ class Run(Noisy):
 
 @dataclass(frozen=True, repr=False)
 class Declared(Leaf):
-    """Somebody else's (epsilon, delta) guarantee, taken on trust; it draws no noise here."""
+    """Somebody else's (epsilon, delta) guarantee, taken on trust; it draws no noise here.
+
+    Parameters
+    ----------
+    epsilon : float
+        The declared epsilon.
+    delta : float, default 0.0
+        The declared delta.
+    by : str, optional
+        Who says so.
+    adjacency : Adjacency or str, optional
+        The relation that the plan is bound to.
+
+    Examples
+    --------
+    >>> from noisette import accounting, plans
+    >>> census = plans.Declared(epsilon=0.5, by="the census office")
+    >>> accounting.epsilon(plans.Together(census, census), delta=0.0)
+    1.0
+
+    """
 
     epsilon: float
     delta: float = 0.0
@@ -117,10 +194,34 @@ class Declared(Leaf):
 
 
 PlanLike: TypeAlias = Plan | Mechanism
+"""What may be charged and counted: a plan, or a mechanism that is run once."""
 
 
 def as_plan(value: PlanLike) -> Plan:
-    """Return `value` as a plan; a mechanism becomes one run of it."""
+    """Return `value` as a plan; a mechanism becomes one run of it.
+
+    Parameters
+    ----------
+    value : Plan or Mechanism
+        What to run.
+
+    Returns
+    -------
+    Plan
+        The plan.
+
+    Raises
+    ------
+    InvalidParameter
+        If it is neither.
+
+    Examples
+    --------
+    >>> from noisette import mechanisms, plans
+    >>> plans.as_plan(mechanisms.Laplace(noise_multiplier=2.0))
+    Run(Laplace(noise_multiplier=2.0))
+
+    """
     if isinstance(value, Plan):
         return value
     if isinstance(value, Mechanism):

@@ -3,5 +3,6 @@
 from noisette.privacy.door import NoiseStream, release
 from noisette.privacy.ledger import Ledger
 from noisette.privacy.permit import Permit
+from noisette.privacy.search import LentLedger, best_run
 
-__all__ = ["Ledger", "NoiseStream", "Permit", "release"]
+__all__ = ["Ledger", "LentLedger", "NoiseStream", "Permit", "best_run", "release"]

@@ -25,6 +25,45 @@ def release(bounded: Bounded, permit: Permit, randomness: Randomness, *, part: i
 
     An array comes back noisy, a score vector as the chosen index, and an `InKernel` as a
     `NoiseStream` for a compiled loop. `part` is the leaf of the plan that this value belongs to.
+
+    Parameters
+    ----------
+    bounded : Bounded
+        The value and its bound.
+    permit : Permit
+        What `Ledger.charge` returned.
+    randomness : Randomness
+        Where the noise comes from.
+    part : int, default 0
+        The number of the leaf of the plan that this value belongs to.
+
+    Returns
+    -------
+    ndarray, int or NoiseStream
+        The private version, which may leave the owner of the data.
+
+    Raises
+    ------
+    PermitError
+        If the permit does not cover this value, or its draws are used up.
+    AdjacencyMismatch
+        If value and permit speak of different relations.
+    Unproven
+        If the mechanism has no theorem for a value of this size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette import Bounded, Ledger, Randomness, mechanisms, release
+    >>> ages = np.array([31.0, 45.0, 62.0])
+    >>> total = Bounded([ages.clip(0, 100).sum()], "zero-out", "ADJACENCY", contribution=100.0)
+    >>> ledger = Ledger(epsilon=1.0, adjacency="zero-out")
+    >>> permit = ledger.charge(mechanisms.Laplace(noise_multiplier=2.0), label="sum of ages")
+    >>> release(total, permit, Randomness.secure()).shape
+    (1,)
+    >>> permit.draws_left(), permit.guarantee("the sum of ages").epsilon
+    (0, 0.5)
+
     """
     unit = _unit(bounded, permit, part)
     if isinstance(bounded.value, InKernel):

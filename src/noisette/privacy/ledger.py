@@ -13,11 +13,11 @@ from pathlib import Path
 
 from noisette import _validate, accounting
 from noisette.accounting.filters import FILTERS, Filter
-from noisette.adjacency import Adjacency, require_same
-from noisette.errors import BudgetExceeded, InvalidParameter, LedgerError, Unproven
+from noisette.adjacency import UNITS, Adjacency, require_same
+from noisette.errors import BudgetExceeded, InvalidParameter, Unproven
 from noisette.plans import LastIterate, Plan, PlanLike, as_plan
 from noisette.privacy.permit import Permit
-from noisette.storage import Charge, Drawn, Draws, FileStore, Header, MemoryStore, Store, Totals
+from noisette.storage import Charge, Drawn, Draws, Header, MemoryStore, Store, Totals, open_store
 
 __all__ = ["Ledger"]
 
@@ -25,13 +25,38 @@ __all__ = ["Ledger"]
 class Ledger:
     """A total (epsilon, delta) for one data set, under one relation.
 
+    Charges are never returned. A ledger made by the constructor lives in memory; `Ledger.open`
+    keeps one in a file that many processes may share. Its first charge decides its unit, records
+    or persons, and charges of the other unit are refused: what one row costs says little about all
+    rows of a person.
+
     Parameters
     ----------
-    epsilon, delta : the total that will never be exceeded.
-    adjacency : the neighbouring relation of every charge.
-    rule : how charges add up. ``"sums"`` adds epsilons and deltas and takes everything;
+    epsilon : float
+        The total epsilon, which will never be exceeded.
+    delta : float, default 0.0
+        The total delta, which will never be exceeded.
+    adjacency : Adjacency or str, default "replace-one"
+        The neighbouring relation of every charge.
+    rule : {"sums", "renyi", "gdp"}, default "sums"
+        How charges add up. ``"sums"`` adds epsilons and deltas and takes everything;
         ``"renyi"`` is far better for many Gaussian-like charges (delta > 0); ``"gdp"`` is exact
         when all noise is Gaussian (delta > 0).
+    table : str, optional
+        What you call the table, for the books; nothing about its rows is ever written there.
+
+    Raises
+    ------
+    InvalidParameter
+        If a number is out of range, or the rule needs delta > 0.
+
+    Examples
+    --------
+    >>> from noisette import Ledger, mechanisms
+    >>> ledger = Ledger(epsilon=1.0)
+    >>> permit = ledger.charge(mechanisms.Laplace(noise_multiplier=8.0), label="mean age")
+    >>> permit.epsilon, ledger.spent, ledger.remaining
+    (0.25, (0.25, 0.0), (0.75, 0.0))
 
     """
 
@@ -42,9 +67,10 @@ class Ledger:
         *,
         adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
         rule: str = "sums",
+        table: str = "",
     ) -> None:
         header = _header(epsilon, delta, adjacency, rule)
-        self._set_up(header, MemoryStore())
+        self._set_up(header, MemoryStore(), table)
 
     @classmethod
     def open(
@@ -56,49 +82,71 @@ class Ledger:
         adjacency: Adjacency | str | None = None,
         rule: str | None = None,
         experiment: bool | None = None,
+        table: str = "",
     ) -> "Ledger":
         """Open the ledger in the file `path`, or start it there if `epsilon` is given.
 
-        Many processes may share the file. For an existing ledger every argument that is given
-        must agree with the file. ``experiment=True`` starts a ledger that also takes seeded noise,
-        marks such charges, and protects nobody.
+        Many processes may share the file, and many machines a database: the address
+        ``postgresql://user@host/database#name`` names one of the ledgers there. For an existing
+        ledger every argument that is given must agree with it. ``experiment=True`` starts a ledger
+        that also takes seeded noise, marks such charges, and protects nobody.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, or the address of a ledger in PostgreSQL.
+        epsilon, delta : float, optional
+            The total of a new ledger; delta is 0 unless given.
+        adjacency : Adjacency or str, optional
+            The relation of a new ledger, "replace-one" unless given.
+        rule : str, optional
+            How charges add up in a new ledger, "sums" unless given.
+        experiment : bool, optional
+            Whether a new ledger takes seeded noise; it does not unless told.
+        table : str, optional
+            What you call the table that the charges made here are about, for the books.
+
+        Returns
+        -------
+        Ledger
+            The ledger; charges go to the file.
+
+        Raises
+        ------
+        LedgerError
+            If the file is damaged, cannot be written, or says other than the arguments.
+        InvalidParameter
+            If a number for a new ledger is out of range.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from noisette import Ledger
+        >>> path = Path(tempfile.mkdtemp()) / "study.ledger"
+        >>> ledger = Ledger.open(path, epsilon=2.0, delta=1e-6)
+        >>> ledger.copy_to(path.with_suffix(".backup"))
+        >>> Ledger.open(path)
+        Ledger(epsilon=2, delta=1e-06, adjacency='replace-one', rule='sums')
+
         """
         given = {
             "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "rule": rule,
             "experiment": experiment,
         }  # fmt: skip
+        known = {name: value for name, value in given.items() if value is not None}
         if adjacency is not None:
-            given["adjacency"] = Adjacency.of(adjacency).value
-        wanted = None
-        if epsilon is not None:
-            wanted = _header(
-                epsilon,
-                0.0 if delta is None else delta,
-                Adjacency.REPLACE_ONE if adjacency is None else adjacency,
-                "sums" if rule is None else rule,
-                False if experiment is None else experiment,
-            )
-        # Resolved now: a later chdir must not lead the charges to another file.
-        store = FileStore(_validate.real_path(path))
-        header = store.create_or_read(wanted)
-        try:
-            _header(*header)
-        except InvalidParameter:
-            raise LedgerError(
-                f"{store.path} is damaged; restore it from a backup. Nothing was charged."
-            ) from None
-        for name, value in given.items():
-            if value is not None and value != getattr(header, name):
-                raise LedgerError(
-                    f"the ledger at {path} has {name}={getattr(header, name)!r}, not {value!r}; "
-                    "open it with its own values or start another file."
-                )
+            known["adjacency"] = Adjacency.of(adjacency).value
+        wanted = _header(**_NEW | known) if epsilon is not None else None  # type: ignore[arg-type]
+        store, header = open_store(path, wanted, known, lambda header: _header(*header))
         ledger = cls.__new__(cls)
-        ledger._set_up(header, store)
+        ledger._set_up(header, store, table)
         return ledger
 
-    def _set_up(self, header: Header, store: Store) -> None:
-        self._header = header
+    def _set_up(self, header: Header, store: Store, table: str) -> None:
+        if not isinstance(table, str) or not _is_text(table):
+            raise InvalidParameter("table must be a text: what you call the table.")
+        self._header, self._table = header, table
         self._filter: Filter = FILTERS[header.rule](header.epsilon, header.delta)
         self._store = store
 
@@ -125,13 +173,23 @@ class Ledger:
 
     @property
     def path(self) -> Path | None:
-        """The ledger's file, or None for a ledger in memory."""
+        """The ledger's file; None for a ledger in memory or in a database."""
         return self._store.path
+
+    @property
+    def title(self) -> str:
+        """Where it is, for people: the file, the database without a password, or "memory"."""
+        return self._store.title
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it outlives this process: in a file or a database, not in memory."""
+        return self._store.lasting
 
     @property
     def experiment(self) -> bool:
         """Whether seeded noise may be charged: always in memory, in a file if it says so."""
-        return self.path is None or self._header.experiment
+        return not self.lasting or self._header.experiment
 
     def charge(
         self,
@@ -142,15 +200,55 @@ class Ledger:
         epsilon: float | None = None,
         resumable: bool = False,
         seeded: bool = False,
+        unit: str = "record",
     ) -> Permit:
         """Book the cost of `plan` and return the permit to draw its noise.
 
-        `delta` is the charge's own share of the total delta; a purely private plan needs none.
-        `epsilon` is a round number to book instead of the least one; it is checked, not believed.
-        `resumable` keeps count of the draws in the ledger's file, for `resume` after a kill.
-        `seeded` says that the noise will come from a seed, which hides nobody: the charge is marked
-        so, and a ledger in a file refuses it unless it is one for experiments.
-        Raises `BudgetExceeded`, and books nothing, if the plan does not fit.
+        Parameters
+        ----------
+        plan : Plan or Mechanism
+            What will run, fixed before it starts.
+        label : str
+            A few words for the books.
+        delta : float, optional
+            The charge's own share of the total delta; a purely private plan needs none.
+        epsilon : float, optional
+            A round number to book instead of the least one; it is checked, not believed.
+        resumable : bool, default False
+            Whether to keep count of the draws in the ledger's file, for `resume` after a kill.
+        seeded : bool, default False
+            Whether the noise will come from a seed, which hides nobody: the charge is marked
+            so, and a ledger in a file refuses it unless it is one for experiments.
+        unit : {"record", "person"}, default "record"
+            Whose data the plan protects together; all charges of a ledger have the same.
+
+        Returns
+        -------
+        Permit
+            The right to draw what was charged, for `release`.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the plan does not fit; nothing is booked.
+        Unproven
+            If no theorem bounds the plan at this delta, or it cannot be resumed.
+        InvalidParameter
+            If an argument is out of range, `epsilon` is less than the plan costs, or earlier
+            charges have another unit.
+        AdjacencyMismatch
+            If the plan is bound to another relation.
+
+        Examples
+        --------
+        >>> from noisette import Ledger, mechanisms
+        >>> ledger = Ledger(epsilon=1.0, delta=1e-5)
+        >>> noise = mechanisms.Gaussian(noise_multiplier=15.0)
+        >>> ledger.charge(noise, label="second moments", delta=1e-6, epsilon=0.75)
+        <Permit 'second moments': 1 noise vectors left>
+        >>> [charge.label for charge in ledger.page(first=1, count=10)]
+        ['second moments']
+
         """
         if not isinstance(label, str) or not label or not _is_text(label):
             raise InvalidParameter("label must say in a few words what is charged.")
@@ -183,11 +281,12 @@ class Ledger:
             if not self._filter.accepts(spent.costs(), cost):
                 raise BudgetExceeded(self._refusal(label, cost, spent))
 
-        charge = Charge(label, plan.to_json(), cost, seeded)
+        unit = _validate.choice("unit", unit, UNITS)
+        charge = Charge(label, plan.to_json(), cost, seeded, self._table, unit)
         if not resumable:
             number = self._store.book(charge, check)
             return Permit(
-                plan, epsilon, own, label,
+                plan, epsilon, own, label, unit=unit,
                 seeded=seeded, mark_seeded=lambda: self._store.mark_seeded(number),
             )  # fmt: skip
         holder = secrets.token_hex(16)
@@ -198,8 +297,37 @@ class Ledger:
     def resume(self, number: int, check: Callable[[Drawn], None] | None = None) -> Permit:
         """Return the permit of a run that was killed, for the noise it cannot have drawn yet.
 
-        `number` is the charge's, as `Permit.number` gave it. Nothing new is charged. Whoever held
-        the permit before loses it, unless `check`, called with what may have been drawn, raises.
+        Nothing new is charged.
+
+        Parameters
+        ----------
+        number : int
+            The charge's number, as ``Permit.number`` gave it.
+        check : callable, optional
+            Called with what may have been drawn. Whoever held the permit before loses it,
+            unless this raises.
+
+        Returns
+        -------
+        Permit
+            The right to draw the rest.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such run to resume.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from noisette import Ledger, mechanisms, plans
+        >>> ledger = Ledger.open(Path(tempfile.mkdtemp()) / "study.ledger", epsilon=2.0)
+        >>> ten = plans.Repeat(plans.Run(mechanisms.Laplace(noise_multiplier=20.0)), 10)
+        >>> killed = ledger.charge(ten, label="ten sums", resumable=True)
+        >>> ledger.resume(killed.number)
+        <Permit 'ten sums': 10 noise vectors left>
+
         """
         # proof: RESUME
         number, holder = _validate.integer("number", number), secrets.token_hex(16)
@@ -213,7 +341,8 @@ class Ledger:
         permit = Permit(
             plan, at.epsilon, at.delta, charge.label,
             lambda drawn: self._store.advance(number, at.holder, drawn), at.drawn,
-            seeded=charge.seeded, mark_seeded=lambda: self._store.mark_seeded(number),
+            seeded=charge.seeded, unit=charge.unit,
+            mark_seeded=lambda: self._store.mark_seeded(number),
         )  # fmt: skip
         permit.number = number
         return permit
@@ -254,14 +383,38 @@ class Ledger:
         return self._store.totals().number
 
     def page(self, first: int, count: int) -> list[Charge]:
-        """Return at most `count` charges from number `first` (counted from 1) on."""
+        """Return at most `count` charges from number `first` (counted from 1) on.
+
+        Parameters
+        ----------
+        first : int
+            The number of the first charge to return.
+        count : int
+            How many to return at most.
+
+        Returns
+        -------
+        list of Charge
+            Label, plan (JSON), cost and whether it was seeded.
+
+        """
         first, count = _validate.integer("first", first), _validate.integer("count", count)
         return self._store.charges(first, count)
 
     def copy_to(self, path: str | os.PathLike[str]) -> None:
-        """Write a backup of a ledger in a file. Put it back if need be; never charge both."""
-        if not isinstance(self._store, FileStore):
-            raise LedgerError("a ledger in memory has no file to copy.")
+        """Write a backup of a ledger in a file. Put it back if need be; never charge both.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where to write the backup.
+
+        Raises
+        ------
+        LedgerError
+            If the ledger is in memory, or `path` exists or cannot be written.
+
+        """
         self._store.copy_to(_validate.real_path(path))
 
     @property
@@ -289,6 +442,9 @@ def _is_text(label: str) -> bool:
     except UnicodeEncodeError:  # half of a surrogate pair: no file can hold it
         return False
     return True
+
+
+_NEW = {"delta": 0.0, "adjacency": "replace-one", "rule": "sums"}
 
 
 def _header(

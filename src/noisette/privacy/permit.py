@@ -13,7 +13,7 @@ from noisette.adjacency import Adjacency
 from noisette.errors import PermitError
 from noisette.guarantee import Guarantee
 from noisette.mechanisms import Mechanism
-from noisette.plans import Leaf, Noisy, Plan
+from noisette.plans import Leaf, Noisy, Plan, Selected
 from noisette.storage import Drawn
 
 __all__ = ["Permit"]
@@ -27,9 +27,10 @@ class Permit:
     def __init__(
         self, plan: Plan, epsilon: float, delta: float, label: str,
         journal: Journal | None = None, drawn: Drawn | None = None, *,
-        seeded: bool = False, mark_seeded: Callable[[], None] | None = None,
+        seeded: bool = False, mark_seeded: Callable[[], None] | None = None, unit: str = "record",
     ) -> None:  # fmt: skip
-        self.plan, self.epsilon, self.delta, self.label = plan, epsilon, delta, label
+        self.plan, self.label, self.unit = plan, label, unit
+        self.epsilon, self.delta = epsilon, delta
         leaves = list(plan.leaves())
         self._leaves: list[Leaf] = [leaf for leaf, _ in leaves]
         self._charged = [count * leaf.draws_per_use for leaf, count in leaves]
@@ -57,6 +58,8 @@ class Permit:
     def leaf(self, part: int) -> Noisy:
         """Return the `part`-th leaf of the plan, which must be one that draws noise."""
         leaf = self._leaves[self._checked(part)]
+        if isinstance(leaf, Selected):
+            raise PermitError(f"part {part} of the plan is a search; only best_run runs it.")
         if not isinstance(leaf, Noisy):
             raise PermitError(f"part {part} of the plan is declared; it draws no noise here.")
         return leaf
@@ -66,7 +69,24 @@ class Permit:
 
         `bound` is the id of the theorem that bounds the value; the guarantee will cite it.
         """
-        leaf, count = self.leaf(part), _validate.integer("count", count)
+        leaf = self.leaf(part)
+        self._book(part, _validate.integer("count", count), seeded=seeded, bound=bound)
+        return leaf.mechanism
+
+    def search(self, part: int, *, seeded: bool) -> Selected:
+        """Book one search of a part and return it; `best_run` asks for it."""
+        leaf = self._leaves[self._checked(part)]
+        if not isinstance(leaf, Selected):
+            raise PermitError(f"part {part} of the plan is no search.")
+        self._book(part, 1, seeded=seeded, bound="SELECT-PROFILE")
+        return leaf
+
+    def revoke(self) -> None:
+        """Take back what is left: the run that it was lent to is over."""
+        with self._lock:
+            self._left = [0] * len(self._left)
+
+    def _book(self, part: int, count: int, *, seeded: bool, bound: str) -> None:
         self._check_process()
         with self._lock:
             if count > self._left[part]:
@@ -82,7 +102,6 @@ class Permit:
             self._bounds[bound] = None
             self._write_ahead(part, self._charged[part] - self._left[part] + count, news=news)
             self._left[part] -= count
-        return leaf.mechanism
 
     def drawn(self, part: int = 0) -> int:
         """Return how many noise vectors of a part were drawn, or may have been before a kill."""
@@ -115,22 +134,17 @@ class Permit:
 
     def guarantee(
         self, released: str, *, public: tuple[str, ...] = (), notes: tuple[str, ...] = (),
-        proofs: tuple[str, ...] = (),
+        proofs: tuple[str, ...] = (), max_rows: int | None = None,
     ) -> Guarantee:  # fmt: skip
         """Return the guarantee about everything released under this permit.
 
-        `proofs` are theorems of the caller beside those of the bounds and of the plan.
+        `proofs` are theorems of the caller beside those of the bounds and of the plan; `max_rows`
+        is the cap on a person's rows that the caller enforced.
         """
         return Guarantee(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            plan=self.plan,
-            released=released,
-            public=public,
-            seeded=self._seeded,
-            proofs=(*self._bounds, *proofs),
-            notes=notes,
-        )
+            self.epsilon, self.delta, self.plan, released, public=public, seeded=self._seeded,
+            proofs=(*self._bounds, *proofs), notes=notes, unit=self.unit, max_rows=max_rows,
+        )  # fmt: skip
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:

@@ -4,16 +4,23 @@ No script, no font, no picture is fetched: the page says the same without a netw
 on a telephone. Everything that comes from a file is escaped.
 """
 
+from noisette.report.effects import Effect, effect_svg, effects_page
 from noisette.report.numbers import attack_power, curve_of, noise_of
 from noisette.report.page import Subject, ledger_page, model_page
 from noisette.report.proofs import meaning
+from noisette.report.steps import StepCost, steps_of
 
 __all__ = [
+    "Effect",
+    "StepCost",
     "Subject",
     "attack_power",
     "curve_of",
+    "effect_svg",
+    "effects_page",
     "ledger_page",
     "meaning",
     "model_page",
     "noise_of",
+    "steps_of",
 ]

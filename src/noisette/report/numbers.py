@@ -5,8 +5,14 @@ from dataclasses import dataclass
 
 from noisette.errors import Unproven
 from noisette.guarantee import Guarantee
-from noisette.mechanisms import AdditiveNoise, Mechanism, ObjectiveNoise
-from noisette.plans import LastIterate, Noisy
+from noisette.mechanisms import (
+    AdditiveNoise,
+    Exponential,
+    GaussianThreshold,
+    Mechanism,
+    ObjectiveNoise,
+)
+from noisette.plans import LastIterate, Noisy, Parallel, Selected
 
 __all__ = ["DELTAS", "Noise", "attack_power", "curve_of", "noise_of"]
 
@@ -74,20 +80,40 @@ def _spread(mechanism: Mechanism) -> float | None:
     return mechanism.noise_multiplier * mechanism.spread
 
 
+def _strength(leaf: Noisy, guarantee: Guarantee) -> float | None:
+    spread = _spread(leaf.mechanism)
+    return None if spread is None else spread / guarantee.adjacency.contributions
+
+
 def noise_of(guarantee: Guarantee) -> list[Noise]:
     """Return the noises of the plan in the order in which they were drawn."""
-    leaves = list(guarantee.plan.leaves())
+    plan, scores = guarantee.plan, list[Noise]()
+    if isinstance(plan, Parallel) and "TEST-SHARE" in guarantee.proofs:
+        plan, test = plan.plans
+        for leaf, count in test.leaves():
+            assert isinstance(leaf, Noisy)
+            scores.append(Noise("scores", _strength(leaf, guarantee), count, 1))
+    leaves = list(plan.leaves())
     objective = any(
         isinstance(leaf, Noisy) and isinstance(leaf.mechanism, ObjectiveNoise) for leaf, _ in leaves
     )
     found = []
     for leaf, count in leaves:
+        if isinstance(leaf, Selected):
+            found.append(Noise("search", None, count, 1))
+            continue
         if not isinstance(leaf, Noisy):
             found.append(Noise("declared", None, count, 1))
             continue
         where, times = "steps", count * leaf.draws_per_use
         if isinstance(leaf.mechanism, ObjectiveNoise):
             where = "objective"
+        elif isinstance(leaf.mechanism, GaussianThreshold):
+            where = "levels"
+        elif objective and isinstance(leaf.mechanism, Exponential):
+            where = "choices"
+        elif objective and "HISTOGRAM" in guarantee.proofs and leaf is not leaves[-1][0]:
+            where = "counts"
         elif objective and "APPROXIMATE-MINIMISER" in guarantee.proofs:
             where = "cover"
         elif "OUTPUT-SENSITIVITY" in guarantee.proofs:
@@ -95,7 +121,5 @@ def noise_of(guarantee: Guarantee) -> list[Noise]:
         elif times == 1 and not isinstance(leaf, LastIterate):
             where = "value"
         batches = leaf.sampler.steps if leaf.draws_per_use > 1 else 1
-        spread = _spread(leaf.mechanism)
-        strength = None if spread is None else spread / guarantee.adjacency.contributions
-        found.append(Noise(where, strength, times, batches))
-    return found
+        found.append(Noise(where, _strength(leaf, guarantee), times, batches))
+    return found + scores

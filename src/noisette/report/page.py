@@ -9,8 +9,11 @@ from noisette.adjacency import Adjacency
 from noisette.guarantee import Guarantee
 from noisette.privacy import Ledger
 from noisette.report import html, svg
+from noisette.report.effects import Effect, effects_section
 from noisette.report.numbers import Noise, attack_power, curve_of, noise_of
 from noisette.report.proofs import meaning
+from noisette.report.scores import scores_section
+from noisette.scores import BinaryScores, MulticlassScores
 
 __all__ = ["Subject", "ledger_page", "model_page"]
 
@@ -20,6 +23,12 @@ _RELATIONS = {
     "features nor its label take part",
     Adjacency.ADD_REMOVE: "add-remove: one person's record is added or taken away",
 }
+_PERSONS = {
+    Adjacency.REPLACE_ONE: "replace-one: all rows of one person are exchanged for any others",
+    Adjacency.ZERO_OUT: "zero-out: all rows of one person are blanked out, so that neither their "
+    "features nor their labels take part",
+    Adjacency.ADD_REMOVE: "add-remove: all rows of one person are added or taken away",
+}
 _UNITS = {"sums": ("epsilon", "delta"), "renyi": ("Rényi cost", "-"), "gdp": ("mu squared", "-")}
 
 
@@ -27,7 +36,10 @@ _UNITS = {"sums": ("epsilon", "delta"), "renyi": ("Rényi cost", "-"), "gdp": ("
 class Subject:
     """What the page is about; everything in it is public.
 
-    `facts` are (column, kind, facts) of the schema; `records` is None where n is private.
+    `facts` are (column, kind, facts) of the schema; `records` is None where n is private. Where
+    facts were learnt, `steps` are (step, what it released, part of the budget, epsilon alone) and
+    `learnt` are (column, kind, what was released about it). `scores` are those on test people, and
+    `effects` the pictures of columns.
     """
 
     title: str
@@ -35,6 +47,11 @@ class Subject:
     facts: Sequence[tuple[str, str, str]] = ()
     records: int | None = None
     check: str = "noisette inspect FOLDER"
+    steps: Sequence[tuple[str, str, str, str]] = ()
+    learnt: Sequence[tuple[str, str, str]] = ()
+    effects: Sequence[Effect] = ()
+    effects_note: str = ""
+    scores: BinaryScores | MulticlassScores | None = None
 
 
 def model_page(guarantee: Guarantee, subject: Subject, ledger: Ledger | None = None) -> str:
@@ -46,7 +63,10 @@ def model_page(guarantee: Guarantee, subject: Subject, ledger: Ledger | None = N
         _lead(guarantee),
         html.cards(_cards(guarantee, subject)),
         f'<p class="statement">{html.escape(guarantee.statement())}</p>',
+        scores_section(subject.scores),
         _meaning(guarantee),
+        effects_section(subject.effects, subject.effects_note),
+        _steps(guarantee, subject),
         _noise(guarantee, subject),
         _claims(guarantee, subject),
         html.section("The ledger", *_ledger(ledger, guarantee)),
@@ -78,7 +98,10 @@ def _footer() -> str:
 
 def _cards(guarantee: Guarantee, subject: Subject) -> list[tuple[str, str]]:
     cards = [
-        (f"ε = {guarantee.epsilon:.6g}", "one record changes a probability by at most e^ε"),
+        (
+            f"ε = {guarantee.epsilon:.6g}",
+            f"one {guarantee.unit} changes a probability by at most e^ε",
+        ),
         (
             f"δ = {guarantee.delta:g}",
             "is added on top" if guarantee.delta else "pure: no exception",
@@ -86,7 +109,7 @@ def _cards(guarantee: Guarantee, subject: Subject) -> list[tuple[str, str]]:
         (guarantee.adjacency.value, "what “one record changes” means"),
     ]
     if subject.records is not None:
-        cards.append((f"{subject.records:,}", "records, a public number"))
+        cards.append((f"{subject.records:,}", f"{guarantee.unit}s, a public number"))
     return cards
 
 
@@ -118,20 +141,27 @@ def _lead(guarantee: Guarantee) -> str:
     )
 
 
+def _neighbours(guarantee: Guarantee) -> str:
+    return (_PERSONS if guarantee.unit == "person" else _RELATIONS)[guarantee.adjacency]
+
+
 def _meaning(guarantee: Guarantee) -> str:
     if guarantee.seeded:
         return ""
     curve = curve_of(guarantee)
     lines = []
+    known, differ = "every record but one", "that record"
+    if guarantee.unit == "person":
+        known, differ = "all rows of everybody but one person", "that person's rows"
     for alarm in (0.01, 0.05, 0.10, 0.25):
         power = math.ceil(1000.0 * attack_power(guarantee, alarm, curve) - 1e-9) / 10.0
         lines.append((f"{alarm:.0%}", f"{alarm:.0%}", f"at most {power:.1f}%"))
     return html.section(
         "What it means for one person",
         html.paragraph(
-            "Imagine an attacker who knows every record but one and has this model. From it the "
-            "attacker tries to tell which of two data sets it came from, which differ in that "
-            f"record only ({_RELATIONS[guarantee.adjacency]})."
+            f"Imagine an attacker who knows {known} and has this model. From it the "
+            "attacker tries to tell which of two data sets it came from, which differ in "
+            f"{differ} only ({_neighbours(guarantee)})."
         ),
         html.table(
             ("false alarms allowed", "right by pure guessing", "right with the model"),
@@ -146,19 +176,44 @@ def _meaning(guarantee: Guarantee) -> str:
     )
 
 
+def _steps(guarantee: Guarantee, subject: Subject) -> str:
+    """Return what each step of a table's training released and cost."""
+    if not subject.steps:
+        return ""
+    unit = "mu squared, the unit in which such costs add up" if guarantee.delta else "epsilon"
+    at = f" at the same δ = {guarantee.delta:g}" if guarantee.delta else ""
+    parts = [
+        html.paragraph(
+            "What the training had to know of the columns was bought from the same budget as the "
+            "model. One plan with all steps was charged before the first look at the rows, so the "
+            "promise above covers everything in this table together."
+        ),
+        html.table(("step", "what it released", "part of the budget", "ε alone"),
+                   subject.steps, numeric=2),
+        html.paragraph(
+            f"Parts are of {unit}. “ε alone” is what the step would cost{at} if it were the only "
+            "one. These do not add up to the promise, which counts all steps together."
+        ),
+    ]  # fmt: skip
+    if subject.learnt:
+        listed = html.table(("column", "kind", "what was released about it"), subject.learnt)
+        parts.append(html.folded(f"What was learnt about {len(subject.learnt)} columns", listed))
+    return html.section("What each step released and cost", *parts)
+
+
 def _noise(guarantee: Guarantee, subject: Subject) -> str:
     noises = noise_of(guarantee)
-    sentences = [_noise_sentence(noise) for noise in noises]
-    first = noises[0]
+    sentences = list(dict.fromkeys(map(_noise_sentence, noises)))
+    first = next((noise for noise in noises if noise.where == "objective"), noises[0])
     drawing = ""
     if first.strength is not None:
         bars = [
-            ("one record changed, at most", 1.0, False),
+            (f"one {guarantee.unit} changed, at most", 1.0, False),
             ("the noise, typically", first.strength, True),
         ]
         if subject.records:
             share = subject.records / first.batches
-            group = "a batch" if first.batches > 1 else "all records"
+            group = "a batch" if first.batches > 1 else f"all {guarantee.unit}s"
             bars += [(f"1% of {group} changed together, at most", share / 100.0, False)]
             bars += [(f"{group} changed together, at most", share, False)]
         drawing = html.figure(
@@ -172,10 +227,34 @@ def _noise(guarantee: Guarantee, subject: Subject) -> str:
 def _noise_sentence(noise: Noise) -> str:
     if noise.where == "declared":
         return "A part was made elsewhere; its cost was declared and is taken on trust."
+    if noise.where == "search":
+        return (
+            "The model is the best of a secret, random number of runs; each run had noise of its "
+            "own in the model and in its score, and all others were forgotten."
+        )
     if noise.where == "cover":
         return (
             "A second, far smaller noise covers the certified distance between the computed "
             "optimum and the exact one."
+        )
+    if noise.where == "choices":
+        return "Knots were chosen at random, by probabilities that one record hardly changes."
+    if noise.where == "levels":
+        return (
+            "Noise was added to the count of every level, and levels with a low noisy count were "
+            "not shown: what one person alone has stays hidden but for a part of δ."
+        )
+    if noise.where == "counts":
+        return (
+            "Noise was added to the counts of rows at each knot, level and label. Along any "
+            f"direction it is typically {svg.shown(noise.strength or 0.0)} times the most that "
+            "changing one record can do."
+        )
+    if noise.where == "scores":
+        return (
+            "Noise was added to the table of labels and scores of the test people. Along any "
+            f"direction it is typically {svg.shown(noise.strength or 0.0)} times the most that "
+            "changing one record can do."
         )
     if noise.strength is None:
         return "Answers or choices were randomised; nothing was added to a number."
@@ -199,7 +278,7 @@ def _claims(guarantee: Guarantee, subject: Subject) -> str:
     entries = [
         ("Released", guarantee.released),
         ("Promise", f"ε = {guarantee.epsilon:.6g}, δ = {guarantee.delta:g}"),
-        ("Neighbours", _RELATIONS[guarantee.adjacency]),
+        ("Neighbours", _neighbours(guarantee)),
         ("Unit of protection", subject.unit),
         ("Noise source", "a seed that somebody may know: not private" if guarantee.seeded
          else "secure: AES in counter mode, key from the operating system, never stored"),
@@ -242,10 +321,19 @@ def _ledger(ledger: Ledger | None, guarantee: Guarantee | None) -> list[str]:
         entries[3] = ("Spent", f"ε = {spent[0]:.6g}, δ = {spent[1]:g}")
         entries[4] = ("Left when this page was written", f"ε = {left[0]:.6g}, δ = {left[1]:g}")
     charges = [
-        (str(k), charge.title, f"{charge.cost[0]:.6g}", f"{charge.cost[1]:g}")
+        (
+            str(k),
+            charge.booked[:10],
+            charge.title,
+            charge.table,
+            f"{charge.cost[0]:.6g}",
+            f"{charge.cost[1]:g}",
+        )
         for k, charge in enumerate(ledger.charges, start=1)
     ]
-    listed = html.table(("", "charge", *units), charges, numeric=2) if charges else ""
+    listed = (
+        html.table(("", "date", "charge", "table", *units), charges, numeric=2) if charges else ""
+    )
     return [html.rows(entries), listed or html.paragraph("Nothing has been charged yet.")]
 
 
@@ -257,10 +345,11 @@ def _assumed(guarantee: Guarantee, subject: Subject) -> str:
     if subject.facts:
         listed = html.table(("column", "kind", "public facts"), subject.facts)
         parts.append(html.folded(f"The schema: {len(subject.facts)} columns", listed))
+    several = "" if guarantee.unit == "person" else "records of one person in several rows, "
     notes = [
         *guarantee.notes,
         f"Numbers: {guarantee.numeric_model}.",
-        "Not covered: other releases about the same people, records of one person in several rows, "
+        f"Not covered: other releases about the same people, {several}"
         "and what is simply true of people in general, which a good model is meant to learn.",
     ]
     return html.section("What was assumed", *parts, html.items(notes))

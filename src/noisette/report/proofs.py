@@ -8,8 +8,23 @@ __all__ = ["MEANINGS", "meaning"]
 MEANINGS: dict[str, str] = {
     "ADJACENCY": "How far one person's record can move a sum of bounded contributions.",
     "ROW-LOCAL": "Encoding each row by itself, with public facts only, costs no privacy.",
+    "QUANTILE": "How far one person can move the rank of a value, so that a quantile can be chosen "
+    "by noisy scores.",
+    "QUANTILE-TREE": "Many quantiles cost one choice per level of halving, because everybody is in "
+    "one part of each level.",
+    "HISTOGRAM": "How far one person can move the counts of several columns.",
+    "CLASS-WEIGHT": "A weight that depends on a row's own label makes no contribution larger.",
+    "SCORE-TABLE": "Every test person falls into one cell of a public table; all scores follow "
+    "from its noisy counts.",
+    "TEST-SHARE": "Training and test people are different people, so the worse of the two costs "
+    "counts, not their sum.",
+    "CATEGORY-THRESHOLD": "A category is shown only if its noisy count is high enough; one held by "
+    "a single person shows with a tiny, stated probability.",
+    "PLAN-BEFORE-LOOK": "All steps were paid for before the first look; later ones depend on "
+    "earlier results only in ways that do not change their price.",
     "CLIP": "Cutting every contribution to a public length bounds what one person can change.",
     "GAUSS-EXACT": "The exact privacy of Gaussian noise, for every epsilon and delta.",
+    "LAPLACE-L1": "Laplace noise on every entry of a vector of counts.",
     "LAPLACE-1D": "The exact privacy of Laplace noise on one number.",
     "SPHERICAL-LAPLACE": "The exact privacy of noise whose density falls with the length of a "
     "vector: pure, with no delta.",
@@ -19,11 +34,20 @@ MEANINGS: dict[str, str] = {
     "training loss.",
     "APPROXIMATE-MINIMISER": "The computed optimum is not exact; a second, small noise covers the "
     "certified distance.",
+    "CLASS-SUMS": "How far one record can move the sums of rows, class by class.",
+    "EXACT-SUM": "Sums that are released are computed without rounding errors.",
     "SECOND-MOMENT": "How far one record can move the matrix of second moments.",
     "WHITENING": "Changing coordinates by something already private costs nothing more.",
     "OBJECTIVE-PERTURBATION": "Privacy of the optimum of a training loss to which a random linear "
     "term was added.",
     "TWO-CHANGES": "To replace a record is to remove one and to add another.",
+    "TWO-SIGNED": "The same privacy for losses whose slope has either sign.",
+    "REGRESSION-MOMENTS": "How far one record can move the second moments of rows and target.",
+    "REGRESSION-REPLACE": "The same where one record is replaced by another, all blocks together.",
+    "RESIDUAL-SUMS": "How far one record can move a sum of rows times cut residuals.",
+    "PERSON-MEAN": "The same privacy where a person brings several rows that share one weight.",
+    "PERSON-WEIGHTS": "All rows of one person together count as much as a single row.",
+    "PERSON-ORDER": "Persons are numbered at random, so that nobody's rows move others about.",
     "OBJECTIVE-REPLACE": "The same privacy where one record is replaced by another.",
     "FULL-BATCH": "A mechanism that uses all records costs what its own theorem says.",
     "PARALLEL": "Batches without common records cost no more than the costliest of them: "
@@ -62,6 +86,7 @@ MEANINGS: dict[str, str] = {
     "COMPOSE": "How the privacy costs of several steps add up.",
     "NN-INDEPENDENCE": "No record can reach what is computed for another one.",
     "NN-CLIP": "Every person's gradient of the network is cut to a public length.",
+    "NN-PERSONS": "All rows of one person together move a step as little as a single row.",
     "NN-ADAPTIVE": "The length may follow a noisy count, which is paid for inside the step.",
     "BANDED-MF": "Privacy of noise that is correlated over several steps.",
     "RESUME": "A run that was stopped and resumed costs what was charged for it once.",
@@ -72,6 +97,9 @@ MEANINGS: dict[str, str] = {
     "FILTER-SUMS": "Epsilons and deltas may be added even if each step is chosen after the last.",
     "FILTER-RENYI": "Renyi costs may be added even if each step is chosen after the last.",
     "FILTER-GDP": "Gaussian costs may be added even if each step is chosen after the last.",
+    "SELECT-PROFILE": "The best of a secret, random number of runs costs little more than one run.",
+    "SCORE-SUM": "How far one person can move the number of right answers, or a similar sum.",
+    "LABEL": "A public lottery between several ways costs what they cost on average.",
     "FLOAT-GRID": "Rounding noisy values to a public grid hides the low bits of the computer.",
 }
 

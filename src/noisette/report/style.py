@@ -30,7 +30,7 @@ th, td { text-align: left; vertical-align: top; padding: .45rem .7rem .45rem 0;
   border-bottom: 1px solid #e3dfd5; overflow-wrap: anywhere; }
 th { font-weight: 600; overflow-wrap: normal; }
 tbody th { width: 32%; min-width: 7rem; overflow-wrap: anywhere; }
-.plain tbody th { width: auto; }
+.plain tbody th { width: auto; } .plain td:first-child { min-width: 5rem; }
 td.n, th.n { text-align: right; overflow-wrap: normal; } td.n { white-space: nowrap; }
 .lead { font-size: 1.12rem; }
 code, .code { font: .88em/1.5 ui-monospace, "SF Mono", Menlo, Consolas, monospace;

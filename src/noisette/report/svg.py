@@ -5,18 +5,20 @@ from collections.abc import Sequence
 
 from noisette.report.html import escape
 
-__all__ = ["bars", "curve", "intervals"]
+__all__ = ["BLUE", "ORANGE", "bars", "curve", "intervals", "line", "opened", "text"]
 
 _WIDTH, _HEIGHT = 640, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 30, 36, 60
-_BLUE, _ORANGE = "#0072B2", "#B34700"
+BLUE, ORANGE = "#0072B2", "#B34700"
 
 
-def _text(x: float, y: float, words: str, anchor: str = "middle", extra: str = "") -> str:
+def text(x: float, y: float, words: str, anchor: str = "middle", extra: str = "") -> str:
+    """Return a text."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{extra}>{escape(words)}</text>'
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, name: str) -> str:
+def line(x1: float, y1: float, x2: float, y2: float, name: str) -> str:
+    """Return a line of a class."""
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{name}"/>'
 
 
@@ -28,7 +30,8 @@ def _ticks(top: float) -> list[float]:
     return [step * k for k in range(math.ceil(top / step - 1e-9) + 1)]
 
 
-def _open(height: float, title: str, description: str) -> list[str]:
+def opened(height: float, title: str, description: str) -> list[str]:
+    """Return the start of a drawing, with what it shows in words."""
     return [
         f'<svg viewBox="0 0 {_WIDTH} {height:.0f}" role="img">',
         f"<title>{escape(title)}</title><desc>{escape(description)}</desc>",
@@ -38,9 +41,9 @@ def _open(height: float, title: str, description: str) -> list[str]:
 def _mark(x: float, y: float, refutes: bool) -> str:
     """Return a blue disc, or an orange cross: no reader needs the colour."""
     if not refutes:
-        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5.5" fill="{_BLUE}"/>'
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5.5" fill="{BLUE}"/>'
     cross = f"M{x - 6:.1f} {y - 6:.1f}l12 12m0 -12l-12 12"
-    return f'<path d="{cross}" fill="none" stroke="{_ORANGE}" stroke-width="3.5"/>'
+    return f'<path d="{cross}" fill="none" stroke="{ORANGE}" stroke-width="3.5"/>'
 
 
 def curve(
@@ -66,24 +69,24 @@ def curve(
         return _HEIGHT - _BOTTOM - epsilon / ticks[-1] * (_HEIGHT - _TOP - _BOTTOM)
 
     words = ", ".join(f"{epsilon:.3g} at delta {delta:.0e}" for delta, epsilon in points)
-    parts = _open(_HEIGHT, "Epsilon against delta", f"Epsilon is {words}.")
+    parts = opened(_HEIGHT, "Epsilon against delta", f"Epsilon is {words}.")
     for tick in ticks:
-        parts.append(_line(_LEFT, up(tick), _WIDTH - _RIGHT, up(tick), "grid"))
-        parts.append(_text(_LEFT - 8, up(tick) + 4, f"{tick:g}", "end"))
+        parts.append(line(_LEFT, up(tick), _WIDTH - _RIGHT, up(tick), "grid"))
+        parts.append(text(_LEFT - 8, up(tick) + 4, f"{tick:g}", "end"))
     for power in range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1, 2):
         x = across(10.0**power)
-        parts.append(_line(x, _HEIGHT - _BOTTOM, x, _HEIGHT - _BOTTOM + 5, "axis"))
+        parts.append(line(x, _HEIGHT - _BOTTOM, x, _HEIGHT - _BOTTOM + 5, "axis"))
         parts.append(
             f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 25}" text-anchor="middle">10'
             f'<tspan dy="-5" font-size=".75em">{power:+d}</tspan></text>'.replace("+0", "0")
         )
-    parts.append(_line(_LEFT, _HEIGHT - _BOTTOM, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM, "axis"))
+    parts.append(line(_LEFT, _HEIGHT - _BOTTOM, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM, "axis"))
     path = " ".join(f"{across(d):.1f},{up(e):.1f}" for d, e in points)
-    parts.append(f'<polyline points="{path}" fill="none" stroke="{_BLUE}" stroke-width="2.5"/>')
+    parts.append(f'<polyline points="{path}" fill="none" stroke="{BLUE}" stroke-width="2.5"/>')
     delta, epsilon = promise
     if delta > 0.0:
         parts.append(
-            f'<circle cx="{across(delta):.1f}" cy="{up(epsilon):.1f}" r="5.5" fill="{_ORANGE}"/>'
+            f'<circle cx="{across(delta):.1f}" cy="{up(epsilon):.1f}" r="5.5" fill="{ORANGE}"/>'
         )
         name, x, anchor = "the promise", across(delta) + 10, "start"
         if x > _WIDTH - 120:
@@ -91,13 +94,13 @@ def curve(
     else:
         parts.append(
             f'<line x1="{_LEFT}" y1="{up(epsilon):.1f}" x2="{_WIDTH - _RIGHT}" '
-            f'y2="{up(epsilon):.1f}" stroke="{_ORANGE}" stroke-width="2" stroke-dasharray="7 5"/>'
+            f'y2="{up(epsilon):.1f}" stroke="{ORANGE}" stroke-width="2" stroke-dasharray="7 5"/>'
         )
         name, x, anchor = "the promise, with delta = 0", _WIDTH - _RIGHT - 4, "end"
-    parts.append(_text(x, up(epsilon) - 8, name, anchor, f' fill="{_ORANGE}" class="name"'))
+    parts.append(text(x, up(epsilon) - 8, name, anchor, f' fill="{ORANGE}" class="name"'))
     parts += [_mark(across(at), up(least), refutes) for at, least, refutes in marks]
-    parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 8, "delta"))
-    parts.append(_text(_LEFT - 8, 16, "ε", "end", ' class="name"'))
+    parts.append(text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 8, "delta"))
+    parts.append(text(_LEFT - 8, 16, "ε", "end", ' class="name"'))
     return "".join([*parts, "</svg>"])
 
 
@@ -108,17 +111,17 @@ def bars(entries: Sequence[tuple[str, float, bool]]) -> str:
     least = min(1.0, *(value for _, value, _ in entries)) / 1.6
     largest = max(value for _, value, _ in entries)
     words = ", ".join(f"{label} {value:.3g}" for label, value, _ in entries)
-    parts = _open(height, "Noise against signal", f"On a logarithmic scale: {words}.")
+    parts = opened(height, "Noise against signal", f"On a logarithmic scale: {words}.")
     for k, (label, value, noisy) in enumerate(entries):
         y = top + k * row
         length = math.log(value / least) / math.log(max(largest / least, 1.1))
         length = max(4.0, length * (_WIDTH - 110))
-        colour = _ORANGE if noisy else _BLUE
-        parts.append(_text(0, y + 16, label, "start", ' class="name"'))
+        colour = ORANGE if noisy else BLUE
+        parts.append(text(0, y + 16, label, "start", ' class="name"'))
         parts.append(
             f'<rect x="0" y="{y + 25}" width="{length:.1f}" height="16" rx="2" fill="{colour}"/>'
         )
-        parts.append(_text(length + 8, y + 39, shown(value), "start"))
+        parts.append(text(length + 8, y + 39, shown(value), "start"))
     return "".join([*parts, "</svg>"])
 
 
@@ -137,14 +140,14 @@ def intervals(entries: Sequence[tuple[str, float, float, bool]]) -> str:
     words = "; ".join(
         f"{label}: at least {least:.3g}, claimed {claim:.3g}" for label, claim, least, _ in entries
     )
-    parts = _open(foot + 50, "Lower bounds on epsilon against the claim", f"{words}.")
+    parts = opened(foot + 50, "Lower bounds on epsilon against the claim", f"{words}.")
     for tick in ticks:
-        parts.append(_line(across(tick), top, across(tick), foot, "grid"))
-        parts.append(_text(across(tick), foot + 20, f"{tick:g}"))
+        parts.append(line(across(tick), top, across(tick), foot, "grid"))
+        parts.append(text(across(tick), foot + 20, f"{tick:g}"))
     for k, (label, claim, least, refutes) in enumerate(entries):
         y, x, end = top + k * row + 34, across(least), across(ticks[-1])
-        colour = _ORANGE if refutes else _BLUE
-        parts.append(_text(8, y - 18, label, "start", ' class="name"'))
+        colour = ORANGE if refutes else BLUE
+        parts.append(text(8, y - 18, label, "start", ' class="name"'))
         parts.append(
             f'<path d="M{x:.1f} {y}H{end:.1f}m-7 -5l7 5l-7 5" fill="none" stroke="{colour}" '
             'stroke-width="1.6"/>'
@@ -153,8 +156,8 @@ def intervals(entries: Sequence[tuple[str, float, float, bool]]) -> str:
             f'<rect x="{across(claim) - 1.5:.1f}" y="{y - 11}" width="3" height="22" fill="#000"/>'
         )
         parts.append(_mark(x, y, refutes))
-    parts.append(_line(8, foot, _WIDTH - 30, foot, "axis"))
-    parts.append(_text(_WIDTH / 2, foot + 42, "ε at the claimed δ"))
+    parts.append(line(8, foot, _WIDTH - 30, foot, "axis"))
+    parts.append(text(_WIDTH / 2, foot + 42, "ε at the claimed δ"))
     return "".join([*parts, "</svg>"])
 
 

@@ -35,3 +35,4 @@ SAMPLERS: dict[str, type[Sampler]] = {
         WithoutReplacement,
     )
 }
+"""Every sampler by its name."""

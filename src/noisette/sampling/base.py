@@ -32,6 +32,25 @@ class Participation:
     - ``poisson``: in the step with probability `rate`, independently of everybody else;
     - ``without-replacement``: the batch is a uniform subset, inclusion probability `rate`;
     - ``allocation``: in exactly one of `batches` steps, drawn uniformly and kept secret.
+
+    Parameters
+    ----------
+    kind : {"once", "poisson", "without-replacement", "allocation"}
+        One of the four ways above.
+    proof : str
+        The id of the theorem that says so.
+    rate : float, default 1.0
+        The probability to take part in the step.
+    batches : int, default 1
+        The number of steps of an allocation.
+
+    Examples
+    --------
+    >>> from noisette.adjacency import ADD_REMOVE
+    >>> from noisette.sampling import Poisson
+    >>> Poisson(rate=0.1).participation(ADD_REMOVE)
+    Participation(kind='poisson', proof='POISSON-A', rate=0.1, batches=1)
+
     """
 
     kind: Kind
@@ -42,7 +61,16 @@ class Participation:
 
 @dataclass(frozen=True)
 class Sampler(ABC):
-    """A rule that picks batches. Parameters are public and frozen."""
+    """A rule that picks batches. Parameters are public and frozen.
+
+    Examples
+    --------
+    >>> from noisette import sampling
+    >>> sampler = sampling.SAMPLERS["poisson"](rate=0.1)
+    >>> isinstance(sampler, sampling.Sampler), sampler.steps, sampler.parameters()
+    (True, 1, {'rate': 0.1})
+
+    """
 
     name: ClassVar[str]
     independent: ClassVar[bool] = False
@@ -52,7 +80,25 @@ class Sampler(ABC):
     def of(cls, size: int, batch_size: int, epochs: int) -> "tuple[Sampler, int]":
         """Return the sampler for batches of that size, and how often it is used in `epochs`.
 
-        `size` is n, or its public estimate where n is private.
+        Parameters
+        ----------
+        size : int
+            The number of records n, or its public estimate where n is private.
+        batch_size : int
+            How many records a batch has, exactly or on average.
+        epochs : int
+            The number of passes.
+
+        Returns
+        -------
+        tuple of (Sampler, int)
+            The sampler and its uses.
+
+        Raises
+        ------
+        Unproven
+            If a sampler of this kind cannot be asked for by its name.
+
         """
         raise Unproven(
             f"{cls.name} sampling cannot be asked for by its name; make the sampler and pass it."
@@ -65,22 +111,84 @@ class Sampler(ABC):
 
     @abstractmethod
     def participation(self, adjacency: Adjacency) -> Participation:
-        """Return the proven way to count one use, or raise `Unproven` with an alternative."""
+        """Return the proven way to count one use, or raise `Unproven` with an alternative.
+
+        Parameters
+        ----------
+        adjacency : Adjacency
+            The neighbouring relation.
+
+        Returns
+        -------
+        Participation
+            What accountants count.
+
+        Raises
+        ------
+        Unproven
+            If there is no theorem under this relation.
+
+        """
 
     @abstractmethod
     def schedule(self, size: int, randomness: Randomness) -> Iterator[Indices]:
-        """Yield the index arrays of one use over `size` records (some may be empty)."""
+        """Yield the index arrays of one use over `size` records (some may be empty).
+
+        Parameters
+        ----------
+        size : int
+            How many records there are.
+        randomness : Randomness
+            Where the choice comes from.
+
+        Yields
+        ------
+        ndarray of int
+            The numbers of the records of a batch.
+
+        """
 
     def check(self, size: int) -> None:
-        """Refuse a number of records that `schedule` would refuse, before anything is charged."""
+        """Refuse a number of records that `schedule` would refuse, before anything is charged.
+
+        Parameters
+        ----------
+        size : int
+            How many records there are.
+
+        Raises
+        ------
+        InvalidParameter
+            If the sampler does not fit that number.
+
+        """
         _validate.integer("size", size)
 
     def normaliser(self, size: int) -> float:
-        """Return the public number to divide a batch sum by (never the realised batch size)."""
+        """Return the public number to divide a batch sum by (never the realised batch size).
+
+        Parameters
+        ----------
+        size : int
+            The public number of records.
+
+        Returns
+        -------
+        float
+            The expected batch size.
+
+        """
         return size / self.steps
 
     def parameters(self) -> dict[str, Any]:
-        """Return the public parameters, for JSON."""
+        """Return the public parameters, for JSON.
+
+        Returns
+        -------
+        dict
+            Each field by its name.
+
+        """
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
@@ -90,6 +198,21 @@ class PassSampler(Sampler):
 
     With `batch_size`, batches are full but for a smaller last one; without, they differ by at most
     one record. Sizes depend on n alone, which is public under replace-one and zero-out.
+
+    Parameters
+    ----------
+    batches : int
+        How many batches a pass has.
+    batch_size : int, optional
+        How many records a batch has.
+
+    Examples
+    --------
+    >>> from noisette import sampling
+    >>> sampler = sampling.Cyclic.of_size(10, batch_size=4)
+    >>> isinstance(sampler, sampling.PassSampler), sampler.edges(10).tolist()
+    (True, [0, 4, 8, 10])
+
     """
 
     batches: int
@@ -108,7 +231,26 @@ class PassSampler(Sampler):
 
     @classmethod
     def of_size(cls, size: int, batch_size: int) -> "PassSampler":
-        """Return the sampler that cuts `size` records into batches of `batch_size`."""
+        """Return the sampler that cuts `size` records into batches of `batch_size`.
+
+        Parameters
+        ----------
+        size : int
+            How many records there are.
+        batch_size : int
+            How many records a batch has.
+
+        Returns
+        -------
+        PassSampler
+            The sampler.
+
+        Raises
+        ------
+        InvalidParameter
+            If a batch would be larger than all records.
+
+        """
         size = _validate.integer("size", size)
         batch_size = _validate.integer("batch_size", batch_size)
         if batch_size > size:
@@ -137,7 +279,24 @@ class PassSampler(Sampler):
         self.edges(size)
 
     def edges(self, size: int) -> NDArray[np.int64]:
-        """Return where the batches start and end among `size` records, length batches + 1."""
+        """Return where the batches start and end among `size` records, length batches + 1.
+
+        Parameters
+        ----------
+        size : int
+            How many records there are.
+
+        Returns
+        -------
+        ndarray of int
+            The first record of each batch, and `size`.
+
+        Raises
+        ------
+        InvalidParameter
+            If the batches do not fit that number.
+
+        """
         size = _validate.integer("size", size)
         if self.batch_size is not None:
             edges = np.minimum(np.arange(self.batches + 1, dtype=np.int64) * self.batch_size, size)
@@ -158,7 +317,21 @@ class PassSampler(Sampler):
         return float(self.batch_size or -(-size // self.batches))
 
     def order(self, size: int, randomness: Randomness) -> Indices:
-        """Return the order of the records in this pass: as given, unless overridden."""
+        """Return the order of the records in this pass: as given, unless overridden.
+
+        Parameters
+        ----------
+        size : int
+            How many records there are.
+        randomness : Randomness
+            Where a random order comes from.
+
+        Returns
+        -------
+        ndarray of int
+            Record numbers.
+
+        """
         return np.arange(size)
 
     def schedule(self, size: int, randomness: Randomness) -> Iterator[Indices]:

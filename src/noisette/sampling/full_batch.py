@@ -16,7 +16,16 @@ __all__ = ["FullBatch"]
 
 @dataclass(frozen=True)
 class FullBatch(Sampler):
-    """Every record takes part; nothing is amplified, under any relation."""
+    """Every record takes part; nothing is amplified, under any relation.
+
+    Examples
+    --------
+    >>> from noisette import Randomness
+    >>> from noisette.sampling import FullBatch
+    >>> [batch.tolist() for batch in FullBatch().schedule(3, Randomness.secure())]
+    [[0, 1, 2]]
+
+    """
 
     name: ClassVar[str] = "full"
     independent: ClassVar[bool] = True

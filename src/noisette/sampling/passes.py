@@ -21,6 +21,26 @@ class Disjoint(PassSampler):
     Parallel composition: each person is in one batch, so the whole pass costs one noisy step.
     `permute` shuffles runs of `run` neighbouring records: any order that is drawn without looking
     at the records will do, and short runs keep reading memory fast.
+
+    Parameters
+    ----------
+    batches : int
+        How many batches the pass has.
+    batch_size : int, optional
+        How many records a batch has.
+    permute : bool, default False
+        Whether to draw a random order.
+    run : int, default 1
+        How many neighbouring records stay together.
+
+    Examples
+    --------
+    >>> from noisette import Randomness
+    >>> from noisette.sampling import Disjoint
+    >>> sampler = Disjoint(batches=2, permute=True)
+    >>> [len(batch) for batch in sampler.schedule(5, Randomness.secure())]
+    [2, 3]
+
     """
 
     permute: bool = False
@@ -56,7 +76,23 @@ class Disjoint(PassSampler):
 
 @dataclass(frozen=True)
 class Cyclic(PassSampler):
-    """One epoch over the same disjoint batches in the same order, every epoch."""
+    """One epoch over the same disjoint batches in the same order, every epoch.
+
+    Parameters
+    ----------
+    batches : int
+        How many batches an epoch has.
+    batch_size : int, optional
+        How many records a batch has.
+
+    Examples
+    --------
+    >>> from noisette import Randomness
+    >>> from noisette.sampling import Cyclic
+    >>> [batch.tolist() for batch in Cyclic(batches=2).schedule(4, Randomness.secure())]
+    [[0, 1], [2, 3]]
+
+    """
 
     name: ClassVar[str] = "cyclic"
 
@@ -67,6 +103,21 @@ class Shuffle(PassSampler):
 
     Counted as one noisy step per epoch and no better: a lower bound shows that shuffling into
     batches of public size leaks far more than Poisson sampling at the same rate.
+
+    Parameters
+    ----------
+    batches : int
+        How many batches an epoch has.
+    batch_size : int, optional
+        How many records a batch has.
+
+    Examples
+    --------
+    >>> from noisette import Randomness
+    >>> from noisette.sampling import Shuffle
+    >>> [len(batch) for batch in Shuffle(batches=2).schedule(4, Randomness.secure())]
+    [2, 2]
+
     """
 
     name: ClassVar[str] = "shuffle"

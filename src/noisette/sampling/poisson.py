@@ -21,6 +21,21 @@ class Poisson(Sampler):
     """Each record is in the batch with probability `rate`, independently.
 
     The batch size is random and secret; an empty batch still makes a noisy step.
+
+    Parameters
+    ----------
+    rate : float
+        The probability, in (0, 1].
+
+    Examples
+    --------
+    >>> from noisette import Randomness
+    >>> from noisette.sampling import Poisson
+    >>> sampler = Poisson(rate=0.1)
+    >>> batch, = sampler.schedule(1000, Randomness.secure())
+    >>> batch.ndim, sampler.normaliser(1000)
+    (1, 100.0)
+
     """
 
     rate: float

@@ -22,6 +22,20 @@ class RandomAllocation(Sampler):
 
     It costs what shuffling costs and sweeps the data as shuffling does, but it is amplified.
     Bins may be empty; each still makes a noisy step.
+
+    Parameters
+    ----------
+    batches : int
+        How many bins an epoch has.
+
+    Examples
+    --------
+    >>> from noisette import Randomness
+    >>> from noisette.sampling import RandomAllocation
+    >>> sampler = RandomAllocation(batches=10)
+    >>> sum(len(batch) for batch in sampler.schedule(1000, Randomness.secure())), sampler.steps
+    (1000, 10)
+
     """
 
     batches: int

@@ -50,7 +50,29 @@ def _check_population(sampler: "WithoutReplacement | PartialShuffle", size: int)
 
 @dataclass(frozen=True)
 class WithoutReplacement(Sampler):
-    """A fresh uniform subset of exactly `batch_size` of `size` records in every step."""
+    """A fresh uniform subset of exactly `batch_size` of `size` records in every step.
+
+    Parameters
+    ----------
+    batch_size : int
+        How many records a batch has.
+    size : int
+        How many records there are, public.
+
+    Raises
+    ------
+    InvalidParameter
+        If a batch would be larger than all records.
+
+    Examples
+    --------
+    >>> from noisette import Randomness
+    >>> from noisette.sampling import WithoutReplacement
+    >>> batch, = WithoutReplacement(batch_size=10, size=100).schedule(100, Randomness.secure())
+    >>> len(batch)
+    10
+
+    """
 
     batch_size: int
     size: int
@@ -92,6 +114,29 @@ class PartialShuffle(Sampler):
 
     Batches of `batch_size` (1 in the poster) run one after the other. All iterates of a round cost
     what one step without replacement costs at rate used / size; ``used`` is at most size - 1.
+
+    Parameters
+    ----------
+    used : int
+        How many records a round uses.
+    size : int
+        How many records there are, public.
+    batch_size : int, default 1
+        How many records a batch has.
+
+    Raises
+    ------
+    InvalidParameter
+        If `used` or `batch_size` is too large.
+
+    Examples
+    --------
+    >>> from noisette import Randomness
+    >>> from noisette.sampling import PartialShuffle
+    >>> sampler = PartialShuffle(used=6, size=100, batch_size=2)
+    >>> [len(batch) for batch in sampler.schedule(100, Randomness.secure())]
+    [2, 2, 2]
+
     """
 
     used: int

@@ -65,7 +65,7 @@ def conditions(loss: Loss, facts: PublicFacts, tolerance: float) -> Conditions:
     concordance = loss.self_concordance
     assert concordance is not None
     pace = concordance * facts.norm_bound
-    lam, mass = facts.regularization, facts.rows * facts.weight_bound
+    lam, mass = facts.regularization, facts.mass
     norm = facts.optimum_norm(loss)
     beta = lam + mass * loss.smoothness * facts.norm_bound**2
 
@@ -91,9 +91,9 @@ def _check_work(facts: PublicFacts) -> None:
     The proof's number of steps grows with log(n omega R^2 / Lambda) alone, but beyond 2^53 float64
     loses the path and decimals of that many digits take over, each step at their price.
     """
-    stretch = facts.rows * facts.weight_bound * facts.norm_bound**2 / facts.regularization
+    stretch = facts.mass * facts.norm_bound**2 / facts.regularization
     if not stretch <= _MOST_STRETCH:
-        least = facts.rows * facts.weight_bound * facts.norm_bound**2 / _MOST_STRETCH
+        least = facts.mass * facts.norm_bound**2 / _MOST_STRETCH
         raise InvalidParameter(
             f"regularization={facts.regularization:.3g} is too small for a solve in reasonable "
             f"time, with up to {facts.rows} rows, norm_bound={facts.norm_bound:.3g} and "
@@ -168,7 +168,7 @@ def interior_plan(loss: Loss, facts: PublicFacts, tolerance: float) -> InteriorP
     assert dual is not None
     _, low, high, curve, centre, gain = (float(np.max(np.abs(part))) for part in dual)
     n, lam = max(facts.rows, 1), facts.regularization
-    mass, R = n * facts.weight_bound, facts.norm_bound
+    mass, R = facts.mass, facts.norm_bound
     if math.isfinite(loss.smoothness):
         # in logarithms' stead: each factor stays in range
         share = tolerance / (lam + mass * loss.smoothness * R**2)
@@ -195,7 +195,7 @@ def most_steps(loss: Loss, facts: PublicFacts, tolerance: float) -> int:
     if concordance is None:
         return interior_plan(loss, facts, tolerance).steps
     pace, lam = concordance * facts.norm_bound, facts.regularization
-    pull = facts.rows * facts.weight_bound * loss.derivative_bound(0.0) * facts.norm_bound
+    pull = facts.mass * loss.derivative_bound(0.0) * facts.norm_bound
     first = max(lam, 9.0 * pace * (pull + facts.linear_norm))
     ratio = continuation.shortest_ratio(pace, facts.optimum_norm(loss))
     falls = math.ceil(math.log(first / lam) / math.log(ratio)) + 1

@@ -54,6 +54,7 @@ def minimise(
     sample_weight: npt.ArrayLike | None = None,
     weight_bound: float = 1.0,
     max_rows: int | None = None,
+    total_weight: float | None = None,
 ) -> Solution:
     """Minimise J(w) = sum_i omega_i l(w; x_i, y_i) + (Lambda/2)||w||^2 + b.w, certified.
 
@@ -68,6 +69,7 @@ def minimise(
     * sample_weight: omega in [0, ``weight_bound``]; default 1.
     * max_rows: public bound on n. Default n itself, which is public under replace-one only:
       under add/remove pass a number chosen without the data.
+    * total_weight: public bound on the sum of all weights, if less than rows x weight_bound.
 
     Failure is impossible by design (SOLVER-ENDS): no warning and no exception depends on valid
     data, and the solve ends within a number of steps that public facts give. ValueError concerns
@@ -95,11 +97,12 @@ def minimise(
         weight_bound=float(weight_bound),
         regularization=float(regularization),
         linear_norm=0.0 if b is None else float(np.linalg.norm(b)),
+        total=None if total_weight is None else _validate.positive("total_weight", total_weight),
     )
     check_range(loss, facts)
     goal = _tolerance(loss, facts, tolerance)
     check_ends(loss, facts, tolerance)
-    omega = _weights(sample_weight, rows.n, weight_bound)
+    omega = _weights(sample_weight, rows.n, facts)
     target = loss.targets(y)
     if len(target) != rows.n:
         raise InvalidParameter(f"y must have {rows.n} entries; got {len(target)}.")
@@ -143,15 +146,20 @@ def _tolerance(loss: Loss, facts: PublicFacts, tolerance: float | None) -> float
 
 
 def _weights(
-    sample_weight: npt.ArrayLike | None, n: int, bound: float
+    sample_weight: npt.ArrayLike | None, n: int, facts: PublicFacts
 ) -> npt.NDArray[np.float64] | None:
+    bound = facts.weight_bound
     if sample_weight is None:
         if bound < 1.0:
             raise InvalidParameter(f"weight_bound={bound} is below the default weight 1.")
+        if n > facts.mass:
+            raise InvalidParameter("the weights add up to more than total_weight, a public bound.")
         return None
     omega = np.asarray(sample_weight, dtype=np.float64)
     if omega.shape != (n,) or not bool(np.all((omega >= 0.0) & (omega <= bound))):
         raise InvalidParameter(
             f"sample_weight must be {n} numbers in [0, {bound}] (weight_bound): clip first."
         )
+    if float(omega.sum()) > facts.mass * (1.0 + 1e-9):
+        raise InvalidParameter("the weights add up to more than total_weight, a public bound.")
     return omega

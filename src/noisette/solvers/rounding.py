@@ -47,7 +47,11 @@ _LEAST_NONSMOOTH = 1e-5
 
 @dataclass(frozen=True)
 class PublicFacts:
-    """What may be known before the data are seen; all fields are public numbers."""
+    """What may be known before the data are seen; all fields are public numbers.
+
+    ``total`` bounds the sum of all weights where less is known than rows x weight_bound: the rows
+    of a person share one weight, so that it is the number of persons that counts.
+    """
 
     rows: int
     features: int
@@ -55,6 +59,13 @@ class PublicFacts:
     weight_bound: float
     regularization: float
     linear_norm: float
+    total: float | None = None
+
+    @property
+    def mass(self) -> float:
+        """W: the sum of all weights is at most this."""
+        most = self.rows * self.weight_bound
+        return most if self.total is None else min(most, self.total)
 
     def optimum_norm(self, loss: Loss) -> float:
         """Bound on ||w*||: the smaller of (W L R + ||b||)/Lambda and the value bound.
@@ -62,7 +73,7 @@ class PublicFacts:
         proof: SOLVER-NORM. 0 is in the subdifferential at w*, hence Lambda||w*|| <= W L R + ||b||.
         J(w*) <= J(0) and l >= 0: Lambda||w||^2/2 - ||b|| ||w|| <= W l(0).
         """
-        mass = self.rows * self.weight_bound
+        mass = self.mass
         lam, b = self.regularization, self.linear_norm
         by_value = (b + float(np.sqrt(b * b + 2.0 * lam * mass * loss.value_at_zero))) / lam
         by_slope = (mass * loss.lipschitz * self.norm_bound + b) / lam
@@ -103,7 +114,7 @@ def attainable_tolerance(loss: Loss, facts: PublicFacts) -> float:
     term: the last bit of one dual variable moves a margin so far), the distance to
     sqrt(g/Lambda) + drift/2; never below 1e-5 omega L R. proof: ROUND-ATTAINABLE.
     """
-    mass = facts.rows * facts.weight_bound
+    mass = facts.mass
     norm = facts.optimum_norm(loss)
     if not np.isfinite(loss.smoothness):
         last_bit = 4.0 * facts.norm_bound**2 * facts.weight_bound / facts.regularization
@@ -138,5 +149,4 @@ def default_tolerance(loss: Loss, facts: PublicFacts) -> float:
     goal = max(wanted, attainable_tolerance(loss, facts))
     if smooth:
         return goal
-    total = facts.rows * facts.weight_bound
-    return max(goal, math.sqrt(facts.regularization * total * _PATH_WIDTH))
+    return max(goal, math.sqrt(facts.regularization * facts.mass * _PATH_WIDTH))

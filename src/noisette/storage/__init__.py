@@ -1,7 +1,22 @@
-"""Where a ledger keeps its charges: in memory, or in one file shared by many processes."""
+"""Where a ledger keeps its charges: in memory, in one file, or in a database."""
 
 from noisette.storage.file import FileStore
 from noisette.storage.memory import MemoryStore
+from noisette.storage.opening import open_store
+from noisette.storage.postgres import PostgresStore, is_address, ledgers_at
 from noisette.storage.records import Charge, Drawn, Draws, Header, Store, Totals
 
-__all__ = ["Charge", "Drawn", "Draws", "FileStore", "Header", "MemoryStore", "Store", "Totals"]
+__all__ = [
+    "Charge",
+    "Drawn",
+    "Draws",
+    "FileStore",
+    "Header",
+    "MemoryStore",
+    "PostgresStore",
+    "Store",
+    "Totals",
+    "is_address",
+    "ledgers_at",
+    "open_store",
+]

@@ -43,7 +43,7 @@ from typing import Any, NamedTuple
 __all__ = [
     "FORMAT", "Damaged", "Mark", "Newer", "Unsure",
     "append", "backwards", "first_pages", "origin", "read_header", "read_last", "read_mark",
-    "records",
+    "records", "seal", "unseal",
 ]  # fmt: skip
 
 FORMAT = 2
@@ -75,12 +75,13 @@ class Mark(NamedTuple):
     """Whether its page says so; False if it was taken from the record behind the other mark."""
 
 
-def _seal(node: dict[str, Any]) -> bytes:
+def seal(node: dict[str, Any]) -> bytes:
+    """Return one sealed line."""
     text = json.dumps(node).encode("ascii")
     return hashlib.sha256(text).hexdigest().encode() + b" " + text + b"\n"
 
 
-def _unseal(line: bytes) -> tuple[str, dict[str, Any]]:
+def unseal(line: bytes) -> tuple[str, dict[str, Any]]:
     """Return (digest, content) of a sealed line."""
     digest, text = line[:64], line[65:-1]
     whole = line[64:65] == b" " and line[-1:] == b"\n"
@@ -94,7 +95,7 @@ def _unseal(line: bytes) -> tuple[str, dict[str, Any]]:
 
 def first_pages(header: dict[str, Any]) -> bytes:
     """Return the bytes of a file without records."""
-    line = _seal(header)
+    line = seal(header)
     page = _MAGIC + b"%d\n" % FORMAT + line
     mark = _sealed_mark(Mark(0, _FIRST, _FIRST, line[:64].decode()))
     return b"".join(part.ljust(_PAGE, b"\0") for part in (page, mark, mark))
@@ -111,7 +112,7 @@ def read_header(file: FileIO) -> tuple[str, dict[str, Any]]:
         raise Newer(number.decode())
     if int(number) < FORMAT:
         raise Damaged
-    return _unseal(rest[: rest.find(b"\n") + 1])
+    return unseal(rest[: rest.find(b"\n") + 1])
 
 
 def origin(file: FileIO) -> Mark:
@@ -131,7 +132,7 @@ def read_mark(file: FileIO) -> Mark:
     line = _read(file, latest.end, size)
     line = line[: line.find(b"\n") + 1]
     try:
-        digest, node = _unseal(line)
+        digest, node = unseal(line)
         if node["before"] != latest.digest:
             raise Damaged
     except (Damaged, KeyError):
@@ -144,7 +145,7 @@ def read_mark(file: FileIO) -> Mark:
 def _mark_on(file: FileIO, page: int) -> Mark | None:
     text = _read(file, page * _PAGE, (page + 1) * _PAGE)
     try:
-        _, node = _unseal(text[: text.find(b"\n") + 1])
+        _, node = unseal(text[: text.find(b"\n") + 1])
         mark = Mark(int(node["number"]), int(node["start"]), int(node["end"]), str(node["digest"]))
     except (Damaged, KeyError, TypeError, ValueError):
         return None
@@ -155,7 +156,7 @@ def read_last(file: FileIO, mark: Mark) -> dict[str, Any] | None:
     """Return the last record, or None if there is none yet."""
     if mark.number == 0:
         return None
-    digest, node = _unseal(_read(file, mark.start, mark.end))
+    digest, node = unseal(_read(file, mark.start, mark.end))
     if digest != mark.digest:
         raise Damaged
     return node
@@ -169,7 +170,7 @@ def records(file: FileIO, after: Mark, until: Mark) -> Iterator[dict[str, Any]]:
         while place < until.end:
             line = lines.readline(until.end - place)
             before, place, count = digest, place + len(line), count + 1
-            digest, node = _unseal(line)
+            digest, node = unseal(line)
             if node.get("before") != before:
                 raise Damaged
             yield node
@@ -181,7 +182,7 @@ def backwards(file: FileIO, mark: Mark) -> Iterator[dict[str, Any]]:
     """Yield the records from a mark back to the first, each checked by the one behind it."""
     start, end, digest = mark.start, mark.end, mark.digest
     for _ in range(mark.number):
-        found, node = _unseal(_read(file, start, end))
+        found, node = unseal(_read(file, start, end))
         if found != digest:
             raise Damaged
         yield node
@@ -195,7 +196,7 @@ def append(file: FileIO, mark: Mark, node: dict[str, Any]) -> Mark:
     if not mark.whole:  # first finish what was interrupted: the other mark stays whole
         os.fsync(file.fileno())  # whoever wrote the record may have been killed before this
         _write_mark(file, mark)
-    line = _seal({"before": mark.digest, "at": mark.start, **node})
+    line = seal({"before": mark.digest, "at": mark.start, **node})
     after = Mark(mark.number + 1, mark.end, mark.end + len(line), line[:64].decode())
     try:
         file.truncate(mark.end)
@@ -220,7 +221,7 @@ def _page_of(mark: Mark) -> int:
 
 
 def _sealed_mark(mark: Mark) -> bytes:
-    return _seal({name: value for name, value in mark._asdict().items() if name != "whole"})
+    return seal({name: value for name, value in mark._asdict().items() if name != "whole"})
 
 
 def _read(file: FileIO, start: int, stop: int) -> bytes:

@@ -8,7 +8,6 @@ the running totals: a charge takes the same time however long the ledger is.
 
 import contextlib
 import errno
-import math
 import os
 import secrets
 import tempfile
@@ -20,7 +19,17 @@ from typing import Any
 
 from noisette.errors import LedgerError, NoisetteError
 from noisette.storage import chain, locks
-from noisette.storage.records import Charge, Check, CheckDrawn, Drawn, Draws, Header, Totals
+from noisette.storage.nodes import charge_node, charge_of, drawn_node, draws_of, totals_of
+from noisette.storage.records import (
+    Charge,
+    Check,
+    CheckDrawn,
+    Drawn,
+    Draws,
+    Header,
+    Totals,
+    one_unit,
+)  # fmt: skip
 
 __all__ = ["FileStore"]
 
@@ -31,6 +40,8 @@ _WRONG = (chain.Damaged, KeyError, TypeError, ValueError, OverflowError, Attribu
 class FileStore:
     """Charges in one file. It may be pickled: the copy goes on with the same file."""
 
+    lasting = True
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self._id: str | None = None
@@ -38,6 +49,11 @@ class FileStore:
         """Where the chain ended when this process last looked: it can only go on from there."""
         self._holders: dict[int, str] = {}
         """Who may draw under the charges that this process has booked or claimed, as of then."""
+
+    @property
+    def title(self) -> str:
+        """The path, for people."""
+        return str(self.path)
 
     def create_or_read(self, header: Header | None) -> Header:
         """Write `header` into a new file, or return the header that the file already has."""
@@ -63,7 +79,7 @@ class FileStore:
     def totals(self) -> Totals:
         """Return the number of charges and their exact sums."""
         with self._opened(write=False) as (file, mark):
-            return _totals(chain.read_last(file, mark))
+            return totals_of(chain.read_last(file, mark))
 
     def charges(self, first: int = 1, count: int | None = None) -> list[Charge]:
         """Return the charges from number `first` on, at most `count`.
@@ -72,16 +88,16 @@ class FileStore:
         the end, in a time that does not grow with the ledger.
         """
         with self._opened(write=False) as (file, mark):
-            if first > 1 + _totals(chain.read_last(file, mark)).number // 2:
+            if first > 1 + totals_of(chain.read_last(file, mark)).number // 2:
                 return self._tail(file, mark, first)[:count]
             known, sums = [], Totals()
             for node in self._all(file, mark):
                 if node["kind"] == "charge":
-                    charge = _charge(node)
+                    charge = charge_of(node)
                     sums = sums.plus(charge.cost)
                     if first <= sums.number and (count is None or sums.number < first + count):
                         known.append(charge)
-                if _totals(node) != sums:
+                if totals_of(node) != sums:
                     raise chain.Damaged
             return known
 
@@ -91,20 +107,17 @@ class FileStore:
             if node["totals"][0] < first:
                 break
             if node["kind"] == "charge":
-                known.append(_charge(node))
+                known.append(charge_of(node))
         return known[::-1]
 
     def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int:
         """Add `charge` if `check` passes; return its number."""
         with self._opened(write=True) as (file, mark):
-            spent = _totals(chain.read_last(file, mark))
+            spent = totals_of(chain.read_last(file, mark))
+            one_unit(self._tail(file, mark, max(1, spent.number)), charge)
             check(spent)
             sums = spent.plus(charge.cost)
-            node = {"kind": "charge", **charge._asdict(), "booked": _now()}
-            if draws is not None:
-                node["run"] = [draws.epsilon, draws.delta]
-                node |= _drawn_node(draws.holder, draws.drawn)
-            self._append(file, mark, sums, node)
+            self._append(file, mark, sums, charge_node(charge._replace(booked=_now()), draws))
             if draws is not None:
                 self._holders[sums.number] = draws.holder
             return sums.number
@@ -159,8 +172,8 @@ class FileStore:
     def _append_draws(
         self, file: FileIO, mark: chain.Mark, number: int, holder: str, drawn: Drawn
     ) -> None:
-        node = {"kind": "draws", "charge": number, **_drawn_node(holder, drawn)}
-        self._append(file, mark, _totals(chain.read_last(file, mark)), node)
+        node = {"kind": "draws", "charge": number, **drawn_node(holder, drawn)}
+        self._append(file, mark, totals_of(chain.read_last(file, mark)), node)
 
     def _run(self, file: FileIO, mark: chain.Mark, number: int) -> tuple[Charge, Draws]:
         found: dict[str, Any] | None = None
@@ -171,11 +184,7 @@ class FileStore:
                 found |= {name: node[name] for name in ("holder", "counts", "bounds")}
         if found is None:
             raise LedgerError(f"{self.path} has no run with number {number} to be resumed.")
-        epsilon, delta = found["run"]
-        drawn = Drawn(tuple(found["counts"]), tuple(found["bounds"]))
-        if not all(type(n) is int and n >= 0 for n in drawn.counts):
-            raise chain.Damaged
-        return _charge(found), Draws(epsilon, delta, found["holder"], drawn)
+        return charge_of(found), draws_of(found)
 
     def _all(self, file: FileIO, mark: chain.Mark) -> Iterator[dict[str, Any]]:
         return chain.records(file, chain.origin(file), mark)
@@ -282,31 +291,6 @@ class FileStore:
                 return file.read(len(_EARLIER))
         except OSError:
             return b"?"
-
-
-def _charge(node: dict[str, Any]) -> Charge:
-    """Return the charge of a record; every field is checked, none is guessed."""
-    fields = {name: node[name] for name in Charge._fields}
-    fields["cost"] = tuple(fields["cost"])
-    charge = Charge(**fields)
-    if [type(value) for value in charge] != [str, str, tuple, bool] or len(charge.cost) != 2:
-        raise chain.Damaged
-    if not all(type(part) is float and 0.0 <= part < math.inf for part in charge.cost):
-        raise chain.Damaged
-    return charge
-
-
-def _totals(node: dict[str, Any] | None) -> Totals:
-    if node is None:
-        return Totals()
-    totals = Totals.of(*node["totals"])
-    if type(totals.number) is not int or min(totals.number, totals.first, totals.second) < 0:
-        raise chain.Damaged
-    return totals
-
-
-def _drawn_node(holder: str, drawn: Drawn) -> dict[str, Any]:
-    return {"holder": holder, "counts": drawn.counts, "bounds": drawn.bounds}
 
 
 def _now() -> str:

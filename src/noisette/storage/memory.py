@@ -2,10 +2,11 @@
 
 import os
 import threading
+from pathlib import Path
 from typing import NoReturn
 
 from noisette.errors import LedgerError
-from noisette.storage.records import Charge, Check, CheckDrawn, Drawn, Draws, Totals
+from noisette.storage.records import Charge, Check, CheckDrawn, Drawn, Draws, Totals, one_unit
 
 __all__ = ["MemoryStore"]
 
@@ -14,6 +15,8 @@ class MemoryStore:
     """Charges of one process, guarded by a lock; never copied into another process."""
 
     path = None
+    title = "memory"
+    lasting = False
 
     def __init__(self) -> None:
         self._charges: list[Charge] = []
@@ -36,6 +39,7 @@ class MemoryStore:
         if os.getpid() != self._process:
             raise self._not_here()
         with self._lock:
+            one_unit(self._charges[-1:], charge)
             check(self._totals)
             self._charges.append(charge)
             self._totals = self._totals.plus(charge.cost)
@@ -57,6 +61,10 @@ class MemoryStore:
     def claim(self, number: int, holder: str, check: CheckDrawn | None = None) -> Drawn:
         """Refuse: memory does not outlive its process."""
         raise self._cannot_resume()
+
+    def copy_to(self, target: Path) -> None:
+        """Refuse: there is no file."""
+        raise LedgerError("a ledger in memory has no file to copy.")
 
     def __reduce__(self) -> NoReturn:
         raise self._not_here()  # two copies would allow twice the budget

@@ -5,7 +5,19 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-__all__ = ["Charge", "Check", "CheckDrawn", "Drawn", "Draws", "Header", "Store", "Totals"]
+from noisette.errors import InvalidParameter
+
+__all__ = [
+    "Charge",
+    "Check",
+    "CheckDrawn",
+    "Drawn",
+    "Draws",
+    "Header",
+    "Store",
+    "Totals",
+    "one_unit",
+]
 
 Cost = tuple[float, float]
 
@@ -29,11 +41,33 @@ class Charge(NamedTuple):
     cost: Cost
     seeded: bool = False
     """Whether its noise comes from a seed that somebody knows, so that it hides nobody."""
+    table: str = ""
+    """What the user calls the table that it is about."""
+    unit: str = "record"
+    """Whose data it protects together: one record, or one person with all rows."""
+    booked: str = ""
+    """When, in UTC: a file has the clock of who charged, a database that of the server."""
+    by: str = ""
+    """Who, where the store knows: the user of the database."""
 
     @property
     def title(self) -> str:
-        """The label, with a word about the seed where there is one."""
-        return f"{self.label} (from a seed: hides nobody)" if self.seeded else self.label
+        """The label, with a word about persons and about the seed where there is need."""
+        label = self.label if self.unit == "record" else f"{self.label} [unit: {self.unit}]"
+        return f"{label} (from a seed: hides nobody)" if self.seeded else label
+
+
+def one_unit(last: list[Charge], charge: Charge) -> None:
+    """Refuse a charge of another unit than the one before it, if there is one.
+
+    What one row costs says nothing about a person with k rows but k times as much, so the sum of
+    both would be a promise to nobody. Every store asks this under its lock.
+    """
+    if last and last[-1].unit != charge.unit:
+        raise InvalidParameter(
+            f"this ledger adds up charges that protect one {last[-1].unit}, and this one protects "
+            f"one {charge.unit}; use one ledger for each, nothing was charged."
+        )
 
 
 class Totals(NamedTuple):
@@ -109,6 +143,10 @@ class Store(Protocol):
 
     @property
     def path(self) -> Path | None: ...  # noqa: D102
+    @property
+    def title(self) -> str: ...  # noqa: D102
+    @property
+    def lasting(self) -> bool: ...  # noqa: D102
     def totals(self) -> Totals: ...  # noqa: D102
     def charges(self, first: int = 1, count: int | None = None) -> list[Charge]: ...  # noqa: D102
     def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int: ...  # noqa: D102
@@ -118,3 +156,4 @@ class Store(Protocol):
     def claim(  # noqa: D102
         self, number: int, holder: str, check: CheckDrawn | None = None
     ) -> Drawn: ...
+    def copy_to(self, target: Path) -> None: ...  # noqa: D102

@@ -13,7 +13,7 @@ import numpy as np
 from noisette._typing import Floats
 from noisette.errors import MissingExtra
 
-__all__ = ["ArrowCells", "TextCells", "arrow", "is_text"]
+__all__ = ["ArrowCells", "TextCells", "arrow", "is_moment", "is_text"]
 
 
 def arrow(module: str = "pyarrow") -> Any:
@@ -33,11 +33,17 @@ def is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
+def is_moment(kind: Any) -> bool:
+    """Whether a Parquet type holds dates, with or without a time."""
+    types = arrow().types
+    return bool(types.is_date(kind) or types.is_timestamp(kind))
+
+
 class TextCells:
     """Cells of a CSV file."""
 
-    def __init__(self, cells: Sequence[str], decimal: str = ".") -> None:
-        self._cells, self._decimal = cells, decimal
+    def __init__(self, cells: Sequence[str], decimal: str = ".", thousands: str = "") -> None:
+        self._cells, self._decimal, self._thousands = cells, decimal, thousands
 
     def __len__(self) -> int:
         return len(self._cells)
@@ -45,6 +51,8 @@ class TextCells:
     def numbers(self) -> Floats:
         """Read every cell as a number."""
         cells = self._cells
+        if self._thousands:
+            cells = [_without(cell, self._thousands, self._decimal) for cell in cells]
         if self._decimal != ".":
             cells = [cell.replace(self._decimal, ".") for cell in cells]
         try:
@@ -57,6 +65,23 @@ class TextCells:
         return self._cells
 
 
+def _without(cell: str, thousands: str, decimal: str) -> str:
+    """Return a number without its thousands signs; where one stands oddly, nothing is read.
+
+    The last group before the decimal sign has three digits, others two or three (12,34,567).
+    """
+    cell = cell.strip()
+    if thousands not in cell:
+        return cell
+    sign = cell[0] if cell[0] in "+-" else ""
+    whole, point, rest = cell[len(sign) :].partition(decimal)
+    first, *groups = whole.split(thousands)
+    sizes = [len(group) for group in groups]
+    good = groups and 1 <= len(first) <= 3 and sizes[-1] == 3 and set(sizes) <= {2, 3}
+    digits = "".join([first, *groups])
+    return f"{sign}{digits}{point}{rest}" if good and digits.isdecimal() else ""
+
+
 def _number(cell: str) -> float:
     try:
         return float(cell)
@@ -67,8 +92,8 @@ def _number(cell: str) -> float:
 class ArrowCells:
     """Cells of a Parquet file: a pyarrow array of a plain type."""
 
-    def __init__(self, array: Any, decimal: str = ".") -> None:
-        self._array, self._decimal = array, decimal
+    def __init__(self, array: Any, decimal: str = ".", thousands: str = "") -> None:
+        self._array, self._decimal, self._thousands = array, decimal, thousands
 
     def __len__(self) -> int:
         return len(self._array)
@@ -81,11 +106,22 @@ class ArrowCells:
         if pa.types.is_null(kind):
             return np.full(len(self._array), np.nan)
         if is_text(kind):
-            return TextCells(self.texts(), self._decimal).numbers()
+            return TextCells(self.texts(), self._decimal, self._thousands).numbers()
         cast = self._array.cast(pa.float64(), safe=False)
         return np.array(cast.to_numpy(zero_copy_only=False), dtype=np.float64)
 
     def texts(self) -> Sequence[str]:
         """Return texts: whole numbers without a point, truth values as true and false."""
+        if is_moment(self._array.type):
+            return [_moment(value) for value in self._array]
         values = self._array.to_pylist()
         return ["" if value is None or value != value else str(value) for value in values]
+
+
+def _moment(value: Any) -> str:
+    """Return a date as a text; one beyond the calendar is missing."""
+    try:
+        found = value.as_py()
+    except (ValueError, OverflowError):
+        return ""
+    return "" if found is None else str(found)

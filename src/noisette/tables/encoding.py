@@ -8,26 +8,52 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from noisette._typing import Floats
-from noisette.columns import Cells, Ignored, canonical, encode_rows
+from noisette.columns import Cells, Column, Dates, Ignored, Open, canonical, encode_rows
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.tables.cells import arrow, is_text
+from noisette.persons import Persons
+from noisette.tables.cells import arrow, is_moment, is_text
 from noisette.tables.reading import csv_header, is_parquet, open_parquet, pieces
 from noisette.tables.schema import Schema, spelling
 
-__all__ = ["Encoded", "encode", "names_of"]
+__all__ = ["Encoded", "check_columns", "encode", "is_date", "label_numbers", "names_of"]
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Rows of norm at most 1, shape (n, d), and the label of each, or None if not asked for."""
+    """A table as a model takes it; ``repr`` shows nothing of it.
 
-    X: Floats
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, d), or Frame
+        Rows of norm at most 1, CSR if `Schema.sparse` says so; for a model that encodes cells by
+        itself the cells.
+    y : ndarray of shape (n,) or None
+        The label of each row, or None if not asked for.
+    persons : Persons or None
+        Whose row each row is, where the schema says how to tell.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.tables import Encoded
+    >>> Encoded(np.zeros((3, 2)), None)
+    <Encoded table>
+
+    """
+
+    X: Any
     y: NDArray[Any] | None
+    persons: Persons | None = None
 
     def __repr__(self) -> str:
         return "<Encoded table>"  # how many rows there are may be private
+
+    @property
+    def count(self) -> int:
+        """The number of rows, or of persons where rows are grouped by person."""
+        return int(self.X.shape[0]) if self.persons is None else self.persons.count
 
 
 def names_of(
@@ -63,26 +89,42 @@ def _checked_types(types: Any, schema: Schema) -> list[str]:
     pa = arrow()
     used = {column.name for column in schema.columns if not isinstance(column, Ignored)}
     used.add(schema.target)
+    if schema.persons is not None:
+        used.add(schema.persons.column)
+    dates = {column.name for column in schema.columns if is_date(column)}
     for field in types:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         plain = (
             pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
             or pa.types.is_decimal(kind) or is_text(kind) or pa.types.is_null(kind)
         )  # fmt: skip
+        plain = plain or (field.name in dates and is_moment(kind))
         if field.name in used and not plain:
             raise InvalidData(
                 f"column {field.name!r} has the Parquet type {kind}, which has no encoding; turn "
-                'it into a number or a text, or set kind = "ignore".'
+                f'it into a number or a text, or set kind = "{_advised(kind)}".'
             )
     return list(types.names)
 
 
-def _check_columns(path: Path, names: Sequence[str], schema: Schema, *, target: bool) -> None:
+def _advised(kind: Any) -> str:
+    return "date" if is_moment(kind) else "ignore"
+
+
+def is_date(column: Column) -> bool:
+    """Whether the cells of a column are dates."""
+    return isinstance(column, Dates) or (isinstance(column, Open) and column.kind == "date")
+
+
+def check_columns(path: Path | None, names: Sequence[str], schema: Schema, *, target: bool) -> None:
     """Refuse columns that are missing, doubled or unknown, by name: names are public.
 
-    A first line without any known name may be somebody's row, so nothing of it is shown.
+    A first line without any known name may be somebody's row, so nothing of it is shown. A table
+    in memory has no `path`.
     """
     known = {column.name for column in schema.columns} | {schema.target}
+    if path is None and not known.intersection(names):
+        raise InvalidData("the table has none of the columns of the schema.")
     if not known.intersection(names):
         raise InvalidData(
             f"{path} names none of the columns of the schema; check delimiter and encoding under "
@@ -108,30 +150,81 @@ def _check_columns(path: Path, names: Sequence[str], schema: Schema, *, target: 
     for name in (*needed, schema.target) if target else needed:
         if name not in present:
             raise InvalidData(f"the table has no column {name!r}, which the schema names.")
+    if target and schema.persons is not None:
+        schema.persons.require(names)
 
 
-def encode(path: Path, schema: Schema, *, target: bool, header: bool = True) -> Encoded:
-    """Read and encode a whole table; with `target` its labels too.
+def encode(path: str | Path, schema: Schema, *, target: bool, header: bool = True) -> Encoded:
+    r"""Read and encode a whole table; with `target` its labels and persons too.
 
     Each row is encoded by itself: divided by ``row_norm`` and cut to norm 1. So neighbouring tables
     become neighbouring matrices, and encoding costs no privacy.
+
+    Parameters
+    ----------
+    path : str or Path
+        A CSV or Parquet file.
+    schema : Schema
+        The public facts about its columns.
+    target : bool
+        Whether to read the labels too.
+    header : bool, default True
+        Whether a CSV file has a header line.
+
+    Returns
+    -------
+    Encoded
+        The matrix and the labels.
+
+    Raises
+    ------
+    InvalidData
+        If the file cannot be read, lacks a column, has no rows or an unknown label.
+    InvalidParameter
+        If the table has a column that is not in the schema.
+    MissingExtra
+        If the file is Parquet and pyarrow is absent.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from noisette.tables import Schema, encode
+    >>> facts = {"target": "ill", "classes": ["no", "yes"], "unit": "one row is one person"}
+    >>> facts["columns"] = {"age": {"kind": "numeric", "low": 0, "high": 100}}
+    >>> table = Path(tempfile.mkdtemp()) / "patients.csv"
+    >>> _ = table.write_text("age,ill\n31,no\n62,yes\n")
+    >>> encode(table, Schema.from_dict(facts), target=True).y.tolist()
+    ['no', 'yes']
+
     """
+    path = Path(path)
+    schema.check_complete()
     names, given = names_of(path, schema, target=target, header=header)
-    _check_columns(path, names, schema, target=target)
+    check_columns(path, names, schema, target=target)
     wanted = [column.name for column in schema.columns if column.features]
     positions = spelling(schema.labels)
     blocks, labels = [], []
-    for piece in pieces(path, schema.file, [*wanted, schema.target] if target else wanted, given):
+    asked = [*wanted, schema.target] if target else wanted or list(names[:1])  # to count the rows
+    who = schema.persons if target else None
+    ids: list[str] = []
+    if who is not None:
+        asked.append(who.column)
+    for piece in pieces(path, schema.file, asked, given):
         blocks.append(encode_rows(schema.columns, piece, schema.row_norm))
         if target:
-            labels.append(_label_numbers(piece[schema.target], positions, schema.target))
+            labels.append(label_numbers(piece[schema.target], positions, schema.target))
+        if who is not None:
+            ids.extend(piece[who.column].texts())
     if not blocks:
         raise InvalidData(f"{path} has no rows.")
     y = np.array(schema.classes)[np.concatenate(labels)] if target else None
-    return Encoded(np.concatenate(blocks), y)
+    X = sparse.vstack(blocks, "csr") if schema.sparse else np.concatenate(blocks)
+    return Encoded(X, y, None if who is None else who.group(ids))
 
 
-def _label_numbers(cells: Cells, positions: dict[str, int], name: str) -> NDArray[np.intp]:
+def label_numbers(cells: Cells, positions: dict[str, int], name: str) -> NDArray[np.intp]:
+    """Return the class number of every label; one that is no class is refused and not shown."""
     numbers = [positions.get(canonical(text), -1) for text in cells.texts()]
     if -1 in numbers:
         raise InvalidData(

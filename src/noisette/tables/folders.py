@@ -17,9 +17,19 @@ from noisette.errors import InvalidData, InvalidParameter
 from noisette.guarantee import TAKEN_AS_GIVEN, Guarantee
 from noisette.tables import toml
 from noisette.tables.drafts import OLD, clear_away, new_draft
+from noisette.tables.encoding import Encoded, encode
+from noisette.tables.frame import Frame
 from noisette.tables.schema import Schema, read_schema
 
-__all__ = ["TableModel", "check_folder", "draft_folder", "read_model", "stated", "write_model"]
+__all__ = [
+    "TableModel",
+    "check_folder",
+    "draft_folder",
+    "read_model",
+    "stated",
+    "takes_tables",
+    "write_model",
+]
 
 MODEL = model_files.IN_FOLDER
 SCHEMA, GUARANTEE, REPORT = "schema.toml", "guarantee.json", "report.html"
@@ -28,7 +38,35 @@ _FILES = {MODEL, SCHEMA, GUARANTEE, REPORT}
 
 @dataclass(frozen=True)
 class TableModel:
-    """A fitted estimator and the schema by which tables are encoded for it."""
+    r"""A fitted estimator and the schema by which tables are encoded for it.
+
+    Parameters
+    ----------
+    model : LogisticRegression, LinearSVC or SGDClassifier
+        A fitted estimator.
+    schema : Schema
+        The public facts about its tables.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from noisette import LogisticRegression
+    >>> from noisette.tables import Schema, TableModel
+    >>> facts = {"target": "ill", "classes": ["no", "yes"], "unit": "one row is one person"}
+    >>> facts["columns"] = {"age": {"kind": "numeric", "low": 0, "high": 100}}
+    >>> X, y = np.linspace(-1, 1, 100)[:, None], np.repeat(["no", "yes"], 50)
+    >>> model = LogisticRegression(epsilon=1.0, norm_bound=1.0, classes=["no", "yes"]).fit(X, y)
+    >>> fitted = TableModel(model, Schema.from_dict(facts))
+    >>> fitted.guarantee.epsilon
+    1.0
+    >>> path = Path(tempfile.mkdtemp()) / "new.csv"
+    >>> _ = path.write_text("age\n30\n60\n")
+    >>> model.predict(fitted.read(path, target=False).X).shape
+    (2,)
+
+    """
 
     model: Any
     schema: Schema
@@ -39,19 +77,60 @@ class TableModel:
         guarantee: Guarantee = self.model.privacy_
         return guarantee
 
+    def read(self, path: Path, *, target: bool, header: bool = True) -> Encoded:
+        """Return a table as the model takes it: cells if it encodes them itself, else rows.
 
-def stated(guarantee: Guarantee, schema: Schema) -> Guarantee:
-    """Return the guarantee about the rows of the table: the schema is public, rows are encoded."""
-    encoded = (
-        "Every row was encoded by itself, with the public facts of the schema only, so the "
-        "encoding costs nothing; whatever was done to the table before is not covered."
+        Parameters
+        ----------
+        path : Path
+            A CSV or Parquet file.
+        target : bool
+            Whether to read the labels too.
+        header : bool, default True
+            Whether the first line of a CSV file names the columns.
+
+        Returns
+        -------
+        Encoded
+            The table and its labels.
+
+        """
+        if not takes_tables(self.model):
+            return encode(path, self.schema, target=target, header=header)
+        frame = Frame.read(path, self.schema, target=target, header=header)
+        if not target:
+            return Encoded(frame, None)
+        return Encoded(frame, frame.labels(), frame.persons())
+
+
+def takes_tables(model: Any) -> bool:
+    """Whether a model learnt the facts of its columns and encodes cells by itself."""
+    return hasattr(model, "schema")
+
+
+def stated(guarantee: Guarantee, schema: Schema, *, learnt: bool = False) -> Guarantee:
+    """Return the guarantee about the rows of the table: the schema is public, rows are encoded.
+
+    `learnt` says that the model bought facts of the schema under the same guarantee.
+    """
+    facts = (
+        "facts that are stated in the schema or were released"
+        if learnt
+        else ("public facts of the schema")
     )
+    encoded = (
+        f"Every row was encoded by itself, with the {facts} only, so the "
+        "encoding costs nothing more; whatever was done to the table before is not covered."
+    )
+    known = [schema.public[0], *schema.public[2:]] if learnt else schema.public
     notes = [encoded if note == TAKEN_AS_GIVEN else note for note in guarantee.notes]
     more = "k times epsilon" + (" and more than k times delta" if guarantee.delta else "")
     note = f"Unit of protection: {schema.unit}; a person with k rows has {more}."
+    if schema.persons is not None:
+        note = f"Unit of protection: {schema.protected}."
     return replace(
         guarantee,
-        public=(*guarantee.public, *schema.public),
+        public=(*guarantee.public, *known),
         proofs=(*guarantee.proofs, "ROW-LOCAL"),
         notes=(*notes, note),
     )
@@ -98,7 +177,46 @@ def draft_folder(folder: Path) -> Iterator[Path]:
 
 
 def write_model(draft: Path, folder: Path, fitted: TableModel, page: str) -> None:
-    """Fill `draft` and give it the name `folder`, replacing what `check_folder` allowed."""
+    """Fill `draft` and give it the name `folder`, so that it appears whole or not at all.
+
+    Parameters
+    ----------
+    draft : Path
+        An empty folder on the same disk.
+    folder : Path
+        The model's folder; one that is there is replaced.
+    fitted : TableModel
+        The model, whose guarantee states the schema among the public facts.
+    page : str
+        The HTML page for a reviewer.
+
+    Raises
+    ------
+    InvalidParameter
+        If the model cannot be saved (see `noisette.save`).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dataclasses import replace
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from noisette import LogisticRegression
+    >>> from noisette.tables import Schema, TableModel, read_model, write_model
+    >>> facts = {"target": "ill", "classes": ["no", "yes"], "unit": "one row is one person"}
+    >>> facts["columns"] = {"age": {"kind": "numeric", "low": 0, "high": 100}}
+    >>> schema = Schema.from_dict(facts)
+    >>> X, y = np.zeros((100, len(schema.features))), np.repeat(["no", "yes"], 50)
+    >>> model = LogisticRegression(epsilon=1.0, norm_bound=1.0, classes=["no", "yes"]).fit(X, y)
+    >>> promise = model.privacy_
+    >>> model.privacy_ = replace(promise, public=(*promise.public, *schema.public))
+    >>> home = Path(tempfile.mkdtemp())
+    >>> (home / "draft").mkdir()
+    >>> write_model(home / "draft", home / "risk", TableModel(model, schema), "<html></html>")
+    >>> read_model(home / "risk").guarantee.epsilon
+    1.0
+
+    """
     full = draft / "new"
     full.mkdir()
     model_files.save(fitted.model, full / MODEL)
@@ -116,8 +234,37 @@ def write_model(draft: Path, folder: Path, fitted: TableModel, page: str) -> Non
         raise
 
 
-def read_model(folder: Path) -> TableModel:
-    """Return the model and its schema; parts that contradict each other are refused."""
+def read_model(folder: str | Path) -> TableModel:
+    """Return the model and its schema; parts that contradict each other are refused.
+
+    Parameters
+    ----------
+    folder : str or Path
+        What ``noisette train`` wrote.
+
+    Returns
+    -------
+    TableModel
+        The model and its schema.
+
+    Raises
+    ------
+    InvalidParameter
+        If there is no model folder, or a file in it cannot be read.
+    InvalidData
+        If the parts do not belong together.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from noisette.tables import read_model
+    >>> read_model(Path(tempfile.mkdtemp()) / "none")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    noisette.errors.InvalidParameter: there is no model folder ...; `noisette train` makes one.
+
+    """
+    folder = Path(folder)
     if not folder.exists():
         raise InvalidParameter(f"there is no model folder {folder}; `noisette train` makes one.")
     for name in (MODEL, SCHEMA):
@@ -129,9 +276,10 @@ def read_model(folder: Path) -> TableModel:
         raise InvalidData(
             f"{folder / SCHEMA} is not the schema that the model was trained with; restore it."
         )
-    if len(schema.features) != model.n_features_in_:
+    if len(schema.features) != getattr(model, "width_", model.n_features_in_):
         raise InvalidData(f"the schema in {folder} does not fit the features of its model.")
-    if sorted(schema.classes) != model.classes_.tolist():
+    classes = getattr(model, "classes_", None)
+    if sorted(schema.classes) != ([] if classes is None else classes.tolist()):
         raise InvalidData(f"the schema in {folder} does not fit the classes of its model.")
     return TableModel(model, schema)
 

@@ -18,9 +18,9 @@ from typing import Any, BinaryIO
 from noisette.columns import Cells
 from noisette.errors import InvalidData
 from noisette.tables.cells import ArrowCells, TextCells, arrow
-from noisette.tables.schema import FileFacts
+from noisette.tables.file_facts import FileFacts
 
-__all__ = ["csv_header", "is_parquet", "open_parquet", "pieces"]
+__all__ = ["csv_header", "is_parquet", "open_parquet", "pieces", "plain"]
 
 ROWS = 8192
 """How many rows are held as cells at a time."""
@@ -120,7 +120,7 @@ def pieces(
     `header` names the columns of a CSV file without a header line; None reads the first line.
     """
     if is_parquet(path):
-        yield from _parquet_pieces(path, wanted, facts.decimal)
+        yield from _parquet_pieces(path, wanted, facts)
         return
     fault: InvalidData | None = None
     try:
@@ -154,7 +154,8 @@ def _csv_pieces(
                     )
             if full:
                 columns = list(zip(*full, strict=True))
-                yield {name: TextCells(columns[at], facts.decimal) for name, at in places}
+                signs = facts.decimal, facts.thousands
+                yield {name: TextCells(columns[at], *signs) for name, at in places}
 
 
 def _lines(file: io.TextIOWrapper) -> Iterator[str]:
@@ -171,7 +172,9 @@ def _filled(row: list[str]) -> bool:
     return len(row) > 1 or bool(row and row[0].strip())
 
 
-def _parquet_pieces(path: Path, wanted: list[str], decimal: str) -> Iterator[Mapping[str, Cells]]:
+def _parquet_pieces(
+    path: Path, wanted: list[str], facts: FileFacts
+) -> Iterator[Mapping[str, Cells]]:
     pa = arrow()
     broken = False
     try:
@@ -179,15 +182,21 @@ def _parquet_pieces(path: Path, wanted: list[str], decimal: str) -> Iterator[Map
             for batch in file.iter_batches(batch_size=ROWS, columns=wanted):
                 batch.validate(full=True)  # texts that are no UTF-8 fail here, not cell by cell
                 if batch.num_rows:
-                    yield {name: ArrowCells(_plain(batch.column(name)), decimal) for name in wanted}
+                    signs = facts.decimal, facts.thousands
+                    yield {name: ArrowCells(plain(batch.column(name)), *signs) for name in wanted}
     except (pa.ArrowException, OSError, UnicodeError):
         broken = True
     if broken:
         raise InvalidData(f"{path} is a Parquet file but is damaged.")
 
 
-def _plain(array: Any) -> Any:
-    """Return a dictionary-encoded array as the values it stands for, a view as plain texts."""
+def plain(array: Any) -> Any:
+    """Return a dictionary-encoded array as the values it stands for, a view as plain texts.
+
+    Moments are brought to microseconds in UTC, which the standard library can hold.
+    """
     pa = arrow()
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    if pa.types.is_timestamp(array.type):
+        return array.cast(pa.timestamp("us"), safe=False)
     return array.cast(pa.large_string()) if pa.types.is_string_view(array.type) else array

@@ -10,88 +10,84 @@
     high = 110
 
 Whatever is missing here is an error that names the column. No fact is ever read off the rows.
+
+With `learn`, bounds and categories may be left open ("?", or not written). Such a schema encodes
+nothing; `Schema.completed` takes what a private step released and returns one that does.
 """
 
 import hashlib
 import json
 import math
 import tomllib
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import date, time
 from pathlib import Path
 from typing import Any
 
 from noisette import _validate
-from noisette.columns import Column, canonical
+from noisette.columns import Column, Ignored, Open, canonical, is_sparse
 from noisette.errors import InvalidParameter
-from noisette.tables.column_facts import column_of, labels_of, only, text_list
+from noisette.tables.category_facts import labels_of
+from noisette.tables.column_facts import column_of
+from noisette.tables.completing import completed
+from noisette.tables.fact_checks import UNKNOWN, only, text_list
+from noisette.tables.file_facts import FileFacts
+from noisette.tables.person_facts import PERSON_KEYS, PersonFacts
 
-__all__ = ["UNKNOWN", "FileFacts", "Schema", "read_schema"]
+__all__ = ["UNKNOWN", "FileFacts", "Schema", "read_schema", "spelling"]
 
-UNKNOWN = "?"
-"""What `noisette schema` writes where a person has to fill in a fact."""
-
-_TOP = ("target", "classes", "unit", "row_norm", "missing", "file", "columns")
+_TOP = (
+    "target", "classes", "unit", "row_norm", "missing", "file", "learn", "learnt", "columns",
+    *PERSON_KEYS,
+)  # fmt: skip
 _LARGEST = 1 << 24
-
-
-def _reads_tables(encoding: Any) -> bool:
-    """Whether an encoding reads the signs of a table as themselves, wherever they stand.
-
-    Names of no text encoding fail, and so do those of two bytes a letter, and codecs for other
-    things than files (punycode, idna, unicode-escape).
-    """
-    signs, escape = 'abcXYZ0189,;|\t"\r\n.-+ .xn--bcher-kva', b"\\u0041"
-    try:
-        plain = signs.encode("ascii").decode(encoding) == signs
-        return bool(plain and len(escape.decode(encoding)) == len(escape))
-    except (LookupError, TypeError, ValueError):
-        return False
-
-
-@dataclass(frozen=True)
-class FileFacts:
-    """How the file is written; `names` are the columns of a file without a header line."""
-
-    delimiter: str = ","
-    decimal: str = "."
-    encoding: str = "utf-8"
-    names: tuple[str, ...] = ()
-
-    @classmethod
-    def from_dict(cls, node: Any) -> "FileFacts":
-        """Check the table ``[file]`` of a schema."""
-        if not isinstance(node, dict):
-            raise InvalidParameter("[file] must be a table with delimiter, decimal or encoding.")
-        only(node, ("delimiter", "decimal", "encoding", "names"), "[file]")
-        delimiter, decimal = node.get("delimiter", ","), node.get("decimal", ".")
-        if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
-            raise InvalidParameter(f"delimiter must be one character; got {delimiter!r}.")
-        if decimal not in (".", ",") or decimal == delimiter:
-            raise InvalidParameter(
-                f"decimal must be '.' or ',' and not the delimiter; got {decimal!r}."
-            )
-        encoding = node.get("encoding", "utf-8")
-        if not _reads_tables(encoding):
-            raise InvalidParameter(
-                "encoding must be a name such as 'utf-8' or 'latin-1', not UTF-16; "
-                f"got {encoding!r}."
-            )
-        names = text_list(node.get("names", []), "names of [file]", empty=True)
-        return cls(delimiter, decimal, encoding, names)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the facts as they stand in a schema file."""
-        facts: dict[str, Any] = {
-            "delimiter": self.delimiter,
-            "decimal": self.decimal,
-            "encoding": self.encoding,
-        }
-        return facts | ({"names": list(self.names)} if self.names else {})
 
 
 @dataclass(frozen=True)
 class Schema:
-    """All public facts about a table, checked; `source` is the checked TOML as dictionaries."""
+    """All public facts about a table, checked; made by `from_dict` or `read_schema`.
+
+    Parameters
+    ----------
+    target : str
+        The column to predict.
+    labels : tuple of (str, tuple of str)
+        Each class and the spellings that stand for it.
+    columns : tuple of Column
+        How each column is encoded.
+    row_norm : float
+        By what encoded rows are divided before they are cut to norm 1.
+    unit : str
+        What one row stands for, in words.
+    file : FileFacts
+        How the file is written.
+    source : dict
+        The checked TOML as dictionaries.
+    share : float, optional
+        The part of the budget for learning, if the file states it.
+    learnt : tuple of str, default ()
+        The columns whose facts were released by private steps.
+    persons : PersonFacts, optional
+        The column that identifies persons, where a person may have several rows.
+    target_bounds : tuple of (float or None), optional
+        The stated limits of a target that is a number, None where they are open; None for labels.
+
+    Examples
+    --------
+    >>> from noisette.tables import Schema
+    >>> facts = {"target": "ill", "classes": ["no", "yes"], "unit": "one row is one person"}
+    >>> facts["columns"] = {"age": {"kind": "numeric", "low": 0, "high": 100}}
+    >>> schema = Schema.from_dict(facts)
+    >>> schema.features, schema.classes, len(schema.fingerprint)
+    (('age',), ('no', 'yes'), 16)
+    >>> schema.check_complete()
+    >>> facts["columns"] = {"age": {"kind": "numeric"}}
+    >>> unknown = Schema.from_dict(facts, learn=True)
+    >>> unknown.completed({"age": {"low": 18, "high": 90}}).learnt
+    ('age',)
+
+    """
 
     target: str
     labels: tuple[tuple[str, tuple[str, ...]], ...]
@@ -100,6 +96,73 @@ class Schema:
     unit: str
     file: FileFacts
     source: dict[str, Any]
+    share: float | None = None
+    learnt: tuple[str, ...] = ()
+    persons: PersonFacts | None = None
+    target_bounds: tuple[float | None, float | None] | None = None
+
+    @property
+    def protected(self) -> str:
+        """Whose data are protected together, in words."""
+        return self.unit if self.persons is None else self.persons.words
+
+    @property
+    def open(self) -> tuple[Open, ...]:
+        """The columns with facts that are still to be learnt."""
+        return tuple(column for column in self.columns if isinstance(column, Open))
+
+    def check_complete(self) -> None:
+        """Refuse to encode while facts are open.
+
+        Raises
+        ------
+        InvalidParameter
+            If a column has facts that are still to be learnt.
+
+        """
+        for column in self.open:
+            raise InvalidParameter(
+                f"column {column.name!r} has facts that are still to be learnt; fill them in, or "
+                "learn them first."
+            )
+
+    def completed(
+        self, released: Mapping[str, Mapping[str, Any]], *, row_norm: float | None = None,
+        free: Collection[str] = (),
+    ) -> "Schema":  # fmt: skip
+        """Return the schema with what private steps released about its columns.
+
+        For a numeric or date column that is `low` and `high`, or `knots`, and `center`; for a
+        categorical one `categories` and `reference`. A fact that a person wrote down is not
+        replaced, except that `knots` take the place of bounds. A column about which nothing was
+        released that tells rows apart is ignored from then on.
+
+        Parameters
+        ----------
+        released : dict of dict
+            The released facts of each column, by its name.
+        row_norm : float, optional
+            By what encoded rows are divided; as the schema has it unless given.
+        free : collection of str, default ()
+            Columns whose facts follow from public ones, so they do not count as learnt.
+
+        Returns
+        -------
+        Schema
+            A schema without open facts.
+
+        """
+        return Schema.from_dict(completed(self.source, self.columns, released, row_norm, free))
+
+    @property
+    def sparse(self) -> bool:
+        """Whether encoded rows are kept sparse: a matter of the schema, not of the rows."""
+        return is_sparse(self.columns)
+
+    @property
+    def largest_norm(self) -> float:
+        """The most that an encoded row can be long before it is divided by `row_norm`."""
+        return math.sqrt(sum(column.most_square for column in self.columns))
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -130,50 +193,144 @@ class Schema:
         used = [column for column in self.columns if column.features]
         facts = (
             f"the schema {self.fingerprint} (names, bounds and categories of {len(used)} columns, "
-            "the labels)"
+            "the labels" + self._bought
         )
         scale = (
             f"the scale {self.row_norm:.6g} by which encoded rows were divided before they were "
             "cut to the norm bound"
         )
-        return facts, scale, "that the file is a table of the schema's form with at least one row"
+        return facts, scale, self.public_form
+
+    @property
+    def public_form(self) -> str:
+        """What is treated as public of the file as a whole."""
+        return "that the file is a table of the schema's form with at least one row"
+
+    @property
+    def _bought(self) -> str:
+        if not self.learnt:
+            return ")"
+        return f"), of which facts of {len(self.learnt)} columns were released privately"
 
     @classmethod
-    def from_dict(cls, node: Any, target: str | None = None) -> "Schema":
-        """Check the content of a schema file; `target` is what the command line asked for."""
+    def from_dict(cls, node: Any, target: str | None = None, *, learn: bool = False) -> "Schema":
+        """Check the content of a schema file.
+
+        Parameters
+        ----------
+        node : dict
+            What TOML makes of the file.
+        target : str, optional
+            The label's column as the command line asked for it.
+        learn : bool, default False
+            Whether bounds and categories may be left open.
+
+        Returns
+        -------
+        Schema
+            The checked facts.
+
+        Raises
+        ------
+        InvalidParameter
+            If a fact is missing, unknown or out of range; the text names the column.
+
+        """
         if not isinstance(node, dict):
             raise InvalidParameter("a schema is a table with target, classes and columns.")
         only(node, _TOP, "the schema")
-        node = dict(node)
-        name = _target_of(node, target)
-        node["target"] = name
-        labels = labels_of(node.get("classes"))
-        columns = _columns_of(node, name)
+        node = {key: _plain(value) for key, value in node.items()}
+        name, bounds = _target_of(node, target)
+        if bounds is None:
+            node["target"] = name
+        labels = labels_of(node.get("classes")) if bounds is None else ()
+        if bounds is not None and "classes" in node:
+            raise InvalidParameter("classes are for labels; a target that is a number has none.")
+        learnt = text_list(node.get("learnt", []), "learnt", empty=True)
+        codes = text_list(node.get("missing", []), "missing", empty=True)
+        persons = PersonFacts.of(node, name, codes)
+        if persons is not None:
+            node["columns"] = persons.ignored(node.get("columns"))
+        columns = _columns_of(node, name, learnt, learn=learn)
         node["columns"] = {
-            column.name: node["columns"][column.name] if column.features else {"kind": "ignore"}
+            column.name: (
+                {"kind": "ignore"} if isinstance(column, Ignored) else node["columns"][column.name]
+            )
             for column in columns
         }
-        if not any(column.features for column in columns):
+        # Where facts were released, it may turn out that no column tells rows apart.
+        if not learnt and all(isinstance(column, Ignored) for column in columns):
             raise InvalidParameter("the schema has no column to learn from.")
-        unit = node.get("unit", UNKNOWN)
-        if unit == UNKNOWN:
-            raise InvalidParameter(
-                "unit is still to be filled in; write what one row stands for, such as unit = "
-                '"one row is one person", because the guarantee protects one row.'
-            )
-        if not isinstance(unit, str) or not unit.strip():
-            raise InvalidParameter("unit must say in a few words what one row stands for.")
+        unit = _unit_of(node, persons)
         file = FileFacts.from_dict(node.get("file", {}))
         _check_names(file.names, [column.name for column in columns], name)
-        default = math.sqrt(sum(column.mean_square for column in columns))
-        row_norm = _validate.positive("row_norm", node.get("row_norm", default))
-        if "row_norm" in node and not 1e-6 <= row_norm <= 1e12:  # else squares could overflow
-            raise InvalidParameter(f"row_norm must lie between 1e-6 and 1e12; got {row_norm:g}.")
-        return cls(name, labels, columns, row_norm, unit.strip(), file, node)
+        row_norm = _row_norm_of(node, columns)
+        share = _share_of(node.get("learn", {}))
+        return cls(
+            name, labels, columns, row_norm, unit, file, node, share, learnt, persons, bounds
+        )  # fmt: skip
 
 
-def _target_of(node: dict[str, Any], wanted: str | None) -> str:
-    stated = node.get("target")
+def _unit_of(node: dict[str, Any], persons: PersonFacts | None) -> str:
+    """Return what one row stands for; where persons are identified it need not be stated."""
+    unit = node.get("unit", UNKNOWN if persons is None else "one row is one of a person's rows")
+    if unit == UNKNOWN:
+        raise InvalidParameter(
+            "unit is still to be filled in; write what one row stands for, such as unit = "
+            '"one row is one person", because the guarantee protects one row; where a person may '
+            'have several rows write person = "COLUMN", the column that identifies them.'
+        )
+    if not isinstance(unit, str) or not unit.strip():
+        raise InvalidParameter("unit must say in a few words what one row stands for.")
+    return unit.strip()
+
+
+def _plain(node: Any) -> Any:
+    """Return the dates of a TOML file as texts, so that they can be written back."""
+    if isinstance(node, dict):
+        return {key: _plain(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_plain(value) for value in node]
+    return node.isoformat() if isinstance(node, date | time) else node
+
+
+def _row_norm_of(node: dict[str, Any], columns: tuple[Column, ...]) -> float:
+    """Return the stated scale of rows, or a guess from the schema; NaN while facts are open."""
+    if "row_norm" in node:
+        stated = _validate.positive("row_norm", node["row_norm"])
+        if not 1e-6 <= stated <= 1e12:  # else squares could overflow
+            raise InvalidParameter(f"row_norm must lie between 1e-6 and 1e12; got {stated:g}.")
+        return stated
+    if any(isinstance(column, Open) for column in columns):
+        return math.nan
+    guess = math.sqrt(sum(column.mean_square for column in columns))
+    return _validate.positive("row_norm", guess or 1.0)
+
+
+def _share_of(node: Any) -> float | None:
+    if not isinstance(node, dict):
+        raise InvalidParameter("[learn] must be a table; write share = 0.2 in it, or nothing.")
+    only(node, ("share",), "[learn]")
+    share = node.get("share")
+    if share is None:
+        return None
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0.0 < share < 1.0:
+        raise InvalidParameter(
+            f"share of [learn] must be a number between 0 and 1, the part of the budget for "
+            f"learning facts; got {share!r}."
+        )
+    return float(share)
+
+
+Limits = tuple[float | None, float | None]
+
+
+def _target_of(node: dict[str, Any], wanted: str | None) -> tuple[str, Limits | None]:
+    """Return the name of the target and, where it is a number, its limits."""
+    stated, bounds = node.get("target"), None
+    if isinstance(stated, dict):
+        bounds = _limits_of(stated)
+        stated = stated.get("name", UNKNOWN)
     if stated == UNKNOWN:
         stated = None
     if stated is not None and not isinstance(stated, str):
@@ -187,10 +344,31 @@ def _target_of(node: dict[str, Any], wanted: str | None) -> str:
         raise InvalidParameter(
             f"--target is {wanted!r} but the schema says target = {stated!r}; make them agree."
         )
-    return stated if stated is not None else str(wanted)
+    name = stated if stated is not None else str(wanted)
+    if bounds is not None:
+        node["target"] = {**node["target"], "name": name}
+    return name, bounds
 
 
-def _columns_of(node: dict[str, Any], target: str) -> tuple[Column, ...]:
+def _limits_of(facts: dict[str, Any]) -> Limits:
+    """Return the limits of a target that is a number, None where they are open."""
+    only(facts, ("name", "kind", "low", "high"), "[target]")
+    if facts.get("kind") != "numeric":
+        raise InvalidParameter(
+            'kind of [target] must be "numeric"; labels are written target = "COLUMN" and classes.'
+        )
+    ends = [facts.get(end, UNKNOWN) for end in ("low", "high")]
+    low, high = (
+        None if end == UNKNOWN else _validate.real("low and high of [target]", end) for end in ends
+    )
+    if low is not None and high is not None and not 1e-30 < high - low < 1e30:
+        raise InvalidParameter("[target] needs low < high, two finite numbers.")
+    return low, high
+
+
+def _columns_of(
+    node: dict[str, Any], target: str, learnt: tuple[str, ...], *, learn: bool
+) -> tuple[Column, ...]:
     listed = node.get("columns")
     if not isinstance(listed, dict) or not listed:
         raise InvalidParameter(
@@ -199,10 +377,16 @@ def _columns_of(node: dict[str, Any], target: str) -> tuple[Column, ...]:
         )
     if target in listed:
         raise InvalidParameter(
-            f"the target {target!r} must not stand under columns; its labels are the classes."
+            f"the target {target!r} must not stand under columns; its facts stand at the top."
         )
+    for name in learnt:
+        if name not in listed:
+            raise InvalidParameter(f"learnt names {name!r}, which does not stand under columns.")
     shared = text_list(node.get("missing", []), "missing", empty=True)
-    return tuple(column_of(name, facts, shared) for name, facts in listed.items())
+    return tuple(
+        column_of(name, facts, shared, learn=learn, learnt=name in learnt)
+        for name, facts in listed.items()
+    )
 
 
 def _check_names(names: tuple[str, ...], columns: list[str], target: str) -> None:
@@ -216,10 +400,49 @@ def _check_names(names: tuple[str, ...], columns: list[str], target: str) -> Non
             raise InvalidParameter(f"names of [file] lacks the column {name!r}.")
 
 
-def read_schema(path: Path, target: str | None = None) -> Schema:
-    """Read a schema file; a fault of its TOML is quoted, for a schema is public."""
+def read_schema(path: str | Path, target: str | None = None, *, learn: bool = False) -> Schema:
+    """Read a schema file; a fault of its TOML is quoted, for a schema is public.
+
+    Parameters
+    ----------
+    path : str or Path
+        A TOML file; `template` writes one to be filled in.
+    target : str, optional
+        The label's column as the command line asked for it.
+    learn : bool, default False
+        Whether bounds and categories may be left open: "?", or not written.
+
+    Returns
+    -------
+    Schema
+        The checked facts.
+
+    Raises
+    ------
+    InvalidParameter
+        If the file cannot be read, or a fact is missing, unknown or out of range.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from noisette.tables import read_schema
+    >>> file = Path(tempfile.mkdtemp()) / "schema.toml"
+    >>> _ = file.write_text('''
+    ... target = "ill"
+    ... classes = ["no", "yes"]
+    ... unit = "one row is one person"
+    ... [columns.age]
+    ... kind = "numeric"
+    ... low = 0
+    ... high = 100
+    ... ''')
+    >>> read_schema(file).features
+    ('age',)
+
+    """
     try:
-        data = path.read_bytes()
+        data = Path(path).read_bytes()
     except FileNotFoundError:
         raise InvalidParameter(f"there is no schema file {path}.") from None
     except IsADirectoryError:
@@ -236,7 +459,7 @@ def read_schema(path: Path, target: str | None = None) -> Schema:
         reason = " ".join(str(error).split()).rstrip(".")
         raise InvalidParameter(f"{path} is not valid TOML: {reason}.") from None
     try:
-        return Schema.from_dict(node, target)
+        return Schema.from_dict(node, target, learn=learn)
     except InvalidParameter as error:
         raise InvalidParameter(f"{path}: {error}") from None
 

@@ -4,6 +4,7 @@ A CSV file has no types without looking at cells, so every kind is left open. Pa
 beside the data; its statistics and dictionaries are values of rows and are not read.
 """
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,34 @@ _INTRODUCTION = """\
 #
 #   kind = "numeric"       low = 0, high = 110            values outside are moved to the bound
 #   kind = "categorical"   categories = ["a", "b", "c"]   anything else falls into one slot
-#   kind = "ignore"        not used (names, identifiers, dates, free text)
+#   kind = "date"          low = "1920-01-01", high = "2025-12-31"
+#   kind = "hashed"        very many categories that nobody can list, such as postcodes
+#   kind = "ignore"        not used (names, identifiers, free text)
 #
-# More options (center, width, curve, reference, groups, missing): docs/command_line.md.
+# More options (center, width, curve, knots, reference, groups, missing): docs/command_line.md.
+
+"""
+
+_LEARNING = """\
+# Facts about {name}, for `noisette train --learn`.
+#
+# Fill in by what you know about the subject, not by looking at the rows:
+#   every kind      numeric, categorical, date, hashed (very many categories, such as postcodes)
+#                   or ignore (names, identifiers, free text); a kind is never learnt
+#   the classes     every label that can occur, and the unit: what one row stands for
+# The rows were not looked at to write this file; only {looked}.
+#
+# These may stay "?" or be left out; they are then learnt privately, from the budget of `train`:
+#   low, high       of numbers and dates: private quantiles ("knots") are bought instead
+#   categories      levels that enough people share are found; all others count as one, "other"
+#
+# What is worth knowing all the same, for a fact that you state costs nothing:
+#   categories      levels are found with a delta only (--delta 1e-6); else they are hashed
+#   low, high       with delta = 0 they save the price of all knots; with a delta they save little
+#   missing         codes such as missing = ["?", 999]; an empty cell is missing anyway
+#   format          of dates that are not written like 2020-12-31: format = "%d/%m/%Y"
+#
+# `noisette check TABLE --schema THIS --epsilon 1` says what to expect, column by column.
 
 """
 
@@ -38,11 +64,20 @@ def _as_comment(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
+def _names(path: Path, facts: FileFacts) -> list[str]:
+    """Return the names under one separator; none if quotes forbid it (one after a name in them)."""
+    with contextlib.suppress(InvalidData):
+        return csv_header(path, facts)
+    return []
+
+
 def _first_line(path: Path, encoding: str) -> tuple[list[str], dict[str, Any]]:
     """Return the names under the separator that divides the header line into most of them."""
     encoding = FileFacts.from_dict({"encoding": encoding}).encoding
     facts = [FileFacts(delimiter=each, encoding=encoding) for each in _DELIMITERS]
-    found = [csv_header(path, each) for each in facts]
+    found = [_names(path, each) for each in facts]
+    if not any(found):
+        csv_header(path, facts[0])  # says what is wrong
     best = max(range(len(found)), key=lambda j: len(found[j]))
     usual = FileFacts().to_dict()
     stated = {k: v for k, v in facts[best].to_dict().items() if v != usual[k]}
@@ -58,14 +93,52 @@ def _is_number(name: str) -> bool:
 
 
 def template(
-    path: Path, target: str | None = None, *, header: bool | None = None, encoding: str = "utf-8"
-) -> str:
-    """Return the text of a schema to be filled in.
+    path: str | Path, target: str | None = None, *, header: bool | None = None,
+    encoding: str = "utf-8", learn: bool = False,
+) -> str:  # fmt: skip
+    r"""Return the text of a schema to be filled in; no row is looked at.
 
-    `header` says whether a CSV file has a header line. If it is not given there should be one, and
-    a first line with numbers is refused: it may be somebody's row, and a schema is public.
+    Parameters
+    ----------
+    path : str or Path
+        A CSV or Parquet file.
+    target : str, optional
+        The column to predict.
+    header : bool, optional
+        Whether a CSV file has a header line. If it is not given there should be one, and a
+        first line with numbers is refused: it may be somebody's row, and a schema is public.
+    encoding : str, default "utf-8"
+        The encoding of a CSV file.
+    learn : bool, default False
+        Whether the training will learn bounds and categories, so that these may stay open.
+
+    Returns
+    -------
+    str
+        TOML with a "?" wherever a person has to state a fact.
+
+    Raises
+    ------
+    InvalidData
+        If the file cannot be read, or its header is doubtful.
+    InvalidParameter
+        If there is no such target, or an option does not fit the file.
+    MissingExtra
+        If the file is Parquet and pyarrow is absent.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from noisette.tables import template
+    >>> table = Path(tempfile.mkdtemp()) / "patients.csv"
+    >>> _ = table.write_text("age,ill\n31,no\n62,yes\n")
+    >>> print(*template(table, "ill").splitlines()[-2:], sep="\n")
+    [columns.age]
+    kind = "?"
+
     """
-    file_facts: dict[str, Any] = {}
+    path, file_facts = Path(path), dict[str, Any]()
     if is_parquet(path):
         if header is False:
             raise InvalidParameter("a Parquet file names its columns; --no-header is for CSV.")
@@ -93,7 +166,7 @@ def template(
         raise InvalidParameter(f"the table has no column {target!r} to be the target.")
     if header is False:
         file_facts["names"] = names
-    return _text(path.name, looked, target, columns, file_facts)
+    return _text(path.name, looked, target, columns, file_facts, learn=learn)
 
 
 def _of_type(kind: Any) -> dict[str, Any]:
@@ -111,20 +184,30 @@ def _of_type(kind: Any) -> dict[str, Any]:
 
 
 def _text(
-    name: str, looked: str, target: str | None, columns: dict[str, Any], file: dict[str, Any]
-) -> str:
+    name: str, looked: str, target: str | None, columns: dict[str, Any], file: dict[str, Any], *,
+    learn: bool,
+) -> str:  # fmt: skip
+    introduction = _LEARNING if learn else _INTRODUCTION
     lines = [
-        _INTRODUCTION.format(name=_as_comment(name), looked=looked),
+        introduction.format(name=_as_comment(name), looked=looked),
         f"target = {toml.value(target or UNKNOWN)}  # the column to predict"
         + ("" if target else "; take it out of the columns below"),
         f"classes = [{toml.value(UNKNOWN)}]  # every label that can occur, whether it does or not",
         f"unit = {toml.value(UNKNOWN)}  # what one row stands for (one person? one visit?): the "
         "guarantee protects one row",
+        '# person = "COLUMN"  # where a person may have several rows: what identifies them',
+        "# max_rows = 20  # of one person; needed where levels that nobody listed are learnt",
     ]
     if file:
         lines += ["", "[file]", *(f"{key} = {toml.value(each)}" for key, each in file.items())]
         if file.get("delimiter") == ";":  # where semicolons are usual, so are decimal commas
             lines.append('# decimal = ","  # take away the first mark if numbers look like 1,5')
+    if learn:
+        lines += [
+            "",
+            "[learn]",
+            "# share = 0.2  # of the budget, for learning; else by a public rule",
+        ]
     for column, facts in columns.items():
         if column == target:
             continue

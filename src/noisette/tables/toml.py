@@ -40,11 +40,13 @@ def value(item: Any) -> str:
 
 
 def dumps(node: dict[str, Any]) -> str:
-    """Return the text of a schema: plain entries first, then [file], then one table a column."""
+    """Return the text of a schema: plain entries, [file], [learn], then one table a column."""
     columns = node.get("columns", {})
-    lines = [f"{key(k)} = {value(v)}" for k, v in node.items() if k not in ("columns", "file")]
-    if node.get("file"):
-        lines += ["", "[file]", *(f"{key(k)} = {value(v)}" for k, v in node["file"].items())]
+    tables = ("file", "learn")
+    lines = [f"{key(k)} = {value(v)}" for k, v in node.items() if k not in ("columns", *tables)]
+    for name in tables:
+        if node.get(name):
+            lines += ["", f"[{name}]", *(f"{key(k)} = {value(v)}" for k, v in node[name].items())]
     for name, facts in columns.items():
         lines += ["", f"[columns.{key(name)}]"]
         lines += [f"{key(k)} = {value(v)}" for k, v in facts.items()]

@@ -7,30 +7,38 @@ plan. `train` joins the two.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from noisette._typing import Floats
 from noisette.plans import Plan
 from noisette.privacy import Permit
 from noisette.training.passage import Passage
-from noisette.training.public import Public
-from noisette.training.records import Records
+from noisette.training.public import Public, PublicBudget
 
-__all__ = ["Algorithm", "Prepared", "Trained"]
+__all__ = ["Algorithm", "Prepared", "PreparedModel", "Trained"]
 
 
 @dataclass(frozen=True)
 class Prepared:
     """What an algorithm fixed from public facts; each algorithm adds its own numbers.
 
-    `proofs` are theorems that it rests on beside those of its bounds and its plan. `weight_noise`
-    is about the standard deviation that privacy adds to each weight, None where it is not known
-    without the data.
+    `proofs` are theorems that it rests on beside those of its bounds and its plan.
+    """
+
+    public: PublicBudget
+    plan: Plan
+    proofs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PreparedModel(Prepared):
+    """A linear model's plan.
+
+    `weight_noise` is about the standard deviation that privacy adds to each weight, None where it
+    is not known without the data.
     """
 
     public: Public
-    plan: Plan
-    proofs: tuple[str, ...] = ()
     weight_noise: float | None = None
 
 
@@ -50,26 +58,32 @@ class Algorithm(ABC, Generic[P]):
     """Theorems about sample weights, beside those of the plain sum."""
 
     @abstractmethod
-    def prepare(self, public: Public) -> P:
+    def prepare(self, public: Any) -> P:
         """Return plan, bounds and schedule; refuse what has no proof."""
 
-    def check(self, records: Records, prepared: P) -> None:
+    def check(self, records: Any, prepared: P) -> None:
         """Refuse data that would break a bound, before anything is charged."""
         records.check(prepared.public)
 
     def passes(self, prepared: P) -> float:
         """Return about how often every row is read, for an estimate of the time."""
-        return 30.0 * prepared.public.models
+        return 30.0
 
     @abstractmethod
-    def run(self, records: Records, prepared: P, passage: Passage) -> list[Floats]:
-        """Return the released weights, one array for each model."""
+    def run(self, records: Any, prepared: P, passage: Passage) -> Any:
+        """Return what was released: for a model its weights, one array for each target."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """Private weights, one array per model, the permit that paid for them, and their theorems."""
+    """What an algorithm released, the permit that paid for it, and its theorems."""
 
-    weights: list[Floats]
+    released: Any
     permit: Permit
     proofs: tuple[str, ...] = ()
+
+    @property
+    def weights(self) -> list[Floats]:
+        """Private weights, one array per model, where models were trained."""
+        weights: list[Floats] = self.released
+        return weights

@@ -4,11 +4,13 @@ from typing import Any
 
 from noisette.training.algorithm import Algorithm
 from noisette.training.gradient_descent import GradientDescent
+from noisette.training.network import NetworkSteps
 from noisette.training.noisy_sgd import NoisySGD
 from noisette.training.objective_perturbation import ObjectivePerturbation
 from noisette.training.output_perturbation import OutputPerturbation
 from noisette.training.single_pass import SinglePass
 from noisette.training.streaming import StreamedPass
+from noisette.training.sufficient_statistics import SufficientStatistics
 from noisette.training.whitening import WhitenedObjective
 
 __all__ = ["ALGORITHMS", "one_shot"]
@@ -23,6 +25,8 @@ ALGORITHMS: dict[str, type[Algorithm[Any]]] = {
         NoisySGD,
         GradientDescent,
         StreamedPass,
+        NetworkSteps,
+        SufficientStatistics,
     )
 }
 

@@ -30,7 +30,7 @@ from noisette.losses import Logistic
 from noisette.mechanisms import Gaussian
 from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_mu
 from noisette.plans import Repeat, Run
-from noisette.training.algorithm import Algorithm, Prepared
+from noisette.training.algorithm import Algorithm, PreparedModel
 from noisette.training.levels import Levels, check_rows, share_proofs, shares_of
 from noisette.training.passage import Passage
 from noisette.training.plain_steps import blocked_gradient
@@ -80,7 +80,7 @@ def recipe(update: Update, public: Public, most_steps: int = MOST_STEPS) -> Reci
 
 
 @dataclass(frozen=True)
-class Descent(Prepared):
+class Descent(PreparedModel):
     """The schedule that was planned for."""
 
     schedule: Recipe = Recipe(1, 1.0, 1.0)

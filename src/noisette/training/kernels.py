@@ -24,7 +24,9 @@ from typing import Any
 import numba
 import numpy as np
 
-__all__ = ["LOGISTIC", "dense_steps", "full_gradient", "softmax_steps", "sparse_steps"]
+__all__ = [
+    "LOGISTIC", "dense_steps", "full_gradient", "softmax_steps", "sparse_steps", "take_step",
+]  # fmt: skip
 
 LOGISTIC, HINGE, HUBER, SOFTPLUS = 0, 1, 2, 3
 
@@ -96,7 +98,7 @@ def _record(dot, square, constant, label, bound, slack, bias, clip, loss, parame
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
-def _update(w, mean, g, grid, eta, ridge, normaliser, radius, gamma):
+def take_step(w, mean, g, grid, eta, ridge, normaliser, radius, gamma):
     """One projected step along the noisy sum g, and the running mean."""
     inverse = 1.0 / grid if grid > 0.0 else 0.0
     keep, rate, square = 1.0 - eta * ridge, eta / normaliser, 0.0
@@ -158,7 +160,7 @@ def dense_steps(
             if has_bias:
                 g[d] += scale * bias
         gamma = _gamma(power, first + t + 1)
-        _update(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
+        take_step(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -192,7 +194,7 @@ def sparse_steps(
             if has_bias:
                 g[d] += scale * bias
         gamma = _gamma(power, first + t + 1)
-        _update(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
+        take_step(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -263,7 +265,7 @@ def softmax_steps(
                 if has_bias:
                     g[c * width + d] += scale * scores[c] * bias
         gamma = _gamma(power, first + t + 1)
-        _update(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
+        take_step(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

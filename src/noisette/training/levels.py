@@ -19,32 +19,44 @@ Levels epsilon_i <= epsilon are public by declaration, one for each person.
   (PER-PERSON-SCALE).
 - **"batches"** (single pass): people of equal level share batches with their own noise
   (PARALLEL-GROUPS).
+- **Networks**: groups of people join Poisson batches at rates of their own, under one noise
+  (SAMPLE-LEVELS).
 """
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
+from noisette import _validate, accounting
 from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.mechanisms import Gaussian, step_noises
 from noisette.mechanisms.gaussian_curve import gdp_mu
+from noisette.persons import Persons
+from noisette.plans import Parallel, Plan, Repeat, Sampled
+from noisette.sampling import Poisson
 from noisette.solvers import default_tolerance
 from noisette.training.output_perturbation import noise_for
 from noisette.training.public import Public
-from noisette.training.records import Records
+from noisette.training.records import Records, check_unit
 from noisette.training.steps import Update
 
 __all__ = [
     "GROUPINGS",
     "Levels",
+    "check_groups",
     "check_rows",
     "level_groups",
     "level_notes",
     "level_shares",
+    "make_level_plan",
     "present",
     "share_proofs",
     "shares_of",
@@ -108,20 +120,22 @@ def _fractions(levels: Floats, public: Public) -> Floats:
 
 
 def present(
-    rows: Any, numbers: NDArray[np.intp], weights: Floats
-) -> tuple[Any, NDArray[np.intp], Floats]:
-    """Return rows, class numbers and weights of the records whose weight is above 0.
+    rows: Any, numbers: NDArray[Any], weights: Floats, persons: Persons | None = None
+) -> tuple[Any, NDArray[Any], Floats, Persons | None]:
+    """Return rows, targets, weights and persons of the rows whose weight is above 0.
 
     If there are none, all of them stay, with zeros instead of their data; the solution is then 0
     whatever their number is.
     """
     kept = weights > 0.0
     if bool(np.all(kept)):
-        return rows, numbers, weights
+        return rows, numbers, weights, persons
     if not bool(np.any(kept)):
         nothing = np.zeros((len(weights), rows.shape[1]))
-        return nothing, np.zeros_like(numbers), weights
-    return rows[np.flatnonzero(kept)], numbers[kept], weights[kept]
+        return nothing, np.zeros_like(numbers), weights, persons
+    left = np.flatnonzero(kept)
+    few = None if persons is None else persons.take(left)
+    return rows[left], numbers[left], weights[left], few
 
 
 # --- iterative algorithms ----------------------------------------------------------------------
@@ -157,15 +171,19 @@ def check_rows(
     (n, d), (y,), weights = records.rows.shape, records.targets, records.weights
     if update.dimension(d) != public.dimension or d + (update.bias is not None) != public.features:
         raise InvalidData("rows must have the number of features that was prepared for.")
-    if public.adjacency.size_is_public and not stream and n != public.size:
-        raise InvalidData(f"the training was prepared for {public.size} records, not for {n}.")
+    check_unit(records, public)
+    if public.adjacency.size_is_public and not stream and records.size != public.size:
+        raise InvalidData(
+            f"the training was prepared for {public.size} {public.unit}s, not for {records.size}."
+        )
     if len(update.loss.targets(y)) != n:
         raise InvalidData("y must have one entry for each row of X.")
-    if levels is not None and levels.values.shape != (n,):
-        raise InvalidData("levels must have one entry above 0 for each row of X.")
+    if levels is not None and levels.values.shape != (records.size,):
+        raise InvalidData(f"levels must have one entry above 0 for each {public.unit}.")
     if weights is not None:
         inside = (weights >= 0.0) & (weights <= 1.0)  # proof: SAMPLE-WEIGHT
-        if weights.shape != (n,) or not bool(np.all(inside)) or levels is not None:
+        alone = levels is not None and records.persons is None
+        if weights.shape != (n,) or not bool(np.all(inside)) or alone:
             raise InvalidData(
                 "sample_weight must have one entry in [0, 1] for each row of X, and no levels "
                 "beside it."
@@ -174,9 +192,12 @@ def check_rows(
 
 def shares_of(records: Records, levels: Levels | None, public: Public, law: str) -> Floats | None:
     """Return by what everyone's gradient is multiplied; None: by 1."""
-    if levels is not None and levels.scaled:
-        return level_shares(levels.values, public.epsilon, public.delta, law)
-    return records.weights
+    if levels is None or not levels.scaled:
+        return records.weights
+    each = level_shares(levels.values, public.epsilon, public.delta, law)
+    if records.persons is None or records.weights is None:
+        return each
+    return np.asarray(each[records.persons.index] * records.weights)  # proof: PERSON-WEIGHTS
 
 
 def share_proofs(levels: Levels | None, law: str, delta: float) -> tuple[str, ...]:
@@ -209,6 +230,128 @@ def level_groups(levels: Levels | None, epsilon: float) -> list[tuple[float, Any
             "or use grouping='scale'."
         )
     return [(float(level), np.flatnonzero(where == k)) for k, level in enumerate(distinct)]
+
+
+# --- networks ------------------------------------------------------------------------------------
+
+
+def make_level_plan(
+    levels: Sequence[tuple[float, int]],
+    *,
+    delta: float,
+    batch_size: int,
+    steps: int,
+    adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
+) -> Parallel:
+    """Return the plan that gives each group of people its own epsilon by its own sampling rate.
+
+    All groups share the noise; group g joins a batch at the largest rate that keeps it within its
+    epsilon, and the noise is such that the expected batch has `batch_size` people. Order is kept:
+    person of group g is counted by part g of the plan.
+
+    Parameters
+    ----------
+    levels : sequence of (float, int)
+        The epsilon and the number of people of each group, both public.
+    delta : float
+        The delta of every group.
+    batch_size : int
+        The expected number of people in a batch.
+    steps : int
+        How many noisy steps.
+    adjacency : Adjacency or str, default "replace-one"
+        The neighbouring relation; not add-remove.
+
+    Returns
+    -------
+    Parallel
+        One part for each group.
+
+    Raises
+    ------
+    InvalidParameter
+        If a number is out of range, or the levels are too far from each other.
+    Unproven
+        If the relation is add-remove, which hides the sizes of groups.
+
+    Examples
+    --------
+    >>> from noisette.nn import make_level_plan
+    >>> plan = make_level_plan([(1.0, 300), (3.0, 700)], delta=1e-5, batch_size=50, steps=5)
+    >>> careful, bold = (part.plan.sampler.rate for part in plan.plans)
+    >>> careful < bold
+    True
+
+    """
+    # proof: SAMPLE-LEVELS
+    relation = Adjacency.of(adjacency)
+    check_groups(relation)
+    if not levels:
+        raise InvalidParameter("levels must name at least one group.")
+    groups = [(_validate.epsilon(e), _validate.integer("group size", n)) for e, n in levels]
+    batch_size = _validate.integer("batch_size", batch_size)
+    steps = _validate.integer("steps", steps)
+    delta = _validate.delta_for(delta, sum(n for _, n in groups))
+    if batch_size > sum(n for _, n in groups):
+        raise InvalidParameter(f"batch_size={batch_size} is larger than all groups together.")
+    z, rates = _rates(groups, batch_size, lambda z, q: _steps(z, q, steps), delta, relation)
+    for q, (epsilon, _) in zip(rates, groups, strict=True):
+        if q == 0.0:
+            raise InvalidParameter(
+                f"no sampling rate keeps the level {epsilon:g} at delta={delta:g} beside the "
+                "others; bring the levels nearer to each other, or take a larger delta."
+            )
+    return Parallel(*(_steps(z, q, steps) for q in rates), adjacency=relation)
+
+
+def check_groups(adjacency: Adjacency) -> None:
+    """Refuse groups of people whose sizes are private."""
+    # proof: SAMPLE-LEVELS
+    if not adjacency.size_is_public:
+        raise Unproven(
+            "personal levels need public group sizes, which add-remove hides; use another "
+            "adjacency."
+        )
+
+
+def _steps(z: float, rate: float, steps: int) -> Plan:
+    return Repeat(Sampled(Gaussian(z), Poisson(rate)), steps)
+
+
+def _rates(
+    groups: list[tuple[float, int]], batch_size: int, plan: Callable[[float, float], Plan],
+    delta: float, adjacency: Adjacency,
+) -> tuple[float, list[float]]:  # fmt: skip
+    """Return the noise of all groups, and the rate at which each joins a batch."""
+
+    def largest(z: float, epsilon: float) -> float:
+        try:
+            return accounting.calibrate(
+                partial(plan, z), epsilon=epsilon, delta=delta, adjacency=adjacency, find="rate"
+            )
+        except InvalidParameter:  # so little noise that no rate will do
+            return 0.0
+
+    def rates(z: float) -> list[float]:
+        return [largest(z, epsilon) for epsilon, _ in groups]
+
+    def excess(log_z: float) -> float:
+        found = sum(q * n for q, (_, n) in zip(rates(math.exp(log_z)), groups, strict=True))
+        return math.log(max(found, 1e-12) / batch_size)
+
+    # With everybody at the largest (smallest) level the answer is the noise for that one rate, and
+    # a mixture lies between the two.
+    rate = batch_size / sum(n for _, n in groups)
+    low, z = (
+        accounting.calibrate(
+            lambda z: plan(z, rate), epsilon=pick(epsilon for epsilon, _ in groups), delta=delta,
+            adjacency=adjacency,
+        )
+        for pick in (max, min)
+    )  # fmt: skip
+    if low < z:
+        z = math.exp(brentq(excess, math.log(low * 0.999), math.log(z * 1.001), xtol=1e-4))
+    return z, rates(z)
 
 
 # --- the statement -----------------------------------------------------------------------------

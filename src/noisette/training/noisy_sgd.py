@@ -23,13 +23,13 @@ from noisette.mechanisms import Gaussian, step_noises
 from noisette.mechanisms.base import on_grid
 from noisette.plans import LastIterate, Noisy, Plan, Repeat, Sampled
 from noisette.sampling import SAMPLERS, Cyclic, FullBatch, Sampler, Shuffle
-from noisette.training.algorithm import Algorithm, Prepared
+from noisette.training.algorithm import Algorithm, PreparedModel
 from noisette.training.levels import Levels, check_rows, share_proofs, shares_of
 from noisette.training.passage import Passage
 from noisette.training.public import Public, check_scale
 from noisette.training.records import Records
 from noisette.training.single_pass import run_blocks
-from noisette.training.steps import Batches, Progress, State, Update
+from noisette.training.steps import Batches, Progress, State, Update, in_random_order
 
 __all__ = ["NoisySGD", "make_sampler", "plan_for"]
 
@@ -103,7 +103,7 @@ def _covered() -> str:
 
 
 @dataclass(frozen=True)
-class NoisySGD(Algorithm[Prepared]):
+class NoisySGD(Algorithm[PreparedModel]):
     """SGD with many noisy steps on the batches of any sampler.
 
     `uses` uses of `sampler`; where n is private, ``public.size`` stands for it in normalisers.
@@ -122,7 +122,7 @@ class NoisySGD(Algorithm[Prepared]):
     levels: Levels | None = None
     multiplier: float | None = None
 
-    def prepare(self, public: Public) -> Prepared:
+    def prepare(self, public: Public) -> PreparedModel:
         """Return the repeated use of the sampler with the least noise that is certified."""
         size, adjacency = public.known_size("noisy SGD"), public.adjacency
         make = plan_for(
@@ -145,24 +145,25 @@ class NoisySGD(Algorithm[Prepared]):
         for leaf, _ in plan.leaves():
             assert isinstance(leaf, Noisy)
             check_scale(leaf.mechanism, self.update.contribution)
-        return Prepared(public, plan, share_proofs(self.levels, self.noise, public.delta))
+        return PreparedModel(public, plan, share_proofs(self.levels, self.noise, public.delta))
 
-    def check(self, records: Records, prepared: Prepared) -> None:
+    def check(self, records: Records, prepared: PreparedModel) -> None:
         """Refuse labels, weights and levels that would break the bound."""
         check_rows(self.update, records, self.levels, prepared.public)
 
-    def passes(self, prepared: Prepared) -> float:
+    def passes(self, prepared: PreparedModel) -> float:
         """Return about how often every row is read."""
         sampler, size = self.sampler, prepared.public.known_size("noisy SGD")
         return self.uses * sampler.steps * sampler.normaliser(size) / size
 
-    def run(self, records: Records, prepared: Prepared, passage: Passage) -> list[Floats]:
+    def run(self, records: Records, prepared: PreparedModel, passage: Passage) -> list[Floats]:
         """Return the weights after all uses of the sampler."""
         public, update, sampler = prepared.public, self.update, self.sampler
-        n, features = records.rows.shape
+        n, features = records.size, records.rows.shape[1]
         share = shares_of(records, self.levels, public, self.noise)
         # proof: CLIP
         stream = passage.release(update.bounded(features, public.adjacency, "CLIP"))
+        persons = in_random_order(records.persons, sampler, passage.randomness)
         state = State.zero(public.dimension)
         progress = Progress(passage.verbose, prepared.plan.draws)
         normaliser, done = sampler.normaliser(public.known_size("noisy SGD")), 0
@@ -172,9 +173,11 @@ class NoisySGD(Algorithm[Prepared]):
             for _ in range(together):
                 scheduled.extend(sampler.schedule(n, passage.randomness))
             done += together
+            batches = Batches.of(scheduled, normaliser)
+            batches = batches.rows_of(persons, drawn=sampler.independent)
             run_blocks(
-                records, update, state, stream, Batches.of(scheduled, normaliser), share, progress,
-                passage, rounded=self.released == "all",
+                records, update, state, stream, batches, share, progress, passage,
+                rounded=self.released == "all",
             )  # fmt: skip
         if self.released == "last":
             # Only the last iterate leaves, so only it is rounded: post-processing of that iterate.

@@ -7,9 +7,9 @@ neighbours' points lie in one ball of radius t / Lambda, so a second, tiny relea
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,15 +18,15 @@ from noisette._roots import private_root
 from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded, InKernel
-from noisette.errors import InvalidParameter, Unproven
+from noisette.errors import InvalidParameter, PermitError, Unproven
 from noisette.losses import Loss
 from noisette.mechanisms import Gaussian, Mechanism, ObjectiveNoise, SphericalLaplace
 from noisette.plans import Plan, Repeat, Run, Together
 from noisette.solvers import attainable_tolerance
-from noisette.training.algorithm import Algorithm, Prepared
+from noisette.training.algorithm import Algorithm, PreparedModel
 from noisette.training.passage import Passage
 from noisette.training.public import Public, check_scale
-from noisette.training.records import Records
+from noisette.training.records import Records, solutions
 
 __all__ = [
     "TOLERANCE",
@@ -58,7 +58,12 @@ def shape_of(loss: Loss) -> str:
         return "self-bounded"
     if loss.decreasing:
         return "one-signed"
-    raise Unproven(f"objective perturbation of the {loss.name} loss is not covered here.")
+    if math.isfinite(loss.lipschitz):
+        return "two-signed"  # proof: TWO-SIGNED
+    raise Unproven(
+        f"objective perturbation has no proof for the {loss.name} loss, whose slope has no bound; "
+        "use a loss with a bound, such as 'huber'."
+    )
 
 
 def curvature(public: Public) -> float:
@@ -71,41 +76,46 @@ def per_row(loss: Loss) -> float:
     found = {
         "self-bounded": loss.self_bounded,
         "one-signed": loss.smoothness,
+        "two-signed": loss.smoothness,
         "softmax": loss.trace,
     }[shape_of(loss)]
     assert found is not None
     return found
 
 
-def least_regularization(loss: Loss, epsilon: float, contributions: int, squared: float) -> float:
+def least_regularization(
+    loss: Loss, epsilon: float, contributions: int, squared: float, *, persons: bool = False
+) -> float:
     """Return a Lambda at which the determinant costs nothing (or half of epsilon).
 
     `squared` is (weight cap) R^2. For self-bounded losses k = s w R^2 / Lambda <= epsilon under
     zero-out and add-remove, epsilon / 2 under replace-one; otherwise the determinant gets a
-    quarter of epsilon.
+    quarter of epsilon, which is k itself for persons and log(1 + k) for records.
     """
     epsilon *= 1.0 - _SHARE
     if loss.self_bounded is not None:
         return loss.self_bounded * squared * contributions / epsilon
     if loss.kind == "multiclass":
         return loss.trace * squared * 4.0 / epsilon
+    if persons:
+        return loss.smoothness * squared * 4.0 / epsilon  # proof: PERSON-MEAN
     return loss.smoothness * squared / math.expm1(epsilon / 4.0)
 
 
 @lru_cache(maxsize=256)
 def noise_multiplier(
-    law: str, dimension: int, k: float, shape: str, classes: int,
+    law: str, dimension: int, k: float, shape: str, classes: int, persons: bool,
     epsilon: float, delta: float, adjacency: Adjacency,
 ) -> float:  # fmt: skip
     """Return the least multiplier of one release within (epsilon, delta), from public facts.
 
-    Where the determinant costs more than epsilon (little regularisation, delta > 0) the closed
-    form has nothing to say and the pair is used instead.
+    Where the determinant costs more than epsilon (little regularisation, delta > 0), and for
+    persons, the closed form has nothing to say and the pair is used instead.
     """
-    if delta > 0.0 and k > epsilon / adjacency.contributions:
+    if delta > 0.0 and (persons or k > epsilon / adjacency.contributions):
         try:
             return accounting.calibrate(
-                lambda z: Run(ObjectiveNoise(z, dimension, law, k, shape, classes)),
+                lambda z: Run(ObjectiveNoise(z, dimension, law, k, shape, classes, persons)),
                 epsilon=epsilon,
                 delta=delta,
                 adjacency=adjacency,
@@ -114,7 +124,7 @@ def noise_multiplier(
             raise InvalidParameter(_TOO_LITTLE.format(epsilon)) from None
 
     def excess(log_z: float) -> float:
-        mechanism = ObjectiveNoise(math.exp(log_z), dimension, law, k, shape, classes)
+        mechanism = ObjectiveNoise(math.exp(log_z), dimension, law, k, shape, classes, persons)
         if delta == 0.0:
             return mechanism.pure_epsilon(adjacency) - epsilon
         reached = mechanism.delta(epsilon, adjacency)
@@ -134,12 +144,14 @@ def _mechanism(public: Public) -> ObjectiveNoise:
     """Return the law with the smaller noise for a single release."""
     loss, dimension = public.loss, public.dimension
     k, shape = curvature(public), shape_of(loss)
-    classes = getattr(loss, "classes", 2)
+    classes, persons = getattr(loss, "classes", 2), public.unit == "person"
     epsilon, delta = public.epsilon * (1.0 - _SHARE), public.delta * (1.0 - _SHARE)
 
     def candidate(law: str) -> ObjectiveNoise:
-        z = noise_multiplier(law, dimension, k, shape, classes, epsilon, delta, public.adjacency)
-        return ObjectiveNoise(z, dimension, law, k, shape, classes)
+        z = noise_multiplier(
+            law, dimension, k, shape, classes, persons, epsilon, delta, public.adjacency
+        )
+        return ObjectiveNoise(z, dimension, law, k, shape, classes, persons)
 
     if public.delta == 0.0:
         return candidate("spherical-laplace")
@@ -172,39 +184,38 @@ def _shared_multiplier(noise: ObjectiveNoise, hiding: Mechanism, models: int,
     """Return the multiplier with which `models` releases together stay within the budget."""
 
     def plan(z: float) -> Plan:
-        changed = ObjectiveNoise(
-            z, noise.dimension, noise.law, noise.curvature, noise.shape, noise.classes
-        )
-        return _plan(changed, hiding, models)
+        return _plan(replace(noise, noise_multiplier=z), hiding, models)
 
     return accounting.calibrate(plan, epsilon=epsilon, delta=delta, adjacency=adjacency)
 
 
 @dataclass(frozen=True)
-class ObjectivePerturbation(Algorithm[Prepared]):
+class ObjectivePerturbation(Algorithm[PreparedModel]):
     """Add a random linear term to the regularised sum of losses, then minimise."""
 
     name: ClassVar[str] = "objective"
     summary: ClassVar[str] = "add a random linear term, then solve; smooth losses, least noise"
     one_shot: ClassVar[bool] = True
 
-    def prepare(self, public: Public) -> Prepared:
+    def prepare(self, public: Public) -> PreparedModel:
         """Return the linear terms of all models and one tiny release of the solutions."""
         noise, hiding, models = _mechanism(public), _hiding(public), public.models
         if models > 1:
             z = _shared_multiplier(
                 noise, hiding, models, public.epsilon, public.delta, public.adjacency
             )
-            noise = ObjectiveNoise(
-                z, noise.dimension, noise.law, noise.curvature, noise.shape, noise.classes
-            )
+            noise = replace(noise, noise_multiplier=z)
         tolerance = check_solve(public, noise)
         check_scale(noise, public.gradient_bound)
         check_scale(hiding, _reach(tolerance, public))
         plan = _plan(noise, hiding, models)
-        return Prepared(public, plan, public.loss.proofs, weight_noise(public, noise))
+        return PreparedModel(public, plan, public.loss.proofs, weight_noise(public, noise))
 
-    def run(self, records: Records, prepared: Prepared, passage: Passage) -> list[Floats]:
+    def passes(self, prepared: PreparedModel) -> float:
+        """Return about how often every row is read."""
+        return 30.0 * prepared.public.models
+
+    def run(self, records: Records, prepared: PreparedModel, passage: Passage) -> list[Floats]:
         """Return private models, one for each target vector."""
         return solve_with(records, prepared.public, passage, parts=(0, 1))
 
@@ -215,43 +226,46 @@ def weight_noise(public: Public, noise: ObjectiveNoise) -> float | None:
         return None
     each = noise.noise_multiplier * public.gradient_bound
     if noise.law != "gaussian":
-        each *= math.sqrt(noise.dimension + 1.0)
+        each *= math.sqrt(public.dimension + 1.0)
     bend = public.size * public.loss.initial_curvature * public.norm_bound**2 / public.features
     return each / (bend + public.ridge)
 
 
 def solve_with(
-    records: Records, public: Public, passage: Passage, *, parts: tuple[int, int]
-) -> list[Floats]:
-    """Draw the linear terms, solve, and release the solutions under an existing permit."""
+    records: Records, public: Public, passage: Passage, *, parts: tuple[int, int],
+    origin: Floats | None = None,
+) -> list[Floats]:  # fmt: skip
+    """Draw the linear terms, solve, and release the solutions under an existing permit.
+
+    `origin` is a public or released point around which the weights are regularised instead of 0.
+    The theorem holds for theta - origin, whose losses have the same bounds; in theta it is the
+    linear term -Lambda origin.
+    """
     noise = passage.leaf(parts[0]).mechanism
     assert isinstance(noise, ObjectiveNoise)
-    tolerance = _public_tolerance(public, noise)
+    if curvature(public) > noise.curvature * (1.0 + 1e-9):
+        # proof: PLAN-BEFORE-LOOK
+        raise PermitError("the regularisation is below the one that was charged for.")
+    if noise.persons != (public.unit == "person"):
+        # proof: PERSON-MEAN
+        raise PermitError("the linear term was charged for another unit of protection.")
+    pulled = np.zeros(public.shape) if origin is None else -public.ridge * origin
+    tolerance = _public_tolerance(public, noise, float(np.linalg.norm(pulled)))
     term = Bounded(
         InKernel(public.dimension), contribution=public.gradient_bound,
         adjacency=public.adjacency, proof="OBJECTIVE-PERTURBATION",
     )  # fmt: skip
     stream = passage.release(term, part=parts[0])
-    solved = [
-        passage.minimise(
-            public.loss,
-            records.rows,
-            target,
-            regularization=public.ridge,
-            norm_bound=public.norm_bound,
-            tolerance=tolerance,
-            linear=stream.take(1)[0].reshape(public.shape),
-            sample_weight=records.weights,
-            weight_bound=public.weight_bound,
-            max_rows=public.most,
-        ).weights
-        for target in records.targets
-    ]
-    # proof: APPROXIMATE-MINIMISER
-    value = Bounded(
-        np.stack(solved), l2=_reach(tolerance, public), adjacency=public.adjacency,
-        proof="APPROXIMATE-MINIMISER",
+    found = solutions(
+        records, public, passage, tolerance,
+        lambda: stream.take(1)[0].reshape(public.shape) + pulled,
     )  # fmt: skip
+    # proof: APPROXIMATE-MINIMISER
+    reach = _reach(tolerance, public)
+    hidden: dict[str, Any] = {"l2": reach}
+    if passage.leaf(parts[1]).mechanism.norm == "l1":
+        hidden = {"l1": reach * math.sqrt(found.size) * (1.0 + 1e-12)}
+    value = Bounded(found, adjacency=public.adjacency, proof="APPROXIMATE-MINIMISER", **hidden)
     return [np.asarray(part) for part in passage.release(value, part=parts[1])]
 
 
@@ -273,17 +287,17 @@ def _largest_term(public: Public, noise: ObjectiveNoise) -> float:
     If it fails, the solver may refuse, whatever the data are.
     """
     scale = noise.noise_multiplier * public.gradient_bound
-    d = noise.dimension
+    d = public.dimension
     if noise.law == "gaussian":
         return scale * (math.sqrt(d) + 15.0)
     return scale * (d + 20.0 * math.sqrt(d) + 100.0)
 
 
-def _public_tolerance(public: Public, noise: ObjectiveNoise) -> float:
+def _public_tolerance(public: Public, noise: ObjectiveNoise, pull: float = 0.0) -> float:
     """Return a tolerance that depends on public facts only, not on the drawn noise.
 
     The attainable tolerance grows with ||b||, so the bound on ||b|| stands in for it.
     """
-    largest = _largest_term(public, noise)
+    largest = _largest_term(public, noise) + pull
     wanted = TOLERANCE * public.gradient_bound
     return max(wanted, 1.01 * attainable_tolerance(public.loss, public.for_solver(largest)))

@@ -17,10 +17,10 @@ from noisette.bounded import Bounded
 from noisette.mechanisms import Gaussian, SphericalLaplace
 from noisette.plans import Run
 from noisette.solvers import default_tolerance
-from noisette.training.algorithm import Algorithm, Prepared
+from noisette.training.algorithm import Algorithm, PreparedModel
 from noisette.training.passage import Passage
 from noisette.training.public import Public, check_scale
-from noisette.training.records import Records
+from noisette.training.records import Records, solutions
 
 __all__ = ["OutputPerturbation", "noise_for", "sensitivity"]
 
@@ -44,7 +44,7 @@ def noise_for(public: Public, dimension: int) -> SphericalLaplace | Gaussian:
 
 
 @dataclass(frozen=True)
-class Output(Prepared):
+class Output(PreparedModel):
     """The sensitivity of the solutions and the solver's tolerance."""
 
     bound: float = 0.0
@@ -75,27 +75,18 @@ class OutputPerturbation(Algorithm[Output]):
         noise = mechanism.noise_multiplier * unit * mechanism.spread
         return Output(public, Run(mechanism), proofs, noise, bound, tolerance)
 
+    def passes(self, prepared: Output) -> float:
+        """Return about how often every row is read."""
+        return 30.0 * prepared.public.models
+
     def run(
         self, records: Records, prepared: Output, passage: Passage
     ) -> list[NDArray[np.float64]]:
         """Return private minimisers, one for each target vector."""
         public = prepared.public
-        solved = [
-            passage.minimise(
-                public.loss,
-                records.rows,
-                target,
-                regularization=public.ridge,
-                norm_bound=public.norm_bound,
-                tolerance=prepared.tolerance,
-                sample_weight=records.weights,
-                weight_bound=public.weight_bound,
-                max_rows=public.most,
-            ).weights
-            for target in records.targets
-        ]
+        solved = solutions(records, public, passage, prepared.tolerance)
         value = Bounded(
-            np.stack(solved), l2=prepared.bound, adjacency=public.adjacency,
+            solved, l2=prepared.bound, adjacency=public.adjacency,
             proof="OUTPUT-SENSITIVITY",
         )  # fmt: skip
         return [np.asarray(part) for part in passage.release(value)]

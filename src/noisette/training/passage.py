@@ -28,6 +28,11 @@ class Passage:
         self.permit, self.randomness, self.observer = permit, randomness, observer
         self.first, self.verbose = first, verbose
 
+    def after(self, leaves: int) -> "Passage":
+        """Return the passage of the algorithm whose leaves begin `leaves` further on."""
+        first = self.first + leaves
+        return Passage(self.permit, self.randomness, self.observer, first, self.verbose)
+
     def leaf(self, part: int = 0) -> Noisy:
         """Return the algorithm's `part`-th leaf as it was charged."""
         return self.permit.leaf(self.first + part)

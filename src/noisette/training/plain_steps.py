@@ -35,7 +35,7 @@ def plain_steps(
         part = None if share is None else share[rows]
         g = noise[t] + blocked_gradient(X[rows], y[rows], update, part)(state.w)
         gamma = (power + 1.0) / (state.steps + t + 1.0 + power) if power >= 0.0 else 0.0
-        kernels._update(
+        kernels.take_step(
             state.w, state.mean, g, grid, rate, update.regularization, batches.normalisers[t],
             update.radius, gamma,
         )  # fmt: skip

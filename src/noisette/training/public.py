@@ -10,26 +10,29 @@ from typing import Any
 import numpy as np
 
 from noisette import _validate
-from noisette.adjacency import Adjacency
+from noisette.adjacency import UNITS, Adjacency
 from noisette.clipping import checked_bound
 from noisette.errors import InvalidParameter
 from noisette.losses import Loss
 from noisette.mechanisms import Mechanism
 from noisette.solvers import PublicFacts, check_ends
 
-__all__ = ["Public", "check_scale"]
+__all__ = ["Public", "PublicBudget", "check_scale"]
 
 # The solvers accept rows that exceed R by rounding (1e-10 relative); the sensitivities pay for ten
 # times that.
 _PAID = 1.0 + 1e-9
 
+ROWS_EACH = 64
+"""Most rows of a person, on average over all persons, where no ``max_rows`` is declared."""
+
 _SMALLEST_SCALE, _LARGEST_SCALE = 1e-150, 1e150
 _LEAST_WEIGHT, _MOST_WEIGHT = 1e-30, 1e30
 
 
-@dataclass(frozen=True)
-class Public:
-    """Public facts of one training.
+@dataclass(frozen=True, kw_only=True)
+class PublicBudget:
+    """Who is protected, and what may be spent on it; enough for a step that trains no model.
 
     Parameters
     ----------
@@ -37,6 +40,61 @@ class Public:
         The budget of this training.
     adjacency : Adjacency
         Who is a neighbour.
+    size : int or None
+        The number of units where it is public (replace-one, zero-out), else a public guess of it,
+        else None.
+    most : int or None
+        A public bound on the number of units, which the solvers' certificates need.
+    unit : str
+        Whose data are protected together: ``"record"`` or ``"person"``.
+    max_rows : int or None
+        The public cap on the rows of one person that is enforced, if any.
+
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    size: int | None
+    most: int | None = None
+    unit: str = "record"
+    max_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        _validate.epsilon(self.epsilon)
+        _validate.delta(self.delta)
+        _validate.choice("unit", self.unit, UNITS)
+        if self.max_rows is not None:
+            _validate.integer("max_rows", self.max_rows)
+
+    @property
+    def rows_each(self) -> int:
+        """A public bound on the rows of a unit, on average over all units."""
+        if self.unit == "record":
+            return 1
+        return ROWS_EACH if self.max_rows is None else self.max_rows
+
+    @property
+    def most_rows(self) -> int | None:
+        """A public bound on the number of rows, None where there is none."""
+        return None if self.most is None else self.most * self.rows_each
+
+    def known_size(self, why: str) -> int:
+        """Return the public size, or refuse in one sentence."""
+        if self.size is None:
+            raise InvalidParameter(
+                f"{why} needs the number of {self.unit}s, which is private under add-remove; "
+                "pass population=..., a public guess of it."
+            )
+        return self.size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Public(PublicBudget):
+    """Public facts of one training of a linear model, beside those of `PublicBudget`.
+
+    Parameters
+    ----------
     loss : Loss
         The loss of one record.
     features : int
@@ -44,38 +102,24 @@ class Public:
     norm_bound : float
         R, the norm bound of the rows, the constant column included; infinity where rows are not
         clipped and only gradients are.
-    size : int or None
-        The number of units where it is public (replace-one, zero-out), else a public guess of it,
-        else None.
-    most : int or None
-        A public bound on the number of rows, which the solvers' certificates need.
     regularization : float or None
         Lambda > 0, weight of ||w||^2 / 2 beside the **sum** of losses.
     weight_bound : float
         Public cap on sample weights.
     models : int
         How many models are trained side by side (several for one-vs-rest).
-    unit : str
-        Whose data are protected together.
 
     """
 
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
     loss: Loss
     features: int
     norm_bound: float
-    size: int | None
-    most: int | None = None
     regularization: float | None = None
     weight_bound: float = 1.0
     models: int = 1
-    unit: str = "record"
 
     def __post_init__(self) -> None:
-        _validate.epsilon(self.epsilon)
-        _validate.delta(self.delta)
+        super().__post_init__()
         _validate.integer("features", self.features)
         _validate.integer("models", self.models)
         if self.norm_bound != np.inf:
@@ -125,28 +169,23 @@ class Public:
         """Return what a solver may know; `linear_norm` bounds the random linear term."""
         if self.most is None:
             raise InvalidParameter("the solvers need most=..., a public bound on the rows.")
+        total = None
+        if self.unit == "person":
+            total = self.most * self.weight_bound  # proof: PERSON-WEIGHTS
         return PublicFacts(
-            rows=self.most,
+            rows=self.most * self.rows_each,
             features=self.features,
             norm_bound=self.norm_bound,
             weight_bound=self.weight_bound,
             regularization=self.ridge,
             linear_norm=linear_norm,
+            total=total,
         )
 
     def check_ends(self, tolerance: float, linear_norm: float = 0.0) -> None:
         """Refuse before the charge what is not proven to be solved, whatever the rows."""
         # proof: SOLVER-ENDS
         check_ends(self.loss, self.for_solver(linear_norm), tolerance)
-
-    def known_size(self, why: str) -> int:
-        """Return the public size, or refuse in one sentence."""
-        if self.size is None:
-            raise InvalidParameter(
-                f"{why} needs the number of records, which is private under add-remove; "
-                "pass population=..., a public guess of it."
-            )
-        return self.size
 
 
 def check_scale(mechanism: Mechanism, unit: float) -> None:

@@ -2,43 +2,25 @@
 
 Each function returns what it chose and one sentence for the guarantee's notes.
 
-**Regularisation.** Let the rows have norm R in d directions alike, c the loss's curvature near 0
-and W a typical norm of the weights, so that the sum of losses has the Hessian h = n c R^2 / d in
-every direction. Released weights are off by e = -(h + Lambda)^-1 (b + Lambda w*) for objective
-perturbation with the linear term b, and by Lambda w* / (h + Lambda) plus noise z for output
-perturbation; the excess of the sum of losses is about h E||e||^2 / 2.
-
-* objective: h (B^2 + Lambda^2 W^2) / (h + Lambda)^2 with B^2 = E||b||^2 is least at
-  **Lambda = B^2 / (W^2 h)**. The theorem's own least Lambda is usually larger when n is large.
-* output: with E||z||^2 = (M / Lambda)^2 the sum Lambda W^2 / 2 + h M^2 / (2 Lambda^2) is least at
-  **Lambda^3 = 2 h M^2 / W^2**; for pure epsilon M ~ d a L R / epsilon, a = 2 under replace-one.
-
-W = 5 was checked on real data, see docs/linear.md: the accuracy is within 0.4 points of the best
-Lambda on a grid.
+What balances noise and signal is derived in `noisette.training.prospects`.
 """
 
 import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter, Unproven
 from noisette.losses import Loss
-from noisette.mechanisms import SphericalLaplace
 from noisette.mechanisms.spherical_laplace_curve import largest_shift
 from noisette.solvers import attainable_tolerance, smallest_regularization
 from noisette.training.objective_perturbation import TOLERANCE, least_regularization
-from noisette.training.output_perturbation import noise_for
+from noisette.training.prospects import for_objective, for_output, weakness
 from noisette.training.public import Public
 from noisette.training.whitening import WhitenedObjective
 
-__all__ = ["Recommendation", "bound_on_rows", "mechanisms", "recommend"]
-
-WEIGHT_NORM = 5.0
-"""W of the module's docstring, for rows of norm 1; W / R in general."""
+__all__ = ["Recommendation", "bound_on_units", "mechanisms", "recommend", "units"]
 
 MOST_WITHOUT_GUESS = 1_000_000
 """Most records under add-remove without ``population``."""
@@ -57,6 +39,15 @@ class Recommendation:
     algorithm: Any
     public: Public
     notes: tuple[str, ...]
+    warning: str = ""
+    """What to say before the charge if the model can hardly learn; also the last note."""
+
+    def judged(self, mechanism: str) -> "Recommendation":
+        """Return the same with a warning where public facts call for one."""
+        warning = weakness(self.public, mechanism)
+        if not warning:
+            return self
+        return replace(self, warning=warning, notes=(*self.notes, warning))
 
     @property
     def known_regularization(self) -> float | None:
@@ -91,18 +82,21 @@ def recommend(
         notes.append(
             "Regularization: follows from the released second moment, not from the parameter."
         )
-        return Recommendation(WhitenedObjective(share), public, tuple(notes))
+        return Recommendation(WhitenedObjective(share), public, tuple(notes)).judged("objective")
     if chosen == "objective" and pure_is_as_good(public):
         public = replace(public, delta=0.0)
         notes.append("Delta is not used: for so few weights it would hardly lower the noise.")
     ridge, why = choose_regularization(regularization, chosen, public)
     notes.append(why)
     algorithm = _one_shot()[chosen]()
-    return Recommendation(algorithm, replace(public, regularization=ridge), tuple(notes))
+    public = replace(public, regularization=ridge)
+    return Recommendation(algorithm, public, tuple(notes)).judged(chosen)
 
 
-def bound_on_rows(adjacency: Adjacency, n: int, population: int | None) -> int:
-    """Return a public bound on n, which the solvers' certificates need.
+def bound_on_units(
+    adjacency: Adjacency, n: int, population: int | None, unit: str = "record"
+) -> int:
+    """Return a public bound on n, the number of units, which the solvers' certificates need.
 
     Under add-remove it is a declared fact about the data, like the unit of a row: at most twice
     the guess `population`, or a million. A larger bound would cost accuracy, because the error
@@ -113,10 +107,26 @@ def bound_on_rows(adjacency: Adjacency, n: int, population: int | None) -> int:
     most = MOST_WITHOUT_GUESS if population is None else 2 * population
     if n > most:
         raise InvalidParameter(
-            f"under add-remove at most {most} records are accepted here; pass a larger "
+            f"under add-remove at most {most} {unit}s are accepted here; pass a larger "
             "population=..., a public guess of their number."
         )
     return most
+
+
+def units(
+    adjacency: Adjacency, n: int, population: int | None, persons: Any = None
+) -> dict[str, Any]:
+    """Return what is public about the n units: their number, bounds, and what they are.
+
+    `persons` has `max_rows`; None for records.
+    """
+    unit = "record" if persons is None else "person"
+    return {
+        "size": n if adjacency.size_is_public else population,
+        "most": bound_on_units(adjacency, n, population, unit),
+        "unit": unit,
+        "max_rows": None if persons is None else persons.max_rows,
+    }
 
 
 def choose_mechanism(asked: str, loss: Loss, *, levels: bool, whiten: object) -> tuple[str, str]:
@@ -158,13 +168,13 @@ def choose_regularization(asked: object, mechanism: str, public: Public) -> tupl
         )
     if mechanism != "objective":
         if given is None:
-            chosen = _for_output(public, public.known_size("regularization='auto'"))
+            chosen = for_output(public, public.known_size("regularization='auto'"))
             chosen = _solvable(public, chosen, 0.0)
             return chosen, _note(chosen, "least estimated excess risk, from public facts")
         return given, _note(given, "as asked")
     least = _least(public)
     if given is None:
-        chosen = _solvable(public, max(least, _for_objective(public)), TOLERANCE)
+        chosen = _solvable(public, max(least, for_objective(public)), TOLERANCE)
         why = "the least that the theorem needs without more noise"
         if chosen > least:
             why = "least estimated excess risk, from public facts"
@@ -197,40 +207,9 @@ def _note(regularization: float, why: str) -> str:
 def _least(public: Public) -> float:
     epsilon = public.epsilon / public.models
     return least_regularization(
-        public.loss, epsilon, public.adjacency.contributions, public.squared_bound
-    )
-
-
-def _hessian(public: Public, size: int) -> float:
-    """Return h = n c R^2 / d."""
-    return size * public.loss.initial_curvature * public.norm_bound**2 / public.features
-
-
-def _spread(public: Public, dimension: int) -> float:
-    """Return E||z||^2 of the least additive noise for a sensitivity of 1."""
-    noise = noise_for(public, dimension)
-    scale = noise.noise_multiplier / public.adjacency.contributions
-    shape = dimension * (dimension + 1.0) if isinstance(noise, SphericalLaplace) else dimension
-    return float(shape * scale * scale)
-
-
-def _for_objective(public: Public) -> float:
-    """Return B^2 / (W^2 h) for one model; 0 where n is not public."""
-    if public.size is None:
-        return 0.0
-    each = replace(public, epsilon=public.epsilon / public.models)
-    moved = public.adjacency.contributions * public.gradient_bound
-    squared = _spread(each, public.dimension) * moved * moved
-    weight = WEIGHT_NORM / public.norm_bound
-    return squared / (weight * weight * _hessian(public, public.size))
-
-
-def _for_output(public: Public, size: int) -> float:
-    """Return the Lambda with Lambda^3 = 2 h M^2 / W^2; W^2 counts once for each model."""
-    moved = public.adjacency.contributions * public.gradient_bound
-    spread = _spread(public, public.models * public.dimension) * public.models * moved * moved
-    weight = public.models * (WEIGHT_NORM / public.norm_bound) ** 2
-    return float(np.cbrt(2.0 * _hessian(public, size) * spread / weight))
+        public.loss, epsilon, public.adjacency.contributions, public.squared_bound,
+        persons=public.unit == "person",
+    )  # fmt: skip
 
 
 def pure_is_as_good(public: Public) -> bool:

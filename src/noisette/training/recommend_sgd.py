@@ -41,6 +41,12 @@ def recommend_sgd(
 
     ``public.size`` is n or its public estimate.
     """
+    chosen = _choose(wishes, public, levels, stream=stream)
+    # how long a stream will be is not known without a guess
+    return chosen if stream and wishes.population is None else chosen.judged("steps")
+
+
+def _choose(wishes: Any, public: Public, levels: Levels | None, *, stream: bool) -> Recommendation:
     loss, method = public.loss, _method(wishes, public.loss, stream=stream)
     noise = _noise(wishes, method, public, levels=levels is not None)
     update = Update(
@@ -85,8 +91,9 @@ def _method(wishes: Any, loss: Loss, *, stream: bool) -> str:
         return "direct"
     if delta == 0.0 and wishes.epochs == 1 and wishes.released == "all":
         return "single-pass"
-    plain = wishes.epochs == 1 and wishes.batch_size == "auto"
-    plain = plain and wishes.learning_rate == "auto" and wishes.noise in ("auto", "gaussian")
+    # the tuning-free schedule has no place for a wish about batches or steps
+    steps = (wishes.batch_size, wishes.learning_rate, wishes.eta0, wishes.averaging)
+    plain = wishes.epochs == 1 and wishes.noise in ("auto", "gaussian") and set(steps) == {"auto"}
     smooth = math.isfinite(loss.smoothness) and wishes.norm_bound is not None
     if delta > 0.0 and wishes.released == "all" and plain and smooth:
         return "gradient-descent"
@@ -203,12 +210,13 @@ def _single(
         batch_size = given.batch_size
     # the records' own order may be sorted by label, which SGD does not survive
     permute = not stream if given is None else given.permute
+    shuffled = permute or public.unit == "person"  # persons are numbered at random
     eta0 = wishes.eta0
     if eta0 == "auto":
         eta0 = _eta0(update, dimension, rms, batch_size, size, -(-size // batch_size))
     note = (
         f"Method: one pass over disjoint batches of {batch_size} in "
-        f"{'one random' if permute else 'the given'} order; all iterates are covered."
+        f"{'one random' if shuffled else 'the given'} order; all iterates are covered."
     )
     update = replace(update, eta0=eta0)
     if stream:

@@ -1,6 +1,7 @@
 """`Records`: the sensitive half of a training. It is checked before the charge and never shown."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,32 +9,41 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from noisette._typing import Floats
-from noisette.clipping import clip_factors, clip_rows, row_norms
+from noisette.clipping import clip_factors, clipped_and_measured, row_norms
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.losses import Augmented, Rows
-from noisette.training.public import Public
+from noisette.losses import Augmented, Measured, Rows
+from noisette.persons import Persons
+from noisette.training.passage import Passage
+from noisette.training.public import Public, PublicBudget
 
-__all__ = ["Records", "with_intercept"]
+__all__ = ["Records", "check_rows_each", "check_unit", "solutions", "with_intercept"]
 
 
 class Records:
-    """Rows, one target vector for each model, and what everyone's gradient is multiplied by."""
+    """Rows, one target vector for each model, and what everyone's gradient is multiplied by.
+
+    `persons` says whose rows they are where the unit is a person; their weights are shared then.
+    """
 
     def __init__(
-        self, rows: Any, targets: list[NDArray[Any]], weights: Floats | None = None
-    ) -> None:
-        self.rows, self.targets, self.weights = rows, targets, weights
+        self, rows: Any, targets: list[NDArray[Any]], weights: Floats | None = None,
+        persons: Persons | None = None,
+    ) -> None:  # fmt: skip
+        self.rows, self.targets, self.weights, self.persons = rows, targets, weights, persons
 
     def __repr__(self) -> str:
         return "<Records>"
 
+    @property
+    def size(self) -> int:
+        """How many units there are: rows, or persons."""
+        return int(self.rows.shape[0]) if self.persons is None else self.persons.count
+
     def check(self, public: Public) -> None:
         """Refuse what the solvers would refuse, before anything is charged or drawn."""
         blocks = Rows(self.rows)
-        if public.most is not None and blocks.n > public.most:
-            raise InvalidParameter(
-                f"the data have more rows than the declared bound size={public.most}."
-            )
+        check_unit(self, public, public.weight_bound)
+        check_rows_each(blocks.n, public)
         if not blocks.within(public.norm_bound * (1.0 + 1e-10)):
             raise InvalidData(
                 f"every row must be finite with norm at most norm_bound={public.norm_bound:g}; "
@@ -54,6 +64,67 @@ class Records:
                 )
 
 
+def check_unit(sample: Any, public: PublicBudget, weight_bound: float = 1.0) -> None:
+    """Refuse rows without persons where persons are promised something, and the reverse.
+
+    `sample` has `persons` and `weights`. The rows of one person must share one weight, whoever
+    computed the weights.
+    """
+    persons, weights = sample.persons, sample.weights
+    if (public.unit == "person") != (persons is not None):
+        raise InvalidData(f"this training was prepared for {public.unit}s as the unit.")
+    if persons is None:
+        return
+    # proof: PERSON-WEIGHTS
+    if weights is None or weights.shape != persons.index.shape:
+        raise InvalidData("the rows of a person must share one weight.")
+    # proof: PERSON-WEIGHTS
+    each = np.bincount(persons.index, weights, minlength=persons.count)
+    if not bool(np.all(each <= weight_bound)):
+        raise InvalidData("the weights of one person's rows must add up to at most one weight.")
+    if public.max_rows is not None:
+        used = np.bincount(persons.index[weights > 0.0], minlength=persons.count)
+        if int(used.max(initial=0)) > public.max_rows:
+            raise InvalidData(f"a person has more than max_rows={public.max_rows} rows.")
+
+
+def check_rows_each(rows: int, public: PublicBudget) -> None:
+    """Refuse more rows than the solvers have certificates for."""
+    if public.most_rows is None or rows <= public.most_rows:
+        return
+    if public.unit == "person":
+        raise InvalidParameter(
+            f"persons have more than {public.rows_each} rows each on average, for which the "
+            "solvers have no certificate; declare a cap, as in Persons.of(ids, max_rows=100)."
+        )
+    raise InvalidParameter(f"the data have more rows than the declared bound size={public.most}.")
+
+
+def solutions(
+    records: Records, public: Public, passage: Passage, tolerance: float,
+    term: Callable[[], Floats | None] = lambda: None,
+) -> Floats:  # fmt: skip
+    """Return the certified minimiser for each target vector; `term` draws its linear term."""
+    return np.stack(
+        [
+            passage.minimise(
+                public.loss,
+                records.rows,
+                target,
+                regularization=public.ridge,
+                norm_bound=public.norm_bound,
+                tolerance=tolerance,
+                linear=term(),
+                sample_weight=records.weights,
+                weight_bound=public.weight_bound,
+                max_rows=public.most_rows,
+                total_weight=public.for_solver().total,
+            ).weights
+            for target in records.targets
+        ]
+    )
+
+
 def with_intercept(rows: Any, norm_bound: float, intercept: float | None) -> tuple[Any, float]:
     """Return clipped rows with a constant last column, and their norm bound.
 
@@ -72,10 +143,12 @@ def with_intercept(rows: Any, norm_bound: float, intercept: float | None) -> tup
         factor = clip_factors(matrix, norm_bound, norms=norms)
         column = None if intercept is None else np.full(len(matrix), extra)
         return Augmented(matrix, factor, column, norms), bound
-    clipped = clip_rows(rows, norm_bound)
+    clipped, norms = clipped_and_measured(rows, norm_bound)
     if intercept is None:
-        return clipped, bound
+        return Measured(clipped, squares=norms**2), bound
     last = np.full((clipped.shape[0], 1), extra, dtype=clipped.dtype)
     # The value that the column really has: a float32 may be above the number asked for.
-    bound = math.hypot(norm_bound, float(clipped.dtype.type(extra))) * (1.0 + 2.0**-50)
-    return sparse.hstack([clipped, sparse.csr_matrix(last)], format="csr"), bound
+    extra = float(last.dtype.type(extra))
+    bound = math.hypot(norm_bound, extra) * (1.0 + 2.0**-50)
+    whole = sparse.hstack([clipped, sparse.csr_matrix(last)], format="csr")
+    return Measured(whole, squares=norms**2 + extra**2), bound

@@ -28,7 +28,7 @@ from noisette.plans import Parallel, Plan, Run, Sampled
 from noisette.privacy.door import NoiseStream
 from noisette.randomness import Randomness
 from noisette.sampling import Disjoint
-from noisette.training.algorithm import Algorithm, Prepared
+from noisette.training.algorithm import Algorithm, PreparedModel
 from noisette.training.levels import (
     Levels,
     check_rows,
@@ -39,7 +39,7 @@ from noisette.training.levels import (
 from noisette.training.passage import Passage
 from noisette.training.public import Public, check_scale
 from noisette.training.records import Records
-from noisette.training.steps import Batches, Progress, State, Update
+from noisette.training.steps import Batches, Progress, State, Update, in_random_order
 
 __all__ = ["SinglePass", "noise_for_one_use"]
 
@@ -66,14 +66,14 @@ def noise_for_one_use(
 
 
 @dataclass(frozen=True)
-class Pass(Prepared):
+class PreparedPass(PreparedModel):
     """The groups of people that share batches: (level, members), members None for everybody."""
 
     groups: Groups = ()  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
-class SinglePass(Algorithm[Pass]):
+class SinglePass(Algorithm[PreparedPass]):
     """One private pass over the rows in disjoint batches.
 
     `batch_size` is public; a smaller last batch is divided by it all the same. With `permute` the
@@ -90,7 +90,7 @@ class SinglePass(Algorithm[Pass]):
     permute: bool = False
     levels: Levels | None = None
 
-    def prepare(self, public: Public) -> Pass:
+    def prepare(self, public: Public) -> PreparedPass:
         """Return the batches of every level, each with the noise of its level."""
         n = public.known_size("a single pass")
         groups = level_groups(self.levels, public.epsilon)
@@ -110,17 +110,17 @@ class SinglePass(Algorithm[Pass]):
         for leaf in leaves:
             check_scale(leaf.mechanism, self.update.contribution)
         proofs = ("CLIP", *share_proofs(self.levels, self.noise, public.delta))
-        return Pass(public, plan, proofs, None, groups)
+        return PreparedPass(public, plan, proofs, None, groups)
 
-    def check(self, records: Records, prepared: Pass) -> None:
+    def check(self, records: Records, prepared: PreparedPass) -> None:
         """Refuse labels, weights and levels that would break the bound."""
         check_rows(self.update, records, self.levels, prepared.public)
 
-    def passes(self, prepared: Pass) -> float:
+    def passes(self, prepared: PreparedPass) -> float:
         """Return about how often every row is read."""
         return 1.0
 
-    def run(self, records: Records, prepared: Pass, passage: Passage) -> list[Floats]:
+    def run(self, records: Records, prepared: PreparedPass, passage: Passage) -> list[Floats]:
         """Return the weights after one private pass."""
         public = prepared.public
         state, progress = (
@@ -139,14 +139,16 @@ class SinglePass(Algorithm[Pass]):
         progress: Progress,
     ) -> None:  # fmt: skip
         """Draw and run every batch of a one-leaf plan."""
-        n, features = records.rows.shape
+        n, features = records.size, records.rows.shape[1]
         sampler = passage.leaf().sampler
         assert isinstance(sampler, Disjoint)
         edges = sampler.edges(n)
         order = np.empty(0, dtype=np.int64)  # the given order, without a list of n numbers
         if sampler.permute:
             order = sampler.order(n, passage.randomness).astype(np.int64, copy=False)
-        batches = Batches(edges, np.full(len(edges) - 1, float(self.batch_size)), order)
+        normalisers = np.full(len(edges) - 1, float(self.batch_size))
+        persons = in_random_order(records.persons, sampler, passage.randomness)
+        batches = Batches(edges, normalisers, order).rows_of(persons)
         # proof: PARALLEL
         bounded = self.update.bounded(features, passage.permit.adjacency, "PARALLEL")
         run_blocks(
@@ -169,13 +171,17 @@ class SinglePass(Algorithm[Pass]):
                 records.rows.shape[1], passage.permit.adjacency, "PARALLEL-GROUPS"
             )
             streams.append(passage.release(bounded, part=part))
+            if records.persons is not None:
+                # proof: PERSON-ORDER
+                members = passage.randomness.generator.permutation(members)
             schedules.append(_members(sampler, members, passage.randomness))
         for _, part in sorted(turns):
             batch = Batches.of([next(schedules[part])], self.batch_size)
+            batch = batch.rows_of(records.persons, drawn=True)
             noise = streams[part].take(1)
             passage.advance(
                 self.update, state, records.rows, records.targets[0], batch, noise,
-                streams[part].grid,
+                streams[part].grid, records.weights,
             )  # fmt: skip
             progress.show(state.steps)
 

@@ -21,8 +21,11 @@ from noisette._typing import Floats, Integers
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded, InKernel
 from noisette.clipping import checked_bound
-from noisette.errors import InvalidParameter, Unproven
+from noisette.errors import InvalidParameter, PermitError, Unproven
 from noisette.losses import Loss, Softmax
+from noisette.persons import Persons
+from noisette.randomness import Randomness
+from noisette.sampling import Sampler
 from noisette.training.plain_steps import plain_steps
 
 __all__ = [
@@ -45,7 +48,7 @@ class Update:
 
     Parameters
     ----------
-    loss : a margin loss or softmax.
+    loss : any loss of a linear model; one without a bounded gradient needs `clip_norm`.
     norm_bound : rows are clipped to this norm before the bias entry is added; None: not clipped.
     bias : the constant last entry of every row, None for none.
     clip_norm : bound on one record's gradient, None for the loss's own bound L R.
@@ -68,8 +71,8 @@ class Update:
     averaging: float | None = None
 
     def __post_init__(self) -> None:
-        if self.loss.kind == "regression":
-            raise Unproven(f"SGD is for classifiers; the {self.loss.name} loss is for numbers.")
+        if not math.isfinite(self.loss.lipschitz) and self.clip_norm is None:
+            raise Unproven(f"the {self.loss.name} loss has no bounded gradient; give clip_norm.")
         _validate.choice("learning_rate", self.learning_rate, LEARNING_RATES)
         # plain floats, since a fraction would be refused by the kernels, after the charge
         self._put("eta0", _validate.positive("eta0", self.eta0))
@@ -175,12 +178,37 @@ class Batches:
         order = np.concatenate(scheduled).astype(np.int64, copy=False)
         return cls(edges, np.full(len(scheduled), float(normaliser)), order)
 
+    def rows_of(self, persons: Persons | None, *, drawn: bool = False) -> "Batches":
+        """Return the same batches by rows, where they are batches of persons.
+
+        Only numbers that were given at random may decide who shares a batch, unless the batches
+        were `drawn` without looking at numbers.
+        """
+        if persons is None:
+            return self
+        if not (persons.at_random or drawn):
+            # proof: PERSON-ORDER
+            raise PermitError("persons must be put into a random order before batches are drawn.")
+        chosen = self.order if len(self.order) else np.arange(persons.count)
+        ends = np.concatenate([[0], np.cumsum(persons.sizes[chosen])])
+        rows = persons.rows_of(chosen).astype(np.int64, copy=False)
+        return Batches(ends[self.edges], self.normalisers, rows)
+
     def blocks(self, dimension: int) -> Iterator["Batches"]:
         """Yield pieces whose noise stays in cache."""
         most = max(1, _BLOCK_ENTRIES // dimension)
         for start in range(0, len(self), most):
             stop = min(start + most, len(self))
             yield Batches(self.edges[start : stop + 1], self.normalisers[start:stop], self.order)
+
+
+def in_random_order(
+    persons: Persons | None, sampler: Sampler, randomness: Randomness
+) -> Persons | None:
+    """Return the persons as a sampler may number them, for a whole run and after its charge."""
+    if persons is None or sampler.independent:
+        return persons
+    return persons.shuffled(randomness)  # proof: PERSON-ORDER
 
 
 class Progress:

@@ -22,7 +22,7 @@ from noisette.errors import InvalidData, MissingExtra
 from noisette.plans import Sampled
 from noisette.privacy import Permit
 from noisette.sampling import Disjoint
-from noisette.training.algorithm import Algorithm, Prepared
+from noisette.training.algorithm import Algorithm, PreparedModel
 from noisette.training.levels import check_rows
 from noisette.training.passage import Passage
 from noisette.training.public import Public, check_scale
@@ -45,7 +45,7 @@ Chunk = tuple[Any, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class StreamedPass(Algorithm[Prepared]):
+class StreamedPass(Algorithm[PreparedModel]):
     """One private pass over people who come in chunks, under one charge.
 
     Its run is driven by the caller: `Stream.feed` takes one chunk after another.
@@ -58,26 +58,26 @@ class StreamedPass(Algorithm[Prepared]):
     batch_size: int
     noise: str = "spherical-laplace"
 
-    def prepare(self, public: Public) -> Prepared:
+    def prepare(self, public: Public) -> PreparedModel:
         """Return more batches than any stream has; their number does not enter the cost."""
         mechanism = noise_for_one_use(
             self.noise, public.epsilon, public.delta, public.dimension, public.adjacency
         )
         check_scale(mechanism, self.update.contribution)
         plan = Sampled(mechanism, Disjoint(MOST_BATCHES, self.batch_size))
-        return Prepared(public, plan, ("CLIP",))
+        return PreparedModel(public, plan, ("CLIP",))
 
-    def check(self, records: Records, prepared: Prepared) -> None:
+    def check(self, records: Records, prepared: PreparedModel) -> None:
         """Refuse a chunk whose labels would break the bound."""
         check_rows(self.update, records, None, prepared.public, stream=True)
         if records.weights is not None:
             raise InvalidData("a stream takes no sample_weight.")
 
-    def passes(self, prepared: Prepared) -> float:
+    def passes(self, prepared: PreparedModel) -> float:
         """Return about how often every row is read."""
         return 1.0
 
-    def run(self, records: Records, prepared: Prepared, passage: Passage) -> list[Floats]:
+    def run(self, records: Records, prepared: PreparedModel, passage: Passage) -> list[Floats]:
         """Return the weights after a stream of this one chunk."""
         stream = Stream(self, prepared, passage)
         stream.feed(records)
@@ -91,7 +91,7 @@ class Stream:
     smaller than the public batch size, by which it is divided all the same.
     """
 
-    def __init__(self, algorithm: StreamedPass, prepared: Prepared, passage: Passage) -> None:
+    def __init__(self, algorithm: StreamedPass, prepared: PreparedModel, passage: Passage) -> None:
         self._algorithm, self.prepared, self._passage = algorithm, prepared, passage
         public = prepared.public
         self.state, self.records = State.zero(public.dimension), 0

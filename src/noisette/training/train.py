@@ -10,16 +10,15 @@ from noisette.randomness import Randomness
 from noisette.training.algorithm import Algorithm, Prepared, Trained
 from noisette.training.observer import Observer
 from noisette.training.passage import Passage
-from noisette.training.public import Public
-from noisette.training.records import Records
+from noisette.training.public import PublicBudget
 
 __all__ = ["begin", "charged", "train"]
 
 
 def train(
     algorithm: Algorithm[Any],
-    public: Public,
-    records: Records,
+    public: PublicBudget,
+    records: Any,
     *,
     ledger: Ledger,
     randomness: Randomness,
@@ -34,9 +33,9 @@ def train(
         prepared, ledger=ledger, randomness=randomness, observer=observer,
         label=label or algorithm.name, verbose=verbose,
     )  # fmt: skip
-    weights = algorithm.run(records, prepared, passage)
+    released = algorithm.run(records, prepared, passage)
     weighed = algorithm.weight_proofs if records.weights is not None else ()
-    return Trained(weights, passage.permit, (*prepared.proofs, *weighed))
+    return Trained(released, passage.permit, (*prepared.proofs, *weighed))
 
 
 def begin(
@@ -47,13 +46,14 @@ def begin(
     observer: Observer | None = None,
     label: str,
     verbose: int = 0,
+    resumable: bool = False,
 ) -> Passage:
     """Charge what was prepared; only then can anything be drawn or released."""
     public, watch = prepared.public, observer or Observer()
     require_same(ledger.adjacency, "the ledger", public.adjacency, "the training")
     permit = charged(
         ledger, prepared.plan, watch, label=label, delta=public.delta, epsilon=public.epsilon,
-        seeded=randomness.seeded,
+        seeded=randomness.seeded, resumable=resumable, unit=public.unit,
     )  # fmt: skip
     return Passage(permit, randomness, watch, verbose=verbose)
 

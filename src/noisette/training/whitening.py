@@ -15,61 +15,68 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from noisette import _validate, accounting
 from noisette._typing import Floats
 from noisette.adjacency import Adjacency
-from noisette.bounded import Bounded
 from noisette.clipping import clip_rows
-from noisette.errors import InvalidParameter, Unproven
+from noisette.errors import InvalidParameter, NoisetteError, Unproven
 from noisette.losses import Rows
 from noisette.mechanisms import Gaussian, ObjectiveNoise
 from noisette.plans import Plan, Run, Together
-from noisette.training.algorithm import Algorithm, Prepared
+from noisette.training.algorithm import Algorithm, PreparedModel
 from noisette.training.objective_perturbation import check_solve, per_row, shape_of, solve_with
 from noisette.training.passage import Passage
 from noisette.training.public import Public
 from noisette.training.records import Records
+from noisette.training.second_moment import second_moment, whitener
 
 __all__ = ["WhitenedObjective"]
 
 
 _SHARE_OF_HIDING = 1e-6  # of mu squared
-_FLOOR = 0.5  # eigenvalue floor, in units of R^2 / d
 _ROOM = 1.5  # Lambda relative to the least one: keeps the objective step close to Gaussian
 
 
 @lru_cache(maxsize=128)
-def _calibrated(share: float, dimension: int, k: float, shape: str, classes: int,
+def _calibrated(share: float, dimension: int, k: float, shape: str, classes: int, persons: bool,
                 epsilon: float, delta: float, adjacency: Adjacency) -> float:  # fmt: skip
     """Return the multiplier scale c with which the plan meets the budget."""
-    return accounting.calibrate(
-        lambda c: _plan(c, share, dimension, k, shape, classes),
-        epsilon=epsilon,
-        delta=delta,
-        adjacency=adjacency,
-    )
+    try:
+        return accounting.calibrate(
+            lambda c: _plan(c, share, _noise(c, share, dimension, k, shape, classes, persons)),
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=adjacency,
+        )
+    except (ArithmeticError, ValueError) as error:
+        if isinstance(error, NoisetteError):
+            raise
+        raise InvalidParameter(  # e^epsilon leaves float64 from about 150 on
+            f"whitening at epsilon={epsilon:g} cannot be counted in floating point; ask for a "
+            "smaller epsilon, or use whiten=False."
+        ) from None
 
 
-def _plan(c: float, share: float, dimension: int, k: float, shape: str, classes: int) -> Plan:
+def _plan(c: float, share: float, noise: ObjectiveNoise) -> Plan:
     """Return the plan in which mu^2 is divided as share : rest : almost nothing."""
     return Together(
         Run(Gaussian(c / math.sqrt(share))),
-        Run(_noise(c, share, dimension, k, shape, classes)),
+        Run(noise),
         Run(Gaussian(c / math.sqrt(_SHARE_OF_HIDING))),
     )
 
 
 def _noise(
-    c: float, share: float, dimension: int, k: float, shape: str, classes: int
+    c: float, share: float, dimension: int, k: float, shape: str, classes: int, persons: bool
 ) -> ObjectiveNoise:
     """Return the law of the linear term."""
-    return ObjectiveNoise(c / math.sqrt(1.0 - share), dimension, "gaussian", k, shape, classes)
+    z = c / math.sqrt(1.0 - share)
+    return ObjectiveNoise(z, dimension, "gaussian", k, shape, classes, persons)
 
 
 @dataclass(frozen=True)
-class Whitened(Prepared):
+class Whitened(PreparedModel):
     """k, the bound on the determinant that the objective step is calibrated for."""
 
     k: float = 0.0
@@ -99,17 +106,18 @@ class WhitenedObjective(Algorithm[Whitened]):
         _validate.fraction("the share for whitening", self.share)
         loss = public.loss
         shape, classes = shape_of(loss), getattr(loss, "classes", 2)
+        persons = public.unit == "person"
         k = public.epsilon / (_ROOM * public.adjacency.contributions)
         c = _calibrated(
-            self.share, public.dimension, k, shape, classes,
+            self.share, public.dimension, k, shape, classes, persons,
             public.epsilon, public.delta, public.adjacency,
         )  # fmt: skip
-        noise = _noise(c, self.share, public.dimension, k, shape, classes)
+        noise = _noise(c, self.share, public.dimension, k, shape, classes, persons)
         # Whether the solve ends does not depend on R', which scales all of it alike
         # (Lambda ~ R'^2); both ends of its range are checked, with room for rounding.
         for bound in (1.0, math.sqrt(public.features)):
             check_solve(_inner(public, bound, k * (1.0 + 1e-6)), noise)
-        plan = _plan(c, self.share, public.dimension, k, shape, classes)
+        plan = _plan(c, self.share, noise)
         return Whitened(public, plan, ("WHITENING", *loss.proofs), None, k)
 
     def passes(self, prepared: Whitened) -> float:
@@ -122,11 +130,11 @@ class WhitenedObjective(Algorithm[Whitened]):
         moment = _private_second_moment(records, public, passage)
         count = public.size or public.most
         assert count is not None
-        map_, new_bound = _whitener(moment / count, public.norm_bound)
+        map_, new_bound = whitener(moment / count, public.norm_bound)
         rows = [np.asarray(block @ map_) for _, block in Rows(records.rows).blocks()]
         mapped = clip_rows(np.concatenate(rows), new_bound)  # proof: WHITENING
         inner = _inner(public, new_bound, prepared.k)
-        whitened = Records(mapped, records.targets, records.weights)
+        whitened = Records(mapped, records.targets, records.weights, records.persons)
         (theta,) = solve_with(whitened, inner, passage, parts=(1, 2))
         return [theta @ map_]  # A is symmetric
 
@@ -138,33 +146,14 @@ def _inner(public: Public, bound: float, k: float) -> Public:
 
 
 def _private_second_moment(records: Records, public: Public, passage: Passage) -> Floats:
-    """Return sum x x' with symmetric Gaussian noise, in isometric coordinates.
+    """Return the noisy second moment of all rows that take part: weight 0 is the null record.
 
-    ||x x'||_F <= R^2 (zero-out, add-remove) and ||x x' - y y'||_F <= sqrt(2) R^2 (replace-one).
+    The rows of a person share one weight here too.
     """
-    # proof: SECOND-MOMENT
-    factor = math.sqrt(2.0) if public.adjacency is Adjacency.REPLACE_ONE else 1.0
-    d = public.features
-    exact = np.zeros((d, d))
-    for _, block in Rows(records.rows).blocks():  # float64, whatever the type of the rows
-        product = block.T @ block
-        exact += product.toarray() if sparse.issparse(product) else product
-    upper = np.triu_indices(d, 1)
-    flat = np.concatenate([np.diag(exact), math.sqrt(2.0) * exact[upper]]).astype(float)
-    squared = public.squared_bound / public.weight_bound
-    value = Bounded(flat, l2=factor * squared, adjacency=public.adjacency, proof="SECOND-MOMENT")
-    noisy = passage.release(value)
-    out = np.zeros((d, d))
-    out[upper] = noisy[d:] / math.sqrt(2.0)
-    return np.asarray(out + out.T + np.diag(noisy[:d]))
-
-
-def _whitener(mean_moment: Floats, bound: float) -> tuple[Floats, float]:
-    """Return A = (S_+ + t I)^{-1/2} and the new norm bound sqrt(tr S_+ (S_+ + t I)^{-1})."""
-    d = mean_moment.shape[0]
-    floor = _FLOOR * bound**2 / d
-    values, vectors = np.linalg.eigh(mean_moment)
-    values = np.maximum(values, 0.0)
-    map_ = (vectors / np.sqrt(values + floor)) @ vectors.T
-    effective = float(np.sum(values / (values + floor)))
-    return map_, math.sqrt(max(effective, 1.0))
+    taking_part = None if records.weights is None else (records.weights > 0.0).astype(float)
+    if records.persons is not None:
+        taking_part = records.persons.share(taking_part)  # proof: PERSON-WEIGHTS
+    return second_moment(
+        records.rows, math.sqrt(public.squared_bound / public.weight_bound), public.adjacency,
+        passage, most=public.most or len(records.targets[0]), weights=taking_part,
+    )  # fmt: skip

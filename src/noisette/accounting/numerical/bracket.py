@@ -110,7 +110,7 @@ def _merged(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 def _tighten(problems: Sequence[OrderProblem], rtol: float, atol: float) -> Bracket:
     """Improve the orders that decide the maximum until the width is met or attempts run out."""
-    low, high, previous = 0.0, math.inf, math.inf
+    low, high, last, previous = 0.0, math.inf, math.inf, math.inf
     width = rtol
     for attempt in range(ATTEMPTS):
         # an order whose upper bound is already below the known lower bound cannot matter
@@ -131,6 +131,10 @@ def _tighten(problems: Sequence[OrderProblem], rtol: float, atol: float) -> Brac
         allowed = max(rtol * high, atol) if math.isfinite(high) else 0.0
         if high - low <= allowed:
             return Bracket(low, high, True)
+        one_sided = any(p.one_sided for p in active if p.high == high)
+        if one_sided and last - high <= allowed / 4:
+            break  # no lower end can come close; the upper one has settled
+        last = high
         refined = [problem.refine_pairs() for problem in active]
         stalled = attempt >= 3 and high - low > 0.9 * previous
         stalled |= all(p.plan is None or p.plan.window > MAX_WINDOW // 2 for p in active)

@@ -71,6 +71,11 @@ class OrderProblem(ABC):
         """Whether there is one step, whose own curve needs no lattice."""
         return sum(count for _, _, count in self.steps) == 1
 
+    @property
+    def one_sided(self) -> bool:
+        """Whether some step has a dominating pair only, so that no lower bound is near."""
+        return any(lower is None for _, lower, _ in self.steps)
+
     def upper_curve(self) -> Curve:
         """Return an upper bound on δ(ε)."""
         if self.single:

@@ -259,7 +259,7 @@ def _design(
             chosen.append(j)
             seen |= values
     options = [_rounds(chosen[:k], between[1], claim, level) for k in range(2, len(chosen) + 1)]
-    if chosen[0] == 0 and len(chosen) > 1:  # number 0 may be nearer to all others
+    if chosen[:1] == [0] and len(chosen) > 1:  # number 0 may be nearer to all others
         options.append(_rounds(chosen[:2], between[0], claim, level))
     return min((each for each in options if each), key=lambda each: each.fits, default=None)
 

@@ -4,9 +4,11 @@ Same tape, so the same noise; clipping maps both records to one, up to rounding.
 trusts the stated norm instead of enforcing it gives another model.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
-from noisette.audit.canaries import LONG, Data, opposite
+from noisette.audit.canaries import LONG, opposite
 from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.subject import AuditedEstimator
 
@@ -24,7 +26,7 @@ def clipping(subject: AuditedEstimator) -> Tally:
     for length in (1.0, LONG):
         X = data.X.copy()
         X[-1] *= length
-        models.append(subject.fit(Data(X, data.y), seed=11)[0])
+        models.append(subject.fit(replace(data, X=X).bare(), seed=11)[0])
         out.runs += 1
         if not hasattr(models[-1], "coef_"):
             return out

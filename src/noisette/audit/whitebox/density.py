@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.audit.canaries import CANARIES, Data, plain_table
+from noisette.audit.canaries import CANARIES, plain_table
 from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.problem import Problem
 from noisette.audit.whitebox.records import Solve
@@ -38,7 +38,7 @@ def density(subject: AuditedEstimator, *, points: int = POINTS) -> Tally:
     out.missing = "only single solved problems in few dimensions have densities in closed form"
     epsilon = subject.claim[0]
     data = plain_table(subject.room())
-    _, trace = subject.fit(Data(data.X, data.y), seed=3)
+    _, trace = subject.fit(data.bare(), seed=3)
     out.runs += 1
     if not trace.solves or any(s.bounded.proof == "SECOND-MOMENT" for s in trace.releases):
         return out
@@ -149,9 +149,8 @@ def _gradients(problem: Problem, thetas: Floats) -> tuple[Floats, Floats]:
         points = [theta.reshape(problem.shape) for theta in thetas]
         g = np.array([problem.gradient(point).ravel() for point in points])
         return g, np.array([np.linalg.slogdet(problem.hessian(point))[1] for point in points])
-    margins = problem.target * (thetas @ problem.rows.T)
-    slope, bend = problem._slope_and_bend(margins)
-    g = (problem.weight * problem.target * slope) @ problem.rows + problem.ridge * thetas
+    slope, bend = problem.at_scores(thetas @ problem.rows.T)
+    g = (problem.weight * slope) @ problem.rows + problem.ridge * thetas
     heavy: Any = problem.weight * bend
     H = np.einsum("nu,ui,uj->nij", heavy, problem.rows, problem.rows)
     H += problem.ridge * np.eye(thetas.shape[1])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from noisette import accounting
-from noisette.audit.canaries import Data, intercept_only, long_row, plain_table
+from noisette.audit.canaries import intercept_only, long_row, plain_table
 from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.problem import constants
 from noisette.audit.whitebox.records import Release, Solve
@@ -33,7 +33,7 @@ def exposed(subject: AuditedEstimator) -> Tally:
     room = subject.room()
     tables = [plain_table(room), long_row(room).first, intercept_only(room).first]
     for data in tables:
-        model, trace = subject.fit(Data(data.X, data.y))
+        model, trace = subject.fit(data.bare())
         out.runs += 1
         out.applies = True
         promise = getattr(model, "privacy_", None)
@@ -46,6 +46,7 @@ def exposed(subject: AuditedEstimator) -> Tally:
         for seen in trace.releases:
             _law(seen, subject, out)
         _sensitivities(trace, subject, out)
+        _weights(trace, data.options.get("persons"), out)
         _iterates(trace, out)
         _published(model, trace, subject, out)
     out.note = (
@@ -84,6 +85,8 @@ def _counts(trace: Trace, out: Tally) -> None:
 
 def _claims(promise: Guarantee, trace: Trace, subject: AuditedEstimator, out: Tally) -> None:
     epsilon, delta = subject.claim
+    if subject.persons and promise.unit != "person":
+        out.fault("the guarantee speaks of single rows, the claim of all rows of a person")
     if promise.adjacency is not subject.adjacency:
         out.fault(f"the guarantee speaks of {promise.adjacency}, the claim of {subject.adjacency}")
     # read at the claimed delta: another point of the promised curve is promised as well
@@ -141,6 +144,18 @@ def _sensitivities(trace: Trace, subject: AuditedEstimator, out: Tally) -> None:
             out.fault("the kernel bounds a record by more than was declared")
 
 
+def _weights(trace: Trace, persons: Any, out: Tally) -> None:
+    """All rows of one person together weigh no more than one record in what is solved."""
+    if persons is None:
+        return
+    for solve in trace.solves:
+        if solve.weight is None or len(solve.weight) != len(persons):
+            out.fault("a problem was solved whose rows are not weighted by person")
+            continue
+        heaviest = max(math.fsum(solve.weight[persons == each]) for each in np.unique(persons))
+        out.ratio(heaviest, 1.0, "the weight of all rows of one person")
+
+
 _SENSITIVITY = "the sensitivity of the solution, by the theorem,"
 
 
@@ -150,8 +165,8 @@ def _objective(seen: Release, solve: Solve, out: Tally) -> None:
     L, c = constants(solve.loss)
     row, cap = _row(solve), _cap(solve)
     out.ratio(cap * L * row, seen.bounded.contribution or 0.0, "one record's gradient")
-    per_row = {"self-bounded": 4.0 * c, "one-signed": c, "softmax": 1.0 - 1.0 / law.classes}
-    k = cap * per_row[law.shape] * row * row / solve.regularization
+    per_row = {"self-bounded": 4.0 * c, "softmax": 1.0 - 1.0 / law.classes}
+    k = cap * per_row.get(law.shape, c) * row * row / solve.regularization
     out.ratio(k, law.curvature, "one record's Hessian over Lambda")
 
 
@@ -192,6 +207,9 @@ def _published(model: Any, trace: Trace, subject: AuditedEstimator, out: Tally) 
         return  # another map lies between, which is post-processing of what left the door
     loss: Any = trace.steps[0].update.loss if trace.steps else trace.solves[0].loss
     coef, shift = np.asarray(model.coef_), np.asarray(model.intercept_)
+    if loss.kind == "regression":  # a target in [-1, 1] stands for one between public bounds
+        low, high = subject.parameters["target_bounds"]
+        coef, shift = coef[None, :] * 2.0 / (high - low), np.array([shift - (low + high) / 2.0])
     constant = subject.parameters.get("fit_intercept", True)
     parts = weights.reshape(-1, coef.shape[1] + bool(constant))
     if loss.kind == "multiclass":

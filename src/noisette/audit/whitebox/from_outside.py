@@ -21,11 +21,13 @@ from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.worlds import released
 from noisette.errors import Unproven
 
-__all__ = ["FIRST_LOOK", "STRANGERS", "from_outside"]
+__all__ = ["FIRST_LOOK", "STRANGERS", "WHOLE_PERSONS", "from_outside"]
 
 
 FIRST_LOOK = ("saturated push",)
 """Canaries for estimators that the white-box checks have already seen from inside."""
+WHOLE_PERSONS = ("saturated push", "orthogonal")
+"""The same for claims about persons: forty rows alone in their direction show in a single pass."""
 STRANGERS = ("saturated push", "intercept only", "long row", "opposite row", "label flip")
 """Canaries for everybody else's."""
 _MOST_ROWS = 300

@@ -23,13 +23,19 @@ from scipy.stats import gamma as radius_law
 from scipy.stats import kstest
 
 from noisette._typing import Floats
-from noisette.audit.canaries import Data, plain_table
+from noisette.audit.canaries import plain_table
 from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.records import Blind, Release
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.theory import CONTRIBUTIONS
 from noisette.audit.whitebox.trace import Trace
-from noisette.mechanisms import AdditiveNoise, Gaussian, ObjectiveNoise, SphericalLaplace
+from noisette.mechanisms import (
+    AdditiveNoise,
+    Gaussian,
+    LaplaceVector,
+    ObjectiveNoise,
+    SphericalLaplace,
+)
 
 __all__ = ["noise_law", "recovered"]
 
@@ -62,7 +68,7 @@ def noise_law(subject: AuditedEstimator, *, alpha: float, factor: float = 1.0) -
         rows = 600 if "sampling" in subject.parameters else 20
         data = plain_table(subject.room(features), rows=rows)
         for seed in range(MOST_FITS):
-            _, trace = subject.fit(Data(data.X, data.y), seed=seed)
+            _, trace = subject.fit(data.bare(), seed=seed)
             out.runs += 1
             for name, law, noise in recovered(trace, subject):
                 _collect(groups.setdefault((name, noise.shape[1], law), NoiseGroup(law)), noise)
@@ -108,6 +114,11 @@ def recovered(trace: Trace, subject: AuditedEstimator) -> Iterator[tuple[str, st
     a = CONTRIBUTIONS[subject.adjacency.value]
     for seen in trace.releases:
         law = seen.mechanism
+        if isinstance(law, LaplaceVector):  # entry by entry it is spherical noise in one dimension
+            scale = law.noise_multiplier * (seen.bounded.l1 or 0.0) / a
+            noise = np.asarray(seen.result - seen.bounded.value).reshape(-1, 1)
+            yield "counts", "spherical-laplace", noise / scale
+            continue
         if not isinstance(law, AdditiveNoise):
             continue
         if isinstance(law, ObjectiveNoise):

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from noisette._typing import Floats
-from noisette.losses import HuberHinge, Loss, MarginLoss, SoftplusHinge
+from noisette.losses import Huber, HuberHinge, Loss, MarginLoss, SoftplusHinge
 
 __all__ = ["CONSTANTS", "Problem"]
 
@@ -35,6 +35,8 @@ def constants(loss: Loss) -> tuple[float, float]:
     Of a margin loss that is new since this was written they are measured: the largest slope and the
     largest growth of the slope on a grid, which are lower bounds of the true ones.
     """
+    if isinstance(loss, Huber):
+        return loss.threshold, 1.0
     if isinstance(loss, HuberHinge):
         return 1.0, 1.0 / (2.0 * loss.width)
     if isinstance(loss, SoftplusHinge):
@@ -76,6 +78,14 @@ class Problem:
         g = expit(s * (centre - m))
         return -g, s * g * (1.0 - g)
 
+    def at_scores(self, scores: Floats) -> tuple[Floats, Floats]:
+        """Return the first and the second derivative of every record's loss in its score."""
+        if isinstance(self.loss, Huber):
+            r, t = scores - self.target, self.loss.threshold
+            return np.clip(r, -t, t), (np.abs(r) <= t).astype(float)
+        slope, bend = self._slope_and_bend(self.target * scores)
+        return self.target * slope, bend
+
     def _probabilities(self, V: Floats) -> Floats:
         assert self.basis is not None
         scores = self.rows @ V.T @ self.basis.T
@@ -86,8 +96,8 @@ class Problem:
     def gradient(self, w: Floats) -> Floats:
         """Return the gradient of J without the linear term."""
         if self.basis is None:
-            slope, _ = self._slope_and_bend(self.target * (self.rows @ w))
-            return np.asarray((self.weight * self.target * slope) @ self.rows + self.ridge * w)
+            slope, _ = self.at_scores(self.rows @ w)
+            return np.asarray((self.weight * slope) @ self.rows + self.ridge * w)
         p = self._probabilities(w)
         p[np.arange(len(p)), self.target.astype(int)] -= 1.0
         return np.asarray((self.basis.T @ (p * self.weight[:, None]).T) @ self.rows
@@ -97,7 +107,7 @@ class Problem:
         """Return the Hessian of J over the flattened parameter."""
         size = int(np.prod(self.shape))
         if self.basis is None:
-            _, bend = self._slope_and_bend(self.target * (self.rows @ w))
+            _, bend = self.at_scores(self.rows @ w)
             scaled = self.rows * (self.weight * bend)[:, None]
             return np.asarray(scaled.T @ self.rows + self.ridge * np.eye(size))
         p = self._probabilities(w)

@@ -14,7 +14,7 @@ from noisette.mechanisms import AdditiveNoise, Mechanism
 from noisette.plans import Plan
 from noisette.sampling import Sampler
 
-__all__ = ["Blind", "BookedPlan", "Draw", "FlowDiffers", "Release", "Solve", "Step"]
+__all__ = ["Blind", "BookedPlan", "Draw", "FlowDiffers", "Release", "SgdStep", "Solve"]
 
 
 class FlowDiffers(Exception):
@@ -65,7 +65,12 @@ class Release:
 
     @property
     def drawn(self) -> float:
-        """How many noise vectors were drawn; long ones come in pieces."""
+        """How many noise vectors were drawn; long ones come in pieces.
+
+        A mechanism that does not add a noise vector of its own answers once for each crossing.
+        """
+        if not isinstance(self.mechanism, AdditiveNoise):
+            return float(self.result is not None)
         return sum(draw.noise.size for draw in self.draws) / self.bounded.dimension
 
 
@@ -89,7 +94,7 @@ class Solve:
 
 
 @dataclass
-class Step:
+class SgdStep:
     """One noisy SGD step; `total` is the clean sum of the batch's gradients at `w`."""
 
     update: Any
@@ -102,4 +107,4 @@ class Step:
     grid: float
     batch: NDArray[np.int64]
     alone: Floats | None = None
-    """What the watched record adds to the sum, if it is in the batch."""
+    """What the watched rows add to the sum, if they are in the batch."""

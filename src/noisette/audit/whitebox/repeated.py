@@ -49,7 +49,7 @@ def repeated(subject: AuditedEstimator, *, alpha: float, runs: int, forks: int =
 
     def fit(rows: Any = data.X, **more: Any) -> Output | None:
         model = subject.make(**subject.unseeded(), **more)
-        fitted = model.fit(rows.copy(), data.y.copy())
+        fitted = model.fit(rows.copy(), data.y.copy(), **data.options)
         return _coefficients(model if fitted is None else fitted)
 
     start = time.monotonic()
@@ -117,7 +117,7 @@ def _again(
     """Test the event that a release, or a part of it, comes again."""
     pair = among_zeros(subject.room())
     if pair.first.options or pair.second.options:
-        return None  # a blank record, which only some can be told of
+        return None  # a blank record or persons, which only some can be told of
     result = two_worlds(
         lambda: subject.make(**subject.unseeded(), **more), (pair.first.X, pair.first.y),
         (pair.second.X, pair.second.y), claim=subject.claim, statistic=lambda model: 0.0,

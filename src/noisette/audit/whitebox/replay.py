@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from noisette.audit.canaries import CANARIES, Data, Neighbours, plain_table
+from noisette.audit.canaries import CANARIES, Neighbours, plain_table
 from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.records import Blind, FlowDiffers, Release
 from noisette.audit.whitebox.subject import AuditedEstimator
@@ -59,16 +59,16 @@ def replay(subject: AuditedEstimator, *, seeds: int = 1) -> Tally:
 def _chancy(subject: AuditedEstimator) -> bool:
     """Whether a record may be in no batch at all."""
     data = plain_table(subject.room())
-    _, trace = subject.fit(Data(data.X, data.y))
+    _, trace = subject.fit(data.bare())
     return any(seen.sampler.name not in ONCE for seen in trace.releases)
 
 
 def compare(subject: AuditedEstimator, pair: Neighbours, seed: int, out: Tally) -> bool:
     """Fit both sides of one pair and write down what differs too much; False if one was fitted."""
     try:
-        _, one = subject.fit(pair.first, seed=seed, watch=pair.index)
+        _, one = subject.fit(pair.first, seed=seed, watch=pair.changed)
     except Unproven:  # this sampler knows no level per person, hence no way to say "blank"
-        _, one = subject.fit(Data(pair.first.X, pair.first.y), seed=seed, watch=pair.index)
+        _, one = subject.fit(pair.first.bare(), seed=seed, watch=pair.changed)
         pair = replace(pair, second=pair.first)
     out.runs += 1
     _contributions(one, pair.name, out)
@@ -96,7 +96,7 @@ def _contributions(trace: Trace, name: str, out: Tally) -> None:
         if step.alone is not None and streams:
             bound = streams[0].bounded.contribution or math.inf
             size = float(np.linalg.norm(step.alone))
-            out.ratio(size, bound, f"{name}: one record's part of a sum", _SLACK)
+            out.ratio(size, bound, f"{name}: one record's or person's part of a sum", _SLACK)
 
 
 def _same_shape(one: Trace, two: Trace) -> bool:
@@ -175,7 +175,10 @@ def _objectives(one: Trace, two: Trace, subject: AuditedEstimator, name: str, ou
     assert isinstance(law, ObjectiveNoise)
     bound = (declared.contribution or math.inf) * CONTRIBUTIONS[subject.adjacency.value]
     k = law.curvature
-    most = {"self-bounded": math.log1p(k / 4.0), "one-signed": math.log1p(k), "softmax": k}
+    most = {"self-bounded": math.log1p(k / 4.0), "softmax": k}
+    signed = math.log1p(k)  # one- and two-signed
+    if law.persons:
+        most, signed = most | {"self-bounded": k / 4.0}, k
     for a, b in zip(one.solves, two.solves, strict=True):
         if a.linear is None or b.linear is None:
             continue
@@ -183,5 +186,5 @@ def _objectives(one: Trace, two: Trace, subject: AuditedEstimator, name: str, ou
         out.ratio(moved, bound, f"{name}: the shift of the linear term", _SLACK)
         first, second = (s.problem().hessian(a.weights) for s in (a, b))
         change = abs(float(np.linalg.slogdet(first)[1] - np.linalg.slogdet(second)[1]))
-        limit = most[law.shape]
+        limit = most.get(law.shape, signed)
         out.ratio(change, limit, f"{name}: the change of the log-determinant", 1e-6)

@@ -14,7 +14,7 @@ from scipy.stats import binom
 from scipy.stats import chi2 as square_law
 
 from noisette.adjacency import Adjacency
-from noisette.audit.canaries import Data, plain_table
+from noisette.audit.canaries import plain_table
 from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.records import Blind
 from noisette.audit.whitebox.subject import AuditedEstimator
@@ -42,7 +42,7 @@ def sampling_law(subject: AuditedEstimator, *, alpha: float) -> Tally:
     members: dict[int, list[np.ndarray[Any, Any]]] = {}
     sampler: Sampler | None = None
     for seed in range(40):
-        _, trace = subject.fit(Data(data.X, data.y), seed=seed)
+        _, trace = subject.fit(data.bare(), seed=seed)
         out.runs += 1
         if not trace.steps:
             return out
@@ -55,13 +55,25 @@ def sampling_law(subject: AuditedEstimator, *, alpha: float) -> Tally:
     if sampler is None or len(streams) != 1:
         return out  # several groups share one sequence of steps
     out.applies = True
-    _check(members[0], sampler, len(data.y), alpha, out)
+    persons, n = data.options.get("persons"), len(data.y)
+    if persons is not None:
+        members[0] = [_whole(batch, persons, out) for batch in members[0]]
+        n = len(np.unique(persons))
+    _check(members[0], sampler, n, alpha, out)
     out.note = f"{len(members[0])} batches are as {sampler.name} sampling hands them out"
     return out
 
 
 def _batches(trace: Trace) -> list[np.ndarray[Any, Any]]:
     return [step.batch for step in trace.steps]
+
+
+def _whole(batch: np.ndarray[Any, Any], persons: Any, out: Tally) -> np.ndarray[Any, Any]:
+    """Return the persons of a batch, who must be there with all their rows."""
+    drawn = np.unique(persons[batch])
+    if not np.array_equal(np.sort(batch), np.flatnonzero(np.isin(persons, drawn))):
+        out.fault("a batch has some rows of a person and not others, or one of them twice")
+    return drawn
 
 
 def _check(

@@ -7,7 +7,7 @@ answer is further away than declared.
 
 import numpy as np
 
-from noisette.audit.canaries import CANARIES, Data
+from noisette.audit.canaries import CANARIES
 from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.subject import AuditedEstimator
 
@@ -20,8 +20,7 @@ def solver(subject: AuditedEstimator) -> Tally:
     out.missing = "no solver was called"
     for make in CANARIES.values():
         pair = make(subject.room())
-        data = pair.first
-        _, trace = subject.fit(Data(data.X, data.y), seed=7)
+        _, trace = subject.fit(pair.first.bare(), seed=7)
         out.runs += 1
         if not trace.solves:
             return out

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from noisette.adjacency import Adjacency
 from noisette.audit.canaries import Data, Room
 from noisette.audit.whitebox.tape import Tape
@@ -29,6 +32,8 @@ class AuditedEstimator:
     relation: Adjacency | None = None
     bound: float | None = None
     """The relation and the norm bound of a stranger that has no parameter for them."""
+    persons: bool = False
+    """Whether the claim is about all rows of one person, given to ``fit`` as ``persons``."""
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
@@ -126,15 +131,18 @@ class AuditedEstimator:
             rows = None if rows is None else min(rows, most)
         return Room(
             self.norm, self.classes, self.adjacency, features, rows, most, self._null(),
-            self.claim[0],
+            self.claim[0], self.persons,
         )  # fmt: skip
 
     def _null(self) -> str:
         """Return how ``fit`` can be told that a record is blank."""
         if not self.parameters.get("fit_intercept", True):
             return "zero-row"
-        known = inspect.signature(self.estimator.fit).parameters
-        return "sample_weight" if "sample_weight" in known else "sample_epsilon"
+        return "sample_weight" if self.takes("sample_weight") else "sample_epsilon"
+
+    def takes(self, argument: str) -> bool:
+        """Whether ``fit`` has this argument."""
+        return argument in inspect.signature(self.estimator.fit).parameters
 
     def unseeded(self) -> dict[str, None]:
         """Return the changes that give every part of the estimator the randomness of its users."""
@@ -155,7 +163,7 @@ class AuditedEstimator:
 
     def fit(
         self, data: Data, *, seed: int = 0, reference: Trace | None = None,
-        watch: int | None = None,
+        watch: NDArray[np.intp] | None = None,
     ) -> tuple[Any, Trace]:  # fmt: skip
         """Fit one of ours under a tape and return (model, trace)."""
         if not self.ours:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.special import betainc, gammainc, gammaln, log_ndtr, ndtr
@@ -87,12 +88,14 @@ def pure_epsilon(mechanism: Mechanism, relation: Adjacency) -> float:
         return a / mechanism.noise_multiplier
     if isinstance(mechanism, ObjectiveNoise) and mechanism.law == "spherical-laplace":
         rate, k = 1.0 / mechanism.noise_multiplier, mechanism.curvature
-        if mechanism.shape == "one-signed":
-            return a * rate + math.log1p(k)
+        # The rows of a person span more than one direction: a trace for the log-determinant.
+        grown: Callable[[Any], Any] = (lambda t: t) if mechanism.persons else np.log1p
+        if mechanism.shape in ("one-signed", "two-signed"):
+            return a * rate + float(grown(k))
         if mechanism.shape == "softmax":
             return a * rate + k
         g = np.linspace(0.0, 1.0, 4001)
-        return float(np.max(np.log1p(g * (1.0 - g) * k) + g * rate)) + (a - 1.0) * rate
+        return float(np.max(grown(g * (1.0 - g) * k) + g * rate)) + (a - 1.0) * rate
     if isinstance(mechanism, Gaussian | ObjectiveNoise):
         return math.inf
     return mechanism.pure_epsilon(relation)

@@ -24,8 +24,8 @@ from noisette.audit.whitebox.records import (
     Draw,
     FlowDiffers,
     Release,
+    SgdStep,
     Solve,
-    Step,
 )
 from noisette.bounded import Bounded
 from noisette.losses import Loss
@@ -47,11 +47,11 @@ class Trace(Observer):
 
     tape: Any
     reference: "Trace | None" = None
-    watch: int | None = None
+    watch: NDArray[np.intp] | None = None
     charges: list[BookedPlan] = field(default_factory=list)
     releases: list[Release] = field(default_factory=list)
     solves: list[Solve] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[SgdStep] = field(default_factory=list)
     stray: list[Draw] = field(default_factory=list)
     _at_door: Release | None = None
     _drawing: bool = False
@@ -175,12 +175,12 @@ class Trace(Observer):
         for t in range(len(noise)):
             self._sync(state)
             one = _cut(batches, t)
-            seen = Step(
+            seen = SgdStep(
                 update, state.steps, state.w.copy(),
                 _clean(real, update, state, X, y, one, share), noise[t].copy(), np.empty(0),
                 float(one.normalisers[0]), float(grid), _members(one),
             )  # fmt: skip
-            if self.watch is not None and self.watch in seen.batch:
+            if self.watch is not None and np.isin(self.watch, seen.batch).any():
                 rest = _without(one, self.watch)
                 seen.alone = seen.total - _clean(real, update, state, X, y, rest, share)
             real(update, state, X, y, one, noise[t : t + 1], grid, share)
@@ -209,9 +209,9 @@ def _cut(batches: Any, t: int) -> Any:
     )
 
 
-def _without(batch: Any, index: int) -> Any:
+def _without(batch: Any, rows: NDArray[np.intp]) -> Any:
     kept = _members(batch)
-    kept = kept[kept != index]
+    kept = kept[~np.isin(kept, rows)]
     # an order of no entries would mean "all rows as given", hence one that is never reached
     order = kept if len(kept) else np.zeros(1, dtype=np.int64)
     return replace(batch, edges=np.array([0, len(kept)], dtype=np.int64), order=order)
@@ -245,8 +245,10 @@ class _Watched:
 
 
 @contextmanager
-def tracing(tape: Any, reference: Trace | None = None, watch: int | None = None) -> Iterator[Trace]:
-    """Yield a trace to hand to an estimator; `watch` is the index of the record that changes."""
+def tracing(
+    tape: Any, reference: Trace | None = None, watch: NDArray[np.intp] | None = None
+) -> Iterator[Trace]:
+    """Yield a trace to hand to an estimator; `watch` are the rows that change together."""
     trace = Trace(tape, reference, watch)
     with ExitStack() as stack:
         for kind in MECHANISMS.values():

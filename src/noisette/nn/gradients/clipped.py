@@ -14,7 +14,7 @@ from noisette.nn.gradients.base import Pass
 from noisette.nn.gradients.checks import Unchanged, refuse
 from noisette.nn.gradients.holders import nothing_alive
 from noisette.nn.gradients.linear import weight_term
-from noisette.nn.gradients.records import Records
+from noisette.nn.gradients.records import BatchRecords
 from noisette.nn.gradients.rounding import full_precision, working
 from noisette.nn.gradients.terms import Cotangent, Outer, Term, joint_squares
 from noisette.nn.gradients.watch import Nested, Watch
@@ -84,7 +84,7 @@ class ClippedGradients:
         self._unchanged.check()
         if size == 0:
             return torch.zeros(0, dtype=torch.float64, device=out.device)
-        record, value = self._passed(losses, Records(batch, size, copies))
+        record, value = self._passed(losses, BatchRecords(batch, size, copies))
         with torch.no_grad(), torch.autocast(out.device.type, enabled=False):
             return self._sum(record, value, factors, out)
 
@@ -119,7 +119,7 @@ class ClippedGradients:
             start += parameter.numel()
         return norms
 
-    def _passed(self, losses: Losses, records: Records) -> tuple[Pass, Tensor]:
+    def _passed(self, losses: Losses, records: BatchRecords) -> tuple[Pass, Tensor]:
         """Run one forward and backward pass; return its record and the losses."""
         if _functorch.peek_interpreter_stack() is not None or torch._C._len_torch_dispatch_stack():
             raise InvalidParameter(
@@ -146,7 +146,7 @@ class ClippedGradients:
         self.layers = {name: ", ".join(sorted(found[name])) for name in sorted(found)}
         return record, value.detach()
 
-    def _forward(self, losses: Losses, records: Records) -> tuple[Pass, Watch, Tensor]:
+    def _forward(self, losses: Losses, records: BatchRecords) -> tuple[Pass, Watch, Tensor]:
         """Run the losses for all records at once, each by itself. proof: NN-INDEPENDENCE"""
         if self._nested:
             nothing_alive()
@@ -181,12 +181,43 @@ def check_module(
 ) -> dict[str, str]:
     """Raise if the module cannot be trained privately; return how each parameter is followed.
 
-    `batch` holds `size` made-up or public records. A parameter that is followed "per record" is
-    right and slow.
+    Parameters
+    ----------
+    module : torch.nn.Module
+        The network.
+    losses : callable
+        As in `PrivateTraining.step`: one loss for each record.
+    batch : torch.Tensor, tuple, list or dict
+        Made-up or public records.
+    size : int
+        How many records `batch` holds.
+    copies : int, default 1
+        How many losses each record has.
+
+    Returns
+    -------
+    dict of str to str
+        For each parameter the way; "per record" is right and slow.
+
+    Raises
+    ------
+    InvalidParameter
+        If a layer mixes or remembers records, or nothing is to be trained.
+    InvalidData
+        If the batch has not a row for each record, or the losses are not one per record.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from noisette.nn import check_module
+    >>> network = torch.nn.Linear(3, 1)
+    >>> check_module(network, lambda module, batch: module(batch)[:, 0], torch.ones(4, 3), 4)
+    {'bias': 'linear', 'weight': 'linear'}
+
     """
     size, copies = _validate.integer("size", size), _validate.integer("copies", copies)
     engine = ClippedGradients(module)
-    engine._passed(losses, Records(batch, size, copies))
+    engine._passed(losses, BatchRecords(batch, size, copies))
     return engine.layers
 
 

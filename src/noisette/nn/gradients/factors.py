@@ -12,7 +12,7 @@ from torch import Tensor
 
 from noisette import _validate
 
-__all__ = ["automatic", "flat"]
+__all__ = ["automatic", "flat", "shared"]
 
 _SLACK = 1.0 - 2.0**-22
 _SMALLEST, _LARGEST = 2.0**-120, 2.0**120  # infinity times a gradient of 0 would be NaN
@@ -46,3 +46,13 @@ def automatic(C: float, gamma: float = 0.01) -> Factors:
         return _safe(C * _SLACK / (norms.double() + gamma))
 
     return factors
+
+
+def shared(factors: Tensor, shares: Tensor) -> Tensor:
+    """Return factors * shares in single precision, rounded down, for rows of one person.
+
+    If factors * norms <= C and the shares of one person add up to at most 1, the products of the
+    result with the norms add up to at most C for each person, whatever is rounded.
+    """
+    # proof: NN-PERSONS
+    return _safe(factors.double() * shares * _SLACK)

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from noisette.errors import InvalidData
 
-__all__ = ["Records"]
+__all__ = ["BatchRecords"]
 
 
-class Records:
+class BatchRecords:
     """A batch, with the rows of each record side by side in every tensor."""
 
     def __init__(self, batch: Any, size: int, copies: int) -> None:

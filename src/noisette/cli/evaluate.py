@@ -1,0 +1,81 @@
+"""``noisette evaluate``: how good a model is, on people who are to be protected."""
+
+import json as json_module
+from typing import Annotated, Any
+
+import typer
+
+from noisette._text import visible
+from noisette.cli import options as opt
+from noisette.cli.console import busy
+from noisette.cli.predict import (
+    ModelArgument,
+    ThresholdOption,
+    at_threshold,
+    check_threshold,
+    visible_lines,
+)
+from noisette.cli.train import NoHeaderOption, TableArgument
+from noisette.errors import InvalidParameter
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    model: ModelArgument,
+    table: TableArgument,
+    epsilon: Annotated[float, typer.Option(help="The budget of the scores; smaller: safer.")],
+    delta: Annotated[float, typer.Option(help="0 is pure privacy, and usually as good.")] = 0.0,
+    threshold: ThresholdOption = 0.5,
+    adjacency: opt.AdjacencyOption = "replace-one",
+    population: Annotated[
+        int | None, typer.Option(help="A guess of the number of rows (persons), for add-remove.")
+    ] = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="Charge this ledger; `noisette ledger` starts one.")
+    ] = None,
+    no_header: NoHeaderOption = False,
+    seed: Annotated[
+        int | None, typer.Option(help="Repeatable noise, for experiments: NOT PRIVATE.")
+    ] = None,
+    json: opt.JsonOption = False,
+) -> None:
+    """Score a model on a table privately: accuracy, AUC, calibration, with error bars.
+
+    One noisy table of labels and score bins pays for all of it. If the model was trained on the
+    same people, both costs add up: charge both to one ledger.
+
+    [bold]Example[/bold]: noisette evaluate model other_patients.csv --epsilon 1
+    """
+    from noisette import _validate
+    from noisette import evaluate as evaluated
+    from noisette.adjacency import Adjacency
+    from noisette.cli.watched import spending
+    from noisette.tables import read_model
+
+    _validate.epsilon(epsilon)
+    _validate.delta(delta)
+    relation = Adjacency.of(adjacency)
+    if seed is not None and ledger is not None:
+        raise InvalidParameter(
+            "scores with --seed hide nobody, so no ledger may book them as if they did; leave out "
+            "--seed or --ledger."
+        )
+    fitted = read_model(model)
+    check_threshold(threshold, fitted.model)
+    with spending(ledger, epsilon, delta, relation, table.name) as budget:
+        with busy("reading the table"):
+            rows = fitted.read(table, target=True, header=not no_header)
+        found: Any = evaluated(
+            fitted.model, rows.X, rows.y, epsilon=epsilon, delta=delta, adjacency=adjacency,
+            population=population, ledger=budget, persons=rows.persons, random_state=seed,
+        )  # fmt: skip
+        told, lines = at_threshold(found, threshold)
+        budget.written = True
+    guarantee = found.privacy_
+    if json:
+        print(json_module.dumps({"scores": told, "guarantee": guarantee.to_dict()}))
+        return
+    print(visible(guarantee.statement()))
+    print()
+    print(visible_lines(lines))

@@ -1,0 +1,113 @@
+"""What all columns share: the text of a cell, the cells, and the promise to encode row by row."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from noisette._typing import Floats, Indices
+
+__all__ = ["Cells", "Encodes", "EncodesSparsely", "Ignored", "Places", "canonical", "scatter"]
+
+_WHOLE = re.compile(r"[+-]?\d+\.0*")
+_TRUTH = {"true": "true", "True": "true", "TRUE": "true"} | {
+    "false": "false", "False": "false", "FALSE": "false",
+}  # fmt: skip
+
+Places = tuple[Indices, Indices, Floats]
+"""Row, feature and value of every entry that may differ from zero; no place occurs twice."""
+
+
+def canonical(value: object) -> str:
+    """Return the text by which cells and categories are compared.
+
+    Blanks around it do not count; "1.0" and "1" are the same, and so are "True" and "true".
+    """
+    text = str(value).strip()
+    if text in _TRUTH:
+        return _TRUTH[text]
+    return text.split(".")[0] if _WHOLE.fullmatch(text) else text
+
+
+class Cells(Protocol):
+    """One column of a piece of a table."""
+
+    def __len__(self) -> int:
+        """Return the number of cells."""
+
+    def numbers(self) -> Floats:
+        """Return numbers, in an array of its own; NaN where the cell is missing."""
+
+    def texts(self) -> Sequence[str]:
+        """Return texts; "" where the cell is missing."""
+
+
+class Encodes(Protocol):
+    """What a table needs of a column: its published name, its features and how to fill them."""
+
+    @property
+    def name(self) -> str:
+        """The published name of the column."""
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the features it becomes."""
+
+    def fill(self, cells: Cells, out: Floats) -> None:
+        """Write the features of all cells into `out`, shape (n, len(features))."""
+
+
+@runtime_checkable
+class EncodesSparsely(Encodes, Protocol):
+    """A column with few features that differ from zero at a time, whatever the cell."""
+
+    @property
+    def nonzeros(self) -> int:
+        """The most features of one cell that differ from zero."""
+
+    def places(self, cells: Cells) -> Places:
+        """Return the entries of all cells that may differ from zero."""
+
+
+def scatter(places: Places, out: Floats) -> None:
+    """Write entries into `out` and zero everywhere else."""
+    rows, features, values = places
+    out[:] = 0.0
+    out[rows, features] = values
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """A column that is not used."""
+
+    name: str
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """No feature."""
+        return ()
+
+    @property
+    def mean_square(self) -> float:
+        """It adds nothing to the length of a row."""
+        return 0.0
+
+    @property
+    def most_square(self) -> float:
+        """It adds nothing to the length of a row."""
+        return 0.0
+
+    @property
+    def nonzeros(self) -> int:
+        """No feature differs from zero."""
+        return 0
+
+    def places(self, cells: Cells) -> Places:
+        """Return no entry: the cells are not looked at."""
+        nothing = np.zeros(0, dtype=np.intp)
+        return nothing, nothing, np.zeros(0)
+
+    def fill(self, cells: Cells, out: Floats) -> None:
+        """Write nothing: the cells are not looked at."""

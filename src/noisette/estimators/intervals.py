@@ -1,0 +1,129 @@
+"""Intervals for coefficients and predictions, from released numbers and the known noise."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.stats import norm
+from sklearn.utils.validation import check_is_fitted
+
+from noisette import _validate
+from noisette._typing import Floats
+from noisette.errors import Unproven, WeakModelWarning
+from noisette.estimators import inputs
+from noisette.estimators.regressor import LinearRegressor
+from noisette.losses import Rows
+
+__all__ = ["MODEL_BASED", "IntervalRegressor"]
+
+MODEL_BASED = (
+    "Intervals are model-based: they hold for a linear model with errors of one variance whose "
+    "targets are seldom cut at their bounds."
+)
+
+_MANY_CUT = 0.02  # of the targets at a bound: from there on intervals may be far off
+
+
+class IntervalRegressor(LinearRegressor):
+    """A regressor that releases how far its coefficients are off."""
+
+    _covariance: Floats | None = None
+    _variance: float | None = None
+
+    def _set_spread(self, covariance: Floats, variance: float) -> None:
+        """Keep the covariance of (coefficients, intercept) and the variance of the residuals."""
+        _, half = self._scale
+        bias = self._intercept()
+        scale = np.full(len(covariance), half)
+        if bias is not None:
+            scale[-1] *= bias
+        self._covariance = covariance * np.outer(scale, scale)
+        self._variance = variance * half**2
+
+    def coef_intervals(self, level: float = 0.95) -> Floats:
+        """Return an interval for each coefficient, the last for the intercept if there is one.
+
+        They come from released numbers and the known law of the noise, at no cost, and cover both
+        sampling and noise. Model-based: true for a linear model with errors of one variance
+        whose targets are seldom cut at their bounds.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+            The probability with which an interval holds the coefficient.
+
+        Returns
+        -------
+        ndarray of shape (d, 2) or (d + 1, 2)
+            Lower and upper ends.
+
+        Raises
+        ------
+        Unproven
+            If the model was fitted on persons with several rows.
+
+        """
+        check_is_fitted(self)
+        covariance, _ = self._spread()
+        centre = np.asarray(self.coef_)
+        if len(covariance) > len(centre):
+            centre = np.append(centre, self.intercept_)
+        reach = _reach(level) * np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        return np.column_stack([centre - reach, centre + reach])
+
+    def predict_interval(self, X: Any, level: float = 0.95) -> Floats:
+        """Return, for every row, an interval that holds its target with probability `level`.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, d)
+            Rows.
+        level : float, default 0.95
+            The probability; model-based, with normal errors (see `coef_intervals`).
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            Lower and upper ends.
+
+        Raises
+        ------
+        Unproven
+            If the model was fitted on persons with several rows.
+
+        """
+        centre = self.predict(X)
+        covariance, variance = self._spread()
+        X = self._cut(inputs.matrix(self, X))
+        d = X.shape[1]
+        spread = np.empty(len(centre))
+        for where, block in Rows(X).blocks():
+            rows = np.asarray(block.toarray() if sparse.issparse(block) else block)
+            if len(covariance) > d:
+                rows = np.column_stack([rows, np.ones(len(rows))])
+            spread[where] = np.einsum("ij,jk,ik->i", rows, covariance, rows)
+        reach = _reach(level) * np.sqrt(np.maximum(spread, 0.0) + variance)
+        return np.column_stack([centre - reach, centre + reach])
+
+    def _spread(self) -> tuple[Floats, float]:
+        if self._covariance is None or self._variance is None:
+            raise Unproven(
+                "intervals are for records, not for persons with several rows: the rows of one "
+                "person are not independent."
+            )
+        return self._covariance, self._variance
+
+    def _warn_clipped(self, share: float, noise: float) -> None:
+        """Say, from released numbers, that many targets lie at a bound."""
+        if share - 2.0 * noise > _MANY_CUT:
+            warnings.warn(
+                f"about {max(share, 0.0):.0%} of the targets lie at or beyond target_bounds (a "
+                "released number): intervals are not to be trusted, widen the bounds if you can.",
+                WeakModelWarning,
+                stacklevel=4,
+            )
+
+
+def _reach(level: float) -> float:
+    return float(norm.ppf(0.5 + _validate.fraction("level", level) / 2.0))

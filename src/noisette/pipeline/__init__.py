@@ -1,0 +1,42 @@
+"""From a raw table to a private model: what is learnt before and around the training.
+
+A `Step` learns one kind of fact under a theorem of its own; a `PrivateTransformer` is a step with
+the interface of scikit-learn. `TableClassifier` runs several of them and a training in one plan.
+
+>>> from noisette.pipeline import SchemaEncoder
+>>> facts = {"target": "ill", "classes": ["no", "yes"], "unit": "one row is one person"}
+>>> facts["columns"] = {"age": {"kind": "numeric", "knots": [20, 40, 80]}}
+>>> SchemaEncoder(facts).fit_transform({"age": [30]}, None).round(3).tolist()
+[[0.612, 0.612, 0.0]]
+"""
+
+from noisette.pipeline.additive import AdditiveClassifier, AdditiveRegressor
+from noisette.pipeline.bounds import PrivateBounds
+from noisette.pipeline.categories import PrivateCategories
+from noisette.pipeline.centre import PrivateCentre
+from noisette.pipeline.curves import ColumnCurve
+from noisette.pipeline.encoder import SchemaEncoder
+from noisette.pipeline.evaluation import evaluate
+from noisette.pipeline.knots import PrivateKnots
+from noisette.pipeline.projection import PrivateProjection
+from noisette.pipeline.second_moment import PrivateSecondMoment
+from noisette.pipeline.selector import PrivateSelector
+from noisette.pipeline.table_classifier import TableClassifier
+from noisette.pipeline.table_regressor import TableRegressor
+
+__all__ = [
+    "AdditiveClassifier",
+    "AdditiveRegressor",
+    "ColumnCurve",
+    "PrivateBounds",
+    "PrivateCategories",
+    "PrivateCentre",
+    "PrivateKnots",
+    "PrivateProjection",
+    "PrivateSecondMoment",
+    "PrivateSelector",
+    "SchemaEncoder",
+    "TableClassifier",
+    "TableRegressor",
+    "evaluate",
+]

@@ -1,0 +1,123 @@
+"""`AdditiveClassifier`, `AdditiveRegressor`: one curve for each column, with its noise band.
+
+They are trained as `TableClassifier` and `TableRegressor` are, by the same plan and the same
+proofs; the recipe differs, which public facts choose. Their curves are what they are for.
+"""
+
+from typing import Any
+
+from noisette.pipeline.recipe import TableRecipe, recipe_for_curves, recipe_for_number_curves
+from noisette.pipeline.table_classifier import TableClassifier
+from noisette.pipeline.table_regressor import TableRegressor
+from noisette.training.public import PublicBudget
+
+__all__ = ["AdditiveClassifier", "AdditiveRegressor"]
+
+
+class AdditiveClassifier(TableClassifier):
+    """A private additive classifier: the score is a sum of one broken line for each column.
+
+    The parameters and attributes are those of `TableClassifier`. The curves have fewer knots at
+    even shares of the rows, and more at single numbers that many people share; they may jump there.
+
+    Parameters
+    ----------
+    epsilon : float
+        The budget of everything that is released.
+    delta : float
+        0 is pure; a delta such as 1e-6 buys much finer curves.
+    schema : dict, Schema or path
+        For each column its kind, ``{"age": "numeric", "ward": "categorical", "id": "ignore"}``, or
+        a schema with any mix of known and unknown facts. A kind must not be read off the rows.
+    model : str
+        "logistic" (default) or "svm".
+    adjacency : str
+        "replace-one" (default), "zero-out" or "add-remove".
+    population : int, optional
+        A public guess of the number of records, needed under add-remove.
+    classes : sequence, optional
+        Every label that can occur; else those of y, which are then treated as public.
+    class_weight : dict or "balanced", optional
+        How much rows of each class count: public weights by label, or "balanced" by the noisy
+        counts of labels that are released anyway.
+    test_share : float, optional
+        The part of the people on whom the model is scored instead of trained, at no further cost.
+    share : float, optional
+        The part of the budget for everything but the model; None follows a public rule.
+    random_state : int, Randomness or None
+        None draws secure noise; a number makes the run reproducible, and the guarantee void.
+    ledger : Ledger, optional
+        The budget to charge; None opens one of (epsilon, delta).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette import AdditiveClassifier
+    >>> age = np.arange(4000) % 80
+    >>> table = {"age": age, "ward": np.where(age % 2, "A", "B")}
+    >>> kinds = {"age": "numeric", "ward": "categorical"}
+    >>> model = AdditiveClassifier(2.0, 1e-6, schema=kinds, random_state=0)
+    >>> [curve.column for curve in model.fit(table, abs(age - 40) > 20).curves()]
+    ['age', 'ward']
+    >>> model.predict(table).shape, model.predict_proba(table).shape
+    ((4000,), (4000, 2))
+    >>> model.decision_function(table).shape
+    (4000,)
+
+    """
+
+    _released = "an additive classifier with the facts of its columns"
+
+    def _recipe(self, public: PublicBudget, **columns: Any) -> TableRecipe:
+        return recipe_for_curves(public, **columns)
+
+
+class AdditiveRegressor(TableRegressor):
+    """A private additive regression: the prediction is a sum of one broken line for each column.
+
+    The parameters and attributes are those of `TableRegressor`; the curves are finer.
+
+    Parameters
+    ----------
+    epsilon : float
+        The budget of everything that is released.
+    delta : float
+        0 is pure; a delta such as 1e-6 buys much finer curves.
+    schema : dict, Schema or path
+        For each column its kind, ``{"age": "numeric", "ward": "categorical", "id": "ignore"}``, or
+        a schema with any mix of known and unknown facts. A kind must not be read off the rows.
+    target_bounds : pair of float, "learn" or None
+        The limits (low, high) of the target, public; "learn" buys them (two quantiles); None takes
+        what the schema says of its target. Values beyond are cut.
+    threshold : float
+        Where the loss becomes linear, in units of half the range of the target.
+    adjacency : str
+        "replace-one" (default), "zero-out" or "add-remove".
+    population : int, optional
+        A public guess of the number of records, needed under add-remove.
+    share : float, optional
+        The part of the budget for everything but the model; None follows a public rule.
+    random_state : int, Randomness or None
+        None draws secure noise; a number makes the run reproducible, and the guarantee void.
+    ledger : Ledger, optional
+        The budget to charge; None opens one of (epsilon, delta).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette import AdditiveRegressor
+    >>> age = np.arange(4000) % 80
+    >>> model = AdditiveRegressor(
+    ...     2.0, 1e-6, schema={"age": "numeric"}, target_bounds=(0, 40), random_state=0
+    ... )
+    >>> bool(model.fit({"age": age}, abs(age - 40)).score({"age": age}, abs(age - 40)) > 0.8)
+    True
+    >>> model.predict({"age": [20, 60]}).shape
+    (2,)
+
+    """
+
+    _released = "an additive regression with the facts of its columns"
+
+    def _recipe(self, public: PublicBudget, **columns: Any) -> TableRecipe:
+        return recipe_for_number_curves(public, **columns)

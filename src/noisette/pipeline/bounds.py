@@ -1,0 +1,220 @@
+"""`PrivateBounds`: numbers are cut to private quantiles and scaled to [-1, 1]."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette import _validate
+from noisette.adjacency import Adjacency
+from noisette.columns import Encodes, Numeric, View
+from noisette.errors import InvalidParameter
+from noisette.mechanisms import Exponential
+from noisette.pipeline.grid import NATS, Grid
+from noisette.pipeline.numbers import NumbersTransformer, check_columns, grids_of
+from noisette.pipeline.sample import Sample
+from noisette.pipeline.step import PreparedStep, Step, exponential_epsilon
+from noisette.plans import Plan, Repeat, Run
+from noisette.privacy import Ledger
+from noisette.randomness import Randomness
+from noisette.summaries import Ranks, quantile_move
+from noisette.training.passage import Passage
+from noisette.training.public import PublicBudget
+
+__all__ = ["Bounds", "LearnBounds", "PrivateBounds", "least_tail"]
+
+_LEAST_TAIL, _LARGEST_TAIL = 0.01, 0.25
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The released bounds of one column."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class LearnBounds(Step):
+    """Choose the quantiles `tail` and 1 - `tail` of each column.
+
+    The sample's data are a list of float columns, NaN where a cell is missing, one for each grid.
+    """
+
+    grids: tuple[Grid, ...]
+    tail: float = _LEAST_TAIL
+
+    name: ClassVar[str] = "bounds"
+    summary: ClassVar[str] = "two private quantiles of each numeric column"
+    pure: ClassVar[bool] = True
+    proofs: ClassVar[tuple[str, ...]] = ("QUANTILE", "ROW-LOCAL")
+
+    def __post_init__(self) -> None:
+        if not 0.0 < _validate.real("tail", self.tail) < 0.5:
+            raise InvalidParameter(f"tail must be a number in (0, 0.5); got {self.tail!r}.")
+        if not self.grids:
+            raise InvalidParameter("bounds need at least one column of numbers.")
+
+    @property
+    def uses(self) -> int:
+        """How many choices are made: two for each column."""
+        return 2 * len(self.grids)
+
+    @property
+    def pure_cost(self) -> float:
+        """The pure epsilon of the step at scale 1, for each contribution."""
+        return 2.0 * math.sqrt(self.uses)
+
+    def plan(self, scale: float, adjacency: Adjacency) -> Plan:
+        """Return two choices for each column."""
+        epsilon = exponential_epsilon(scale, self.uses, adjacency)
+        return Repeat(Run(Exponential(epsilon)), self.uses)
+
+    def expected(self, prepared: PreparedStep) -> str:
+        """Say how many ranks off a bound may be."""
+        error = _rank_error(prepared.scale, len(self.grids), prepared.public.adjacency)
+        return (
+            f"About {self.tail:.2%} of the values lie beyond each bound, give or take {error:.3g} "
+            f"ranks, or {NATS * error:.3g} where nothing is known of the size of the numbers."
+        )
+
+    def check(self, records: Sample, prepared: PreparedStep) -> None:
+        """Refuse another number of columns than was planned."""
+        super().check(records, prepared)
+        check_columns(records, len(self.grids))
+
+    def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> tuple[Bounds, ...]:
+        """Return the bounds of every column."""
+        mechanism, adjacency = passage.leaf().mechanism, prepared.public.adjacency
+        assert isinstance(mechanism, Exponential)
+        found = []
+        for column, grid in zip(sample.data, self.grids, strict=True):
+            ranks = Ranks(grid.place(np.asarray(column, dtype=float)), grid.points, sample.weights)
+            # proof: QUANTILE
+            ends = [
+                passage.release(
+                    ranks.quantile(
+                        q, adjacency, epsilon=mechanism.epsilon, log_prior=grid.log_prior
+                    )
+                )
+                for q in (self.tail, 1.0 - self.tail)
+            ]
+            found.append(_apart(grid, *sorted(ends)))
+        return tuple(found)
+
+
+def _apart(grid: Grid, low: int, high: int) -> Bounds:
+    """Return two different candidates: the neighbours of a single one."""
+    if low == high:
+        low, high = max(low - 1, 0), min(high + 1, len(grid.points) - 1)
+    return Bounds(float(grid.points[low]), float(grid.points[high]))
+
+
+def _rank_error(scale: float, columns: int, adjacency: Adjacency) -> float:
+    epsilon = exponential_epsilon(scale, 2 * columns, adjacency)
+    return 2.0 * quantile_move(_LEAST_TAIL, adjacency) / epsilon
+
+
+def least_tail(size: int | None, scale: float, columns: int, adjacency: Adjacency) -> float:
+    """Return the share of values to leave beyond each bound: 1 %, more if the noise needs it.
+
+    A public rule: so many ranks that numbers far from all data are hardly chosen. Without a public
+    size it is 5 %.
+    """
+    if size is None:
+        return 0.05
+    needed = 1.5 * NATS * _rank_error(scale, columns, adjacency) / size
+    return min(_LARGEST_TAIL, max(_LEAST_TAIL, needed))
+
+
+class PrivateBounds(NumbersTransformer):
+    """Cut every column to private quantiles and scale it to [-1, 1]; the middle is 0.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The budget of one ``fit``; delta = 0 is pure, a delta shares it better.
+    tail : float or "auto"
+        The share of values to leave beyond each bound; "auto" is 1 %, more where the number of
+        records, epsilon and the number of columns ask for it, a public rule.
+    bounds : None, pair or list
+        Public bounds: one pair (low, high), or a list with a pair or None for each column; None
+        where unknown. See `noisette.pipeline.grid` for the candidates.
+    indicate_missing : bool
+        Whether a feature says that a cell is missing; it counts as the middle.
+    adjacency : str
+        "replace-one" (default), "zero-out" or "add-remove".
+    population : int, optional
+        Public guess of the number of records, used under add-remove.
+    random_state : int, Randomness or None
+        None draws secure noise; a number makes the run reproducible, the guarantee void.
+    ledger : Ledger, optional
+        The budget to charge; None opens one of (epsilon, delta).
+
+    Attributes
+    ----------
+    released_ : tuple of Bounds
+        The bounds of each column.
+    privacy_ : Guarantee
+        What is promised about everything that was released.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.pipeline import PrivateBounds
+    >>> X = np.random.default_rng(0).normal(50.0, 10.0, (1000, 2))
+    >>> bounds = PrivateBounds(epsilon=1.0, random_state=0)
+    >>> bounds.plan(1000, 2).epsilon <= 1.0
+    True
+    >>> Z = bounds.fit(X).transform(X)
+    >>> Z.shape, round(float(abs(Z).max()), 6)
+    ((1000, 2), 1.0)
+    >>> bounds.get_feature_names_out().tolist()
+    ['x0', 'x1']
+
+    """
+
+    _released = "bounds of numeric columns"
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        tail: float | str = "auto",
+        bounds: Any = None,
+        indicate_missing: bool = False,
+        adjacency: str = "replace-one",
+        population: int | None = None,
+        random_state: int | Randomness | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.tail = tail
+        self.bounds = bounds
+        self.indicate_missing = indicate_missing
+        self.adjacency = adjacency
+        self.population = population
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def _step(self, public: PublicBudget, features: int) -> LearnBounds:
+        _validate.boolean("indicate_missing", self.indicate_missing)
+        grids = grids_of(self.bounds, features)
+        if self.tail != "auto":
+            return LearnBounds(grids, self.tail)  # type: ignore[arg-type]  # checked there
+        scale = LearnBounds(grids).prepare(public).scale  # the same for every tail
+        return LearnBounds(grids, least_tail(public.size, scale, features, public.adjacency))
+
+    def _notes(self, step: Step) -> tuple[str, ...]:
+        assert isinstance(step, LearnBounds)
+        return (f"About {step.tail:.2%} of the values of a column lie beyond each bound.",)
+
+    def _encoders(self, names: NDArray[Any]) -> list[Encodes]:
+        return [
+            Numeric(str(name), (View(found.low, found.high),), (), self.indicate_missing)
+            for name, found in zip(names, self.released_, strict=True)
+        ]

@@ -1,0 +1,253 @@
+"""`Coordinates`: from encoded features to rows that are alike in all directions, and back.
+
+Everything here is a function of released sums and public facts, applied row by row. The noisy sums
+p of a column whose features add up to 1 give its mean p and its second moment diag(p) - p p'. So
+each column is centred and whitened by itself, for no price beyond that of the sums. Features that
+hardly anybody has are merged first: rare levels into one, empty hats into a neighbour.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from noisette._typing import Floats
+from noisette.clipping import clip_rows
+
+__all__ = ["Block", "Coordinates", "coordinates"]
+
+_SPREAD = 1.2  # the mean square of a row is about so many times what shares alone say
+_ALIKE = 0.9  # how alike neighbouring hats are
+_ROWS = 8192
+
+
+@dataclass(frozen=True)
+class Block:
+    """What is known of the features of one column.
+
+    Parameters
+    ----------
+    shares : the noisy share of every feature; None for a column of other numbers, whose mean
+        square `size` is a public guess.
+    ordered : whether neighbours in order are alike (hats), else they are levels.
+    filled : for hats with a slot for missing cells, which is then the last feature: the hats of a
+        missing cell.
+    least : features with a smaller share are merged.
+    whole : whether the features of a row add up to 1; else a reference level has none.
+    noise : the deviation of the shares' noise.
+    size : see `shares`.
+    alike : how alike neighbours in order are.
+
+    """
+
+    features: int
+    shares: Floats | None = None
+    ordered: bool = False
+    filled: Floats | None = None
+    least: float = 0.0
+    whole: bool = True
+    noise: float = 0.0
+    size: float = 1.0
+    alike: float = _ALIKE
+
+    def groups(self) -> NDArray[np.intp]:
+        """Return the group of every feature, numbered from 0; -1 is left out."""
+        if self.shares is None:
+            return np.arange(self.features)
+        p = self.shares
+        hats = self.features - (self.filled is not None)
+        kept = p >= self.least
+        out = np.full(self.features, -1, dtype=np.intp)
+        names = np.flatnonzero(kept[:hats])
+        if self.ordered:
+            if len(names) == 0:
+                return out
+            out[names] = np.arange(len(names))
+            apart = np.abs(np.arange(hats)[:, None] - names[None, :])
+            # Of two neighbours at the same distance the commoner one: a spike stands alone.
+            nearest = (apart - p[names] / (1.0 + np.abs(p[names]))).argmin(axis=1)
+            out[:hats] = out[names[nearest]]
+        else:
+            out[names] = np.arange(len(names))
+            out[np.flatnonzero(~kept[:hats])] = len(names)  # the rare ones together
+        if hats < self.features and kept[-1]:
+            out[-1] = out.max() + 1
+        return out
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """z = x M - c, cut to `bound`; a constant column `bias` stands last.
+
+    `spectrum` is the variance of each entry of z, as far as it is known; `sizes` says how many
+    entries each column has. `held` is what is left of the spectrum without the noise of the shares
+    and after rows are cut: how firmly the rows hold a weight in its place.
+    """
+
+    map: Any
+    centre: Floats
+    bound: float
+    bias: float
+    spectrum: Floats
+    sizes: tuple[int, ...] = ()
+    held: Floats | None = None
+    sparse: bool = False
+
+    @property
+    def norm(self) -> float:
+        """The norm bound of the rows, the constant column included."""
+        return math.hypot(self.bound, self.bias) * (1.0 + 2.0**-50)
+
+    def rows(self, X: Any) -> Any:
+        """Return the mapped rows, cut one by one, with the constant column."""
+        # proof: WHITENING
+        if self.sparse:
+            mapped = clip_rows(sparse.csr_matrix(X @ self.map), self.bound)
+            last = sparse.csr_matrix(np.full((mapped.shape[0], 1), self.bias))
+            return sparse.hstack([mapped, last], format="csr")
+        out = np.empty((X.shape[0], self.map.shape[1] + 1))
+        matrix = self.map.toarray()
+        for start in range(0, X.shape[0], _ROWS):
+            piece = np.asarray(X[start : start + _ROWS] @ matrix) - self.centre
+            out[start : start + _ROWS, :-1] = clip_rows(piece, self.bound)
+        out[:, -1] = self.bias
+        return out
+
+    def back(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return coefficients of the encoded features and the intercept, for each row of theta."""
+        weights = theta[:, :-1]
+        coef = np.asarray((self.map @ weights.T).T)
+        return coef, theta[:, -1] * self.bias - weights @ self.centre
+
+
+def coordinates(
+    blocks: Sequence[Block], *, floor: float, slack: float, intercept: float, wide: bool,
+    rank: Callable[[Floats, Floats], int] | None = None,
+) -> Coordinates:  # fmt: skip
+    """Return the coordinates for released shares; `wide` keeps rows sparse and does not centre.
+
+    `rank` says how many directions to keep, given their variances in decreasing order and what is
+    left of each after whitening; None keeps all.
+    """
+    moments = [_moment(block) for block in blocks]
+    d = sum(len(mean) for _, mean, _, _ in moments)
+    total = sum(float(np.trace(moment)) for _, _, moment, _ in moments)
+    ridge = floor * _SPREAD * max(total, 0.1) / max(d, 1)
+    if wide:
+        return _sparsely(moments, ridge, slack, intercept)
+    turned = [np.linalg.eigh(moment) for _, _, moment, _ in moments]
+    values = np.maximum(np.concatenate([each for each, _ in turned] or [np.zeros(0)]), 0.0)
+    order = np.argsort(-values)
+    left = values[order] / (values[order] + ridge)
+    kept = np.zeros(d, dtype=bool)
+    kept[order if rank is None or d == 0 else order[: rank(values[order], left)]] = True
+    maps, centres, quiet, start = [], [], [], 0
+    for block, (group, mean, _, smooth), (found, vectors) in zip(
+        blocks, moments, turned, strict=True
+    ):
+        mine = kept[start : start + len(mean)]
+        start += len(mean)
+        scale = np.sqrt(np.maximum(found, 0.0) + ridge)
+        whitener = smooth @ (vectors / scale)[:, mine]
+        maps.append(sparse.csr_matrix(group @ whitener))
+        centres.append(mean @ whitener)
+        blur = ((smooth @ vectors) ** 2).sum(axis=0) * block.noise**2
+        quiet.append((np.maximum(found - blur, 0.0) / scale**2)[mine])
+    spectrum = values[kept] / (values[kept] + ridge)
+    bound = _bound(slack, spectrum)
+    return Coordinates(
+        sparse.csr_matrix(sparse.block_diag(maps)) if maps else sparse.csr_matrix((0, 0)),
+        np.concatenate(centres) if centres else np.zeros(0),
+        bound,
+        float(np.float32(intercept)),
+        spectrum,
+        tuple(each.shape[1] for each in maps),
+        np.concatenate(quiet or [np.zeros(0)]) * _left(bound, spectrum, values[kept] + ridge),
+    )
+
+
+def _bound(slack: float, spectrum: Floats) -> float:
+    return float(np.float32(slack * math.sqrt(max(float(spectrum.sum()), 1.0))))
+
+
+def _left(bound: float, spectrum: Floats, scale: Floats) -> Floats:
+    """Return the part of each variance that is left when rows are cut to the bound.
+
+    A row that has a rare feature is longer than others, by 1 / scale squared for a feature of 0 and
+    1, so it is cut more.
+    """
+    square = np.maximum(float(spectrum.sum()) - spectrum + 1.0 / scale, 1e-12)
+    return np.minimum(1.0, bound**2 / square)
+
+
+def _sparsely(
+    moments: Sequence[tuple[Any, Floats, Floats, Floats]], ridge: float, slack: float,
+    intercept: float,
+) -> Coordinates:  # fmt: skip
+    """Scale every feature by itself; the commonest of a column is its zero."""
+    maps, spectra = [], []
+    for group, mean, _, _ in moments:
+        scale = 1.0 / np.sqrt(mean + ridge)
+        if len(mean) > 1:
+            scale[int(np.argmax(mean))] = 0.0
+        maps.append(sparse.csr_matrix(group.multiply(scale[None, :])))
+        spectra.append(mean * scale**2)
+    spectrum = np.concatenate(spectra)
+    return Coordinates(
+        sparse.csr_matrix(sparse.block_diag(maps)), np.zeros(len(spectrum)),
+        _bound(slack, spectrum), float(np.float32(intercept)), spectrum,
+        tuple(each.shape[1] for each in maps), sparse=True,
+    )  # fmt: skip
+
+
+def _smoothing(block: Block, group: NDArray[np.intp], size: int) -> Floats:
+    """Return the root of the prior covariance of a column's weights.
+
+    Neighbouring hats have like weights: 0.9 (1 - |i - j| / (m - 1)) + 0.1 [i = j]; all others are
+    independent. A public linear change of coordinates.
+    """
+    prior = np.eye(size)
+    hats = block.features - (block.filled is not None)
+    m = int(group[:hats].max(initial=-1)) + 1
+    if not block.ordered or m < 2:
+        return prior
+    apart = np.abs(np.arange(m)[:, None] - np.arange(m)) / (m - 1.0)
+    prior[:m, :m] = block.alike * (1.0 - apart) + (1.0 - block.alike) * np.eye(m)
+    values, vectors = np.linalg.eigh(prior)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+
+
+def _moment(block: Block) -> tuple[Any, Floats, Floats, Floats]:
+    """Return (features x groups of 0 and 1, mean of the groups, smoothed covariance, smoothing)."""
+    group = block.groups()
+    size = int(group.max(initial=-1)) + 1
+    used = np.flatnonzero(group >= 0)
+    merge = sparse.csr_matrix(
+        (np.ones(len(used)), (used, group[used])), shape=(block.features, size)
+    )
+    smooth = _smoothing(block, group, size)
+    if block.shares is None:
+        guess = np.eye(size) * (block.size / max(block.features, 1))
+        return merge, np.zeros(size), guess, smooth
+    p = np.maximum(np.bincount(group[used], weights=block.shares[used], minlength=size), 0.0)
+    total = float(p.sum())
+    p /= max(total, 1e-12) if block.whole else max(total, 1.0)
+    second = np.diag(p)
+    mean = p
+    last = int(group[-1])
+    if block.filled is not None and last >= 0:
+        # A missing cell has the hats of the centre and the indicator.
+        missing = np.bincount(group[used][:-1], weights=block.filled[used[:-1]], minlength=size)
+        missing[last] = 1.0
+        share = p[last]
+        rest = p.copy()
+        rest[last] = 0.0
+        mean = rest + share * missing
+        second = np.diag(rest) + share * np.outer(missing, missing)
+    # A centre that is off by the noise adds its square to every direction.
+    covariance = second - np.outer(mean, mean) + block.noise**2 * np.eye(size)
+    return merge, mean, smooth @ covariance @ smooth, smooth

@@ -1,0 +1,66 @@
+"""Pictures of curves with matplotlib (extra ``plot``)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from noisette.errors import MissingExtra
+from noisette.pipeline.curves import ColumnCurve
+
+__all__ = ["plotted"]
+
+_ACROSS = 3
+_COLOURS = ("#0072B2", "#B34700", "#009E73", "#CC79A7", "#56B4E9")
+_NAMED = 24  # levels of one picture
+
+
+def plotted(curves: Sequence[ColumnCurve], unit: str) -> Any:
+    """Return a figure with one picture for each curve."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("figures need matplotlib: pip install 'noisette[plot]'.") from None
+    down = max(-(-len(curves) // _ACROSS), 1)
+    figure = Figure(figsize=(4.2 * _ACROSS, 3.2 * down), layout="constrained")
+    pictures = figure.subplots(down, _ACROSS, squeeze=False).ravel()
+    for axes in pictures[len(curves) :]:
+        axes.set_axis_off()
+    for axes, curve in zip(pictures, curves, strict=False):
+        if curve.kind == "levels":
+            _levels(axes, curve)
+        else:
+            _line(axes, curve)
+        axes.set_title(curve.column, fontsize=10)
+        axes.grid(alpha=0.3, lw=0.5)
+    for row in range(down):
+        pictures[row * _ACROSS].set_ylabel(unit)
+    return figure
+
+
+def _each(curve: ColumnCurve) -> list[Any]:
+    value = curve.value if curve.value.ndim == 2 else curve.value[:, None]
+    return list(zip(value.T, _COLOURS * (1 + value.shape[1] // len(_COLOURS)), strict=False))
+
+
+def _line(axes: Any, curve: ColumnCurve) -> None:
+    at = np.array(curve.at, dtype=np.float64)
+    if curve.kind == "date":
+        at = at.astype("datetime64[D]")
+    for value, colour in _each(curve):
+        axes.plot(at, value, color=colour, lw=1.8)
+        if curve.deviation is not None:
+            spread = 2.0 * curve.deviation
+            axes.fill_between(at, value - spread, value + spread, color=colour, alpha=0.2, lw=0)
+    axes.axhline(0.0, color="#666666", lw=0.7)
+
+
+def _levels(axes: Any, curve: ColumnCurve) -> None:
+    labels, places = curve.labels[:_NAMED], np.arange(len(curve.at[:_NAMED]))
+    each = _each(curve)
+    height = 0.8 / max(len(each), 1)
+    for k, (value, colour) in enumerate(each):
+        spread = None if curve.deviation is None else 2.0 * curve.deviation[:_NAMED]
+        axes.barh(places + k * height, value[:_NAMED], height, xerr=spread, color=colour, alpha=0.8)
+    axes.set_yticks(places, labels, fontsize=7)
+    axes.invert_yaxis()

@@ -1,0 +1,140 @@
+"""`PrivateProjection`: fewer columns, by directions of a private second moment or by chance."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from noisette import _validate
+from noisette._typing import Floats
+from noisette.clipping import clip_rows
+from noisette.errors import InvalidParameter
+from noisette.guarantee import Guarantee
+from noisette.pipeline.rows import RowsTransformer, bounded_rows
+from noisette.pipeline.second_moment import LearnSecondMoment
+from noisette.privacy import Ledger
+from noisette.randomness import Randomness
+from noisette.training.public import PublicBudget
+
+__all__ = ["PrivateProjection"]
+
+
+class PrivateProjection(RowsTransformer):
+    """Project rows on `components` directions, and cut them to the norm bound again.
+
+    Parameters
+    ----------
+    components : int
+        How many directions.
+    epsilon, delta : float
+        The budget of one ``fit``; delta > 0.
+    method : str
+        "pca" takes the leading directions of the private second moment of rows; "random" draws a
+        matrix of signs without a look at the rows and charges nothing: then ``privacy_`` is None.
+    norm_bound : float
+        R, public; longer rows are scaled down to R, before and after.
+    missing : str
+        What a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).
+    adjacency : str
+        "replace-one" (default), "zero-out" or "add-remove".
+    population : int, optional
+        Public guess of the number of records, used under add-remove.
+    random_state : int, Randomness or None
+        None draws secure noise; a number makes the run reproducible, and the guarantee void unless
+        the method is "random".
+    ledger : Ledger, optional
+        The budget to charge; None opens one of (epsilon, delta).
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (components, d)
+        The directions, one per row.
+    released_ : Moment or None
+        The second moment; None if nothing was released.
+    privacy_ : Guarantee or None
+        What is promised about everything that was released.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.pipeline import PrivateProjection
+    >>> X = np.random.default_rng(0).uniform(-0.4, 0.4, (2000, 5))
+    >>> project = PrivateProjection(2, epsilon=1.0, delta=1e-6, random_state=0)
+    >>> project.plan(2000, 5).epsilon <= 1.0
+    True
+    >>> project.fit(X).transform(X).shape
+    (2000, 2)
+    >>> project.get_feature_names_out().tolist()
+    ['principal0', 'principal1']
+
+    """
+
+    _released = "the second moment of rows"
+
+    components_: Floats
+    privacy_: Guarantee | None
+
+    def __init__(
+        self,
+        components: int = 10,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        method: str = "pca",
+        norm_bound: float = 1.0,
+        missing: str = "refuse",
+        adjacency: str = "replace-one",
+        population: int | None = None,
+        random_state: int | Randomness | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.components = components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.norm_bound = norm_bound
+        self.missing = missing
+        self.adjacency = adjacency
+        self.population = population
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def _step(self, public: PublicBudget, features: int) -> LearnSecondMoment:
+        _validate.choice("method", self.method, ("pca", "random"))
+        if self.method == "random":
+            raise InvalidParameter("method='random' charges nothing, so there is no plan to show.")
+        if _validate.integer("components", self.components) > features:
+            raise InvalidParameter(
+                f"components must be at most the number of columns, {features}; "
+                f"got {self.components}."
+            )
+        return LearnSecondMoment(features, self._bound())
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, persons: Any) -> None:
+        if self.method == "random":
+            self._draw(X, sample_weight)
+            return
+        super()._fit(X, y, sample_weight, persons)
+        _, vectors = np.linalg.eigh(self.released_.mean)  # increasing
+        self.components_ = vectors[:, ::-1][:, : self.components].T.copy()
+
+    def _draw(self, X: Any, sample_weight: Any) -> None:
+        """Draw signs: a matrix that does not depend on the rows, so that mapping them is free."""
+        # proof: ROW-LOCAL
+        _, randomness = self._check_public()
+        count = _validate.integer("components", self.components)
+        self._bound()
+        self._sample(X, None, sample_weight)
+        signs = randomness.generator.integers(0, 2, size=(count, self.n_features_in_))
+        self.components_ = (2.0 * signs - 1.0) / np.sqrt(count)
+        self.released_, self.privacy_ = None, None
+
+    def _map(self, X: Any) -> Any:
+        moved = bounded_rows(X, self._bound()) @ self.components_.T
+        dense = moved.toarray() if sparse.issparse(moved) else np.asarray(moved)
+        return clip_rows(dense, self._bound())
+
+    def _names_out(self, names: NDArray[Any]) -> list[str]:
+        kind = "principal" if self.method == "pca" else "random"
+        return [f"{kind}{i}" for i in range(self.components)]

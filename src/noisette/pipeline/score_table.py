@@ -1,0 +1,62 @@
+"""`ScoreTable`: one noisy table of (label) x (score bin), which pays for every score.
+
+The model was released before, edges and rules are public, and every test person falls into one cell
+of each column of cells. So the table is a histogram, and whatever is computed from it is free.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from noisette.pipeline.sample import Sample
+from noisette.pipeline.shares import LearnShares, Spread
+from noisette.pipeline.step import PreparedStep
+from noisette.scores.layouts import Layout, places_of
+from noisette.training.public import PublicBudget
+
+__all__ = ["ScoreTable", "counted", "table_for"]
+
+
+@dataclass(frozen=True)
+class ScoreTable(LearnShares):
+    """Release the counts of all cells of a layout."""
+
+    name: ClassVar[str] = "scores"
+    summary: ClassVar[str] = "how labels and scores of test rows fall into cells"
+    proofs: ClassVar[tuple[str, ...]] = (*LearnShares.proofs, "SCORE-TABLE")
+
+    def expected(self, prepared: PreparedStep) -> str:
+        """Say how many rows off a count may be."""
+        sigma = self.deviation(prepared.scale, prepared.public.adjacency)
+        return f"Each cell of the table gets noise of about {sigma:.3g} rows."
+
+
+def table_for(
+    layout: Layout, public: PublicBudget, *, pure: bool = True
+) -> tuple[ScoreTable, PreparedStep]:
+    """Return the step with the least noise for the budget, from public facts.
+
+    Cells are disjoint, so one person moves the counts by little also in l1, and Laplace noise is
+    usually the smaller one; `pure` says whether it may be used where a delta allows the other.
+    """
+    columns, found = len(layout.sizes), []
+    for exact in (True, False):
+        if public.delta == 0.0 and not exact:
+            continue
+        if public.delta > 0.0 and exact and not pure:
+            continue
+        step = ScoreTable(columns, exact_pure=exact)
+        prepared = step.prepare(replace(public, delta=0.0) if exact else public)
+        found.append((step.deviation(prepared.scale, public.adjacency), step, prepared))
+    _, step, prepared = min(found, key=lambda each: each[0])
+    return step, prepared
+
+
+def counted(layout: Layout, codes: Sequence[NDArray[Any]], weights: Any) -> Sample:
+    """Return what the step looks at: the cells of every row, none for the code -1."""
+    spreads = [
+        Spread(places_of(column), size) for column, size in zip(codes, layout.sizes, strict=True)
+    ]
+    return Sample(spreads, weights, count=len(codes[0]))

@@ -1,0 +1,247 @@
+"""`TableEstimator`: what the two models of raw tables share, from the schema to the fit."""
+
+import copy
+import warnings
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from noisette import _validate
+from noisette._typing import Floats
+from noisette.adjacency import Adjacency
+from noisette.errors import InvalidParameter, WeakModelWarning
+from noisette.estimators import inputs
+from noisette.estimators.outputs import size_facts
+from noisette.estimators.private import PrivateEstimator
+from noisette.persons import Persons
+from noisette.pipeline.bars import read_bars
+from noisette.pipeline.curves import ColumnCurve, curves_of, score_unit
+from noisette.pipeline.plots import plotted
+from noisette.pipeline.table_outlook import weakness
+from noisette.pipeline.table_training import FittedTable, TableSample, TableTraining
+from noisette.pipeline.table_words import spent
+from noisette.privacy import Ledger
+from noisette.randomness import Randomness, as_randomness
+from noisette.tables import Frame, Schema, read_schema
+from noisette.training import Trained, train
+from noisette.training.public import PublicBudget
+from noisette.training.recommend import units
+
+__all__ = ["TARGET", "TableEstimator"]
+
+TARGET = "the label"
+"""The name of a target that is no column of the table."""
+
+_BUCKETS = 128
+
+
+class TableEstimator(PrivateEstimator):
+    """A linear model of a raw table, of which only the kinds of the columns are known."""
+
+    epsilon: float
+    delta: float
+    schema: Any
+    adjacency: str
+    population: int | None
+    share: float | None
+    random_state: int | Randomness | None
+
+    @abstractmethod
+    def _unnamed(self, name: str) -> dict[str, Any]:
+        """Return what a schema says of a target that is no column of the table."""
+
+    def _check_table(self) -> tuple[Ledger, Randomness]:
+        epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
+        adjacency = Adjacency.of(self.adjacency)
+        if self.population is not None:
+            _validate.integer("population", self.population)
+        if self.share is not None:
+            _validate.fraction("share", self.share)
+        if self.schema is None:
+            raise InvalidParameter(
+                f"{type(self).__name__} needs the kind of every column, which no table may tell: "
+                "schema={'age': 'numeric', 'ward': 'categorical', ...}."
+            )
+        return self._ledger_to_charge(epsilon, delta, adjacency), as_randomness(self.random_state)
+
+    def _read_schema(self, *, target: bool) -> Schema:
+        """Return the schema in which every learnt column has a slot for missing cells."""
+        if isinstance(self.schema, Schema):
+            node = copy.deepcopy(self.schema.source)
+        elif isinstance(self.schema, str | Path):
+            node = copy.deepcopy(read_schema(Path(self.schema), learn=True).source)
+        elif isinstance(self.schema, Mapping):
+            node = copy.deepcopy(dict(self.schema))
+            if not isinstance(node.get("columns"), Mapping):  # one may be named so
+                node = {"columns": node}
+        else:
+            raise InvalidParameter("schema must be a dictionary of kinds, a Schema or a path.")
+        node["columns"] = {
+            str(name): {"kind": facts} if isinstance(facts, str) else facts
+            for name, facts in node["columns"].items()
+        }
+        for facts in node["columns"].values():
+            if isinstance(facts, dict) and facts.get("kind") not in ("ignore", None):
+                facts.setdefault("missing_slot", True)
+        if not target:
+            name = TARGET
+            while name in node["columns"]:
+                name += "'"
+            for key, value in self._unnamed(name).items():
+                node.setdefault(key, value)
+        node.setdefault("unit", "one row is one record")
+        schema = Schema.from_dict(node, learn=True)
+        if self.delta > 0.0:
+            return schema
+        # Without a delta no level may be learnt; a public hash tells most of them apart for free.
+        for column in schema.open:
+            if column.kind == "categorical":
+                facts = {"kind": "hashed", "buckets": _BUCKETS, "missing_slot": True}
+                node["columns"][column.name] = facts | (
+                    {"missing": list(column.missing)} if column.missing else {}
+                )
+        return Schema.from_dict(node, learn=True)
+
+    def _persons(
+        self, given: Any, frame: Frame, schema: Schema, adjacency: Adjacency
+    ) -> Persons | None:
+        """Return whose rows they are: as given, or by the column that the schema names."""
+        if schema.persons is None:
+            return inputs.persons(given, frame.rows, adjacency)
+        if given is not None:
+            raise InvalidParameter(
+                f"the schema names column {schema.persons.column!r} as person; leave out persons."
+            )
+        return inputs.persons(frame.persons(), frame.rows, adjacency)
+
+    def _public(self, n: int, adjacency: Adjacency, persons: Any = None) -> PublicBudget:
+        known = units(adjacency, n, self.population, persons)
+        _validate.delta_for(self.delta, known["size"])
+        return PublicBudget(
+            epsilon=float(self.epsilon), delta=float(self.delta), adjacency=adjacency, **known
+        )
+
+    def _judge(self, training: TableTraining, public: PublicBudget, depth: int = 4) -> None:
+        """Warn before the charge if the model can hardly learn; refuse what cannot be paid for."""
+        if public.size is None:
+            return
+        found = weakness(training, training.prepare(public), public.size)
+        if found.hopeless:
+            raise InvalidParameter(found.sentence)
+        if found.sentence:
+            warnings.warn(found.sentence, WeakModelWarning, stacklevel=depth)
+
+    def _trained(
+        self, training: TableTraining, public: PublicBudget, sample: TableSample,
+        budget: tuple[Ledger, Randomness],
+    ) -> Trained:  # fmt: skip
+        """Judge, charge and train; keep what was released."""
+        self._judge(training, public, depth=5)
+        ledger, randomness = budget
+        trained = train(
+            training, public, sample, ledger=ledger, randomness=randomness,
+            observer=self._observer, label=f"{type(self).__name__}.fit",
+        )  # fmt: skip
+        fitted: FittedTable = trained.released
+        self.schema_ = fitted.schema
+        self.coef_, self.intercept_ = fitted.coef, fitted.intercept
+        self.bars_ = fitted.bars
+        columns = training.schema.columns
+        self.n_features_in_ = len(columns)
+        self.feature_names_in_ = np.array([c.name for c in columns], dtype=object)
+        return trained
+
+    def _promised(
+        self, trained: Trained, training: TableTraining, public: PublicBudget, target: str,
+        persons: Persons | None,
+    ) -> None:  # fmt: skip
+        """State the guarantee; `target` is what is public of the target."""
+        schema = training.schema
+        columns = f"the {len(schema.columns)} columns, their names and kinds and what is stated"
+        program = "all parameters of the estimator and the program"
+        self.privacy_ = self._stated(
+            trained.permit,
+            public=(*size_facts(public, public.size), columns, target, program),
+            notes=(spent(training, pure=public.delta == 0.0), *trained.released.notes),
+            proofs=trained.proofs,
+            persons=persons,
+        )
+
+    @property
+    def width_(self) -> int:
+        """The number of encoded features."""
+        return len(self.schema_.features)
+
+    def _restore(self, source: dict[str, Any], bars: Any = None) -> None:
+        """Take the learnt facts of a model file, and the noise of its weights."""
+        self.schema_ = Schema.from_dict(source)
+        classes = len(getattr(self, "classes_", ()))
+        widths = {c.name: len(c.features) for c in self.schema_.columns if c.features}
+        self.bars_ = read_bars(bars, widths, classes if classes > 2 else 1)
+
+    def curves(self) -> tuple[ColumnCurve, ...]:
+        """Return for each column what its cells add to the score, in the column's own units.
+
+        It costs nothing: all of it follows from released values.
+
+        Returns
+        -------
+        tuple of ColumnCurve
+            One for each column that the model uses, with the noise of every point.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import TableClassifier
+        >>> age = np.arange(2000) % 80
+        >>> model = TableClassifier(2.0, 1e-6, schema={"age": "numeric"}, random_state=0)
+        >>> (curve,) = model.fit({"age": age}, age > 40).curves()
+        >>> curve.column, bool(curve.value[0] < curve.value[-1])
+        ('age', True)
+
+        """
+        check_is_fitted(self, "schema_")
+        return curves_of(self.schema_, np.asarray(self.coef_), self.bars_)
+
+    def plot(self, columns: Sequence[str] | None = None) -> Any:
+        """Draw the curves of columns with their noise bands; needs the extra ``plot``.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Which ones, all by default.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            One picture for each column.
+
+        Raises
+        ------
+        InvalidParameter
+            If the model uses no such column.
+        MissingExtra
+            If matplotlib is absent.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import TableClassifier
+        >>> age = np.arange(2000) % 80
+        >>> model = TableClassifier(2.0, 1e-6, schema={"age": "numeric"}, random_state=0)
+        >>> model.fit({"age": age}, age > 40).plot().axes[0].get_title()
+        'age'
+
+        """
+        curves = {curve.column: curve for curve in self.curves()}
+        for name in columns or ():
+            _validate.choice("columns", name, tuple(curves))
+        return plotted([curves[name] for name in columns or curves], score_unit(self))
+
+    def _scores(self, X: Any) -> Floats:
+        rows = Frame.of(X, self.schema_).encode(self.schema_, cut=False)
+        return np.asarray(rows @ self.coef_.T, dtype=np.float64) + self.intercept_

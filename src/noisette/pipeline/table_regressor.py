@@ -1,0 +1,295 @@
+"""`TableRegressor`: a raw table in, a private model of a number out, one guarantee about all."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from noisette import _validate
+from noisette._typing import Floats
+from noisette.errors import InvalidData, InvalidParameter
+from noisette.estimators.outputs import BOUGHT_TARGET, target_fact
+from noisette.estimators.regressor import checked_target_bounds
+from noisette.losses import Huber
+from noisette.pipeline.bounds import least_tail
+from noisette.pipeline.categories import keys_of
+from noisette.pipeline.recipe import TableRecipe, recipe_for_numbers
+from noisette.pipeline.table_estimator import TableEstimator
+from noisette.pipeline.table_outlook import TableOutlook, table_outlook
+from noisette.pipeline.table_training import TableSample, TableTraining
+from noisette.privacy import Ledger
+from noisette.randomness import Randomness
+from noisette.tables import Frame, Schema
+from noisette.training.public import PublicBudget
+
+__all__ = ["TableRegressor"]
+
+LEARN = "learn"
+# Limits get more of the budget where they would cut off more than _TAIL, and are not bought where
+# ranks are so noisy that no share of it helps.
+_TAIL, _HOPELESS, _LARGER = 0.1, 0.25, (0.15, 0.3)
+
+
+class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
+    """A private linear model of a number from a raw table of which only the kinds are known.
+
+    Bounds, knots, levels, centres, scales and weights are all bought from the one budget, by one
+    plan that is charged before the first look. The loss is Huber's.
+
+    Parameters
+    ----------
+    epsilon : float
+        The budget of everything that is released.
+    delta : float
+        0 is pure; categories that nobody listed are then told apart by a public hash only.
+    schema : dict, Schema or path
+        For each column its kind, ``{"age": "numeric", "ward": "categorical", "id": "ignore"}``, or
+        a schema with any mix of known and unknown facts. A kind must not be read off the rows.
+    target_bounds : pair of float, "learn" or None
+        The limits (low, high) of the target, public; "learn" buys them (two quantiles); None takes
+        what the schema says of its target. Values beyond are cut.
+    threshold : float
+        Where the loss becomes linear, in units of half the range of the target.
+    adjacency : str
+        "replace-one" (default), "zero-out" or "add-remove".
+    population : int, optional
+        A public guess of the number of records, needed under add-remove.
+    share : float, optional
+        The part of the budget for everything but the model; None follows a public rule.
+    random_state : int, Randomness or None
+        None draws secure noise; a number makes the run reproducible, and the guarantee void.
+    ledger : Ledger, optional
+        The budget to charge; None opens one of (epsilon, delta).
+
+    Attributes
+    ----------
+    schema_ : Schema
+        The schema with everything that was learnt; it is released and public.
+    target_bounds_ : tuple of float
+        The limits of the target, public or released.
+    coef_ : ndarray
+        The weights of the encoded features.
+    intercept_ : float
+        The intercept.
+    privacy_ : Guarantee
+        About everything that was released.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette import TableRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> table = {"age": rng.integers(18, 90, 5000).astype(float)}
+    >>> table["ward"] = np.array(["a", "b", "c"])[rng.integers(0, 3, 5000)]
+    >>> days = 0.2 * table["age"] + 5.0 * (table["ward"] == "b") + rng.normal(0.0, 1.0, 5000)
+    >>> kinds = {"age": "numeric", "ward": "categorical"}
+    >>> model = TableRegressor(2.0, 1e-6, schema=kinds, target_bounds=(0, 30), random_state=0)
+    >>> bool(model.fit(table, days).score(table, days) > 0.8)
+    True
+    >>> model.predict(table).shape
+    (5000,)
+
+    """
+
+    _released = "a regression with the facts of its columns"
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        schema: Any = None,
+        target_bounds: Any = None,
+        threshold: float = 0.3,
+        adjacency: str = "replace-one",
+        population: int | None = None,
+        share: float | None = None,
+        random_state: int | Randomness | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.schema = schema
+        self.target_bounds = target_bounds
+        self.threshold = threshold
+        self.adjacency = adjacency
+        self.population = population
+        self.share = share
+        self.random_state = random_state
+        self.ledger = ledger
+
+    # --- fitting -----------------------------------------------------------------------------
+
+    def plan(self, n: int) -> TableOutlook:
+        """Return what ``fit`` on n rows would release and cost, from public facts alone.
+
+        Parameters
+        ----------
+        n : int
+            The number of records, or a guess of it.
+
+        Returns
+        -------
+        TableOutlook
+            The plan, the steps with their shares, the noise in plain units, memory and time.
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter of the estimator or a fact of the schema is out of range.
+
+        Examples
+        --------
+        >>> from noisette import TableRegressor
+        >>> kinds = {"age": "numeric", "ward": "categorical"}
+        >>> model = TableRegressor(1.0, 1e-6, schema=kinds, target_bounds=(0, 30))
+        >>> [step.name for step in model.plan(5000).steps]
+        ['knots', 'levels', 'shares', 'weights']
+
+        """
+        ledger, _ = self._check_public()
+        n = _validate.integer("n", n)
+        schema = self._read_schema(target=False)
+        public = self._public(n, ledger.adjacency)
+        if public.size is None:
+            public = replace(public, size=n)
+        training = self._training(schema, public)
+        return table_outlook(training, training.prepare(public), n)
+
+    def fit(self, X: Any, y: Any = None, persons: Any = None) -> "TableRegressor":
+        """Learn the facts and train, privately.
+
+        Parameters
+        ----------
+        X : table
+            A pandas, polars or pyarrow table, or a dictionary of columns.
+        y : array-like, optional
+            The numbers to predict; None takes the column that the schema names as target.
+        persons : array-like or Persons, optional
+            Whose row each row is; None where the schema names the column, or every row is a record.
+
+        Returns
+        -------
+        self
+            The fitted regressor.
+
+        """
+        with self._all_or_nothing():
+            self._fit(X, y, persons)
+        return self
+
+    def _fit(self, X: Any, y: Any, persons: Any) -> None:
+        budget = self._check_public()
+        schema = self._read_schema(target=y is None)
+        frame = Frame.of(X, schema, target=y is None)
+        target = frame.labels() if y is None else _numbers(y)
+        if frame.rows < 1 or target.shape != (frame.rows,) or not np.isfinite(target).all():
+            raise InvalidData("the table needs rows, and y one finite number for each of them.")
+        crowd = self._persons(persons, frame, schema, budget[0].adjacency)
+        n = frame.rows if crowd is None else crowd.count
+        public = self._public(n, budget[0].adjacency, crowd)
+        training = self._training(schema, public)
+        trained = self._trained(training, public, TableSample(frame, target, crowd), budget)
+        low, high = self.target_bounds_ = trained.released.bounds
+        middle, half = low / 2.0 + high / 2.0, (high - low) / 2.0
+        if self.bars_ is not None:
+            self.bars_ = {name: each.times(half) for name, each in self.bars_.items()}
+        self.coef_ = half * np.asarray(self.coef_)[0]
+        self.intercept_ = middle + half * float(np.asarray(self.intercept_)[0])
+        fact = BOUGHT_TARGET if training.buys_bounds else target_fact(low, high)
+        self._promised(trained, training, public, fact, crowd)
+
+    def _unnamed(self, name: str) -> dict[str, Any]:
+        return {"target": {"name": name, "kind": "numeric"}}
+
+    def _check_public(self) -> tuple[Ledger, Randomness]:
+        if not 0.01 <= _validate.positive("threshold", self.threshold) <= 2.0:
+            raise InvalidParameter(
+                f"threshold must lie between 0.01 and 2, in half ranges of the target; got "
+                f"{self.threshold!r}."
+            )
+        if isinstance(self.target_bounds, str):
+            _validate.choice("target_bounds", self.target_bounds, (LEARN,))
+        elif self.target_bounds is not None:
+            checked_target_bounds(self.target_bounds)
+        return self._check_table()
+
+    def _limits(self, schema: Schema) -> tuple[float | None, float | None]:
+        """Return the limits of the target as the user or the schema states them."""
+        if not isinstance(self.target_bounds, str) and self.target_bounds is not None:
+            return checked_target_bounds(self.target_bounds)
+        if schema.target_bounds is None:
+            raise InvalidParameter(
+                "the schema lists classes; a number to predict needs "
+                '[target] with name, kind = "numeric", low and high.'
+            )
+        stated = schema.target_bounds
+        if self.target_bounds is None and None in stated:
+            raise InvalidParameter(
+                "target_bounds has no default: pass target_bounds=(low, high), limits of the "
+                "target that are known without the data, or 'learn' to buy them."
+            )
+        return stated
+
+    def _training(self, schema: Schema, public: PublicBudget) -> TableTraining:
+        bounds, loss = self._limits(schema), Huber(float(self.threshold))
+        least = recipe_for_numbers(public, bought=1, counted=1, unknown=0)
+        bare = TableTraining(schema, loss, least, persons=public.unit == "person", bounds=bounds)
+        if bare.unknown:
+            bare = replace(bare, keys=keys_of(public))
+        bought = len(bare.numbers) + bare.buys_bounds
+        recipe = self._recipe(
+            public,
+            bought=bought,
+            counted=len(bare.counted) + 1,
+            unknown=len(bare.unknown),
+            share=self.share if self.share is not None else schema.share,
+        )
+        training = replace(bare, recipe=recipe)
+        if not bought:
+            return training
+        for knots in (recipe.knots, *_LARGER) if self.share is None else (recipe.knots,):
+            recipe = replace(recipe, knots=max(knots, recipe.knots))
+            training = replace(bare, recipe=recipe)
+            scale = training.prepare(public).steps[0][1].scale
+            tail = least_tail(public.size, scale, bought, public.adjacency)
+            if tail <= _TAIL:
+                break
+        if bare.buys_bounds and tail >= _HOPELESS:
+            raise InvalidParameter(
+                "from public facts alone, the limits of the target cannot be bought with so few "
+                "rows, so little epsilon and so many columns; pass target_bounds=(low, high), "
+                "state bounds of columns, or use a larger epsilon."
+            )
+        return replace(training, recipe=replace(recipe, tail=tail))
+
+    def _recipe(self, public: PublicBudget, **columns: Any) -> TableRecipe:
+        return recipe_for_numbers(public, **columns)
+
+    # --- using the model -----------------------------------------------------------------------
+
+    def predict(self, X: Any) -> Floats:
+        """Return the predicted number of every row, cut to the limits of the target.
+
+        Parameters
+        ----------
+        X : table
+            A pandas, polars or pyarrow table, or a dictionary of columns.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Predictions.
+
+        """
+        check_is_fitted(self, "schema_")
+        return np.asarray(np.clip(self._scores(X), *self.target_bounds_))
+
+
+def _numbers(y: Any) -> Floats:
+    try:
+        return np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidData("y must be a vector of numbers, one for each row.") from None

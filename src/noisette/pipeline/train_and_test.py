@@ -1,0 +1,128 @@
+"""`TrainAndTest`: a table's training, and a score of its model on other people, under one plan.
+
+Who is a test person is decided without looking at anybody's values, and everything is learnt from
+the others. So the worse of the two costs counts, not their sum, and the score is free.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette.errors import InvalidParameter
+from noisette.pipeline.score_table import ScoreTable, counted, table_for
+from noisette.pipeline.step import PreparedStep
+from noisette.pipeline.table_training import (
+    FittedTable,
+    PreparedTable,
+    TableSample,
+    TableTraining,
+)
+from noisette.plans import Parallel
+from noisette.randomness import Randomness
+from noisette.scores.layouts import Layout
+from noisette.scores.measure import AnyScores
+from noisette.training.algorithm import Algorithm, Prepared
+from noisette.training.passage import Passage
+from noisette.training.public import PublicBudget
+
+__all__ = ["PreparedTest", "ScoredTable", "TrainAndTest", "divided"]
+
+
+@dataclass(frozen=True)
+class PreparedTest(Prepared):
+    """Both halves, each with the whole budget."""
+
+    training: PreparedTable | None = None
+    step: ScoreTable | None = None
+    table: PreparedStep | None = None
+
+
+@dataclass(frozen=True)
+class ScoredTable:
+    """What was released: the model, and its scores on other people."""
+
+    fitted: FittedTable
+    scores: AnyScores
+
+
+def divided(public: PublicBudget, share: float) -> tuple[PublicBudget, PublicBudget]:
+    """Return the public facts of the training persons and of the test persons.
+
+    Under add-remove both numbers are private, and their guesses follow from the public share.
+    """
+    # proof: TEST-SHARE
+    if public.size is None:
+        return public, public
+    test = round(share * public.size)
+    if not 1 <= test <= public.size - 2:
+        raise InvalidParameter(
+            f"test_share={share:g} of {public.size} leaves too few on one side; give another share."
+        )
+    # how many rows persons have on one side is private, so there the bound for all of them stays
+    known = public.adjacency.size_is_public and public.unit == "record"
+    parts = [
+        replace(public, size=size, most=size if known else public.most)
+        for size in (public.size - test, test)
+    ]
+    return parts[0], parts[1]
+
+
+def drawn_for_test(
+    units: int, share: float, public: PublicBudget, randomness: Randomness
+) -> NDArray[np.bool_]:
+    """Return who is tested: drawn without a look at anybody's values.
+
+    Where their number is public, so many of them at random; under add-remove by a coin for each,
+    so that one person more or less moves nobody else.
+    """
+    # proof: TEST-SHARE
+    generator = randomness.generator
+    if not public.adjacency.size_is_public:
+        return np.asarray(generator.random(units) < share)
+    chosen = np.zeros(units, dtype=bool)
+    chosen[generator.permutation(units)[: round(share * units)]] = True
+    return chosen
+
+
+@dataclass(frozen=True)
+class TrainAndTest(Algorithm[PreparedTest]):
+    """Train on most people and score on the others; `model` makes a model of what was released."""
+
+    training: TableTraining
+    layout: Layout
+    share: float
+    model: Callable[[FittedTable], Any]
+    pure: bool = True
+
+    name: ClassVar[str] = "table with test"
+    summary: ClassVar[str] = "a table's training, and scores of its model on other people"
+
+    def prepare(self, public: PublicBudget) -> PreparedTest:
+        """Return both plans side by side, each within the whole budget."""
+        most, rest = divided(public, self.share)
+        training = self.training.prepare(most)
+        step, table = table_for(self.layout, rest, pure=self.pure)
+        # proof: TEST-SHARE
+        plan = Parallel(training.plan, table.plan)
+        proofs = (*training.proofs, *table.proofs, "TEST-SHARE")
+        return PreparedTest(public, plan, proofs, training, step, table)
+
+    def run(self, sample: TableSample, prepared: PreparedTest, passage: Passage) -> ScoredTable:
+        """Return the model of the training persons, and its scores on the test persons."""
+        assert prepared.training is not None
+        assert prepared.table is not None
+        assert prepared.step is not None
+        tested = drawn_for_test(sample.units, self.share, prepared.public, passage.randomness)
+        fitted = self.training.run(sample.part(~tested), prepared.training, passage)
+        leaves = len(list(prepared.training.plan.leaves()))
+        rest, step = sample.part(tested), prepared.step
+        labels = np.asarray(self.layout.classes)[rest.labels]  # type: ignore[union-attr]
+        codes = self.layout.codes(self.model(fitted), rest.frame, labels)
+        cells = counted(self.layout, codes, rest.weights)
+        sums = step.run(cells, prepared.table, passage.after(leaves))
+        deviation = step.deviation(prepared.table.scale, prepared.public.adjacency)
+        found = self.layout.scores(sums, deviation=deviation, notes=self.layout.notes)
+        return ScoredTable(fitted, found)

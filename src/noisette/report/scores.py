@@ -1,0 +1,131 @@
+"""How good the model is, on other people: the ROC curve and the calibration with their bands."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from noisette.report import html, svg
+from noisette.scores import BinaryScores, Calibration, MulticlassScores, Score
+
+__all__ = ["scores_section"]
+
+_SIDE, _LEFT, _TOP, _FOOT = 360.0, 150.0, 18.0, 52.0
+_Z = 1.96
+
+
+def scores_section(found: BinaryScores | MulticlassScores | None) -> str:
+    """Return the section about the scores on test people; nothing without them."""
+    if found is None:
+        return ""
+    answer, share = found.majority
+    entries = [("accuracy", found.accuracy), (f"always answering “{answer}”", share)]
+    if isinstance(found, BinaryScores):
+        at = found.confusion()
+        entries = [("AUC", found.auc), *entries, ("precision", at.precision), ("recall", at.recall)]
+    parts = [
+        html.paragraph(
+            "These people had no part in the training and were chosen without a look at their "
+            "values. One noisy table of their labels and scores was released, and the promise "
+            "above covers it. Intervals hold with 95 % confidence and count both the noise and the "
+            "chance of who these people are."
+        ),
+        html.table(
+            ("score", "value", "standard error", "95 % interval"), _lines(entries), numeric=3
+        ),
+    ]
+    verdict = found.verdict()
+    if verdict:
+        parts.append(html.paragraph(verdict, "void"))
+    if isinstance(found, BinaryScores):
+        parts.append(
+            html.figure(
+                _roc(found),
+                "The ROC curve: at every threshold, how many of each class lie above it. The band "
+                "is the 95 % interval of the height; the diagonal is guessing.",
+            )
+        )
+    bars = [row for row in found.calibration if row.observed.trusted]
+    drawing = _calibration(bars)
+    parts.append(
+        html.figure(
+            drawing,
+            "Calibration: predicted probabilities against what happened, with 95 % intervals. On "
+            "the diagonal the model says what is true. Bins with too few people are left out.",
+        )
+    )
+    return html.section("How good it is, on other people", *parts)
+
+
+def _lines(entries: Sequence[tuple[str, Score]]) -> list[tuple[str, str, str, str]]:
+    return [
+        (
+            name,
+            f"{score.value:.3f}" if score.trusted else "cannot tell",
+            f"{score.error:.3f}" if score.trusted else "-",
+            f"{score.low:.3f} to {score.high:.3f}",
+        )
+        for name, score in entries
+    ]
+
+
+def _across(x: float) -> float:
+    return _LEFT + min(max(x, 0.0), 1.0) * _SIDE
+
+
+def _up(y: float) -> float:
+    return _TOP + (1.0 - min(max(y, 0.0), 1.0)) * _SIDE
+
+
+def _square(title: str, words: str, below: str, beside: str) -> list[str]:
+    """Return the axes of a unit square with its diagonal."""
+    parts = svg.opened(_TOP + _SIDE + _FOOT, title, words)
+    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
+        parts.append(svg.line(_across(0), _up(tick), _across(1), _up(tick), "grid"))
+        parts.append(svg.line(_across(tick), _up(0), _across(tick), _up(1), "grid"))
+        parts.append(svg.text(_across(0) - 8, _up(tick) + 4, f"{tick:g}", "end"))
+        parts.append(svg.text(_across(tick), _up(0) + 20, f"{tick:g}"))
+    parts.append(svg.line(_across(0), _up(0), _across(1), _up(1), "axis"))
+    parts.append(svg.text(_across(0.5), _up(0) + 42, below))
+    parts.append(svg.text(_LEFT - 44, _up(0.5), beside, "end"))
+    return parts
+
+
+def _points(x: Sequence[float], y: Sequence[float]) -> str:
+    return " ".join(f"{_across(a):.1f},{_up(b):.1f}" for a, b in zip(x, y, strict=True))
+
+
+def _roc(found: BinaryScores) -> str:
+    curve, area = found.roc, found.auc
+    x, y = curve.false_positive.tolist(), curve.true_positive.tolist()
+    if not np.isfinite([*x, *y]).all() or not area.trusted:
+        return ""
+    wide = _Z * curve.true_error
+    top, bottom = (curve.true_positive + wide).tolist(), (curve.true_positive - wide).tolist()
+    parts = _square(
+        "ROC curve",
+        f"The area under it is {area.value:.3f}, between {area.low:.3f} and {area.high:.3f}.",
+        f"share of “{found.classes[0]}” above the threshold",
+        f"of “{found.classes[1]}”",
+    )
+    band = _points([*x, *x[::-1]], [*top, *bottom[::-1]])
+    parts.append(f'<polygon points="{band}" fill="{svg.BLUE}" fill-opacity=".18"/>')
+    parts.append(
+        f'<polyline points="{_points(x, y)}" fill="none" stroke="{svg.BLUE}" stroke-width="2.5"/>'
+    )
+    return "".join([*parts, "</svg>"])
+
+
+def _calibration(rows: Sequence[Calibration]) -> str:
+    if not rows:
+        return ""
+    words = ", ".join(f"{row.predicted:.2f}: {row.observed.value:.2f}" for row in rows)
+    parts = _square("Calibration", f"Predicted: observed. {words}.", "predicted", "observed")
+    for row in rows:
+        x = _across(row.predicted)
+        parts.append(
+            f'<line x1="{x:.1f}" y1="{_up(row.observed.low):.1f}" x2="{x:.1f}" '
+            f'y2="{_up(row.observed.high):.1f}" stroke="{svg.BLUE}" stroke-width="2"/>'
+        )
+        y = _up(row.observed.value)
+        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" fill="{svg.BLUE}"/>')
+    return "".join([*parts, "</svg>"])

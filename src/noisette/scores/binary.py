@@ -1,0 +1,409 @@
+"""What a table of (label) x (score) says about a classifier of two classes."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from noisette import _validate
+from noisette._typing import Floats
+from noisette.errors import InvalidParameter
+from noisette.guarantee import Guarantee
+from noisette.scores.ranking import auc
+from noisette.scores.score import Score, ratio
+from noisette.scores.words import table_of, versus_majority
+
+__all__ = ["BinaryScores", "Calibration", "Confusion", "RocCurve"]
+
+_TENTHS = np.arange(1, 11) / 10.0
+_SURE = 1e-6  # probabilities are cut so far from 0 and 1 in the log loss
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Who was answered what, at one threshold; `table[i][j]` is (true i, answered j).
+
+    Parameters
+    ----------
+    threshold : float
+        Rows with a probability above it are answered with the second class.
+    table : tuple of tuple of float
+        Counts, noisy if they were bought; `error` is the standard deviation of the noise on each.
+    error : tuple of tuple of float
+        See there.
+    accuracy, precision, recall, specificity : Score
+        Right answers; right among those answered with the second class; found among those of the
+        second class; found among those of the first.
+
+    Examples
+    --------
+    >>> from noisette.scores import BinaryScores
+    >>> found = BinaryScores.of(["no", "yes"], [0.2, 0.4, 0.7, 0.9], [0, 1, 0, 1])
+    >>> found.confusion(0.5).table
+    ((1.0, 1.0), (1.0, 1.0))
+
+    """
+
+    threshold: float
+    table: tuple[tuple[float, ...], ...]
+    error: tuple[tuple[float, ...], ...]
+    accuracy: Score
+    precision: Score
+    recall: Score
+    specificity: Score
+
+
+@dataclass(frozen=True)
+class RocCurve:
+    """The ROC curve: one point for each threshold, with standard errors.
+
+    Parameters
+    ----------
+    thresholds : ndarray
+        Increasing.
+    false_positive, true_positive : ndarray
+        Shares of the two classes above each threshold.
+    false_error, true_error : ndarray
+        Their standard errors, of noise and sample.
+
+    Examples
+    --------
+    >>> from noisette.scores import BinaryScores
+    >>> BinaryScores.of([0, 1], [0.2, 0.9], [0, 1]).roc.true_positive.tolist()
+    [1.0, 1.0, 0.0]
+
+    """
+
+    thresholds: Floats
+    false_positive: Floats
+    true_positive: Floats
+    false_error: Floats
+    true_error: Floats
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was predicted and what happened, bin by bin.
+
+    Parameters
+    ----------
+    low, high : float
+        The bin (low, high] of predicted probabilities.
+    predicted : float
+        About the mean prediction inside.
+    observed : Score
+        The share of the second class.
+    count : float
+        About how many rows.
+
+    Examples
+    --------
+    >>> from noisette.scores import BinaryScores
+    >>> found = BinaryScores.of([0, 1], [0.21, 0.29, 0.95], [0, 1, 1]).calibration
+    >>> [(row.high, round(row.predicted, 2), row.observed.value) for row in found]
+    [(0.3, 0.25, 0.5), (1.0, 0.95, 1.0)]
+
+    """
+
+    low: float
+    high: float
+    predicted: float
+    observed: Score
+    count: float
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryScores:
+    """Accuracy, AUC, ROC, calibration and confusion from one table of counts.
+
+    Parameters
+    ----------
+    classes : list
+        The two labels.
+    highs, centres : ndarray of shape (B,)
+        Upper ends of the score bins (low, high], and the probability that stands for each.
+    counts : ndarray of shape (2, B)
+        How many rows of each class are in each bin; noisy, and then also below 0, if bought.
+    deviation : float
+        The standard deviation of the noise on each count.
+    binned : bool
+        Whether thresholds are bound to the ends of bins.
+    probabilities : bool
+        Whether scores are probabilities, or only rank.
+    notes : tuple of str
+        By which rules rows were counted.
+    privacy_ : Guarantee, optional
+        The guarantee that covers the counts; None where they are exact, which nothing covers.
+
+    Examples
+    --------
+    >>> from noisette.scores import BinaryScores
+    >>> found = BinaryScores.of(["no", "yes"], [0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
+    >>> found.auc.value, found.accuracy.value
+    (0.75, 0.75)
+    >>> found.confusion(0.3).recall.value, found.verdict(0.3)
+    (1.0, "It is not certain that the model beats the answer 'no' to everybody.")
+    >>> found.to_dict()["threshold"], found.lines()[2]
+    (0.5, 'AUC        0.750 ± 0.125 (95 %: 0.000 to 1.000)')
+
+    """
+
+    classes: list[Any]
+    highs: Floats
+    centres: Floats
+    counts: Floats
+    deviation: float = 0.0
+    binned: bool = False
+    probabilities: bool = True
+    notes: tuple[str, ...] = ()
+    privacy_: Guarantee | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls, classes: Any, scores: Any, labels: Any, *, weights: Any = None,
+        probabilities: bool = True, notes: tuple[str, ...] = (),
+    ) -> "BinaryScores":  # fmt: skip
+        """Return the exact scores of rows that may be counted: no guarantee covers them.
+
+        Parameters
+        ----------
+        classes : sequence
+            The two labels.
+        scores : array_like of shape (n,)
+            The probability of the second class, or another score in [0, 1].
+        labels : array_like of shape (n,)
+            0 or 1, the number of the label; -1 counts nowhere.
+        weights : array_like of shape (n,), optional
+            How much each row counts.
+        probabilities : bool, default True
+            Whether scores are probabilities.
+        notes : tuple of str, optional
+            By which rules rows were counted.
+
+        Returns
+        -------
+        BinaryScores
+            Bins hold one score each, so that nothing is rounded.
+
+        """
+        s, y = np.asarray(scores, dtype=float), np.asarray(labels)
+        w = np.ones(len(s)) if weights is None else np.asarray(weights, dtype=float)
+        values, place = np.unique(s, return_inverse=True)
+        counts = np.stack(
+            [np.bincount(place[y == k], w[y == k], minlength=len(values)) for k in (0, 1)]
+        ).astype(np.float64)
+        return cls(list(classes), values, values, counts, probabilities=probabilities, notes=notes)
+
+    # --- at one threshold ------------------------------------------------------------------
+
+    def confusion(self, threshold: float = 0.5) -> Confusion:
+        """Return who was answered what at a threshold.
+
+        Parameters
+        ----------
+        threshold : float, default 0.5
+            In [0, 1]; where counts were bought, the nearest end of a bin is taken, as the answer
+            says.
+
+        Returns
+        -------
+        Confusion
+            Counts and rates.
+
+        """
+        t = self._threshold(threshold)
+        above = self.highs > t
+        s, (n, p) = self.deviation, self.counts
+        table = ((n[~above].sum(), n[above].sum()), (p[~above].sum(), p[above].sum()))
+        inside = (int((~above).sum()), int(above.sum()))
+        right = np.concatenate([~above, above]).astype(float)
+        truth = np.repeat([0.0, 1.0], int(above.sum()))
+        return Confusion(
+            t,
+            tuple(tuple(map(float, row)) for row in table),
+            tuple(tuple(s * float(np.sqrt(k)) for k in inside) for _ in range(2)),
+            ratio(right, self.counts.ravel(), s),
+            ratio(truth, self.counts[:, above].ravel(), s),
+            ratio(above.astype(float), p, s),
+            ratio((~above).astype(float), n, s),
+        )
+
+    def _threshold(self, threshold: float) -> float:
+        asked = _validate.real("threshold", threshold)
+        if not 0.0 <= asked <= 1.0:
+            raise InvalidParameter(f"threshold must lie in [0, 1]; got {threshold!r}.")
+        if not self.binned:
+            return asked
+        ends = np.append(0.0, self.highs)
+        return float(ends[np.argmin(np.abs(ends - asked))])
+
+    @property
+    def accuracy(self) -> Score:
+        """How many of all answers are right, at the threshold 0.5."""
+        return self.confusion(0.5).accuracy
+
+    # --- over all thresholds ---------------------------------------------------------------
+
+    @property
+    def auc(self) -> Score:
+        """How often a row of the second class has a higher score than one of the first."""
+        edges = np.append(0.0, self.highs) if self.binned else None
+        return auc(self.counts[1], self.counts[0], self.deviation, edges)
+
+    @property
+    def roc(self) -> RocCurve:
+        """The ROC curve with standard errors."""
+        ends = np.append(0.0, self.highs)
+        shares = []
+        for counts in self.counts:
+            total = counts.sum()
+            above = (total - np.append(0.0, np.cumsum(counts))) / total
+            bins = np.arange(len(ends))[::-1]  # that lie above each end
+            s = self.deviation**2
+            noise = s * (bins * (1.0 - above) ** 2 + (len(counts) - bins) * above**2)
+            sample = np.maximum(total * above * (1.0 - above), 0.0)
+            shares.append((above, np.sqrt(noise + sample) / abs(total)))
+        (false, false_error), (true, true_error) = shares
+        return RocCurve(ends, false, true, false_error, true_error)
+
+    @property
+    def calibration(self) -> list[Calibration]:
+        """Predicted probabilities beside what happened; by tenths where bins allow it.
+
+        Empty where the model gives no probabilities.
+        """
+        if not self.probabilities:
+            return []
+        tenths = not self.binned or bool(np.isin(_TENTHS.round(9), self.highs.round(9)).all())
+        ends = _TENTHS if tenths else self.highs
+        where = np.searchsorted(ends.round(9), self.highs.round(9), side="left")
+        found = []
+        for k, high in enumerate(ends):
+            inside = where == k
+            if not inside.any():
+                continue
+            low, counts = float(ends[k - 1]) if k else 0.0, self.counts[:, inside]
+            each = counts.sum(axis=0)
+            mean = ratio(self.centres[inside], each, self.deviation, low, float(high)).value
+            truth = np.repeat([0.0, 1.0], counts.shape[1])
+            found.append(
+                Calibration(
+                    low, float(high), float(np.clip(np.nan_to_num(mean, nan=low), low, high)),
+                    ratio(truth, counts.ravel(), self.deviation), float(each.sum()),
+                )
+            )  # fmt: skip
+        return found
+
+    @property
+    def log_loss(self) -> Score:
+        """Mean of -log(probability of the true class), up to the width of the bins."""
+        p = np.clip(self.centres, _SURE, 1.0 - _SURE)
+        weights = np.concatenate([-np.log1p(-p), -np.log(p)])
+        return ratio(weights, self.counts.ravel(), self.deviation, 0.0, float(-np.log(_SURE)))
+
+    @property
+    def majority(self) -> tuple[Any, Score]:
+        """The more common class, and how many answers are right if it is always given."""
+        k = int(self.counts[1].sum() > self.counts[0].sum())
+        truth = np.zeros_like(self.counts)
+        truth[k] = 1.0
+        return self.classes[k], ratio(truth.ravel(), self.counts.ravel(), self.deviation)
+
+    # --- in words --------------------------------------------------------------------------
+
+    def verdict(self, threshold: float = 0.5) -> str:
+        """Return a plain sentence if the model is no better than the majority, else ''.
+
+        Parameters
+        ----------
+        threshold : float, default 0.5
+            At which the model answers.
+
+        Returns
+        -------
+        str
+            One sentence, or nothing.
+
+        """
+        above, (n, p) = self.highs > self._threshold(threshold), self.counts
+        k = self.classes.index(self.majority[0])
+        right = np.stack([~above, above]).astype(float)
+        right[k] -= 1.0  # what the majority answer gets right as well
+        gain = ratio(right.ravel(), self.counts.ravel(), self.deviation, -1.0, 1.0)
+        least = 2.0 * self.deviation * np.sqrt(2.0 * self.counts.shape[1])
+        silent = [j for j, side in enumerate((~above, above)) if (n + p)[side].sum() <= least]
+        always = self.classes[1 - silent[0]] if len(silent) == 1 else None
+        return versus_majority(gain, self.classes[k], always)
+
+    def to_dict(self, threshold: float = 0.5) -> dict[str, Any]:
+        """Return every score for JSON, at a threshold.
+
+        Parameters
+        ----------
+        threshold : float, default 0.5
+            At which the model answers.
+
+        Returns
+        -------
+        dict
+            Scores with their error bars.
+
+        """
+        found, (answer, share) = self.confusion(threshold), self.majority
+        return {
+            "classes": self.classes,
+            "threshold": found.threshold,
+            "accuracy": found.accuracy.to_dict(),
+            "majority": {"answer": answer, "accuracy": share.to_dict()},
+            "auc": self.auc.to_dict(),
+            "precision": found.precision.to_dict(),
+            "recall": found.recall.to_dict(),
+            "log_loss": self.log_loss.to_dict() if self.probabilities else None,
+            "confusion": found.table,
+            "calibration": [
+                {"low": row.low, "high": row.high, "predicted": row.predicted,
+                 "observed": row.observed.to_dict(), "count": row.count}
+                for row in self.calibration
+            ],
+            "verdict": self.verdict(threshold),
+            "notes": self.notes,
+        }  # fmt: skip
+
+    def lines(self, threshold: float = 0.5) -> list[str]:
+        """Return the scores as lines of text.
+
+        Parameters
+        ----------
+        threshold : float, default 0.5
+            At which the model answers.
+
+        Returns
+        -------
+        list of str
+            For a terminal.
+
+        """
+        found, (answer, share) = self.confusion(threshold), self.majority
+        shown = [
+            f"accuracy   {found.accuracy}, at threshold {found.threshold:g}",
+            f"majority   {share}: the answer {answer!r} to everybody",
+            f"AUC        {self.auc}",
+            f"precision  {found.precision}, of the answer {self.classes[1]!r}",
+            f"recall     {found.recall}, of those who are {self.classes[1]!r}",
+        ]
+        if self.probabilities:
+            shown.append(f"log loss   {self.log_loss}")
+        shown += ["", *table_of(self.classes, found.table)]
+        rows = [row for row in self.calibration if row.count >= 1.0]
+        if rows:
+            shown += ["", f"predicted probability of {self.classes[1]!r}, and what happened:"]
+        for row in rows:
+            shown.append(
+                f"  {row.low:.3g} to {row.high:.3g}: predicted {row.predicted:.3f}, observed "
+                f"{row.observed} ({row.count:.0f} rows)"
+            )
+        verdict = self.verdict(threshold)
+        return [*shown, *(["", verdict] if verdict else [])]
+
+    def __str__(self) -> str:
+        return "\n".join([*self.lines(), *self.notes])

@@ -1,0 +1,297 @@
+"""Which cell each row falls into, by public rules: what is counted before anything is scored.
+
+A layout is public: labels, edges and rules. `codes` sees the answers of a released model and the
+labels, row by row, and returns for each column of cells one code per row; -1 adds nothing, and a
+code between two whole numbers divides the row between two cells.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette import _validate
+from noisette._typing import Floats
+from noisette.errors import InvalidData, InvalidParameter, NoisetteError
+from noisette.scores.binary import BinaryScores
+from noisette.scores.multiclass import MulticlassScores
+from noisette.scores.regression import RegressionScores
+
+__all__ = [
+    "EDGES",
+    "BinaryLayout",
+    "Layout",
+    "MulticlassLayout",
+    "RegressionLayout",
+    "answers_of",
+    "layout_for",
+    "numbers_of",
+    "places_of",
+    "second_of",
+]
+
+_HALF = (
+    0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45,
+)  # fmt: skip
+EDGES = (0.0, *_HALF, 0.5, *(round(1.0 - x, 4) for x in reversed(_HALF)), 1.0)
+"""Ends of 34 bins of probabilities: round numbers, closer together where classes are rare."""
+
+_TENTHS = tuple(round(k / 10.0, 1) for k in range(11))
+_RESIDUAL_BINS, _TARGET_BINS, _MOST_BINS = 20, 20, 1000
+
+_NO_LABEL = "A row whose label is none of the model's classes counted nowhere."
+_NO_SCORE = "A row that got no probability was put into the lowest bin."
+
+
+@dataclass(frozen=True)
+class BinaryLayout:
+    """(label) x (bin of the score), one column of 2 B cells."""
+
+    classes: tuple[Any, ...]
+    edges: tuple[float, ...]
+    probabilities: bool
+
+    notes = (_NO_LABEL, _NO_SCORE)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Cells of each column."""
+        return (2 * (len(self.edges) - 1),)
+
+    def codes(self, model: Any, X: Any, y: Any) -> list[NDArray[np.int64]]:
+        """Return the cell of every row."""
+        # proof: SCORE-TABLE
+        scores = second_of(answers_of(model, X), len(y))
+        bins = np.clip(np.searchsorted(self.edges, scores, side="left") - 1, 0, None)
+        bins = np.where(np.isnan(scores), 0, np.minimum(bins, len(self.edges) - 2))
+        return [_joined(numbers_of(self.classes, y), bins, len(self.edges) - 1)]
+
+    def scores(self, sums: Sequence[Floats], **more: Any) -> BinaryScores:
+        """Return what the counts say."""
+        edges = np.array(self.edges)
+        return BinaryScores(
+            list(self.classes), edges[1:], (edges[1:] + edges[:-1]) / 2.0,
+            np.asarray(sums[0]).reshape(2, -1), binned=True, probabilities=self.probabilities,
+            **more,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MulticlassLayout:
+    """(label) x (answer), and where there are probabilities (right or wrong) x (how sure)."""
+
+    classes: tuple[Any, ...]
+    edges: tuple[float, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The rules."""
+        return (_NO_LABEL, _NO_SCORE) if self.edges else (_NO_LABEL,)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Cells of each column."""
+        table = len(self.classes) ** 2
+        return (table, 2 * (len(self.edges) - 1)) if self.edges else (table,)
+
+    def codes(self, model: Any, X: Any, y: Any) -> list[NDArray[np.int64]]:
+        """Return the cell of every row in each of the tables."""
+        # proof: SCORE-TABLE
+        scores, labels, K = answers_of(model, X), numbers_of(self.classes, y), len(self.classes)
+        if scores.shape != (len(y), K):
+            raise InvalidData("the model must give one score for each row and class.")
+        lost = np.asarray(np.isnan(scores).any(axis=1))
+        answer = np.where(lost, 0, np.where(lost[:, None], 0.0, scores).argmax(axis=1))
+        found = [_joined(labels, answer, K)]
+        if self.edges:
+            sure = np.where(lost, 0.0, scores.max(axis=1))
+            bins = np.clip(np.searchsorted(self.edges, sure, side="left") - 1, 0, None)
+            bins = np.minimum(bins, len(self.edges) - 2)
+            right = np.where(labels < 0, -1, (labels == answer).astype(np.int64))
+            found.append(_joined(right, bins, len(self.edges) - 1))
+        return found
+
+    def scores(self, sums: Sequence[Floats], **more: Any) -> MulticlassScores:
+        """Return what the counts say."""
+        K = len(self.classes)
+        table = np.asarray(sums[0]).reshape(K, K)
+        if not self.edges:
+            return MulticlassScores(list(self.classes), table, **more)
+        sure = np.asarray(sums[1]).reshape(2, -1)
+        return MulticlassScores(list(self.classes), table, np.array(self.edges[1:]), sure, **more)
+
+
+@dataclass(frozen=True)
+class RegressionLayout:
+    """Residuals and targets, each divided between the two knots around it: two columns.
+
+    Means of whatever is straight between knots, such as |residual|, are then exact.
+    """
+
+    low: float
+    high: float
+    bins: int = _RESIDUAL_BINS
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The rules."""
+        return (
+            f"Targets were cut to [{self.low:g}, {self.high:g}], residuals to the same width on "
+            "both sides of 0; a row without a target counted nowhere, one without a prediction as "
+            "the largest residual.",
+        )
+
+    @property
+    def knots(self) -> Floats:
+        """Knots of residuals, 0 among them, closer together around it."""
+        t = np.linspace(-1.0, 1.0, 2 * math.ceil(self.bins / 2) + 1)
+        return np.asarray((self.high - self.low) * np.sign(t) * t * t)
+
+    @property
+    def target_knots(self) -> Floats:
+        """Knots of targets."""
+        return np.linspace(self.low, self.high, _TARGET_BINS + 1)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Cells of each column."""
+        return (len(self.knots), len(self.target_knots))
+
+    def codes(self, model: Any, X: Any, y: Any) -> list[NDArray[np.float64]]:
+        """Return where every residual and every target lies among the knots."""
+        # proof: SCORE-TABLE
+        try:
+            target = np.asarray(y, dtype=float)
+        except (TypeError, ValueError):  # whose message quotes a cell
+            raise InvalidData("the targets must be numbers.") from None
+        cut = np.clip(target, self.low, self.high)
+        said = np.asarray(_called(model.predict, X), dtype=float)
+        if said.shape != target.shape:
+            raise InvalidData("the model must give one number for each row.")
+        rest = np.where(np.isnan(said), np.inf, cut - said)
+        return [
+            np.where(np.isnan(target), -1.0, np.interp(values, knots, np.arange(len(knots))))
+            for values, knots in ((rest, self.knots), (cut, self.target_knots))
+        ]
+
+    def scores(self, sums: Sequence[Floats], **more: Any) -> RegressionScores:
+        """Return what the counts say."""
+        first, second = (np.asarray(each) for each in sums)
+        return RegressionScores(self.knots, first, self.target_knots, second, **more)
+
+
+Layout = BinaryLayout | MulticlassLayout | RegressionLayout
+
+
+def layout_for(model: Any, bins: Any = None, target_bounds: Any = None) -> Layout:
+    """Return the layout for a fitted model, from public facts: its classes and what it offers."""
+    if not hasattr(model, "classes_"):
+        return _of_numbers(model, bins, target_bounds)
+    classes = tuple(np.asarray(model.classes_).tolist())
+    if target_bounds is not None:
+        raise InvalidParameter("target_bounds is for models that predict numbers.")
+    known = hasattr(model, "predict_proba")
+    if bins is None and not known and not hasattr(model, "decision_function"):
+        bins = (0.0, 0.5, 1.0)  # answers are all there is
+    if len(classes) == 2:
+        return BinaryLayout(classes, _edges(bins, EDGES), known)
+    return MulticlassLayout(classes, _edges(bins, _TENTHS) if known else ())
+
+
+def _of_numbers(model: Any, bins: Any, bounds: Any) -> RegressionLayout:
+    if not hasattr(model, "predict"):
+        raise InvalidParameter("the model must be fitted, and have predict.")
+    if bounds is None:
+        raise InvalidParameter(
+            "a model that predicts numbers needs target_bounds=(low, high), public bounds of the "
+            "target."
+        )
+    low, high = (_validate.real("target_bounds", each) for each in tuple(bounds))
+    if not low < high:
+        raise InvalidParameter(f"target_bounds needs low < high; got {low!r} and {high!r}.")
+    if bins is None:
+        return RegressionLayout(low, high)
+    return RegressionLayout(low, high, _few(_validate.integer("bins", bins, least=2)))
+
+
+def _few(bins: int) -> int:
+    if bins > _MOST_BINS:
+        raise InvalidParameter(f"bins must be at most {_MOST_BINS}; got {bins}.")
+    return bins
+
+
+def _edges(bins: Any, usual: tuple[float, ...]) -> tuple[float, ...]:
+    """Return public ends of bins: the usual ones, so many of equal width, or those given."""
+    if bins is None:
+        return usual
+    if isinstance(bins, int | np.integer) and not isinstance(bins, bool):
+        count = _few(_validate.integer("bins", bins, least=2))
+        return tuple(np.linspace(0.0, 1.0, count + 1).round(12).tolist())
+    listed = bins if isinstance(bins, Iterable) and not isinstance(bins, str) else ()
+    ends = tuple(_validate.real("bins", each) for each in listed)
+    inside = len(ends) >= 3 and ends[0] == 0.0 and ends[-1] == 1.0
+    if not inside or not (np.diff(ends) > 0.0).all():
+        raise InvalidParameter("bins must be a number, or increasing ends from 0 to 1.")
+    _few(len(ends) - 1)
+    return ends
+
+
+def _called(method: Any, X: Any) -> Any:
+    """Call a model; what its own messages may quote from the rows stays inside."""
+    try:
+        return method(X)
+    except NoisetteError:
+        raise
+    except Exception as error:
+        name = type(error).__name__
+    raise InvalidData(f"the model could not score the rows ({name}).")
+
+
+def answers_of(model: Any, X: Any) -> Floats:
+    """Return probabilities, or scores brought into (0, 1) by a public map."""
+    if hasattr(model, "predict_proba"):
+        return np.asarray(_called(model.predict_proba, X), dtype=float)
+    if not hasattr(model, "decision_function"):
+        labels = numbers_of(tuple(np.asarray(model.classes_).tolist()), _called(model.predict, X))
+        whole = np.arange(len(model.classes_)) == labels[:, None]
+        return np.where(labels[:, None] < 0, np.nan, whole)
+    found = np.asarray(_called(model.decision_function, X), dtype=float)
+    with np.errstate(over="ignore"):
+        return np.asarray(1.0 / (1.0 + np.exp(-found))) if found.ndim == 1 else found
+
+
+def second_of(scores: Floats, rows: int) -> Floats:
+    """Return the score of the second class, one for each row."""
+    column = scores[:, 1] if scores.ndim == 2 and scores.shape[1] == 2 else scores
+    if column.shape != (rows,):
+        raise InvalidData("the model must give one score for each row.")
+    return column
+
+
+def numbers_of(classes: tuple[Any, ...], y: Any) -> NDArray[np.int64]:
+    """Return the number of every label, -1 for one that is not among the classes."""
+    place = {label: k for k, label in enumerate(classes)}
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise InvalidData("y must have one label for each row.")
+    return np.array([place.get(label, -1) for label in labels.tolist()], dtype=np.int64)
+
+
+def places_of(codes: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Return rows, cells and shares of one column of codes; the shares of a row add up to 1."""
+    rows = np.flatnonzero(codes >= 0)
+    cells = np.floor(codes[rows]).astype(np.int64)
+    rest = np.asarray(codes[rows] - cells, dtype=float)
+    part = np.flatnonzero(rest > 0.0)
+    return (
+        np.concatenate([rows, rows[part]]),
+        np.concatenate([cells, cells[part] + 1]),
+        np.concatenate([1.0 - rest, rest[part]]),
+    )
+
+
+def _joined(first: NDArray[Any], second: NDArray[Any], size: int) -> NDArray[np.int64]:
+    return np.where(first < 0, -1, first * size + second).astype(np.int64)

@@ -1,0 +1,186 @@
+"""What two tables say about a classifier of several classes."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from noisette._typing import Floats
+from noisette.guarantee import Guarantee
+from noisette.scores.binary import Calibration
+from noisette.scores.score import Score, ratio
+from noisette.scores.words import table_of, versus_majority
+
+__all__ = ["MulticlassScores"]
+
+
+@dataclass(frozen=True, eq=False)
+class MulticlassScores:
+    """Accuracy, recall, precision and calibration of the answer, for three classes and more.
+
+    Parameters
+    ----------
+    classes : list
+        The K labels.
+    table : ndarray of shape (K, K)
+        Counts of (true, answered); noisy if bought.
+    highs : ndarray of shape (B,)
+        Upper ends of bins of the probability of the answer; empty where there is none.
+    confidence : ndarray of shape (2, B)
+        Counts of (wrong or right) x (bin).
+    deviation : float
+        The standard deviation of the noise on each count.
+    notes : tuple of str
+        By which rules rows were counted.
+    privacy_ : Guarantee, optional
+        The guarantee that covers the counts; None where they are exact, which nothing covers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.scores import MulticlassScores
+    >>> found = MulticlassScores(["a", "b", "c"], np.diag([5.0, 3.0, 2.0]))
+    >>> found.accuracy.value, found.majority[0], found.recall["b"].value
+    (1.0, 'a', 1.0)
+    >>> found.confusion()[1, 1], found.verdict(), found.to_dict()["classes"], len(found.lines())
+    (np.float64(3.0), '', ['a', 'b', 'c'], 10)
+
+    """
+
+    classes: list[Any]
+    table: Floats
+    highs: Floats = field(default_factory=lambda: np.empty(0))
+    confidence: Floats = field(default_factory=lambda: np.empty((2, 0)))
+    deviation: float = 0.0
+    notes: tuple[str, ...] = ()
+    privacy_: Guarantee | None = field(default=None, repr=False)
+
+    @property
+    def accuracy(self) -> Score:
+        """How many of all answers are right."""
+        return ratio(np.eye(len(self.classes)).ravel(), self.table.ravel(), self.deviation)
+
+    def confusion(self) -> Floats:
+        """Return counts of (true, answered).
+
+        Returns
+        -------
+        ndarray of shape (K, K)
+            Noisy if they were bought.
+
+        """
+        return self.table.copy()
+
+    @property
+    def majority(self) -> tuple[Any, Score]:
+        """The most common class, and how many answers are right if it is always given."""
+        k = int(self.table.sum(axis=1).argmax())
+        truth = np.zeros_like(self.table)
+        truth[k] = 1.0
+        return self.classes[k], ratio(truth.ravel(), self.table.ravel(), self.deviation)
+
+    @property
+    def recall(self) -> dict[Any, Score]:
+        """For each class, how many of its rows were answered with it."""
+        units = np.eye(len(self.classes))
+        return {
+            label: ratio(units[k], self.table[k], self.deviation)
+            for k, label in enumerate(self.classes)
+        }
+
+    @property
+    def precision(self) -> dict[Any, Score]:
+        """For each class, how many of the rows that were answered with it are of it."""
+        units = np.eye(len(self.classes))
+        return {
+            label: ratio(units[k], self.table[:, k], self.deviation)
+            for k, label in enumerate(self.classes)
+        }
+
+    @property
+    def calibration(self) -> list[Calibration]:
+        """How sure the model was of its answer, beside how often it was right."""
+        lows = np.append(0.0, self.highs)
+        truth = np.array([0.0, 1.0])
+        return [
+            Calibration(
+                float(low), float(high), float(low + high) / 2.0,
+                ratio(truth, self.confidence[:, b], self.deviation),
+                float(self.confidence[:, b].sum()),
+            )
+            for b, (low, high) in enumerate(zip(lows, self.highs, strict=False))
+        ]  # fmt: skip
+
+    def verdict(self) -> str:
+        """Return a plain sentence if the model is no better than the majority, else ''.
+
+        Returns
+        -------
+        str
+            One sentence, or nothing.
+
+        """
+        K = len(self.classes)
+        k = self.classes.index(self.majority[0])
+        right = np.eye(K)
+        right[k] -= 1.0
+        gain = ratio(right.ravel(), self.table.ravel(), self.deviation, -1.0, 1.0)
+        heard = self.table.sum(axis=0) > 2.0 * self.deviation * np.sqrt(K)
+        always = self.classes[int(heard.argmax())] if heard.sum() == 1 else None
+        return versus_majority(gain, self.classes[k], always)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every score for JSON.
+
+        Returns
+        -------
+        dict
+            Scores with their error bars.
+
+        """
+        answer, share = self.majority
+        return {
+            "classes": self.classes,
+            "accuracy": self.accuracy.to_dict(),
+            "majority": {"answer": answer, "accuracy": share.to_dict()},
+            "precision": [score.to_dict() for score in self.precision.values()],
+            "recall": [score.to_dict() for score in self.recall.values()],
+            "confusion": self.table.tolist(),
+            "calibration": [
+                {"low": row.low, "high": row.high, "predicted": row.predicted,
+                 "observed": row.observed.to_dict(), "count": row.count}
+                for row in self.calibration
+            ],
+            "verdict": self.verdict(),
+            "notes": self.notes,
+        }  # fmt: skip
+
+    def lines(self) -> list[str]:
+        """Return the scores as lines of text.
+
+        Returns
+        -------
+        list of str
+            For a terminal.
+
+        """
+        answer, share = self.majority
+        shown = [
+            f"accuracy   {self.accuracy}",
+            f"majority   {share}: the answer {answer!r} to everybody",
+        ]
+        for label, score in self.recall.items():
+            shown.append(f"{label!r}: recall {score}; precision {self.precision[label]}")
+        shown += ["", *table_of(self.classes, self.table.tolist())]
+        rows = [row for row in self.calibration if row.count >= 1.0]
+        if rows:
+            shown += ["", "how sure the model was of its answer, and how often it was right:"]
+        for row in rows:
+            shown.append(
+                f"  {row.low:.3g} to {row.high:.3g}: right {row.observed} ({row.count:.0f} rows)"
+            )
+        verdict = self.verdict()
+        return [*shown, *(["", verdict] if verdict else [])]
+
+    def __str__(self) -> str:
+        return "\n".join([*self.lines(), *self.notes])

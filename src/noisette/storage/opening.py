@@ -1,0 +1,39 @@
+"""Which store an address means, and that it is the ledger which was asked for."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from noisette import _validate
+from noisette.errors import InvalidParameter, LedgerError
+from noisette.storage.file import FileStore
+from noisette.storage.postgres import PostgresStore, is_address
+from noisette.storage.records import Header, Store
+
+__all__ = ["open_store"]
+
+
+def open_store(
+    path: str | os.PathLike[str], wanted: Header | None, given: Mapping[str, Any],
+    check: Callable[[Header], Any],
+) -> tuple[Store, Header]:  # fmt: skip
+    """Return the store at `path`, started there with `wanted` if there is none, and its header.
+
+    `check` refuses a header that no ledger can have; what is `given` must agree with it.
+    """
+    # Resolved now: a later chdir must not lead the charges to another file.
+    store = PostgresStore(str(path)) if is_address(path) else FileStore(_validate.real_path(path))
+    header = store.create_or_read(wanted)
+    try:
+        check(header)
+    except InvalidParameter:
+        raise LedgerError(
+            f"{store.title} is damaged; restore it from a backup. Nothing was charged."
+        ) from None
+    for name, value in given.items():
+        if value != getattr(header, name):
+            raise LedgerError(
+                f"the ledger at {store.title} has {name}={getattr(header, name)!r}, not "
+                f"{value!r}; open it with its own values or start another one."
+            )
+    return store, header

@@ -1,0 +1,367 @@
+"""A ledger in a PostgreSQL database, shared by many machines.
+
+Two tables that only grow: who may charge needs the rights SELECT and INSERT, and nobody needs
+UPDATE or DELETE. Every record is a sealed line that holds the digest of the one before (`chain`),
+so a line that was changed, left out or put in is seen.
+
+A charge is one transaction: take the ledger's advisory lock, read the last record, check, add the
+next one, commit. What holds whatever is killed or lost, and when:
+
+- **A. No two records share a number.** (ledger, number) is the primary key; of two who write the
+  same number one fails and begins again. So the totals in the last record are those of all
+  records, with or without the lock, which only keeps the others from trying in vain.
+- **B. A permit exists only after the record is on the server's disk**: after the commit, a second
+  one waits for the disk (`database`), which then has everything that was committed before. A server
+  with ``fsync`` off is refused. A crash between the two loses the last records, under which nobody
+  has drawn noise; whoever had added to them waits for the same disk.
+- **C. A lost answer is asked for again.** Each record has a random token. Whoever loses the
+  connection in a commit takes the lock anew, which a transaction that is still under way holds,
+  and looks for the token: it is there, and then it was booked, once; or it is not, and then
+  nothing was.
+- **D. The past cannot change while somebody looks**: a process remembers the last record that it
+  added, which must still be there with the same digest.
+
+Times are the server's, so the clocks of its clients do not matter.
+"""
+
+import itertools
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from noisette.errors import LedgerError
+from noisette.storage import chain
+from noisette.storage.database import FORMAT, Database
+from noisette.storage.nodes import charge_node, charge_of, drawn_node, draws_of, totals_of
+from noisette.storage.records import (
+    Charge,
+    Check,
+    CheckDrawn,
+    Drawn,
+    Draws,
+    Header,
+    Totals,
+    one_unit,
+)  # fmt: skip
+
+__all__ = ["PostgresStore", "is_address", "ledgers_at"]
+
+_UNNAMED = "ledger"
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS noisette_ledgers (
+    name text PRIMARY KEY, line text NOT NULL,
+    started timestamptz NOT NULL DEFAULT clock_timestamp(),
+    started_by text NOT NULL DEFAULT session_user
+);
+CREATE TABLE IF NOT EXISTS noisette_records (
+    ledger text NOT NULL REFERENCES noisette_ledgers, number bigint NOT NULL,
+    charge bigint NOT NULL, token text NOT NULL UNIQUE, line text NOT NULL,
+    booked timestamptz NOT NULL DEFAULT clock_timestamp(),
+    booked_by text NOT NULL DEFAULT session_user,
+    PRIMARY KEY (ledger, number)
+);
+CREATE INDEX IF NOT EXISTS noisette_records_of_charge ON noisette_records (ledger, charge, number)
+"""
+_LAST = """
+SELECT l.line, r.number, r.line FROM noisette_ledgers l LEFT JOIN LATERAL (
+    SELECT number, line FROM noisette_records WHERE ledger = l.name ORDER BY number DESC LIMIT 1
+) r ON true WHERE l.name = %s
+"""
+_ADD = """
+INSERT INTO noisette_records (ledger, number, charge, token, line) VALUES (%s, %s, %s, %s, %s)
+"""
+_PAGE = """
+SELECT line, to_char(booked AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), booked_by
+FROM noisette_records WHERE ledger = %s AND number >= %s AND number < %s ORDER BY number
+"""
+
+
+_OF_TOKEN = "SELECT charge, number, left(line, 64) FROM noisette_records WHERE token = %s"
+
+
+class _Added(NamedTuple):
+    """A new record: of which charge, its number and its digest."""
+
+    charge: int
+    number: int
+    digest: str
+
+
+def is_address(path: Any) -> bool:
+    """Whether `path` names a database instead of a file."""
+    return isinstance(path, str) and path.startswith(("postgresql://", "postgres://"))
+
+
+def ledgers_at(address: str) -> list[str]:
+    """Return the names of the ledgers in a database."""
+
+    def names(cursor: Any) -> list[str]:
+        if cursor.execute("SELECT to_regclass('noisette_ledgers')").fetchone()[0] is None:
+            return []
+        rows = cursor.execute("SELECT name FROM noisette_ledgers ORDER BY name").fetchall()
+        return [quote(name) for (name,) in rows]
+
+    return Database(address.partition("#")[0], "").transaction(names)
+
+
+class PostgresStore:
+    """Charges of one ledger in a database. It may be pickled: the copy connects by itself."""
+
+    path = None
+    lasting = True
+
+    def __init__(self, address: str) -> None:
+        bare, _, name = address.partition("#")
+        self.name = unquote(name) or _UNNAMED
+        self._database = Database(bare, self.name)
+        self._digest: str | None = None
+        self._seen: tuple[int, str] | None = None
+
+    def __repr__(self) -> str:
+        return f"<PostgresStore {self.title}>"
+
+    @property
+    def title(self) -> str:
+        """The address for people: without a password."""
+        return self._database.title
+
+    def __reduce__(self) -> Any:
+        state = {"_digest": self._digest, "_seen": self._seen}
+        return PostgresStore, (f"{self._database.address}#{quote(self.name)}",), state
+
+    # --- what every store can do ---------------------------------------------------------------
+
+    def create_or_read(self, header: Header | None) -> Header:
+        """Start the ledger of this name with `header`, or return the header that it has."""
+
+        def start(cursor: Any) -> Header | None:
+            if cursor.execute("SHOW fsync").fetchone()[0] != "on":
+                raise LedgerError(
+                    f"the server of {self.title} has fsync off and may forget charges in a power "
+                    "cut; switch it on. Nothing was charged."
+                )
+            there = cursor.execute("SELECT to_regclass('noisette_ledgers')").fetchone()[0]
+            if there is None and header is not None:
+                cursor.execute(_TABLES)
+            elif there is None:
+                return None
+            if header is not None:
+                node = {"format": FORMAT, "id": secrets.token_hex(16), **header._asdict()}
+                cursor.execute(
+                    "INSERT INTO noisette_ledgers (name, line) VALUES (%s, %s) "
+                    "ON CONFLICT DO NOTHING",
+                    (self.name, chain.seal(node).decode()),
+                )
+            row = cursor.execute(
+                "SELECT line FROM noisette_ledgers WHERE name = %s", (self.name,)
+            ).fetchone()
+            return None if row is None else self._header(row[0])
+
+        found = self._database.transaction(
+            start, lock=None if header is None else "noisette tables"
+        )
+        if found is None:
+            raise LedgerError(
+                f"there is no ledger {self.title}; open it with epsilon=... to start one."
+            )
+        return found
+
+    def totals(self) -> Totals:
+        """Return the number of charges and their exact sums."""
+        return self._database.transaction(lambda cursor: totals_of(self._last(cursor)[1]))
+
+    def charges(self, first: int = 1, count: int | None = None) -> list[Charge]:
+        """Return the charges from number `first` on, at most `count`; what is read is checked."""
+
+        def read(cursor: Any) -> list[Charge]:
+            last, _, _ = self._last(cursor)
+            start = self._place(cursor, first, last + 1)
+            stop = last + 1 if count is None else self._place(cursor, first + count, last + 1)
+            before = self._digest if start == 1 else self._line(cursor, start - 1)[0]
+            known = []
+            rows = cursor.execute(_PAGE, (self.name, start, stop)).fetchall()
+            for line, booked, by in rows:
+                digest, node = chain.unseal(line.encode())
+                if node["before"] != before:
+                    raise chain.Damaged
+                before = digest
+                if node["kind"] == "charge":
+                    known.append(charge_of(node)._replace(booked=booked, by=by))
+            if len(rows) != max(stop - start, 0):
+                raise chain.Damaged
+            return known
+
+        return self._database.transaction(read)
+
+    def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int:
+        """Add `charge` if `check` passes; return its number."""
+        node = charge_node(charge, draws)
+
+        def add(cursor: Any, token: str) -> _Added:
+            number, last, digest = self._last(cursor)
+            spent = totals_of(last)
+            one_unit(self._charge_before(cursor, spent.number), charge)
+            check(spent)
+            sums = spent.plus(charge.cost)
+            return self._add(cursor, token, number, digest, sums, node, sums.number)
+
+        return self._append(add)
+
+    def mark_seeded(self, number: int) -> None:
+        """Refuse: what was booked as secret noise stays so."""
+        raise LedgerError(
+            "this charge was booked for secret noise and a seeded source hides nobody; charge with "
+            "seeded=True in a ledger for experiments. Nothing was drawn."
+        )
+
+    def advance(self, number: int, holder: str, drawn: Drawn) -> None:
+        """Write down, before it happens, what `holder` may have drawn under a charge."""
+
+        def add(cursor: Any, token: str) -> _Added:
+            if self._run(cursor, number)[1].holder != holder:
+                raise LedgerError(
+                    "this run was resumed elsewhere, so it may draw no more noise here; stop it."
+                )
+            return self._add_draws(cursor, token, number, holder, drawn)
+
+        self._append(add)
+
+    def run(self, number: int) -> tuple[Charge, Draws]:
+        """Return a charge that can be resumed, and what may have been drawn under it."""
+        return self._database.transaction(lambda cursor: self._run(cursor, number))
+
+    def claim(self, number: int, holder: str, check: CheckDrawn | None = None) -> Drawn:
+        """Make `holder` the only one who may go on drawing, if `check` passes on what is gone."""
+        found: list[Drawn] = []
+
+        def add(cursor: Any, token: str) -> _Added:
+            drawn = self._run(cursor, number)[1].drawn
+            if check is not None:
+                check(drawn)  # what it raises leaves the permit where it is
+            found[:] = [drawn]
+            return self._add_draws(cursor, token, number, holder, drawn)
+
+        self._append(add)
+        return found[0]
+
+    def copy_to(self, target: Path) -> None:
+        """Refuse: a copy in a file would be a second budget of another kind."""
+        raise LedgerError("a ledger in a database has no file to copy; back up the database.")
+
+    # --- records -------------------------------------------------------------------------------
+
+    def _header(self, line: str) -> Header:
+        """Return the header in its line; refuse another ledger than was opened."""
+        digest, node = chain.unseal(line.encode())
+        if type(node["format"]) is not int or node["format"] > FORMAT:
+            raise chain.Newer(str(node["format"]))
+        if self._digest not in (None, digest):
+            raise LedgerError(
+                f"{self.title} is no longer the ledger that was opened; open it again. "
+                "Nothing was charged."
+            )
+        fields = [node[name] for name in Header._fields]
+        if [type(value) for value in fields] != [float, float, str, str, bool]:
+            raise chain.Damaged
+        self._digest = digest
+        return Header(*fields)
+
+    def _last(self, cursor: Any) -> tuple[int, dict[str, Any] | None, str]:
+        """Return number, content and digest of the last record; refuse a past that changed."""
+        row = cursor.execute(_LAST, (self.name,)).fetchone()
+        if row is None:
+            raise LedgerError(
+                f"{self.title} is gone; restore it from a backup. Nothing was charged."
+            )
+        self._header(row[0])
+        number, node, digest = 0, None, str(self._digest)
+        if row[1] is not None:
+            number = row[1]
+            digest, node = chain.unseal(row[2].encode())
+        if self._seen not in (None, (number, digest)):
+            self._continues(cursor, number)
+        return number, node, digest
+
+    def _continues(self, cursor: Any, number: int) -> None:
+        """Refuse a ledger that lacks the record which this process saw last."""
+        assert self._seen is not None
+        place, digest = self._seen
+        if number > place:
+            following = self._line(cursor, place + 1)[1]
+            if following.get("before") == digest:
+                return
+        raise LedgerError(
+            f"{self.title} lacks charges that it had before, so it was replaced by an older "
+            "or another one; put the right one back. Nothing was charged."
+        )
+
+    def _place(self, cursor: Any, charge: int, end: int) -> int:
+        """Return the number of the record that booked a charge; `end` if there is none."""
+        row = cursor.execute(
+            "SELECT min(number) FROM noisette_records WHERE ledger = %s AND charge = %s",
+            (self.name, charge),
+        ).fetchone()
+        return end if row[0] is None else int(row[0])
+
+    def _charge_before(self, cursor: Any, number: int) -> list[Charge]:
+        """Return the charge of that number in a list, none if it is 0."""
+        if number == 0:
+            return []
+        return [charge_of(self._line(cursor, self._place(cursor, number, 0))[1])]
+
+    def _line(self, cursor: Any, number: int) -> tuple[str | None, dict[str, Any]]:
+        row = cursor.execute(
+            "SELECT line FROM noisette_records WHERE ledger = %s AND number = %s",
+            (self.name, number),
+        ).fetchone()
+        return (None, {}) if row is None else chain.unseal(row[0].encode())
+
+    def _add(
+        self, cursor: Any, token: str, last: int, digest: str, sums: Totals, node: dict[str, Any],
+        charge: int,
+    ) -> _Added:  # fmt: skip
+        totals = [sums.number, *sums.columns()]
+        line = chain.seal({"before": digest, **node, "totals": totals}).decode()
+        cursor.execute(_ADD, (self.name, last + 1, charge, token, line))
+        return _Added(charge, last + 1, line[:64])
+
+    def _add_draws(
+        self, cursor: Any, token: str, number: int, holder: str, drawn: Drawn
+    ) -> _Added:  # fmt: skip
+        last, node, digest = self._last(cursor)
+        record = {"kind": "draws", "charge": number, **drawn_node(holder, drawn)}
+        return self._add(cursor, token, last, digest, totals_of(node), record, number)
+
+    def _run(self, cursor: Any, number: int) -> tuple[Charge, Draws]:
+        ends = cursor.execute(
+            "(SELECT line FROM noisette_records WHERE ledger = %s AND charge = %s "
+            "ORDER BY number LIMIT 1) UNION ALL (SELECT line FROM noisette_records "
+            "WHERE ledger = %s AND charge = %s ORDER BY number DESC LIMIT 1)",
+            (self.name, number) * 2,
+        ).fetchall()
+        nodes = [chain.unseal(row[0].encode())[1] for row in ends]
+        if not nodes or "run" not in nodes[0]:
+            raise LedgerError(f"{self.title} has no run with number {number} to be resumed.")
+        found = nodes[0] | {name: nodes[-1][name] for name in ("holder", "counts", "bounds")}
+        return charge_of(found), draws_of(found)
+
+    # --- the server ----------------------------------------------------------------------------
+
+    def _append(self, add: Callable[[Any, str], _Added]) -> int:
+        """Add one record, once, however often the connection breaks or somebody is faster."""
+        token, tries = secrets.token_hex(16), itertools.count()
+
+        def once(cursor: Any) -> _Added:
+            if next(tries) > 0:
+                row = cursor.execute(_OF_TOKEN, (token,)).fetchone()
+                if row is not None:
+                    return _Added(*row)
+            return add(cursor, token)
+
+        added = self._database.transaction(once, lock=str(self._digest))
+        # Not before: a crash of the server may lose what is not on its disk.
+        self._seen = max(self._seen or (0, ""), (added.number, added.digest))
+        return added.charge

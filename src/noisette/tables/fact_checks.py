@@ -1,0 +1,72 @@
+"""Checks of single entries of a schema file; every fault is one sentence that names its place."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from noisette.columns import canonical
+from noisette.errors import InvalidParameter
+
+__all__ = ["UNKNOWN", "check_weight", "flag", "number", "only", "text_list"]
+
+UNKNOWN = "?"
+"""What `noisette schema` writes where a person has to fill in a fact."""
+
+
+def only(node: dict[str, Any], allowed: Iterable[str], where: str) -> None:
+    """Refuse a key that nobody reads: a misspelt fact must not be a forgotten one."""
+    known = list(allowed)
+    for key in node:
+        if key not in known:
+            raise InvalidParameter(f"{where} has an unknown key {key!r}; use {', '.join(known)}.")
+
+
+def text_list(node: Any, what: str, *, empty: bool = False, hint: str = "") -> tuple[str, ...]:
+    """Return a list of texts; numbers and truth values are written as texts."""
+    if not isinstance(node, list) or not all(isinstance(x, str | int | float) for x in node):
+        raise InvalidParameter(f"{what} must be a list of texts or numbers.")
+    if not node and not empty:
+        raise InvalidParameter(f"{what} must not be empty.")
+    if node == [UNKNOWN] and not empty:
+        raise InvalidParameter(
+            f"{what} is still to be filled in; it is a public fact you know{hint}."
+        )
+    texts = tuple(str(x) if not isinstance(x, bool) else str(x).lower() for x in node)
+    if len({canonical(text) for text in texts}) != len(texts):
+        raise InvalidParameter(f"{what} lists a value twice.")
+    return texts
+
+
+def number(facts: dict[str, Any], key: str, where: str) -> float | None:
+    """Return a finite number, or None if there is no such entry."""
+    value = facts.get(key)
+    if value is None:
+        return None
+    if value == UNKNOWN:
+        raise InvalidParameter(
+            f"{where}: {key} is still to be filled in; it is a public fact (--learn buys bounds "
+            "and categories from the budget)."
+        )
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidParameter(f"{where}: {key} must be a number; got {value!r}.")
+    try:
+        found = float(value)
+    except OverflowError:
+        found = math.inf
+    if not math.isfinite(found):
+        raise InvalidParameter(f"{where}: {key} must be a finite number.")
+    return found
+
+
+def flag(facts: dict[str, Any], key: str, default: bool, where: str) -> bool:
+    """Return a truth value."""
+    value = facts.get(key, default)
+    if not isinstance(value, bool):
+        raise InvalidParameter(f"{where}: {key} must be true or false; got {value!r}.")
+    return value
+
+
+def check_weight(key: str, value: float | None, where: str) -> None:
+    """Keep sizes where squares neither overflow nor vanish, whatever the cells are."""
+    if value is not None and not 1e-6 <= value <= 1e6:
+        raise InvalidParameter(f"{where}: {key} must lie between 1e-6 and 1e6; got {value:g}.")

@@ -1,0 +1,74 @@
+"""How a table's file is written: separator, decimal and thousands signs, encoding, names."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from noisette.errors import InvalidParameter
+from noisette.tables.fact_checks import only, text_list
+
+__all__ = ["FileFacts"]
+
+_THOUSANDS = ("", ",", ".", " ", "'", "\u2019", "\u00a0", "\u202f")
+
+
+def _reads_tables(encoding: Any) -> bool:
+    """Whether an encoding reads the signs of a table as themselves, wherever they stand.
+
+    Names of no text encoding fail, and so do those of two bytes a letter, and codecs for other
+    things than files (punycode, idna, unicode-escape).
+    """
+    signs, escape = 'abcXYZ0189,;|\t"\r\n.-+ .xn--bcher-kva', b"\\u0041"
+    try:
+        plain = signs.encode("ascii").decode(encoding) == signs
+        return bool(plain and len(escape.decode(encoding)) == len(escape))
+    except (LookupError, TypeError, ValueError):
+        return False
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """How the file is written; `names` are the columns of a file without a header line."""
+
+    delimiter: str = ","
+    decimal: str = "."
+    encoding: str = "utf-8"
+    names: tuple[str, ...] = ()
+    thousands: str = ""
+
+    @classmethod
+    def from_dict(cls, node: Any) -> "FileFacts":
+        """Check the table ``[file]`` of a schema."""
+        if not isinstance(node, dict):
+            raise InvalidParameter("[file] must be a table with delimiter, decimal or encoding.")
+        only(node, ("delimiter", "decimal", "thousands", "encoding", "names"), "[file]")
+        delimiter, decimal = node.get("delimiter", ","), node.get("decimal", ".")
+        if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
+            raise InvalidParameter(f"delimiter must be one character; got {delimiter!r}.")
+        if decimal not in (".", ",") or decimal == delimiter:
+            raise InvalidParameter(
+                f"decimal must be '.' or ',' and not the delimiter; got {decimal!r}."
+            )
+        thousands = node.get("thousands", "")
+        if thousands not in _THOUSANDS or thousands == decimal:
+            raise InvalidParameter(
+                "thousands must be a comma, a point, a blank or an apostrophe, and not the sign "
+                f"of decimal; got {thousands!r}."
+            )
+        encoding = node.get("encoding", "utf-8")
+        if not _reads_tables(encoding):
+            raise InvalidParameter(
+                "encoding must be a name such as 'utf-8' or 'latin-1', not UTF-16; "
+                f"got {encoding!r}."
+            )
+        names = text_list(node.get("names", []), "names of [file]", empty=True)
+        return cls(delimiter, decimal, encoding, names, thousands)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts as they stand in a schema file."""
+        facts: dict[str, Any] = {
+            "delimiter": self.delimiter,
+            "decimal": self.decimal,
+            "encoding": self.encoding,
+        }
+        facts |= {"thousands": self.thousands} if self.thousands else {}
+        return facts | ({"names": list(self.names)} if self.names else {})

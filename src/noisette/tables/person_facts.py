@@ -1,0 +1,93 @@
+"""Whose row a row is: the column of identifiers, which groups rows and is nothing else.
+
+person = "patient_nbr"
+max_rows = 40             # a cap on the rows of one person, where levels are learnt
+person_missing = "single" # rows without an identifier are persons of their own
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from noisette import _validate
+from noisette.columns import canonical
+from noisette.errors import InvalidData, InvalidParameter
+from noisette.persons import MISSING_IDENTIFIERS, Persons
+from noisette.tables.fact_checks import UNKNOWN
+
+__all__ = ["PERSON_KEYS", "PersonFacts"]
+
+PERSON_KEYS = ("person", "max_rows", "person_missing")
+
+
+@dataclass(frozen=True)
+class PersonFacts:
+    """The column that tells persons apart, the cap on their rows, and what a gap means.
+
+    `codes` are texts that stand for a missing cell in every column.
+    """
+
+    column: str
+    max_rows: int | None = None
+    missing: str = "refuse"
+    codes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, node: dict[str, Any], target: str, codes: Sequence[str]) -> "PersonFacts | None":
+        """Return the facts that a schema states; refuse a column that is learnt from."""
+        column = node.get("person")
+        if column is None:
+            for key in PERSON_KEYS[1:]:
+                if key in node:
+                    raise InvalidParameter(f'{key} needs person = "COLUMN", whose rows are meant.')
+            return None
+        if not isinstance(column, str) or column == UNKNOWN:
+            raise InvalidParameter("person must be the name of the column that identifies persons.")
+        if column == target:
+            raise InvalidParameter(f"the target {target!r} cannot tell persons apart.")
+        cap = node.get("max_rows")
+        if cap is not None:
+            cap = _validate.integer("max_rows", cap)
+        missing = node.get("person_missing", "refuse")
+        _validate.choice("person_missing", missing, MISSING_IDENTIFIERS)
+        return cls(column, cap, missing, tuple(map(canonical, codes)))
+
+    def ignored(self, columns: Any) -> Any:
+        """Return the stated columns with that of the identifiers, which is never a feature."""
+        if not isinstance(columns, dict):
+            return columns
+        stated = columns.get(self.column, {"kind": "ignore"})
+        kind = stated.get("kind") if isinstance(stated, dict) else stated
+        if kind != "ignore":
+            raise InvalidParameter(
+                f"column {self.column!r} identifies persons, so nothing may be learnt from it; "
+                'give it kind = "ignore".'
+            )
+        return columns | {self.column: {"kind": "ignore"}}
+
+    def require(self, names: Sequence[str]) -> None:
+        """Refuse a table without the column of identifiers."""
+        if self.column not in names:
+            raise InvalidData(f"the table has no column {self.column!r}, which the schema names.")
+
+    def group(self, texts: Sequence[str]) -> Persons:
+        """Return whose rows they are; identifiers are compared as categories are."""
+        absent = {"", *self.codes}
+        ids = np.empty(len(texts), dtype=object)
+        ids[:] = [None if text in absent else text for text in map(canonical, texts)]
+        if self.missing == "refuse" and any(each is None for each in ids):
+            raise InvalidData(
+                f"column {self.column!r}, which identifies persons, has an empty cell; fill it in, "
+                'take such rows out, or write person_missing = "single" into the schema, which '
+                "makes each of them a person of its own."
+            )
+        return Persons.of(ids, missing=self.missing, max_rows=self.max_rows)
+
+    @property
+    def words(self) -> str:
+        """The unit of protection in words."""
+        cap = "" if self.max_rows is None else f", of which at most {self.max_rows} are used"
+        gap = "" if self.missing == "refuse" else "; a row without one is a person of its own"
+        return f"one person, that is all rows with the same {self.column!r}{cap}{gap}"

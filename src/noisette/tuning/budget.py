@@ -1,0 +1,93 @@
+"""The budget of one run, such that the whole search keeps the (epsilon, delta) that was asked."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from noisette import accounting
+from noisette.adjacency import Adjacency
+from noisette.errors import InvalidParameter
+from noisette.plans import Parallel, Plan, RunLaw, Selected
+
+__all__ = ["RunBudget", "run_budget", "searched"]
+
+_CLOSE = 0.985  # of epsilon: closer is not worth another round
+_ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class RunBudget:
+    """(epsilon, delta) of one run, the plan of its score, and the plan of the whole search."""
+
+    epsilon: float
+    delta: float
+    score: Plan
+    plan: Selected
+
+
+Plans = Callable[[float, float], list[Plan]]
+ScorePlan = Callable[[float, float], Plan]
+
+
+def searched(trainings: list[Plan], score: Plan, law: RunLaw, adjacency: Adjacency) -> Selected:
+    """Return the plan of a search: some people train, others test, in all runs the same."""
+    # proof: SELECT-PROFILE
+    if any(len(list(training.alternatives())) > 1 for training in trainings):
+        raise InvalidParameter(
+            "a candidate divides people by itself (test_share), anew in every run, and no theorem "
+            "here covers that; leave it out, the search tests on other people anyway."
+        )
+    # proof: PARALLEL-GROUPS
+    score = score.under(adjacency)
+    return Selected(
+        *(Parallel(training.under(adjacency), score) for training in trainings), law=law
+    )
+
+
+def run_budget(
+    plans: Plans, score: ScorePlan, law: RunLaw, epsilon: float, delta: float, adjacency: Adjacency
+) -> RunBudget:
+    """Return the largest budget of one run, within a percent or two, from public facts.
+
+    A run has delta / mean, because what fails with probability delta_0 in a run fails in the search
+    with up to the mean times that. Its epsilon is found for the score alone, which is quick, then
+    mended for the candidates. The plan that is returned was counted; the search for it was not
+    believed.
+    """
+    own = delta / law.mean
+    guess = _guess(score, law, epsilon, delta, adjacency)
+    best: RunBudget | None = None
+    for _ in range(_ROUNDS):
+        plan = searched(plans(guess, own), score(guess, own), law, adjacency)
+        total = accounting.epsilon(plan, delta=delta, adjacency=adjacency)
+        if total <= epsilon and (best is None or guess > best.epsilon):
+            best = RunBudget(guess, own, score(guess, own), plan)
+        if _CLOSE * epsilon <= total <= epsilon:
+            break
+        if not math.isfinite(total):
+            guess *= 0.5
+        else:
+            guess *= 0.998 * epsilon / total
+        if best is not None and guess <= best.epsilon:
+            break
+    if best is None:
+        raise InvalidParameter(
+            f"no budget of one run was found with which the search keeps epsilon={epsilon:g} and "
+            f"delta={delta:g}; ask for a larger delta or a smaller mean."
+        )
+    return best
+
+
+def _guess(
+    score: ScorePlan, law: RunLaw, epsilon: float, delta: float, adjacency: Adjacency
+) -> float:
+    """Return the epsilon of one run with which a search over scores alone costs `epsilon`."""
+    low, high = 0.0, epsilon
+    for _ in range(12):
+        middle = (low + high) / 2.0 if low else 0.7 * high
+        plan = Selected(score(middle, delta / law.mean), law=law)
+        fits = accounting.epsilon(plan, delta=delta, adjacency=adjacency) <= epsilon
+        low, high = (middle, high) if fits else (low, middle)
+        if high - low <= 2e-3 * high:
+            break
+    return low or high / 2.0

@@ -1,0 +1,524 @@
+"""`PrivateSearch`: scikit-learn's search, with one guarantee for everything that was tried."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, clone
+from sklearn.model_selection import ParameterGrid
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from noisette import _validate, accounting
+from noisette.adjacency import Adjacency
+from noisette.errors import InvalidData, InvalidParameter, Unproven
+from noisette.estimators.private import PrivateEstimator
+from noisette.guarantee import ONE_FIT
+from noisette.plans import LAWS, Noisy, Plan, PlanLike, RunLaw, Selected, as_plan
+from noisette.privacy import Ledger, LentLedger, Permit, best_run, release
+from noisette.randomness import Randomness, as_randomness
+from noisette.tuning.budget import RunBudget, run_budget
+from noisette.tuning.parts import divided, sizes, taken
+from noisette.tuning.scores import SCORES, RunScore
+
+__all__ = ["PrivateSearch", "SearchOutlook"]
+
+_NEEDED = ("epsilon", "delta", "adjacency", "random_state", "ledger")
+_OURS = {*_NEEDED, "population", "checkpoint", "verbose"}
+
+WHOLE_SEARCH = (
+    "This covers the whole search: the number of runs was drawn from a public law and is secret, "
+    "as are the other candidates that ran and all scores; only the best model was released, with "
+    "the parameters that were chosen for it. How long the search took is not covered: it tells "
+    "about how many runs there were. Every other fit on the same people costs its own epsilon on "
+    "top; only a ledger adds them up."
+)
+
+_NO_PERSONS = (
+    "a search divides and scores single rows, so that it has no proof for persons with several "
+    "rows; search on one row of each person, or fit without a search."
+)
+
+
+class _Planned(Exception):
+    """Carries out of a fit the plan that it was about to charge."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__("a plan")
+        self.plan = plan
+
+
+class _Probe(Ledger):
+    """A ledger that books nothing: whoever charges it is stopped, and the plan is known."""
+
+    def charge(self, plan: PlanLike, **options: Any) -> NoReturn:
+        """Stop the fit; refuse one that protects persons."""
+        if options.get("unit", "record") != "record":
+            raise Unproven(_NO_PERSONS)
+        raise _Planned(as_plan(plan).under(self.adjacency))
+
+
+@dataclass(frozen=True)
+class SearchOutlook:
+    """What a search will release and cost, from public facts, before any data exist.
+
+    Parameters
+    ----------
+    plan : Selected
+        What would be charged.
+    epsilon, delta : float
+        The guarantee of that plan.
+    run_epsilon, run_delta : float
+        The budget of one run: of a model, and of its score on other people's rows.
+    adjacency : str
+        Whose neighbour it is about.
+    candidates : int
+        How many candidates there are.
+    mean : float
+        The mean number of runs.
+
+    Examples
+    --------
+    >>> from noisette import LogisticRegression, PrivateSearch
+    >>> grid = {"regularization": [1e-4, 1e-3]}
+    >>> search = PrivateSearch(LogisticRegression(norm_bound=1.0), grid, 1.0, mean=4.0)
+    >>> shown = search.plan(5000, 10)
+    >>> shown.candidates, shown.epsilon <= 1.0, 0.3 < shown.run_epsilon < 0.5
+    (2, True, True)
+
+    """
+
+    plan: Selected
+    epsilon: float
+    delta: float
+    run_epsilon: float
+    run_delta: float
+    adjacency: str
+    candidates: int
+    mean: float
+
+    def __str__(self) -> str:
+        return (
+            f"A search over {self.candidates} candidates, {self.mean:g} runs on average: epsilon = "
+            f"{self.epsilon:.4g}, delta = {self.delta:g} ({self.adjacency}).\n"
+            f"Every run has epsilon = {self.run_epsilon:.4g}, delta = {self.run_delta:g}."
+        )
+
+
+def _offers(name: str) -> Any:
+    def check(search: Any) -> bool:
+        return hasattr(getattr(search, "best_estimator_", search.estimator), name)
+
+    return available_if(check)
+
+
+class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+    """Choose hyper-parameters privately: the best of a random number of runs.
+
+    Each run draws a candidate from the grid, trains it on the training part and scores it by a
+    noisy score on the other people. Only the best model is released; the number of runs, the
+    losers and all scores are secret, and that is why the search costs little more than one run.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A private classifier of this library: linear, SGD, table or network. Its budget, relation,
+        ledger and random state are those of the search.
+    grid : dict or list of dict
+        For each parameter the values to try, as in scikit-learn; public, chosen without the data.
+    epsilon, delta : float, default 1.0 and 0.0
+        The budget of the whole search, scores included.
+    runs : str or RunLaw, default "geometric"
+        The law of the number of runs, one of `noisette.plans.LAWS`. "logarithmic" is the cheapest,
+        but has a single run in a quarter of all searches, and then a random candidate wins;
+        "poisson" hardly ever has, and is the dearest.
+    mean : float, default 10.0
+        The mean number of runs.
+    scoring : str, default "accuracy"
+        What the best model is best at: "accuracy", "auc" or "log-loss".
+    test_share : float, default 0.2
+        The part of the people whose rows score and do not train.
+    adjacency : {"replace-one", "zero-out", "add-remove"}, default "replace-one"
+        The neighbouring relation.
+    population : int, optional
+        A public guess of the number of records, for add-remove.
+    random_state : int or Randomness, optional
+        None draws secure noise; a number makes the run reproducible and the guarantee void.
+    ledger : Ledger, optional
+        The budget to charge; None opens one of (epsilon, delta) for each ``fit``.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        The model of the best run; its ``privacy_`` is that of the whole search.
+    best_params_ : dict
+        Its parameters of the grid.
+    classes_ : ndarray
+        Its labels.
+    privacy_ : Guarantee
+        What is promised about the model and its parameters.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from noisette import LogisticRegression, PrivateSearch
+    >>> X, y = make_classification(4000, 5, random_state=0)
+    >>> grid = {"regularization": [1e-3, 1e-1]}
+    >>> model = LogisticRegression(norm_bound=3.0, classes=[0, 1])
+    >>> search = PrivateSearch(model, grid, 2.0, mean=3.0, random_state=0)
+    >>> search.plan(4000, 5).run_epsilon < 1.2
+    True
+    >>> _ = search.fit(X, y)
+    >>> sorted(search.best_params_), search.best_estimator_.privacy_.epsilon
+    (['regularization'], 2.0)
+    >>> search.predict(X).shape, search.predict_proba(X).shape, search.decision_function(X).shape
+    ((4000,), (4000, 2), (4000,))
+
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        runs: str | RunLaw = "geometric",
+        mean: float = 10.0,
+        scoring: str = "accuracy",
+        test_share: float = 0.2,
+        adjacency: str = "replace-one",
+        population: int | None = None,
+        random_state: int | Randomness | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.grid = grid
+        self.epsilon = epsilon
+        self.delta = delta
+        self.runs = runs
+        self.mean = mean
+        self.scoring = scoring
+        self.test_share = test_share
+        self.adjacency = adjacency
+        self.population = population
+        self.random_state = random_state
+        self.ledger = ledger
+
+    # --- fitting -------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> "PrivateSearch":
+        """Search privately and return the search; one charge, before the first look.
+
+        Parameters
+        ----------
+        X : array_like or table
+            What the estimator takes.
+        y : array_like of shape (n,)
+            The labels.
+
+        Returns
+        -------
+        self
+            The fitted search.
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter of the search or of a candidate is out of range; nothing is charged.
+        InvalidData
+            If X or y has the wrong shape or entries; nothing is charged.
+        Unproven
+            If the estimator's schema names persons with several rows; nothing is charged.
+        BudgetExceeded
+            If the ledger has too little left; nothing is charged.
+
+        """
+        with self._all_or_nothing(), warnings.catch_warnings():
+            # Warnings of the runs would tell how many there are.
+            warnings.simplefilter("ignore")
+            self._fit(X, y)
+        return self
+
+    def _fit(self, X: Any, y: Any) -> None:
+        candidates, law, score, ledger, randomness = self._check_public()
+        adjacency, y = ledger.adjacency, np.asarray(y)
+        if y.ndim != 1 or len(y) < 2:
+            raise InvalidData("y must be one label for each row, of at least two rows.")
+        self._check_data(candidates, score, X, y, adjacency)
+        train, test = divided(len(y), float(self.test_share), adjacency, randomness)
+        X_train, y_train, X_test, y_test = taken(X, train), y[train], taken(X, test), y[test]
+
+        def plans(epsilon: float, delta: float) -> list[Plan]:
+            probe = _Probe(epsilon, delta, adjacency=adjacency)
+            return [
+                _charged_by(self._candidate(each, epsilon, delta, probe), X_train, y_train)
+                for each in candidates
+            ]
+
+        budget = self._budget(plans, law, score, adjacency)
+        permit = ledger.charge(
+            budget.plan, label=f"PrivateSearch.fit ({type(self.estimator).__name__})",
+            delta=float(self.delta), epsilon=float(self.epsilon), seeded=randomness.seeded,
+        )  # fmt: skip
+        pure = budget.delta == 0.0
+
+        def run(number: int, lent: LentLedger) -> tuple[float, Any]:
+            model = self._candidate(candidates[number], budget.epsilon, budget.delta, lent)
+            model.set_params(random_state=randomness)
+            model.fit(X_train, y_train)
+            scoring = lent.charge(
+                budget.score, label="the score", epsilon=budget.epsilon, delta=budget.delta,
+                seeded=randomness.seeded,
+            )  # fmt: skip
+            bounded = score.bounded(model, X_test, y_test, adjacency, pure=pure)
+            return score.read(release(bounded, scoring, randomness)), model
+
+        number, model = best_run(permit, randomness, run)
+        self._publish(model, candidates[number], permit, (law, score, len(candidates)))
+
+    def _check_data(
+        self, candidates: list[dict[str, Any]], score: RunScore, X: Any, y: Any,
+        adjacency: Adjacency,
+    ) -> None:  # fmt: skip
+        """Let everything that can be wrong with rows or labels be told before the charge.
+
+        Each candidate looks at all rows: a run would else stumble over one of the test part, and
+        an error there costs the whole search.
+        """
+        if adjacency.size_is_public and min(sizes(len(y), float(self.test_share))) < 1:
+            raise InvalidParameter(
+                f"test_share={self.test_share:g} of {len(y)} rows leaves nobody on one side; give "
+                "another share."
+            )
+        probe = _Probe(float(self.epsilon), float(self.delta), adjacency=adjacency)
+        for each in candidates:
+            model = self._candidate(each, float(self.epsilon), float(self.delta), probe)
+            if self.population is not None and hasattr(model, "population"):
+                model.population = self.population  # of all rows, not of the training part
+            _charged_by(model, X, y)
+            known = getattr(model, "classes", None)
+            score.check_classes(len(np.unique(y)) if known is None else len(known))
+
+    def _publish(
+        self,
+        model: Any,
+        chosen: dict[str, Any],
+        permit: Permit,
+        facts: tuple[RunLaw, RunScore, int],
+    ) -> None:
+        """Make the winner's guarantee that of the search, and forget the run's own budget."""
+        law, score, count = facts
+        own = model.privacy_
+        model.set_params(
+            epsilon=self.epsilon, delta=self.delta, ledger=self.ledger, random_state=None
+        )
+        notes = tuple(note for note in own.notes if note != ONE_FIT)
+        model.privacy_ = permit.guarantee(
+            own.released,
+            public=(
+                *own.public,
+                f"the {count} candidates of the grid, the law of the number of runs "
+                f"({law.name}, mean {law.mean:g}) and the share {self.test_share:g} of test rows",
+            ),
+            notes=(WHOLE_SEARCH, *notes),
+            proofs=("SELECT-PROFILE", "PARALLEL-GROUPS", score.proof, *own.proofs),
+        )
+        self.best_estimator_, self.best_params_ = model, dict(chosen)
+        self.classes_, self.n_features_in_ = model.classes_, model.n_features_in_
+        self.privacy_ = model.privacy_
+
+    def _check_public(self) -> tuple[list[dict[str, Any]], RunLaw, RunScore, Ledger, Randomness]:
+        """Check every parameter before the data are looked at."""
+        epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
+        adjacency = Adjacency.of(self.adjacency)
+        missing = [name for name in _NEEDED if name not in _parameters(self.estimator)]
+        if missing:
+            raise InvalidParameter(
+                f"estimator must be a private classifier of noisette; this one has no parameter "
+                f"{missing[0]!r}."
+            )
+        _validate.fraction("test_share", self.test_share)
+        score = SCORES[_validate.choice("scoring", self.scoring, SCORES)]()
+        if self.population is not None:
+            _validate.integer("population", self.population)
+        law = self.runs
+        if not isinstance(law, RunLaw):
+            law = LAWS[_validate.choice("runs", law, LAWS)](_validate.real("mean", self.mean))
+        candidates = _candidates(self.grid, self.estimator)
+        for each in candidates:
+            score.check(clone(self.estimator).set_params(**each))
+        ledger = self._ledger_to_charge(epsilon, delta, adjacency)
+        return candidates, law, score, ledger, as_randomness(self.random_state)
+
+    def _candidate(
+        self, parameters: dict[str, Any], epsilon: float, delta: float, ledger: Ledger
+    ) -> Any:
+        """Return an unfitted candidate with the budget of one run."""
+        model = clone(self.estimator)
+        ours = {"epsilon": epsilon, "delta": delta, "adjacency": self.adjacency}
+        names = model.get_params()
+        if self.population is not None and "population" in names:
+            ours["population"] = sizes(int(self.population), float(self.test_share))[0]
+        ours |= {name: value for name, value in (("verbose", 0), ("checkpoint", None))
+                 if name in names}  # fmt: skip
+        model.set_params(**parameters, **ours, random_state=None)
+        model.ledger = ledger
+        return model
+
+    def _budget(self, plans: Any, law: RunLaw, score: RunScore, adjacency: Adjacency) -> RunBudget:
+        def scored(epsilon: float, delta: float) -> Plan:
+            return score.plan(epsilon, delta, adjacency)
+
+        epsilon, delta = float(self.epsilon), float(self.delta)
+        return run_budget(plans, scored, law, epsilon, delta, adjacency)
+
+    # --- public facts --------------------------------------------------------------------------
+
+    def plan(self, n: int, d: int | None = None) -> SearchOutlook:
+        """Return what ``fit`` on n rows would charge, from public facts alone.
+
+        Parameters
+        ----------
+        n : int
+            The number of records, or a guess of it.
+        d : int, optional
+            The number of features, where the estimator's own ``plan`` asks for it.
+
+        Returns
+        -------
+        SearchOutlook
+            The plan, its epsilon, and the budget of one run.
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter of the search or of a candidate is out of range.
+        Unproven
+            If the estimator's schema names persons with several rows.
+
+        """
+        candidates, law, score, ledger, _ = self._check_public()
+        train = sizes(_validate.integer("n", n, least=2), float(self.test_share))[0]
+        asked = (train,) if d is None else (train, _validate.integer("d", d))
+        adjacency = ledger.adjacency
+
+        def plans(epsilon: float, delta: float) -> list[Plan]:
+            models = [self._candidate(each, epsilon, delta, None) for each in candidates]  # type: ignore[arg-type]
+            return [_of_records(model.plan(*asked).plan) for model in models]
+
+        budget = self._budget(plans, law, score, adjacency)
+        delta = float(self.delta)
+        return SearchOutlook(
+            plan=budget.plan,
+            epsilon=accounting.epsilon(budget.plan, delta=delta, adjacency=adjacency),
+            delta=delta,
+            run_epsilon=budget.epsilon,
+            run_delta=budget.delta,
+            adjacency=str(adjacency),
+            candidates=len(candidates),
+            mean=law.mean,
+        )
+
+    # --- using the model -----------------------------------------------------------------------
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the labels that the best model gives.
+
+        Parameters
+        ----------
+        X : array_like or table
+            What the estimator takes.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            One label for each row.
+
+        """
+        return np.asarray(self._best().predict(X))
+
+    @_offers("predict_proba")  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probabilities that the best model gives.
+
+        Parameters
+        ----------
+        X : array_like or table
+            What the estimator takes.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            One column for each of ``classes_``.
+
+        """
+        return np.asarray(self._best().predict_proba(X))
+
+    @_offers("decision_function")  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Return the scores that the best model gives.
+
+        Parameters
+        ----------
+        X : array_like or table
+            What the estimator takes.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            One score for two classes, else one for each class.
+
+        """
+        return np.asarray(self._best().decision_function(X))
+
+    def _best(self) -> Any:
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_
+
+
+def _parameters(estimator: Any) -> dict[str, Any]:
+    return dict(estimator.get_params()) if hasattr(estimator, "get_params") else {}
+
+
+def _of_records(plan: Plan) -> Plan:
+    """Return a plan that was made without data; refuse one whose noise is for persons."""
+    for leaf, _ in plan.leaves():
+        if isinstance(leaf, Noisy) and getattr(leaf.mechanism, "persons", False):
+            raise Unproven(_NO_PERSONS)
+    return plan
+
+
+def _charged_by(model: Any, X: Any, y: Any) -> Plan:
+    """Return the plan that a fit would charge; by construction it is a function of public facts."""
+    try:
+        model.fit(X, y)
+    except _Planned as stopped:
+        return stopped.plan
+    raise InvalidParameter(
+        f"{type(model).__name__}.fit charged nothing, so it cannot be a run of a search."
+    )
+
+
+def _candidates(grid: Any, estimator: Any) -> list[dict[str, Any]]:
+    """Return the candidates, each a dictionary of parameters."""
+    try:
+        found = [dict(each) for each in ParameterGrid(grid)]
+    except (TypeError, ValueError):
+        raise InvalidParameter(
+            "grid must be a dictionary of lists of values, or a list of such dictionaries."
+        ) from None
+    known = _parameters(estimator)
+    for name in {name for each in found for name in each}:
+        if name in _OURS:
+            raise InvalidParameter(f"{name!r} belongs to the search; leave it out of the grid.")
+        if name not in known:
+            raise InvalidParameter(
+                f"{type(estimator).__name__} has no parameter {name!r}, which the grid names."
+            )
+    if not found:
+        raise InvalidParameter("grid must have at least one candidate.")
+    return found

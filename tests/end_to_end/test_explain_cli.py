@@ -1,0 +1,118 @@
+"""Commands that show and export a model: explain, coefficients, export; and its report."""
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers import run, write_table
+from noisette import load
+
+SCHEMA = """
+target = "ill"
+classes = ["no", "yes"]
+unit = "one row is one person"
+[columns.age]
+kind = "numeric"
+[columns.ward]
+kind = "categorical"
+[columns.born]
+kind = "date"
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: Any) -> Any:
+    place = tmp_path_factory.mktemp("explained")
+    rng = np.random.default_rng(0)
+    age = rng.integers(18, 90, 3000)
+    ward = np.array(["a", "<b>", "c"])[rng.integers(0, 3, 3000)]
+    ill = np.where(np.abs(age - 50) + 20 * (ward == "<b>") > 25, "yes", "no")
+    born = np.array([f"{2020 - year}-01-01" for year in age])
+    table = write_table(place / "people.csv", {"age": age, "ward": ward, "born": born, "ill": ill})
+    (place / "facts.toml").write_text(SCHEMA)
+    run("train", table, "--schema", place / "facts.toml", "--epsilon", 4, "--delta", 1e-5,
+        "--learn", "--model", "additive", "--seed", 1, "--out", place / "model")  # fmt: skip
+    return place
+
+
+def test_the_report_shows_every_column_with_its_band_and_in_words(folder: Any) -> None:
+    page = (folder / "model" / "report.html").read_text()
+    assert "What the model says of each column" in page
+    for column in ("age", "ward", "born"):
+        assert f"<title>{column}</title><desc>Added to the log-odds of yes: " in page
+    assert page.count("<polygon") == 2  # two columns of numbers have bands
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page.split("<main>")[1].split("</main>")[0].replace("<div><b>", "")
+
+
+def test_explain_prints_draws_and_writes_the_same_curves(folder: Any, tmp_path: Any) -> None:
+    model = load(folder / "model")
+    shown, _ = run("explain", folder / "model", "--json")
+    curves = json.loads(shown)
+    assert [curve["column"] for curve in curves] == ["age", "ward", "born"]
+    for told, curve in zip(curves, model.curves(), strict=True):
+        assert told["value"] == curve.value.tolist()
+        assert told["deviation"] == curve.deviation.tolist()
+    run("explain", folder / "model", "--html", tmp_path / "c.html", "--out", tmp_path / "c")
+    page = (tmp_path / "c.html").read_text()
+    assert page.count("<svg") == 3
+    assert json.loads((tmp_path / "c" / "curves.json").read_text()) == curves
+    drawn = sorted(path.name for path in (tmp_path / "c").glob("*.svg"))
+    assert drawn == ["column-01.svg", "column-02.svg", "column-03.svg"]
+    assert 'xmlns="http://www.w3.org/2000/svg"' in (tmp_path / "c" / drawn[0]).read_text()
+    _, error = run("explain", folder / "model", "--html", tmp_path / "c.html", code=2)
+    assert "--force" in error
+
+
+def test_coefficients_have_names_units_and_noise(folder: Any, tmp_path: Any) -> None:
+    shown, _ = run("coefficients", folder / "model", "--json")
+    rows = json.loads(shown)
+    levels = {row["at"] for row in rows if row["column"] == "ward"}
+    assert {"a", "<b>", "c", "(other)", "(missing)"} == levels
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d|\(missing\)", row["at"]) for row in rows
+               if row["column"] == "born")  # fmt: skip
+    assert all(row["deviation"] > 0.0 for row in rows)
+    text, _ = run("coefficients", folder / "model", "--plot", tmp_path / "w.png")
+    assert "model-based" in text.replace("\n", " ")
+    assert (tmp_path / "w.png").read_bytes().startswith(b"\x89PNG")
+    listed, _ = run("coefficients", folder / "model" / "model.noisette", "--json")
+    assert json.loads(listed) == rows
+    _, error = run("coefficients", folder / "model", "--plot", tmp_path / "w.doc", code=2)
+    assert ".png" in error
+
+
+def test_export_writes_a_card_and_a_graph(folder: Any, tmp_path: Any) -> None:
+    shown, _ = run("export", folder / "model")
+    card = json.loads(shown)
+    assert card["classes"] == ["no", "yes"]
+    assert "not private" in card["guarantee"].lower() or "seed" in card["guarantee"]
+    run("export", folder / "model", "--format", "card", "--out", tmp_path / "card.json")
+    assert json.loads((tmp_path / "card.json").read_text()) == card
+    onnx = pytest.importorskip("onnx")
+    run("export", folder / "model", "--format", "onnx", "--out", tmp_path / "m.onnx")
+    graph = onnx.load(tmp_path / "m.onnx").graph
+    assert [each.name for each in graph.input] == ["age", "ward", "born"]
+    assert [each.name for each in graph.output] == ["label", "score", "probabilities"]
+    for wrong in (("--format", "pmml"), ("--format", "onnx")):
+        _, error = run("export", folder / "model", *wrong, code=2)
+        assert "onnx" in error
+
+
+def test_models_of_stated_encodings_have_curves_without_a_band(folder: Any, tmp_path: Any) -> None:
+    facts = SCHEMA.replace('kind = "numeric"', 'kind = "numeric"\nlow = 0\nhigh = 100')
+    facts = facts.replace('kind = "categorical"', 'kind = "categorical"\ncategories = ["a", "c"]')
+    facts = facts.replace('[columns.born]\nkind = "date"', '[columns.born]\nkind = "ignore"')
+    (tmp_path / "facts.toml").write_text("row_norm = 1.5\n" + facts)
+    run("train", folder / "people.csv", "--schema", tmp_path / "facts.toml", "--epsilon", 4,
+        "--seed", 1, "--out", tmp_path / "linear")  # fmt: skip
+    rows = json.loads(run("coefficients", tmp_path / "linear", "--json")[0])
+    age = next(row for row in rows if row["column"] == "age")
+    model = load(tmp_path / "linear")
+    assert age["at"] == "for each 1"
+    assert age["weight"] == pytest.approx(float(model.coef_[0, 0]) * 2.0 / 100.0 / 1.5)
+    assert all(row["deviation"] is None for row in rows)
+    _, error = run("export", tmp_path / "linear", code=2)
+    assert "raw tables" in error

@@ -1,0 +1,368 @@
+"""A ledger in PostgreSQL: a real server, killed clients, a crashing server, a changed past.
+
+`test_ledger.py` has the promises that all kinds of ledgers share.
+"""
+
+import math
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers import in_fork
+from noisette import LogisticRegression
+from noisette.bounded import Bounded
+from noisette.errors import BudgetExceeded, InvalidParameter, LedgerError, MissingExtra, PermitError
+from noisette.mechanisms import Gaussian, Laplace
+from noisette.plans import Repeat, Run
+from noisette.privacy import Ledger, release
+from noisette.randomness import Randomness
+from noisette.storage import database
+from servers import start_postgres
+
+psycopg = pytest.importorskip("psycopg", reason="no driver here: pip install 'noisette[postgres]'")
+
+TENTH = Laplace.calibrated(0.1)
+RUN = Repeat(Run(Gaussian(50.0)), 1000)
+
+
+def sql(address: str, command: str, *given: object) -> list[tuple]:
+    with psycopg.connect(address.partition("#")[0], autocommit=True) as connection:
+        cursor = connection.execute(command, given)
+        return cursor.fetchall() if cursor.description else []
+
+
+def name_of(address: str) -> str:
+    return address.partition("#")[2]
+
+
+def charge_and_read(ledger: Ledger) -> list:
+    ledger.charge(TENTH, label="more")
+    return ledger.charges
+
+
+def draw(permit, times: int) -> None:
+    value = Bounded(np.zeros(3), contribution=1.0, adjacency="replace-one", proof="CLIP")
+    for _ in range(times):
+        release(value, permit, Randomness.secure())
+
+
+def test_two_names_are_two_budgets_in_one_database(postgres) -> None:
+    one, two = postgres(), postgres()
+    first, second = Ledger.open(one, 1.0), Ledger.open(two, 2.0, 1e-6, adjacency="zero-out")
+    first.charge(TENTH, label="mean age")
+    assert Ledger.open(one).spent[0] == pytest.approx(0.1)
+    assert Ledger.open(two).spent == (0.0, 0.0)
+    assert (second.epsilon, second.adjacency.value, second.path) == (2.0, "zero-out", None)
+    with pytest.raises(LedgerError, match=r"has epsilon=1\.0, not 3\.0"):
+        Ledger.open(one, 3.0)
+    with pytest.raises(LedgerError, match="there is no ledger"):
+        Ledger.open(postgres())
+
+
+def test_the_books_say_when_who_and_which_table(postgres) -> None:
+    address = postgres()
+    Ledger.open(address, 1.0, table="patients of 2026").charge(TENTH, label="mean age")
+    (charge,) = Ledger.open(address).charges
+    assert charge.table == "patients of 2026"
+    assert charge.by == sql(address, "SELECT session_user")[0][0]
+    booked = time.strptime(charge.booked, "%Y-%m-%dT%H:%M:%SZ")
+    assert abs(time.mktime(booked) - time.mktime(time.gmtime())) < 3600
+
+
+def test_children_and_copies_charge_the_same_ledger(postgres) -> None:
+    address = postgres()
+    ledger = Ledger.open(address, 1.0)
+    ledger.charge(TENTH, label="parent")
+    for i in range(4):
+        in_fork(lambda i=i: ledger.charge(TENTH, label=f"child {i}").epsilon)
+        ledger.charge(TENTH, label=f"parent {i}")  # its connection outlived the child
+    pickle.loads(pickle.dumps(ledger)).charge(TENTH, label="copy")
+    assert ledger.count == 10
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(TENTH, label="too much")
+
+
+def test_nobody_needs_to_change_or_delete(postgres) -> None:
+    address = postgres()
+    ledger = Ledger.open(address, 1.0)
+    role = f"clerk_{name_of(address)}"
+    sql(address, f"CREATE ROLE {role} LOGIN")
+    clerk = address.replace("postgres:@", f"{role}@") + ""
+    if clerk == address:
+        pytest.skip("this server's address names no user to replace")
+    with pytest.raises(LedgerError, match="needs SELECT and INSERT"):
+        Ledger.open(clerk)
+    sql(address, f"GRANT SELECT, INSERT ON noisette_ledgers, noisette_records TO {role}")
+    Ledger.open(clerk).charge(TENTH, label="by the clerk")
+    assert ledger.charges[0].by == role
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        sql(clerk, "DELETE FROM noisette_records")
+    assert ledger.count == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE noisette_records SET line = replace(line, '0.1', '0.0') WHERE ledger = %s",
+        "DELETE FROM noisette_records WHERE ledger = %s AND number = 2",
+        "DELETE FROM noisette_records WHERE ledger = %s AND number = 3",
+        "UPDATE noisette_records SET number = number + 7 WHERE ledger = %s AND number = 3",
+    ],
+)
+def test_a_past_that_changed_is_seen(postgres, change: str) -> None:
+    address = postgres()
+    ledger = Ledger.open(address, 1.0)
+    for i in range(3):
+        ledger.charge(TENTH, label=f"{i}")
+    sql(address, change, name_of(address))
+    with pytest.raises(LedgerError, match=r"damaged|lacks charges"):
+        charge_and_read(ledger)
+
+
+def test_a_ledger_that_was_started_again_is_not_the_same(postgres) -> None:
+    address = postgres()
+    ledger = Ledger.open(address, 1.0)
+    sql(address, "DELETE FROM noisette_ledgers WHERE name = %s", name_of(address))
+    with pytest.raises(LedgerError, match="is gone"):
+        ledger.charge(TENTH, label="into nothing")
+    Ledger.open(address, 1.0)
+    with pytest.raises(LedgerError, match="no longer the ledger that was opened"):
+        ledger.charge(TENTH, label="into another")
+    assert Ledger.open(address).count == 0
+
+
+def test_a_newer_format_is_refused(postgres, monkeypatch) -> None:
+    from noisette.storage import postgres as store
+
+    address = postgres()
+    monkeypatch.setattr(store, "FORMAT", 2)
+    Ledger.open(address, 1.0)
+    monkeypatch.undo()
+    with pytest.raises(LedgerError, match=r"newer noisette \(format 2, this one reads 1\)"):
+        Ledger.open(address)
+
+
+def test_a_run_goes_on_elsewhere_and_only_there(postgres) -> None:
+    address = postgres()
+    first = Ledger.open(address, 6.0, 1e-5).charge(RUN, label="run", delta=1e-5, resumable=True)
+    draw(first, 321)
+    assert first.number is not None
+    second = Ledger.open(address).resume(first.number)
+    assert 321 <= second.drawn() <= 321 + 1 + RUN.draws // 100
+    with pytest.raises((LedgerError, PermitError), match="resumed elsewhere"):
+        draw(first, RUN.draws // 50)
+    assert Ledger.open(address).count == 1
+    with pytest.raises(LedgerError, match="no run with number 2"):
+        Ledger.open(address).resume(2)
+
+
+def test_seeded_noise_is_refused_as_in_a_file(postgres, rng) -> None:
+    address = postgres()
+    X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
+    ledger = Ledger.open(address, 2.0)
+    with pytest.raises(InvalidParameter, match="hides nobody"):
+        LogisticRegression(1.0, norm_bound=1.0, ledger=ledger, random_state=0).fit(X, y)
+    model = LogisticRegression(1.0, norm_bound=1.0, ledger=ledger).fit(X, y)
+    assert ledger.count == 1
+    assert pickle.loads(pickle.dumps(model)).ledger.count == 1
+
+
+def test_no_password_is_ever_shown(postgres) -> None:
+    address = "postgresql://nina:sesame@127.0.0.1:1/people#study"
+    store_title = "postgresql://127.0.0.1/people#study"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "WAIT_SECONDS", 0.2)
+        with pytest.raises(LedgerError) as caught:
+            Ledger.open(address, 1.0)
+    assert store_title in str(caught.value)
+    assert "sesame" not in str(caught.value)
+    assert "Nothing was charged" in str(caught.value)
+
+
+def test_the_driver_is_asked_for_in_one_sentence(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'noisette\[postgres\]'"):
+        Ledger.open("postgresql://localhost/people", 1.0)
+
+
+# ---- what gets lost on the way ----
+
+
+class Torn:
+    """A connection that breaks around the n-th commit, before or after the server has done it."""
+
+    def __init__(self, connection: object, when: str) -> None:
+        self._connection, self._when = connection, when
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._connection, name)
+
+    def cursor(self) -> "Torn":
+        return Torn(self._connection.cursor(), self._when)  # type: ignore[attr-defined]
+
+    def __enter__(self) -> "Torn":
+        self._connection.__enter__()  # type: ignore[attr-defined]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._connection.__exit__(*error)  # type: ignore[attr-defined]
+
+    def execute(self, text: str, *given: object) -> object:
+        real = self._connection
+        if text == "COMMIT":
+            if self._when == "after":
+                real.execute(text)  # type: ignore[attr-defined]
+            real.connection.close()  # type: ignore[attr-defined]
+            raise psycopg.OperationalError("the connection is lost")
+        if "pg_logical_emit_message" in text and self._when == "at the disk":
+            real.connection.close()  # type: ignore[attr-defined]
+            raise psycopg.OperationalError("the connection is lost")
+        return real.execute(text, *given)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("when", ["before", "after", "at the disk"])
+def test_a_lost_answer_is_asked_for_again_and_booked_once(postgres, when: str) -> None:
+    ledger = Ledger.open(postgres(), 1.0)
+    server = ledger._store._database  # type: ignore[attr-defined]
+    ledger.charge(TENTH, label="connected")
+    server._connection = Torn(server._connection, when)
+    permit = ledger.charge(TENTH, label="torn")
+    assert permit.epsilon <= 0.1
+    assert [charge.label for charge in ledger.charges] == ["connected", "torn"]
+    ledger.charge(TENTH, label="after")
+    assert ledger.count == 3
+
+
+def test_two_who_write_the_same_number_do_not_both(postgres, monkeypatch) -> None:
+    """Without the lock, the primary key decides."""
+    address = postgres()
+    first, second = Ledger.open(address, 0.2), Ledger.open(address)
+    real = second._store._last  # type: ignore[attr-defined]
+    done = []
+
+    def slow(cursor):
+        found = real(cursor)
+        if not done:
+            done.append(True)
+            first._store._database.transaction = lockless  # type: ignore[attr-defined]
+            first.charge(TENTH, label="faster")
+        return found
+
+    def lockless(work, lock=None):
+        return database.Database.transaction(first._store._database, work)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(second._store, "_last", slow)
+    second.charge(TENTH, label="slower")
+    assert [charge.label for charge in second.charges] == ["faster", "slower"]
+    with pytest.raises(BudgetExceeded):
+        first.charge(TENTH, label="too much")
+
+
+# ---- torture ----
+
+CLIENT = """
+import os, sys
+from noisette.errors import BudgetExceeded, LedgerError
+from noisette.mechanisms import Laplace
+from noisette.privacy import Ledger
+address, log, cost = sys.argv[1], sys.argv[2], float(sys.argv[3])
+out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+noise, number = Laplace.calibrated(cost), 0
+ledger = None
+while True:
+    label = f"{os.getpid()}-{number}"
+    number += 1
+    try:
+        ledger = ledger or Ledger.open(address)
+        permit = ledger.charge(noise, label=label)
+    except BudgetExceeded:
+        break
+    except LedgerError as error:
+        os.write(out, f"ERROR {error}\\n".encode())
+        continue
+    os.write(out, f"{label}\\n".encode())
+"""
+
+
+def torture(folder: Path, *, clients: int, charges: int, kills: int, crashes: int) -> None:
+    """Clients charge until nothing is left; some are killed, and the server crashes."""
+    server = start_postgres()
+    address = f"{server.get_uri()}#torture"  # type: ignore[attr-defined]
+    total = 1.0
+    cost = total / charges
+    Ledger.open(address, total)
+    rng = np.random.default_rng(7)
+    logs = [folder / f"log{i}" for i in range(clients + kills)]
+
+    def start(log: Path) -> subprocess.Popen:
+        return subprocess.Popen([sys.executable, "-c", CLIENT, address, str(log), str(cost)])
+
+    running = {start(log): log for log in logs[:clients]}
+    spare = logs[clients:]
+    events = rng.permutation([True] * kills + [False] * crashes)
+    control = Path(server._postmaster_info.pgdata)  # type: ignore[attr-defined]
+    try:
+        for kill in events:
+            time.sleep(float(rng.uniform(0.1, 0.6)))
+            if kill:
+                victim = list(running)[int(rng.integers(len(running)))]
+                victim.send_signal(signal.SIGKILL)
+                victim.wait()
+                del running[victim]
+                log = spare.pop()
+                running[start(log)] = log
+            else:
+                crash(server, control)
+        for client in running:
+            assert client.wait(timeout=600) == 0
+    finally:
+        for client in running:
+            client.kill()
+    check(address, logs, total, charges)
+
+
+def crash(server: object, folder: Path) -> None:
+    """Stop the server as a power cut would, without writing anything down, and start it again."""
+    os.kill(server.get_pid(), signal.SIGQUIT)  # type: ignore[attr-defined]
+    while (folder / "postmaster.pid").exists():
+        time.sleep(0.05)
+    server.ensure_postgres_running()  # type: ignore[attr-defined]
+
+
+def check(address: str, logs: list[Path], total: float, charges: int) -> None:
+    ledger = Ledger.open(address)
+    booked = [charge.label for charge in ledger.charges]
+    lines = [
+        line
+        for log in logs
+        if log.exists()
+        for line in log.read_text().splitlines(keepends=True)
+        if line.endswith("\n") and not line.startswith("ERROR")
+    ]
+    permits = [line.strip() for line in lines]
+    assert len(set(permits)) == len(permits)
+    assert len(set(booked)) == len(booked), "a charge was booked twice"
+    assert set(permits) <= set(booked), "a permit was given but its charge is lost"
+    assert math.fsum(charge.cost[0] for charge in ledger.charges) <= total * (1 + 1e-12)
+    assert charges - 1 <= len(booked) <= charges + 1
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(Laplace.calibrated(2.0 * total / charges), label="more")
+
+
+@pytest.mark.skipif("NOISETTE_POSTGRES" in os.environ, reason="the server is not ours to crash")
+def test_killed_clients_and_a_crashing_server_lose_nothing(tmp_path: Path) -> None:
+    torture(tmp_path, clients=3, charges=300, kills=3, crashes=1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("NOISETTE_POSTGRES" in os.environ, reason="the server is not ours to crash")
+def test_a_long_torture(tmp_path: Path) -> None:
+    charges = int(os.environ.get("NOISETTE_TORTURE", "100000"))
+    torture(tmp_path, clients=64, charges=charges, kills=40, crashes=8)
