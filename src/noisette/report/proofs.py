@@ -101,6 +101,7 @@ MEANINGS: dict[str, str] = {
     "SCORE-SUM": "How far one person can move the number of right answers, or a similar sum.",
     "LABEL": "A public lottery between several ways costs what they cost on average.",
     "FLOAT-GRID": "Rounding noisy values to a public grid hides the low bits of the computer.",
+    "ZIGGURAT": "Normal noise is made from the words of a cipher, and its law is the normal law.",
 }
 
 
