@@ -181,7 +181,7 @@ def test_a_permit_promises_what_it_charged():
     shown = permit.guarantee("a model")
     assert (shown.epsilon, shown.delta) == (permit.epsilon, 1e-6)
     assert shown.adjacency is ZERO_OUT
-    assert shown.proofs == ("GAUSS-EXACT", "POISSON-A", "COMPOSE", "FLOAT-GRID")
+    assert shown.proofs == ("GAUSS-EXACT", "POISSON-A", "COMPOSE", "FLOAT-GRID", "ZIGGURAT")
     assert shown.requires("zero-out") is shown
     with pytest.raises(AdjacencyMismatch, match=r"zero-out.*replace-one"):
         shown.requires(REPLACE_ONE)
