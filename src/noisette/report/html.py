@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape as _quoted
 
 from noisette._text import visible
-from noisette.report.style import CSS
+from noisette.report.kit import stylesheet
 
 __all__ = [
     "POLICY", "cards", "code", "document", "escape", "figure", "folded", "items", "paragraph",
@@ -102,6 +102,6 @@ def document(title: str, body: str) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<link rel="icon" href="data:,">'
-        f"<title>{escape(title)}</title><style>{CSS}</style></head>\n"
+        f"<title>{escape(title)}</title><style>{stylesheet()}</style></head>\n"
         f"<body><main>{body}</main></body></html>\n"
     )
