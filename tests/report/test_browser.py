@@ -76,5 +76,5 @@ def test_it_fills_a_screen_of_any_width(page, tmp_path, width):
 
 
 def test_screen_sizes_are_in_the_style(page):
-    assert re.search(r"@media \(max-width", page[1])
+    assert re.search(r"@media screen and \(max-width", page[1])
     assert "@media print" in page[1]

@@ -40,7 +40,7 @@ def decision(guarantee: Guarantee, subject: "Subject", curve: Curve, ledger: Led
         _warning(guarantee),
         _promise(guarantee, subject),
         html.halves(_attacker(guarantee, curve), _quality(subject)),
-        _checks(guarantee, subject, ledger),
+        "" if guarantee.seeded else _checks(guarantee, subject, ledger),
     ])  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def _promise(guarantee: Guarantee, subject: "Subject") -> str:
     return html.promise(
         f"ε = {rounded_up(guarantee.epsilon)}",
         f"δ = {delta_words(guarantee.delta)}",
-        f"for each {guarantee.unit}: {subject.unit}",
+        f"for each record: {subject.unit}" if guarantee.unit == "record" else f"for {subject.unit}",
         f"Were {who} different, the probability of whatever can be concluded from this model "
         f"would change by at most {factor_words(guarantee.epsilon)}{slack}.",
     )
@@ -154,15 +154,15 @@ def _reconciled(guarantee: Guarantee, curve: Curve) -> str:
 def _quality(subject: "Subject") -> str:
     """Return how good the model is, if somebody paid to know."""
     numbers, words = headline(subject.scores)
+    shown = html.cards(numbers) + html.paragraph(words, "small")
     if not numbers:
-        words = (
+        shown = html.prose(
             "Not measured on these people: how often the model is right is one more fact about "
-            "them, and nobody has paid for it. `noisette evaluate` buys it; `noisette train "
-            "--test-share 0.2` has it measured on people who take no part in the training."
+            "them, and nobody has paid for it. `noisette evaluate` buys it on other people's rows, "
+            "and `noisette train --test-share 0.2` on a part of the table that is kept out of the "
+            "training."
         )
-    return html.section(
-        "How good the model is", html.cards(numbers) if numbers else "", html.paragraph(words)
-    )
+    return html.section("How good the model is", shown)
 
 
 def _checks(guarantee: Guarantee, subject: "Subject", ledger: Ledger | None) -> str:
