@@ -139,10 +139,10 @@ def _reconciled(guarantee: Guarantee, curve: Curve) -> str:
     """Return how the factor of the promise and the first line of the table go together."""
     power = attack_power(guarantee, 0.01, curve)
     shown = f"1{_PERCENT} becomes at most {_up(100 * power)}{_PERCENT}"
-    if guarantee.epsilon > 30.0 or power >= 1.0:
+    if guarantee.epsilon > 30.0 or power >= 0.9:
         return f"The promise is too weak to limit such an attacker: {shown}."
     factor = factor_words(guarantee.epsilon).removeprefix("a factor of ")
-    if power >= 0.98 * min(1.0, 0.01 * math.exp(guarantee.epsilon)):
+    if power >= 0.98 * 0.01 * math.exp(guarantee.epsilon):
         return f"This is the factor of the promise at work, {factor} times: {shown}."
     return (
         f"The {factor} times of the promise is the most for any conclusion whatever; only those "
@@ -171,10 +171,10 @@ def _checks(guarantee: Guarantee, subject: "Subject", ledger: Ledger | None) -> 
     unit = f"{subject.unit}. A person who is in the table with k rows has {k_rows}."
     if guarantee.unit == "person":
         unit = f"{subject.unit}. A person who goes by several identifiers is protected for each."
+    listed = "in the schema (listed under “Settings”)" if subject.facts else "under “The statement”"
     bounds = (
-        "Bounds, categories and labels stated in the schema (listed under “Settings”) come from "
-        "documents or general knowledge, and so does whatever was done to the table before: "
-        "filters, joins, a choice of columns."
+        f"Bounds, categories and labels stated {listed} come from documents or general knowledge, "
+        "and so does whatever was done to the table before: filters, joins, a choice of columns."
     )
     if subject.learnt:
         bounds += " What the training learnt by itself is paid for and needs no check."

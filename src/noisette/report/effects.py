@@ -165,7 +165,7 @@ def _curve(effect: Effect) -> str:
     for x, words in zip(places, effect.labels, strict=True):
         parts.append(svg.line(across(x), foot - 20, across(x), foot - 15, "axis"))
         if across(x) - taken > 60.0:  # a label of eight signs; knots may lie close together
-            parts.append(text(across(x), foot, words))
+            parts.append(text(across(x), foot, svg.short(words, 12)))
             taken = across(x)
     return "".join([*parts, *_legend(effect), "</svg>"])
 
@@ -184,7 +184,8 @@ def _legend(effect: Effect) -> list[str]:
 def _levels(effect: Effect) -> str:
     low, high = _limits(effect)
     names, outputs = effect.labels[:_BARS], effect.lines[:_LINES]
-    left, height = 150, 26 + _ROW * len(names)
+    head = 6 + 15 * len(outputs) if len(outputs) > 1 else 0  # for the names of the colours
+    left, height = 150, head + 26 + _ROW * len(names)
 
     def across(v: float) -> float:
         v = min(max(v, low), high)
@@ -193,12 +194,14 @@ def _levels(effect: Effect) -> str:
     parts = opened(height, effect.column, effect.words)
     for tick in _ticks(low, high):
         parts.append(
-            svg.line(across(tick), 4, across(tick), height - 22, "axis" if not tick else "grid")
+            svg.line(
+                across(tick), head + 4, across(tick), height - 22, "axis" if not tick else "grid"
+            )
         )
         parts.append(text(across(tick), height - 6, f"{tick:.3g}"))
     thick = (_ROW - 6) / len(outputs)
     for k, name in enumerate(names):
-        y = 6 + k * _ROW
+        y = head + 6 + k * _ROW
         parts.append(text(left - 8, y + 12, svg.short(name, 20), "end"))
         for j, (line, colour) in enumerate(zip(outputs, _COLOURS, strict=False)):
             a, b = sorted((across(0.0), across(line[k])))

@@ -113,7 +113,8 @@ _PIECES = """
 .halves h2 { margin-top: 1.2rem; border: 0; padding-top: 0; }
 .numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(7.6rem, 1fr));
   gap: .9rem 1.2rem; margin: .8rem 0; }
-.numbers div { border-top: 2px solid var(--accent); padding-top: .35rem; }
+.numbers div { min-width: 0; overflow-wrap: anywhere; border-top: 2px solid var(--accent);
+  padding-top: .35rem; }
 .numbers b { display: block; font-size: 1.5rem; font-weight: 650; line-height: 1.2;
   overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
 .numbers small { font-size: .95rem; color: var(--muted); white-space: nowrap; }
