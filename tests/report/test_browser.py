@@ -6,7 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from hostile import NAMES, pages
+from outside import NAMES, pages
 
 from noisette import mechanisms, plans
 from noisette.guarantee import Guarantee
@@ -47,7 +47,7 @@ def page():
 
 @pytest.fixture(scope="module")
 def worst():
-    """One page of each kind, each name hostile in its own way."""
+    """One page of each kind, each with another kind of evil name."""
     kinds = ("model", "ledger", "audit", "effects")
     names = ("long", "direction", "quotes", "emoji")
     return {kind: pages(NAMES[name])[kind] for kind, name in zip(kinds, names, strict=True)}

@@ -4,7 +4,7 @@ import re
 import unicodedata
 
 import pytest
-from hostile import NAMES, pages
+from outside import NAMES, pages
 from test_page import parsed
 
 from noisette._text import visible
@@ -25,12 +25,12 @@ TAGS = {
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def hostile(request):
+def named(request):
     return NAMES[request.param], pages(NAMES[request.param])
 
 
-def test_it_stays_text(hostile):
-    name, made = hostile
+def test_it_stays_text(named):
+    name, made = named
     for kind, page in made.items():
         found = parsed(page)
         assert {tag for tag, _ in found.tags} <= TAGS, kind
@@ -39,8 +39,8 @@ def test_it_stays_text(hostile):
         assert page.count("</style>") == page.count("</head>") == 1
 
 
-def test_links_lead_into_the_page_alone(hostile):
-    for page in hostile[1].values():
+def test_links_lead_into_the_page_alone(named):
+    for page in named[1].values():
         found = parsed(page)
         ids = {attrs["id"] for _, attrs in found.tags if "id" in attrs}
         links = [attrs["href"] for tag, attrs in found.tags if tag == "a"]
@@ -48,14 +48,14 @@ def test_links_lead_into_the_page_alone(hostile):
         assert all(re.fullmatch(r"#theorem-[A-Za-z0-9-]+", link) for link in links)
 
 
-def test_nothing_turns_the_direction_of_reading(hostile):
-    for page in hostile[1].values():
+def test_nothing_turns_the_direction_of_reading(named):
+    for page in named[1].values():
         steering = {sign for sign in page if unicodedata.category(sign) == "Cf"}
         assert steering <= {"\u200c", "\u200d"}
 
 
-def test_drawings_have_short_labels_and_whole_words(hostile):
-    name, made = hostile
+def test_drawings_have_short_labels_and_whole_words(named):
+    name, made = named
     for drawing in re.findall(r"<svg.*?</svg>", made["model"] + made["audit"], flags=re.S):
         assert all(len(text) < 130 for text in re.findall(r"<text[^>]*>([^<]*)<", drawing))
     assert visible(name) in "".join(parsed(made["effects"]).text)
