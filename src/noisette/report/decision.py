@@ -86,7 +86,7 @@ def _facts(subject: "Subject", unit: str) -> list[tuple[str, str]]:
         ("Table", subject.table),
         ("Schema", subject.schema),
         ("Rows" if unit == "record" else "Persons", count),
-        ("Trained on", subject.date),
+        ("Trained", subject.date),
         ("Program", f"noisette {__version__}"),
     ]
     return [(name, text) for name, text in named if text]
