@@ -126,7 +126,7 @@ def test_what_the_reviewer_checks_has_boxes_and_room_to_sign():
 def test_the_ledger_takes_part_in_the_check():
     ledger = Ledger(3.0, 1e-5)
     ledger.charge(mechanisms.Gaussian(20.0), label="fit", delta=1e-6)
-    assert "is in the ledger (below)" in model_page(promise(), subject(), ledger)
+    assert "is in the ledger (below, 1 charge so far)" in model_page(promise(), subject(), ledger)
 
 
 def test_nobody_signs_a_seeded_model():

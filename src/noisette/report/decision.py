@@ -195,9 +195,10 @@ def _checks(guarantee: Guarantee, subject: "Subject", ledger: Ledger | None) -> 
         "was given, so nobody but you adds them up."
     )
     if ledger is not None:
+        count = "1 charge" if ledger.count == 1 else f"{ledger.count:,} charges"
         others = (
-            "Everything else that was released about the same people is in the ledger (below); "
-            "what is not in it costs its own ε on top."
+            "Everything else that was released about the same people is in the ledger (below, "
+            f"{count} so far); what is not in it costs its own ε on top."
         )
     return html.boxes(
         "What you must check yourself",
