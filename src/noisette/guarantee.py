@@ -60,8 +60,13 @@ _PERSONS = {
 
 _MEANING_STRONG = (
     "So whatever anybody learns from it about a person, they could have learned almost as well had "
-    "{} been different."
+    "{}."
 )
+_HAD = {  # what exactly the relation promises: an exchange costs more than a record that is missing
+    Adjacency.REPLACE_ONE: "{} been different",
+    Adjacency.ZERO_OUT: "{} been blanked out",
+    Adjacency.ADD_REMOVE: "{} not been there",
+}
 _MEANING_WEAK = (
     "The larger epsilon, the weaker this protection; values above about 1 limit less and less what "
     "can be learned about a person."
@@ -293,7 +298,8 @@ class Guarantee:
         )
         odds += f", plus delta ({rounded_up(self.delta)})." if self.delta else "."
         theirs = "that person's record" if self.unit == "record" else "all rows of that person"
-        meaning = _MEANING_STRONG.format(theirs) if self.epsilon <= 1.0 else _MEANING_WEAK
+        strong = _MEANING_STRONG.format(_HAD[self.adjacency].format(theirs))
+        meaning = strong if self.epsilon <= 1.0 else _MEANING_WEAK
         released = f"The release of {self.released} is differentially private with {pair}."
         parts = [f"{released} {odds} {meaning}"]
         if self.public:

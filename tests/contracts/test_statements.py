@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import noisette
+from noisette import Guarantee, mechanisms, plans
 from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
 from noisette.report import Subject, model_page
 
@@ -84,3 +85,19 @@ def test_no_odd_word_in_the_rooms_that_speak_to_people(room: str) -> None:
     assert len(paths) > 3
     for path in paths:
         assert not ODD.search(path.read_text()), (path.name, ODD.search(path.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("relation", "words"),
+    [
+        ("replace-one", "had that person's record been different."),
+        ("zero-out", "had that person's record been blanked out."),
+        ("add-remove", "had that person's record not been there."),
+    ],
+)
+def test_the_promise_in_words_is_that_of_the_relation(relation: str, words: str) -> None:
+    """Failed before: every relation promised that an exchange of the record shows no more."""
+    run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under(relation)
+    statement = Guarantee(0.5, 0.0, run, "a count").statement()
+    assert words in statement
+    assert (relation == "replace-one") == ("been different" in statement)
