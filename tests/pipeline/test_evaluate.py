@@ -178,6 +178,24 @@ def test_no_message_quotes_a_target() -> None:
     assert "ann" not in str(caught.value)
 
 
+@pytest.mark.parametrize("labels", [[0, 1], [False, True], [0.5, None]], ids=str)
+def test_labels_of_another_type_cost_nothing_and_are_not_shown(labels: list[Any]) -> None:
+    """Nobody would have counted, for the price of the whole table."""
+    ledger, y = Ledger(1.0), np.array(labels * 200, dtype=object)
+    with pytest.raises(InvalidData, match="'no', 'yes'") as caught:
+        evaluate(Reads(), np.zeros((400, 1)), y, epsilon=1.0, ledger=ledger)
+    assert len(ledger.charges) == 0
+    assert not any(str(label) in str(caught.value) for label in labels)
+    assert str(caught.value).count(". ") == 0
+
+
+def test_labels_that_are_partly_of_another_type_count_where_they_are_known() -> None:
+    y = np.array(["yes", 1] * 200, dtype=object)
+    found = evaluate(Reads(), np.full((400, 1), 0.9), y, epsilon=1000.0, random_state=0)
+    assert isinstance(found, BinaryScores)
+    assert found.counts.sum() == pytest.approx(200.0, abs=1.0)
+
+
 def test_rows_that_count_nowhere() -> None:
     X, y = rows(3000)
     common: dict[str, Any] = {"epsilon": 50.0, "random_state": 0}

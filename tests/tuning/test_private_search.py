@@ -18,6 +18,7 @@ from noisette import (
     PrivateSearch,
     SGDClassifier,
     TableClassifier,
+    evaluate,
     plans,
 )
 from noisette.adjacency import ADD_REMOVE, REPLACE_ONE
@@ -33,6 +34,7 @@ from noisette.mechanisms import Laplace
 from noisette.plans import Selected
 from noisette.privacy import best_run, release
 from noisette.randomness import Randomness
+from noisette.training.public import PublicBudget
 from noisette.tuning.parts import divided, taken
 from noisette.tuning.scores import SCORES
 
@@ -306,14 +308,26 @@ class Says:
 @pytest.mark.parametrize("name", list(SCORES))
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("pure", [True, False])
-def test_one_person_moves_a_score_by_its_bound_and_some_person_attains_it(name, relation, pure):
+def test_one_person_moves_a_score_by_its_bound_and_some_person_attains_it(
+    name, relation, pure, monkeypatch
+):
     """All neighbours of a small table, enumerated."""
+    crossed = []
+
+    def seen(bounded, *_, **options):
+        crossed.append(bounded)
+        return bounded.value
+
+    monkeypatch.setattr("noisette.tuning.scores.release", seen)
+    monkeypatch.setattr("noisette.training.passage.release", seen)
     score, model = SCORES[name](), Says([0.001, 0.4, 0.999])
     cells = [(row, label) for row in range(3) for label in (0, 1)]
+    budget = PublicBudget(epsilon=1.0, delta=0.0 if pure else 1e-6, adjacency=relation, size=None)
 
     def value(people):
         rows, labels = (np.array(part, dtype=int) for part in zip(*people, strict=True))
-        return score.bounded(model, rows, labels, relation, pure=pure)
+        score.noisy(model, rows, labels, budget, None, None)
+        return crossed.pop()
 
     base, moved = [cells[1], cells[4], cells[2]], 0.0
     bound = value(base).l1 if pure else value(base).l2
@@ -326,15 +340,40 @@ def test_one_person_moves_a_score_by_its_bound_and_some_person_attains_it(name, 
     assert moved > 0.99 * bound
 
 
-def test_the_area_is_that_of_the_curve():
+def scored(name, model, X, y, relation=REPLACE_ONE, seed=0, epsilon=1.0, delta=1e-6):
+    """Return the score of one run as a search releases it."""
+    score = SCORES[name]()
+    budget = PublicBudget(epsilon=epsilon, delta=delta, adjacency=relation, size=None)
+    permit = Ledger(epsilon, delta, adjacency=relation).charge(
+        score.plan(budget), label="a score", delta=delta, epsilon=epsilon
+    )
+    return score.noisy(model, X, y, budget, permit, Randomness.from_seed(seed))
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_area_is_the_one_of_evaluate_to_the_last_bit(relation, delta):
     from sklearn.metrics import roc_auc_score
 
     generator = np.random.default_rng(0)
-    p, y = generator.random(4000), None
+    p = generator.random(4000)
     y = (generator.random(4000) < p).astype(int)
-    score = SCORES["auc"]()
-    value = score.bounded(Says(p), np.arange(4000), y, REPLACE_ONE, pure=False).value
-    assert score.read(value) == pytest.approx(roc_auc_score(y, p), abs=0.003)
+    found = evaluate(
+        Says(p), np.arange(4000), y, epsilon=1.0, delta=delta, adjacency=str(relation),
+        random_state=0, ledger=Ledger(1.0, delta, adjacency=relation, rule="sums"),
+    )  # fmt: skip
+    area = scored("auc", Says(p), np.arange(4000), y, relation, delta=delta)
+    if delta == 0.0:  # else `evaluate` takes Laplace noise, which is smaller
+        assert area == found.auc.value
+    assert area == pytest.approx(found.auc.value, abs=5 * found.auc.noise + 0.01)
+    assert area == pytest.approx(roc_auc_score(y, p), abs=0.03)
+
+
+@pytest.mark.parametrize("labels", [[], [1], [1] * 40], ids=len)
+def test_an_area_that_cannot_be_told_is_chance_and_ends_no_search(labels):
+    y, p = np.array(labels, dtype=int), np.full(max(len(labels), 1), 0.7)
+    for seed in range(3):
+        assert scored("auc", Says(p), np.arange(len(y)), y, ADD_REMOVE, seed) == 0.5
 
 
 # --- mistakes -------------------------------------------------------------------------------------
@@ -349,6 +388,7 @@ def test_the_area_is_that_of_the_curve():
         ({"runs": "uniform"}, "runs must be"),
         ({"mean": 0.5}, "mean must be"),
         ({"scoring": "f1"}, "scoring must be"),
+        ({"score": "auc"}, "pass scoring='auc'"),
         ({"test_share": 0.0}, "test_share"),
         ({"epsilon": -1.0}, "epsilon must be"),
         ({"estimator": object()}, "private classifier"),

@@ -41,6 +41,7 @@ EDGES = (0.0, *_HALF, 0.5, *(round(1.0 - x, 4) for x in reversed(_HALF)), 1.0)
 
 _TENTHS = tuple(round(k / 10.0, 1) for k in range(11))
 _RESIDUAL_BINS, _TARGET_BINS, _MOST_BINS = 20, 20, 1000
+_SHOWN = 5  # classes in a message
 
 _NO_LABEL = "A row whose label is none of the model's classes counted nowhere."
 _NO_SCORE = "A row that got no probability was put into the lowest bin."
@@ -277,7 +278,31 @@ def numbers_of(classes: tuple[Any, ...], y: Any) -> NDArray[np.int64]:
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise InvalidData("y must have one label for each row.")
-    return np.array([place.get(label, -1) for label in labels.tolist()], dtype=np.int64)
+    listed = labels.tolist()
+    _refuse_other_kind(classes, listed)
+    return np.array([place.get(label, -1) for label in listed], dtype=np.int64)
+
+
+def _refuse_other_kind(classes: tuple[Any, ...], labels: list[Any]) -> None:
+    """Refuse texts for a model of numbers, and numbers for one of texts: nobody would count."""
+    known, given = ({_kind(label) for label in each} for each in (classes, labels))
+    given.discard("")
+    if given and not known & given:
+        shown = ", ".join(map(repr, classes[:_SHOWN])) + (", ..." if len(classes) > _SHOWN else "")
+        raise InvalidData(
+            f"the labels are {' and '.join(sorted(given))}, but the classes of the model are "
+            f"{' and '.join(sorted(known))} ({shown}), so that no row would count; bring y into "
+            "the model's form."
+        )
+
+
+def _kind(label: Any) -> str:
+    """Return what a label is made of, in a word; nothing for a missing one."""
+    if label is None or (isinstance(label, float) and math.isnan(label)):
+        return ""
+    if isinstance(label, int | float):  # True and 1 are the same label
+        return "numbers"
+    return "texts" if isinstance(label, str) else "neither numbers nor texts"
 
 
 def places_of(codes: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:

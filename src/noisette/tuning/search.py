@@ -18,8 +18,9 @@ from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.estimators.private import PrivateEstimator
 from noisette.guarantee import ONE_FIT
 from noisette.plans import LAWS, Noisy, Plan, PlanLike, RunLaw, Selected, as_plan
-from noisette.privacy import Ledger, LentLedger, Permit, best_run, release
+from noisette.privacy import Ledger, LentLedger, Permit, best_run
 from noisette.randomness import Randomness, as_randomness
+from noisette.training.public import PublicBudget
 from noisette.tuning.budget import RunBudget, run_budget
 from noisette.tuning.parts import divided, sizes, taken
 from noisette.tuning.scores import SCORES, RunScore
@@ -179,6 +180,16 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
 
     """
 
+    def __new__(cls, *given: Any, **named: Any) -> "PrivateSearch":
+        """Say how the score is called; an attribute of that name would hide ``score(X, y)``."""
+        if "score" in named:
+            raise InvalidParameter(
+                "the parameter is called scoring, as in scikit-learn; pass scoring='auc' (or "
+                "'accuracy', 'log-loss') instead of score."
+            )
+        found: PrivateSearch = super().__new__(cls)
+        return found
+
     def __init__(
         self,
         estimator: Any,
@@ -264,7 +275,7 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
             budget.plan, label=f"PrivateSearch.fit ({type(self.estimator).__name__})",
             delta=float(self.delta), epsilon=float(self.epsilon), seeded=randomness.seeded,
         )  # fmt: skip
-        pure = budget.delta == 0.0
+        own = self._of_one_run(budget.epsilon, budget.delta, adjacency)
 
         def run(number: int, lent: LentLedger) -> tuple[float, Any]:
             model = self._candidate(candidates[number], budget.epsilon, budget.delta, lent)
@@ -274,8 +285,7 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
                 budget.score, label="the score", epsilon=budget.epsilon, delta=budget.delta,
                 seeded=randomness.seeded,
             )  # fmt: skip
-            bounded = score.bounded(model, X_test, y_test, adjacency, pure=pure)
-            return score.read(release(bounded, scoring, randomness)), model
+            return score.noisy(model, X_test, y_test, own, scoring, randomness), model
 
         number, model = best_run(permit, randomness, run)
         self._publish(model, candidates[number], permit, (law, score, len(candidates)))
@@ -325,7 +335,7 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
                 f"({law.name}, mean {law.mean:g}) and the share {self.test_share:g} of test rows",
             ),
             notes=(WHOLE_SEARCH, *notes),
-            proofs=("SELECT-PROFILE", "PARALLEL-GROUPS", score.proof, *own.proofs),
+            proofs=("SELECT-PROFILE", "PARALLEL-GROUPS", *score.proofs, *own.proofs),
         )
         self.best_estimator_, self.best_params_ = model, dict(chosen)
         self.classes_, self.n_features_in_ = model.classes_, model.n_features_in_
@@ -371,10 +381,15 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
 
     def _budget(self, plans: Any, law: RunLaw, score: RunScore, adjacency: Adjacency) -> RunBudget:
         def scored(epsilon: float, delta: float) -> Plan:
-            return score.plan(epsilon, delta, adjacency)
+            return score.plan(self._of_one_run(epsilon, delta, adjacency))
 
         epsilon, delta = float(self.epsilon), float(self.delta)
         return run_budget(plans, scored, law, epsilon, delta, adjacency)
+
+    @staticmethod
+    def _of_one_run(epsilon: float, delta: float, adjacency: Adjacency) -> PublicBudget:
+        """Return the budget of a score; the number of test persons plays no part in its noise."""
+        return PublicBudget(epsilon=epsilon, delta=delta, adjacency=adjacency, size=None)
 
     # --- public facts --------------------------------------------------------------------------
 
