@@ -16,7 +16,8 @@ from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import InvalidParameter
 from noisette.mechanisms import Gaussian, LaplaceVector
-from noisette.pipeline.score_table import counted, table_for
+from noisette.pipeline.score_table import ScoreTable, counted, table_for
+from noisette.pipeline.step import PreparedStep
 from noisette.plans import Plan, Run
 from noisette.privacy import Permit, release
 from noisette.randomness import Randomness
@@ -140,7 +141,7 @@ class AreaUnderCurve(RunScore):
         """Return one noisy table of labels by score bins."""
         return self._table(budget)[1].plan
 
-    def _table(self, budget: PublicBudget) -> Any:
+    def _table(self, budget: PublicBudget) -> tuple[ScoreTable, PreparedStep]:
         # Laplace noise would make a smaller table, but the best of several runs costs more with it.
         shape = BinaryLayout((0, 1), EDGES, probabilities=True)
         return table_for(shape, budget, pure=budget.delta == 0.0)
