@@ -92,7 +92,7 @@ def one_epsilon(text: str) -> float:
         raise NoisetteError(
             f"--epsilon {text} asks for {len(each)} models of the same people, which together cost "
             f"epsilon = {math.fsum(each):.6g} and {len(each)} times delta; train one, and compare "
-            "epsilons with `noisette plan` or on a public table."
+            "epsilons with `noisette plan`, or with `noisette compare-epsilons` on a public table."
         )
     return each[0]
 

@@ -1,9 +1,10 @@
 """`PrivateSearch`: scikit-learn's search, with one guarantee for everything that was tried."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from functools import wraps
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ from noisette.tuning.parts import divided, sizes, taken
 from noisette.tuning.scores import SCORES, RunScore
 
 __all__ = ["PrivateSearch", "SearchOutlook"]
+
+Init = TypeVar("Init", bound=Callable[..., None])
 
 _NEEDED = ("epsilon", "delta", "adjacency", "random_state", "ledger")
 _OURS = {*_NEEDED, "population", "checkpoint", "verbose"}
@@ -116,6 +119,21 @@ def _offers(name: str) -> Any:
     return available_if(check)
 
 
+def _scoring_not_score(init: Init) -> Init:
+    """Say how the score is called; an attribute `score` would hide scikit-learn's method."""
+
+    @wraps(init)
+    def checked(self: Any, *given: Any, **named: Any) -> None:
+        if "score" in named:
+            raise InvalidParameter(
+                "the parameter is called scoring, as in scikit-learn; pass scoring='auc' (or "
+                "'accuracy', 'log-loss') instead of score."
+            )
+        init(self, *given, **named)
+
+    return checked  # type: ignore[return-value]
+
+
 class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """Choose hyper-parameters privately: the best of a random number of runs.
 
@@ -180,16 +198,7 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
 
     """
 
-    def __new__(cls, *given: Any, **named: Any) -> "PrivateSearch":
-        """Say how the score is called; an attribute of that name would hide ``score(X, y)``."""
-        if "score" in named:
-            raise InvalidParameter(
-                "the parameter is called scoring, as in scikit-learn; pass scoring='auc' (or "
-                "'accuracy', 'log-loss') instead of score."
-            )
-        found: PrivateSearch = super().__new__(cls)
-        return found
-
+    @_scoring_not_score
     def __init__(
         self,
         estimator: Any,
