@@ -3,6 +3,9 @@
 import json
 import math
 import pickle
+import signal
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -261,6 +264,56 @@ def test_killed_in_the_middle_the_charge_stays_and_nothing_is_there(monkeypatch)
     assert not [name for name in vars(asked) if name.endswith("_")]
     with pytest.raises(BudgetExceeded):
         asked.fit(X, Y)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from sklearn.datasets import make_classification
+from noisette import Ledger, LogisticRegression, PrivateSearch, plans, save
+from noisette.tuning.scores import SCORES
+
+runs, real = [], SCORES["accuracy"].each
+
+def each(*given):
+    runs.append(1)
+    if len(runs) == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*given)
+
+SCORES["accuracy"].each = each
+X, y = make_classification(1500, 4, n_informative=3, n_redundant=0, random_state=3)
+model = LogisticRegression(norm_bound=3.0, classes=[0, 1], mechanism="output")
+search = PrivateSearch(
+    model, {"regularization": [1e-3, 1e-1]}, 1.0, runs=plans.PoissonRuns(30.0),
+    ledger=Ledger.open(sys.argv[1]),
+)
+save(search.fit(X, y).best_estimator_, Path(sys.argv[1]).parent / "model")
+"""
+
+
+def test_a_killed_process_leaves_the_whole_charge_and_nothing_else(tmp_path):
+    """kill -9 in the first run and in the third: the ledger looks the same, and it is spent."""
+    left = []
+    for number in (1, 3):
+        place = tmp_path / str(number)
+        place.mkdir()
+        Ledger.open(place / "study.ledger", epsilon=1.0)
+        known = sorted(path.name for path in place.iterdir())
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, str(place / "study.ledger"), str(number)],
+            capture_output=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        assert (done.stdout, done.stderr) == (b"", b"")
+        assert sorted(path.name for path in place.iterdir()) == known  # no model, no trace
+        again = Ledger.open(place / "study.ledger")
+        assert again.spent == (1.0, 0.0)
+        with pytest.raises(BudgetExceeded):
+            search(ledger=again, random_state=None).fit(X, Y)
+        left.append([(c.label, c.plan, c.cost) for c in again.charges])
+    assert left[0] == left[1]
+    assert len(left[0]) == 1
 
 
 # --- parts and scores -----------------------------------------------------------------------------
