@@ -138,6 +138,21 @@ def test_mistakes_cost_nothing(home, tmp_path, arguments, words):
     assert not (tmp_path / "m").exists()
 
 
+def test_models_of_numbers_are_scored_within_their_own_bounds(home, tmp_path):
+    lines = [f"{age},{age / 2}" for age in range(20, 90) for _ in range(30)]
+    (tmp_path / "costs.csv").write_text("\n".join(["age,cost", *lines]) + "\n")
+    (tmp_path / "costs.toml").write_text(
+        'unit = "one row is one patient"\n[columns.age]\nkind = "numeric"\nlow = 0\nhigh = 100\n'
+        '[target]\nname = "cost"\nkind = "numeric"\nlow = 0\nhigh = 50\n'
+    )
+    table = tmp_path / "costs.csv"
+    run("train", table, "--schema", tmp_path / "costs.toml", "--epsilon", 5, "--delta", 1e-6,
+        "--out", tmp_path / "model")  # fmt: skip
+    shown = run("evaluate", tmp_path / "model", table, "--epsilon", 2)
+    assert "Targets were cut to [0, 50]" in shown
+    assert "mean absolute error" in shown
+
+
 def test_thresholds_are_checked_before_the_charge(home, tmp_path):
     book = tmp_path / "ledger"
     run("ledger", book, "--epsilon", 2)

@@ -205,7 +205,9 @@ def layout_for(model: Any, bins: Any = None, target_bounds: Any = None) -> Layou
 def _of_numbers(model: Any, bins: Any, bounds: Any) -> RegressionLayout:
     if not hasattr(model, "predict"):
         raise InvalidParameter("the model must be fitted, and have predict.")
-    if bounds is None:
+    if bounds is None:  # those of the model are public, or were released with it
+        bounds = getattr(model, "target_bounds_", getattr(model, "target_bounds", None))
+    if bounds is None or isinstance(bounds, str):
         raise InvalidParameter(
             "a model that predicts numbers needs target_bounds=(low, high), public bounds of the "
             "target."
@@ -280,12 +282,15 @@ def numbers_of(classes: tuple[Any, ...], y: Any) -> NDArray[np.int64]:
         raise InvalidData("y must have one label for each row.")
     listed = labels.tolist()
     _refuse_other_kind(classes, listed)
-    return np.array([place.get(label, -1) for label in listed], dtype=np.int64)
+    try:
+        return np.array([place.get(label, -1) for label in listed], dtype=np.int64)
+    except TypeError:  # a list or the like, which no class can be
+        raise InvalidData("every label must be a number or a text.") from None
 
 
 def _refuse_other_kind(classes: tuple[Any, ...], labels: list[Any]) -> None:
     """Refuse texts for a model of numbers, and numbers for one of texts: nobody would count."""
-    known, given = ({_kind(label) for label in each} for each in (classes, labels))
+    known, given = ({_kind(kind) for kind in set(map(type, each))} for each in (classes, labels))
     given.discard("")
     if given and not known & given:
         shown = ", ".join(map(repr, classes[:_SHOWN])) + (", ..." if len(classes) > _SHOWN else "")
@@ -296,13 +301,13 @@ def _refuse_other_kind(classes: tuple[Any, ...], labels: list[Any]) -> None:
         )
 
 
-def _kind(label: Any) -> str:
-    """Return what a label is made of, in a word; nothing for a missing one."""
-    if label is None or (isinstance(label, float) and math.isnan(label)):
+def _kind(kind: type) -> str:
+    """Return what labels of a type are, in a word; nothing for missing ones."""
+    if kind is type(None):
         return ""
-    if isinstance(label, int | float):  # True and 1 are the same label
+    if issubclass(kind, int | float):  # True and 1 are the same label
         return "numbers"
-    return "texts" if isinstance(label, str) else "neither numbers nor texts"
+    return "texts" if issubclass(kind, str) else "neither numbers nor texts"
 
 
 def places_of(codes: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:

@@ -365,7 +365,7 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         if self.population is not None:
             _validate.integer("population", self.population)
         law = self.runs
-        if not isinstance(law, RunLaw):
+        if not isinstance(law, RunLaw):  # `Selected` refuses one that is not in LAWS
             law = LAWS[_validate.choice("runs", law, LAWS)](_validate.real("mean", self.mean))
         candidates = _candidates(self.grid, self.estimator)
         for each in candidates:
