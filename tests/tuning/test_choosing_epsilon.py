@@ -104,6 +104,23 @@ def test_tables_and_other_relations_and_more_classes():
     assert len(found.plot().axes) == 1
 
 
+def test_missing_cells_and_persons_of_a_schema():
+    holes = np.where(X > 1.5, np.nan, X)
+    model = LogisticRegression(norm_bound=3.0, classes=[0, 1], missing="zero")
+    assert compare_epsilons(model, holes, Y, [5.0], repeats=1).plain_auc[0] > 0.7
+    generator = np.random.default_rng(1)
+    facts = {
+        "target": "ill", "classes": ["no", "yes"], "person": "id",
+        "columns": {"age": {"kind": "numeric", "low": 0, "high": 100}},
+    }  # fmt: skip
+    age = generator.integers(0, 100, 1200)
+    table = {"age": age, "id": [f"p{k // 2}" for k in range(1200)]}
+    ill = np.where(age + generator.normal(0, 9, 1200) > 50, "yes", "no")
+    found = compare_epsilons(TableClassifier(1.0, 1e-6, schema=facts), table, ill, [5.0], repeats=1)
+    assert found.rows == 480  # persons
+    assert found.auc[0, 0] > 0.9
+
+
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
@@ -115,6 +132,7 @@ def test_tables_and_other_relations_and_more_classes():
         ({"test_share": 1.0}, InvalidParameter, "test_share"),
         ({"estimator": PlainRegression()}, InvalidParameter, "private classifier"),
         ({"y": Y[:9]}, InvalidData, "at least ten"),
+        ({"y": np.zeros(1500, dtype=int)}, InvalidData, "a single class"),
         ({"y": Y[:99]}, InvalidData, "99 labels"),
     ],
 )

@@ -70,7 +70,8 @@ def plan(
     found = others(outlook, epsilon, delta, adjacency, rows)
     if json:
         answer = {**as_row("as asked", asked), "others": found}
-        answer |= {"notes": list(asked.notes)} if schema is None else table_json(asked)
+        known = {"notes": list(asked.notes), "unit": asked.unit} if schema is None else None
+        answer |= known or table_json(asked)
         print(json_module.dumps(answer))
         return
     from rich.console import Console

@@ -350,6 +350,8 @@ def _once(
 ) -> dict[str, Any]:  # fmt: skip
     """Return the scores of one division of the rows, the smallest epsilon first."""
     (X, y, features), (train, test, units) = data, parts
+    if len(np.unique(y[train])) < 2:
+        raise InvalidData("the rows to train on have a single class; give more rows.")
     X_train, X_test = taken(X, train), taken(X, test)
     each = []
     for epsilon in epsilons:

@@ -20,7 +20,7 @@ _LEVELS = 100  # of a column: the most common ones
 def features_of(estimator: Any, X: Any) -> Any:
     """Return the rows as a matrix of numbers; X has a `Frame` where the estimator takes cells."""
     if not isinstance(X, Frame):
-        return X if sparse.issparse(X) else np.asarray(X, dtype=float).reshape(len(X), -1)
+        return X if sparse.issparse(X) else _filled(np.asarray(X, dtype=float).reshape(len(X), -1))
     parts = []
     for column in estimator._read_schema(target=False).columns:
         if isinstance(column, Ignored):
@@ -31,11 +31,16 @@ def features_of(estimator: Any, X: Any) -> Any:
     return np.hstack(parts)
 
 
+def _filled(rows: Floats) -> Floats:
+    """Return rows whose missing entries are the mean of their column."""
+    lost = ~np.isfinite(rows)
+    known = np.maximum((~lost).sum(axis=0), 1)
+    return np.where(lost, np.where(lost, 0.0, rows).sum(axis=0) / known, rows)
+
+
 def _number(frame: Frame, name: str) -> Floats:
-    found = frame.numbers(name)
-    lost = ~np.isfinite(found)
-    middle = float(found[~lost].mean()) if not lost.all() else 0.0
-    return np.column_stack([np.where(lost, middle, found), lost]).astype(float)
+    found = frame.numbers(name)[:, None]
+    return np.hstack([_filled(found), ~np.isfinite(found)]).astype(float)
 
 
 def _levels(frame: Frame, name: str) -> Floats:
