@@ -15,6 +15,7 @@ from sklearn.datasets import make_classification
 
 import noisette
 from noisette import (
+    HuberRegressor,
     Ledger,
     LinearSVC,
     LogisticRegression,
@@ -445,6 +446,7 @@ def test_an_area_that_cannot_be_told_is_chance_and_ends_no_search(labels):
         ({"test_share": 0.0}, "test_share"),
         ({"epsilon": -1.0}, "epsilon must be"),
         ({"estimator": object()}, "private classifier"),
+        ({"estimator": HuberRegressor(norm_bound=3.0, target_bounds=(0, 1))}, "a classifier"),
         ({"estimator": LinearSVC(norm_bound=1.0), "scoring": "log-loss"}, "probabilities"),
     ],
 )

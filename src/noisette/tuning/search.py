@@ -8,7 +8,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -359,6 +359,10 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
             raise InvalidParameter(
                 f"estimator must be a private classifier of noisette; this one has no parameter "
                 f"{missing[0]!r}."
+            )
+        if isinstance(self.estimator, RegressorMixin):
+            raise InvalidParameter(
+                "estimator must be a classifier: a search scores labels, and has no score of numbers."
             )
         _validate.fraction("test_share", self.test_share)
         score = SCORES[_validate.choice("scoring", self.scoring, SCORES)]()
