@@ -189,6 +189,12 @@ def test_labels_of_another_type_cost_nothing_and_are_not_shown(labels: list[Any]
     assert str(caught.value).count(". ") == 0
 
 
+@pytest.mark.parametrize("model", [LogisticRegression(norm_bound=1.0), LogisticRegression, None])
+def test_what_is_no_fitted_model_is_told_so(model: Any) -> None:
+    with pytest.raises(InvalidParameter, match="must be fitted"):
+        evaluate(model, np.zeros((4, 1)), ["no"] * 4, epsilon=1.0)
+
+
 def test_labels_that_no_class_can_be_cost_nothing() -> None:
     ledger, y = Ledger(1.0), np.empty(4, dtype=object)
     y[:] = ["yes", "no", ["ann"], "no"]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 
 from noisette import _validate
 from noisette._typing import Floats
@@ -203,7 +204,8 @@ def layout_for(model: Any, bins: Any = None, target_bounds: Any = None) -> Layou
 
 
 def _of_numbers(model: Any, bins: Any, bounds: Any) -> RegressionLayout:
-    if not hasattr(model, "predict"):
+    unfitted = isinstance(model, type | ClassifierMixin)  # a fitted classifier has classes_
+    if unfitted or not hasattr(model, "predict"):
         raise InvalidParameter("the model must be fitted, and have predict.")
     if bounds is None:  # those of the model are public, or were released with it
         bounds = getattr(model, "target_bounds_", getattr(model, "target_bounds", None))
