@@ -362,7 +362,7 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
             )
         if isinstance(self.estimator, RegressorMixin):
             raise InvalidParameter(
-                "estimator must be a classifier: a search scores labels and has no score of numbers."
+                "estimator must be a classifier: a search has no score of numbers."
             )
         _validate.fraction("test_share", self.test_share)
         score = SCORES[_validate.choice("scoring", self.scoring, SCORES)]()
