@@ -1,12 +1,22 @@
 """``model.plan(n, d)``: what would be charged, from public facts, is what ``fit`` charges."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from noisette.errors import NoisetteError
-from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
+from noisette import Persons
+from noisette.errors import NoisetteError, WeakModelWarning
+from noisette.linear import (
+    HuberRegressor,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    SGDClassifier,
+    SGDRegressor,
+)
 from noisette.privacy import Ledger
 from noisette.sampling import Disjoint
 
@@ -132,6 +142,46 @@ def test_the_plan_is_that_of_a_fit_and_costs_nothing(model: Any, algorithm: str)
     assert foreseen.delta == stated.delta
     assert foreseen.epsilon <= stated.epsilon * (1.0 + 1e-9)
     assert set(foreseen.notes) <= set(stated.notes)
+
+
+REGRESSORS: dict[str, Any] = {
+    "least squares": LinearRegression(1.0, 1e-5, norm_bound=1.0, target_bounds=(0, 1)),
+    "huber": HuberRegressor(1.0, norm_bound=1.0, target_bounds=(0, 1)),
+    "huber, add-remove": HuberRegressor(1.0, norm_bound=1.0, target_bounds=(0, 1), **HIDDEN),
+    "steps": SGDRegressor(1.0, 1e-5, norm_bound=1.0, target_bounds=(0, 1)),
+}
+PEOPLE = [
+    "objective", "objective, add-remove", "objective, zero-out", "output", "whitened", "softmax",
+    "machine", "one pass", "descent", "clipped gradients",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "max_rows"),
+    [(name, 3 * (k % 2) or None) for k, name in enumerate([*PEOPLE, *REGRESSORS])],
+)
+def test_the_plan_for_persons_is_that_of_a_fit_on_persons(name: str, max_rows: Any) -> None:
+    model = REGRESSORS[name] if name in REGRESSORS else SETTINGS[name][0]
+    crowd = Persons.of(np.arange(2 * N) // 2, max_rows=max_rows)
+    classes = getattr(model, "classes", None) or [0, 1]
+    X, y = np.ones((2 * N, D)) / 4, np.arange(2 * N) % len(classes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakModelWarning)
+        fitted = clone(model).fit(X, y, persons=crowd)
+    foreseen = model.plan(N, D, persons=True, max_rows=max_rows)
+    stated = fitted.privacy_
+    assert (foreseen.unit, stated.unit) == ("person", "person")
+    assert "persons)" in str(foreseen)
+    assert foreseen.plan.under(stated.adjacency).to_json() == stated.plan.to_json()
+    assert model.plan(N, D).unit == "record"
+
+
+def test_a_cap_on_rows_is_for_persons() -> None:
+    model = LogisticRegression(1.0, norm_bound=1.0)
+    with pytest.raises(NoisetteError, match="persons=True"):
+        model.plan(N, D, max_rows=3)
+    with pytest.raises(NoisetteError, match="persons must be"):
+        model.plan(N, D, persons="yes")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("make", [LogisticRegression, LinearSVC, SGDClassifier])

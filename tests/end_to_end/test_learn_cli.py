@@ -327,3 +327,15 @@ def adult(tmp_path):
         paths.append(tmp_path / f"{name}.csv")
         paths[-1].write_text("\n".join([",".join([*ADULT, "income"]), *rows]) + "\n")
     return paths
+
+
+def test_plan_speaks_of_persons_where_they_are_protected(home):
+    facts = ("--rows", 2000, "--features", 5, "--epsilon", 1)
+    alone, together = (
+        json.loads(run("plan", *facts, *more, "--json")[0]) for more in ((), ("--persons",))
+    )
+    assert (alone["unit"], together["unit"]) == ("record", "person")
+    assert "persons)" in run("plan", *facts, "--persons")[0]
+    assert "names its persons itself" in mistake(
+        "plan", "--rows", 2000, "--epsilon", 1, "--schema", home / "facts.toml", "--persons"
+    )

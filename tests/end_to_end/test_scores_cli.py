@@ -85,10 +85,11 @@ def test_free_scores_are_those_of_the_rows(home):
 
 def test_a_model_that_says_no_to_everybody_is_told_so(home, tmp_path):
     patients(tmp_path / "rare.csv", 4000, 2, shift=-5.5)
-    train(home, tmp_path / "model", table=tmp_path / "rare.csv")
+    told = train(home, tmp_path / "model", table=tmp_path / "rare.csv")
+    assert "--class-weight balanced" in told.rpartition("╯")[2]
     shown = run("predict", tmp_path / "model", tmp_path / "rare.csv", "--score")
     last = shown.strip().splitlines()[-1]
-    assert last == "The model answers 'no' to everybody: it is no better than the majority."
+    assert last.startswith("The model answers 'no' to everybody: it is no better than the majority")
 
 
 def test_private_scores_are_charged_and_near_the_free_ones(home, tmp_path):
@@ -135,6 +136,21 @@ def test_mistakes_cost_nothing(home, tmp_path, arguments, words):
     assert said.strip().count("\n") == 0
     assert len(Ledger.open(book, adjacency="replace-one").charges) == 0
     assert not (tmp_path / "m").exists()
+
+
+def test_models_of_numbers_are_scored_within_their_own_bounds(home, tmp_path):
+    lines = [f"{age},{age / 2}" for age in range(20, 90) for _ in range(30)]
+    (tmp_path / "costs.csv").write_text("\n".join(["age,cost", *lines]) + "\n")
+    (tmp_path / "costs.toml").write_text(
+        'unit = "one row is one patient"\n[columns.age]\nkind = "numeric"\nlow = 0\nhigh = 100\n'
+        '[target]\nname = "cost"\nkind = "numeric"\nlow = 0\nhigh = 50\n'
+    )
+    table = tmp_path / "costs.csv"
+    run("train", table, "--schema", tmp_path / "costs.toml", "--epsilon", 5, "--delta", 1e-6,
+        "--out", tmp_path / "model")  # fmt: skip
+    shown = run("evaluate", tmp_path / "model", table, "--epsilon", 2)
+    assert "Targets were cut to [0, 50]" in shown
+    assert "mean absolute error" in shown
 
 
 def test_thresholds_are_checked_before_the_charge(home, tmp_path):

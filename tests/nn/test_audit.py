@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 from torch import nn  # noqa: E402
 
 from noisette.audit import check_estimator  # noqa: E402
+from noisette.mechanisms import LaplaceVector  # noqa: E402
 from noisette.nn import PrivateClassifier, person_rows, training  # noqa: E402
 from noisette.nn.group import Group  # noqa: E402
 from noisette.training import passage  # noqa: E402
@@ -51,6 +52,27 @@ def test_private_networks_pass(name: str) -> None:
 def test_private_networks_pass_for_persons(name: str) -> None:
     found = verdicts("exposed", "replay", persons=True, **CASES[name])
     assert set(found.values()) == {"consistent"}, found
+
+
+@pytest.mark.parametrize("persons", [False, True])
+def test_balanced_networks_pass(persons: bool) -> None:
+    found = verdicts("exposed", "replay", persons=persons, class_weight="balanced")
+    assert set(found.values()) == {"consistent"}, found
+
+
+@pytest.mark.slow
+def test_counts_of_classes_with_too_little_noise_are_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert verdicts("noise-law", class_weight="balanced") == {"law of the noise": "consistent"}
+    real = LaplaceVector.apply
+
+    def less(self: Any, bounded: Any, unit: float, generator: Any) -> Any:
+        noisy = real(self, bounded, unit, generator)
+        return bounded.value + 0.8 * (noisy - bounded.value)
+
+    monkeypatch.setattr(LaplaceVector, "apply", less)
+    assert verdicts("noise-law", class_weight="balanced") == {"law of the noise": "violated"}
 
 
 def unclipped(rule: Any, clip_norm: float, shares: Any, norms: Any) -> Any:

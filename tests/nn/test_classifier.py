@@ -469,7 +469,5 @@ def test_public_class_weights_move_the_answers_and_others_are_refused() -> None:
         assert ("CLASS-WEIGHT" in model.privacy_.proofs) == (weight is not None)
     assert shares[1] > shares[0] + 0.04
     assert evaluate(model, X, rare, epsilon=5.0, random_state=0).auc.value > 0.7
-    with pytest.raises(InvalidParameter, match="'balanced' is not offered for networks"):
-        PrivateClassifier(module, class_weight="balanced").fit(X, rare)
     with pytest.raises(InvalidParameter, match="none of the classes"):
         PrivateClassifier(module, class_weight={"maybe": 1.0}, delta=1e-4).fit(X, rare)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import noisette.pipeline.shares as shares
-from noisette import Ledger, LogisticRegression, Persons, evaluate
+from noisette import HuberRegressor, Ledger, LogisticRegression, Persons, evaluate
 from noisette.adjacency import Adjacency
 from noisette.audit import scoring_canary, two_worlds
 from noisette.errors import BudgetExceeded, InvalidData, InvalidParameter, Unproven
@@ -176,6 +176,55 @@ def test_no_message_quotes_a_target() -> None:
     with pytest.raises(InvalidData) as caught:
         evaluate(ReadsNumbers(), np.ones((2, 1)), ["1", "ann"], epsilon=1.0, target_bounds=(0, 1))
     assert "ann" not in str(caught.value)
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [False, True], [0.5, None]], ids=str)
+def test_labels_of_another_type_cost_nothing_and_are_not_shown(labels: list[Any]) -> None:
+    """Nobody would have counted, for the price of the whole table."""
+    ledger, y = Ledger(1.0), np.array(labels * 200, dtype=object)
+    with pytest.raises(InvalidData, match="'no', 'yes'") as caught:
+        evaluate(Reads(), np.zeros((400, 1)), y, epsilon=1.0, ledger=ledger)
+    assert len(ledger.charges) == 0
+    assert not any(str(label) in str(caught.value) for label in labels)
+    assert str(caught.value).count(". ") == 0
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(norm_bound=1.0), LogisticRegression, None])
+def test_what_is_no_fitted_model_is_told_so(model: Any) -> None:
+    with pytest.raises(InvalidParameter, match="must be fitted"):
+        evaluate(model, np.zeros((4, 1)), ["no"] * 4, epsilon=1.0)
+
+
+def test_labels_that_no_class_can_be_cost_nothing() -> None:
+    ledger, y = Ledger(1.0), np.empty(4, dtype=object)
+    y[:] = ["yes", "no", ["ann"], "no"]
+    with pytest.raises(InvalidData, match="a number or a text") as caught:
+        evaluate(Reads(), np.zeros((4, 1)), y, epsilon=1.0, ledger=ledger)
+    assert "ann" not in str(caught.value)
+    assert len(ledger.charges) == 0
+
+
+def test_a_model_of_numbers_brings_its_own_bounds() -> None:
+    X = np.linspace(0.0, 1.0, 2000)[:, None]
+    options: dict[str, Any] = {"epsilon": 5.0, "random_state": 0}
+    model = HuberRegressor(5.0, norm_bound=1.0, target_bounds=(0.0, 2.0), random_state=0)
+    model.fit(X, X[:, 0])
+    found = evaluate(model, X, X[:, 0], **options)
+    stated = evaluate(model, X, X[:, 0], target_bounds=(0.0, 2.0), **options)
+    assert isinstance(found, RegressionScores)
+    assert isinstance(stated, RegressionScores)
+    assert (found.residuals == stated.residuals).all()
+    assert (found.target_knots[0], found.target_knots[-1]) == (0.0, 2.0)
+    model.target_bounds = "learn"  # that is no pair of numbers
+    with pytest.raises(InvalidParameter, match="needs target_bounds"):
+        evaluate(model, X, X[:, 0], **options)
+
+
+def test_labels_that_are_partly_of_another_type_count_where_they_are_known() -> None:
+    y = np.array(["yes", 1] * 200, dtype=object)
+    found = evaluate(Reads(), np.full((400, 1), 0.9), y, epsilon=1000.0, random_state=0)
+    assert isinstance(found, BinaryScores)
+    assert found.counts.sum() == pytest.approx(200.0, abs=1.0)
 
 
 def test_rows_that_count_nowhere() -> None:

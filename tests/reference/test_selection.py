@@ -282,6 +282,18 @@ def test_mistakes(make, words):
         make()
 
 
+class Wild(plans.Logarithmic):
+    """Counted as a logarithmic law, drawn as another one."""
+
+    def draw(self, generator):
+        return 1000
+
+
+def test_a_law_of_somebodys_own_is_refused():
+    with pytest.raises(InvalidParameter, match="law must be"):
+        Selected(Gaussian(1.0), law=Wild(2.0))
+
+
 def test_groups_must_agree():
     with pytest.raises(Unproven, match="same groups"):
         Selected(Gaussian(1.0), Parallel(Gaussian(1.0), Gaussian(2.0)), law=plans.Logarithmic(2.0))

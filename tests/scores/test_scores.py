@@ -65,7 +65,8 @@ def test_a_model_that_answers_no_to_everybody_is_told_so() -> None:
     found = BinaryScores.of(["no", "yes"], p, y)
     assert found.accuracy.value == 0.94
     assert found.verdict() == (
-        "The model answers 'no' to everybody: it is no better than the majority."
+        "The model answers 'no' to everybody: it is no better than the majority; class weights "
+        "or another threshold may help."
     )
     assert found.verdict() in str(found)
     assert found.verdict(0.065) == ""  # a threshold at which it is of use

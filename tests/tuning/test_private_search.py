@@ -3,6 +3,9 @@
 import json
 import math
 import pickle
+import signal
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -12,12 +15,14 @@ from sklearn.datasets import make_classification
 
 import noisette
 from noisette import (
+    HuberRegressor,
     Ledger,
     LinearSVC,
     LogisticRegression,
     PrivateSearch,
     SGDClassifier,
     TableClassifier,
+    evaluate,
     plans,
 )
 from noisette.adjacency import ADD_REMOVE, REPLACE_ONE
@@ -33,6 +38,7 @@ from noisette.mechanisms import Laplace
 from noisette.plans import Selected
 from noisette.privacy import best_run, release
 from noisette.randomness import Randomness
+from noisette.training.public import PublicBudget
 from noisette.tuning.parts import divided, taken
 from noisette.tuning.scores import SCORES
 
@@ -261,6 +267,56 @@ def test_killed_in_the_middle_the_charge_stays_and_nothing_is_there(monkeypatch)
         asked.fit(X, Y)
 
 
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from sklearn.datasets import make_classification
+from noisette import Ledger, LogisticRegression, PrivateSearch, plans, save
+from noisette.tuning.scores import SCORES
+
+runs, real = [], SCORES["accuracy"].each
+
+def each(*given):
+    runs.append(1)
+    if len(runs) == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*given)
+
+SCORES["accuracy"].each = each
+X, y = make_classification(1500, 4, n_informative=3, n_redundant=0, random_state=3)
+model = LogisticRegression(norm_bound=3.0, classes=[0, 1], mechanism="output")
+search = PrivateSearch(
+    model, {"regularization": [1e-3, 1e-1]}, 1.0, runs=plans.PoissonRuns(30.0),
+    ledger=Ledger.open(sys.argv[1]),
+)
+save(search.fit(X, y).best_estimator_, Path(sys.argv[1]).parent / "model")
+"""
+
+
+def test_a_killed_process_leaves_the_whole_charge_and_nothing_else(tmp_path):
+    """kill -9 in the first run and in the third: the ledger looks the same, and it is spent."""
+    left = []
+    for number in (1, 3):
+        place = tmp_path / str(number)
+        place.mkdir()
+        Ledger.open(place / "study.ledger", epsilon=1.0)
+        known = sorted(path.name for path in place.iterdir())
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, str(place / "study.ledger"), str(number)],
+            capture_output=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        assert (done.stdout, done.stderr) == (b"", b"")
+        assert sorted(path.name for path in place.iterdir()) == known  # no model, no trace
+        again = Ledger.open(place / "study.ledger")
+        assert again.spent == (1.0, 0.0)
+        with pytest.raises(BudgetExceeded):
+            search(ledger=again, random_state=None).fit(X, Y)
+        left.append([(c.label, c.plan, c.cost) for c in again.charges])
+    assert left[0] == left[1]
+    assert len(left[0]) == 1
+
+
 # --- parts and scores -----------------------------------------------------------------------------
 
 
@@ -306,14 +362,26 @@ class Says:
 @pytest.mark.parametrize("name", list(SCORES))
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("pure", [True, False])
-def test_one_person_moves_a_score_by_its_bound_and_some_person_attains_it(name, relation, pure):
+def test_one_person_moves_a_score_by_its_bound_and_some_person_attains_it(
+    name, relation, pure, monkeypatch
+):
     """All neighbours of a small table, enumerated."""
+    crossed = []
+
+    def seen(bounded, *_, **options):
+        crossed.append(bounded)
+        return bounded.value
+
+    monkeypatch.setattr("noisette.tuning.scores.release", seen)
+    monkeypatch.setattr("noisette.training.passage.release", seen)
     score, model = SCORES[name](), Says([0.001, 0.4, 0.999])
     cells = [(row, label) for row in range(3) for label in (0, 1)]
+    budget = PublicBudget(epsilon=1.0, delta=0.0 if pure else 1e-6, adjacency=relation, size=None)
 
     def value(people):
         rows, labels = (np.array(part, dtype=int) for part in zip(*people, strict=True))
-        return score.bounded(model, rows, labels, relation, pure=pure)
+        score.noisy(model, rows, labels, budget, None, None)
+        return crossed.pop()
 
     base, moved = [cells[1], cells[4], cells[2]], 0.0
     bound = value(base).l1 if pure else value(base).l2
@@ -326,15 +394,40 @@ def test_one_person_moves_a_score_by_its_bound_and_some_person_attains_it(name, 
     assert moved > 0.99 * bound
 
 
-def test_the_area_is_that_of_the_curve():
+def scored(name, model, X, y, relation=REPLACE_ONE, seed=0, epsilon=1.0, delta=1e-6):
+    """Return the score of one run as a search releases it."""
+    score = SCORES[name]()
+    budget = PublicBudget(epsilon=epsilon, delta=delta, adjacency=relation, size=None)
+    permit = Ledger(epsilon, delta, adjacency=relation).charge(
+        score.plan(budget), label="a score", delta=delta, epsilon=epsilon
+    )
+    return score.noisy(model, X, y, budget, permit, Randomness.from_seed(seed))
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_area_is_the_one_of_evaluate_to_the_last_bit(relation, delta):
     from sklearn.metrics import roc_auc_score
 
     generator = np.random.default_rng(0)
-    p, y = generator.random(4000), None
+    p = generator.random(4000)
     y = (generator.random(4000) < p).astype(int)
-    score = SCORES["auc"]()
-    value = score.bounded(Says(p), np.arange(4000), y, REPLACE_ONE, pure=False).value
-    assert score.read(value) == pytest.approx(roc_auc_score(y, p), abs=0.003)
+    found = evaluate(
+        Says(p), np.arange(4000), y, epsilon=1.0, delta=delta, adjacency=str(relation),
+        random_state=0, ledger=Ledger(1.0, delta, adjacency=relation, rule="sums"),
+    )  # fmt: skip
+    area = scored("auc", Says(p), np.arange(4000), y, relation, delta=delta)
+    if delta == 0.0:  # else `evaluate` takes Laplace noise, which is smaller
+        assert area == found.auc.value
+    assert area == pytest.approx(found.auc.value, abs=5 * found.auc.noise + 0.01)
+    assert area == pytest.approx(roc_auc_score(y, p), abs=0.03)
+
+
+@pytest.mark.parametrize("labels", [[], [1], [1] * 40], ids=len)
+def test_an_area_that_cannot_be_told_is_chance_and_ends_no_search(labels):
+    y, p = np.array(labels, dtype=int), np.full(max(len(labels), 1), 0.7)
+    for seed in range(3):
+        assert scored("auc", Says(p), np.arange(len(y)), y, ADD_REMOVE, seed) == 0.5
 
 
 # --- mistakes -------------------------------------------------------------------------------------
@@ -349,9 +442,11 @@ def test_the_area_is_that_of_the_curve():
         ({"runs": "uniform"}, "runs must be"),
         ({"mean": 0.5}, "mean must be"),
         ({"scoring": "f1"}, "scoring must be"),
+        ({"score": "auc"}, "pass scoring='auc'"),
         ({"test_share": 0.0}, "test_share"),
         ({"epsilon": -1.0}, "epsilon must be"),
         ({"estimator": object()}, "private classifier"),
+        ({"estimator": HuberRegressor(norm_bound=3.0, target_bounds=(0, 1))}, "a classifier"),
         ({"estimator": LinearSVC(norm_bound=1.0), "scoring": "log-loss"}, "probabilities"),
     ],
 )

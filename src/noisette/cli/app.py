@@ -11,6 +11,7 @@ from noisette.cli import inspect as reading
 from noisette.cli import options as opt
 from noisette.cli import train as tables
 from noisette.cli.check import check
+from noisette.cli.compare import compare_epsilons
 from noisette.cli.evaluate import evaluate
 from noisette.cli.explain import coefficients, explain, export
 from noisette.cli.ledger import ledger
@@ -49,8 +50,8 @@ def root(
 
 
 for _command in (
-    tables.schema, check, plan, tables.train, predict, evaluate, explain, coefficients, export,
-    reading.inspect, ledger,
+    tables.schema, check, plan, compare_epsilons, tables.train, predict, evaluate, explain,
+    coefficients, export, reading.inspect, ledger,
 ):  # fmt: skip
     app.command()(_command)
 

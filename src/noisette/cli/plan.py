@@ -38,6 +38,9 @@ def plan(
     loss: Annotated[str | None, typer.Option(help=opt.loss_help())] = None,
     sampling: Annotated[str | None, typer.Option(help=opt.sampling_help())] = None,
     classes: Annotated[int, typer.Option(help="How many labels there are.")] = 2,
+    persons: Annotated[
+        bool, typer.Option("--persons", help="Protect persons with all their rows.")
+    ] = False,
     adjacency: opt.AdjacencyOption = "replace-one",
     json: opt.JsonOption = False,
 ) -> None:
@@ -49,6 +52,8 @@ def plan(
     facts = None if schema is None else _facts(schema, features, model, wishes)
     if facts is None and features is None:
         raise InvalidParameter("give --features, the number after encoding, or --schema.")
+    if facts is not None and persons:
+        raise InvalidParameter("a schema names its persons itself; leave out --persons.")
 
     def outlook(**changes: Any) -> Any:
         shared = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency, **changes}
@@ -58,13 +63,15 @@ def plan(
             check_sgd(shared["adjacency"], shared["delta"], rows)
         private = shared["adjacency"] == "add-remove"
         shared["population"] = rows if private else None
-        return estimator_of(model, wishes, **shared).plan(rows, features, classes=classes)
+        asked = estimator_of(model, wishes, **shared)
+        return asked.plan(rows, features, classes=classes, persons=persons)
 
     asked = outlook()
     found = others(outlook, epsilon, delta, adjacency, rows)
     if json:
         answer = {**as_row("as asked", asked), "others": found}
-        answer |= {"notes": list(asked.notes)} if schema is None else table_json(asked)
+        known = {"notes": list(asked.notes), "unit": asked.unit} if schema is None else None
+        answer |= known or table_json(asked)
         print(json_module.dumps(answer))
         return
     from rich.console import Console

@@ -11,7 +11,7 @@ from noisette.cli.options import Description, required
 from noisette.errors import InvalidParameter, MissingExtra, Unproven
 from noisette.sampling import SAMPLERS
 
-__all__ = ["epsilon_against_steps"]
+__all__ = ["epsilon_against_steps", "figure_file", "write_figure"]
 
 # Colour-blind safe (Okabe and Ito), with a marker each so that grey prints work too.
 _STYLES = {
@@ -33,15 +33,27 @@ def _pyplot() -> Any:
     return pyplot
 
 
+def figure_file(option: str, path: str | Path) -> Path:
+    """Return where a figure will be; refuse what it cannot be, before any work."""
+    target = Path(path)
+    if target.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InvalidParameter(f"{option} must end in .png, .svg or .pdf; got {str(path)!r}.")
+    if not target.parent.is_dir():
+        raise InvalidParameter(f"the folder {target.parent} does not exist.")
+    return target
+
+
+def write_figure(figure: Any, target: Path) -> None:
+    """Write a whole figure or nothing."""
+    with _files.written(target) as file:
+        figure.savefig(file, dpi=150, format=target.suffix[1:].lower())
+
+
 def epsilon_against_steps(
     described: Description, delta: float, relation: Adjacency, path: str
 ) -> None:
     """Write epsilon against the number of steps, by theorem, with the certified bracket."""
-    target = Path(path)
-    if target.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InvalidParameter(f"--plot must end in .png, .svg or .pdf; got {path!r}.")
-    if not target.parent.is_dir():
-        raise InvalidParameter(f"the folder {target.parent} does not exist.")
+    target = figure_file("--plot", path)
     pyplot = _pyplot()
     last = max(described.times, 2)
     counts = np.unique(np.geomspace(1, last, min(last, 16)).round().astype(int))
@@ -73,8 +85,7 @@ def epsilon_against_steps(
     # Outside the axes: no curve can run through it, whatever the run.
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     axes.set_title(_title(described), fontsize=11)
-    with _files.written(target) as file:
-        figure.savefig(file, dpi=150, format=target.suffix[1:].lower())
+    write_figure(figure, target)
     pyplot.close(figure)
 
 

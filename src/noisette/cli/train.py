@@ -92,7 +92,7 @@ def one_epsilon(text: str) -> float:
         raise NoisetteError(
             f"--epsilon {text} asks for {len(each)} models of the same people, which together cost "
             f"epsilon = {math.fsum(each):.6g} and {len(each)} times delta; train one, and compare "
-            "epsilons with `noisette plan` or on a public table."
+            "epsilons with `noisette plan`, or with `noisette compare-epsilons` on a public table."
         )
     return each[0]
 
@@ -360,10 +360,15 @@ def _finish(
 
 
 def _tested_lines(model: Any) -> list[str]:
-    """Return the scores on test people in a few lines; nothing without them."""
+    """Return the scores on test people in a few lines; without them, what speaks against it."""
     found = getattr(model, "test_", None)
     if found is None:
-        return []
+        rare = [note for note in model.privacy_.notes if "have the rarer label" in note]
+        hint = (
+            "a training with --class-weight balanced lets it count as much as the other, one with "
+            "--test-share 0.2 is scored on other people; each costs its own epsilon"
+        )
+        return [*rare, *([hint] * len(rare))]
     shown = [f"AUC {found.auc}"] if hasattr(found, "auc") else []
     shown.append(f"accuracy {found.accuracy}")
     answer, share = found.majority

@@ -14,7 +14,7 @@ from noisette._typing import Floats
 from noisette.clipping import checked_bound
 from noisette.errors import InvalidParameter, WeakModelWarning
 from noisette.estimators import inputs
-from noisette.estimators.outlook import Outlook, outlook
+from noisette.estimators.outlook import Crowd, Outlook, outlook, planned_persons
 from noisette.estimators.outputs import labels_fact, rows_fact
 from noisette.estimators.private import PrivateEstimator
 from noisette.losses import Loss, Softmax
@@ -73,17 +73,24 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 
     classes: Any
 
-    def plan(self, n: int, d: int, *, classes: int | None = None) -> Outlook:
+    def plan(
+        self, n: int, d: int, *, classes: int | None = None, persons: bool = False,
+        max_rows: int | None = None,
+    ) -> Outlook:  # fmt: skip
         """Return what ``fit`` on n rows of d features would charge, from public facts alone.
 
         Parameters
         ----------
         n : int
-            The number of records, or a guess of it.
+            The number of records, or a guess of it; with `persons`, of persons.
         d : int
             The number of features.
         classes : int, optional
             How many classes there are; what the constructor lists, else two.
+        persons : bool, default False
+            Whether ``fit`` will get persons; the guarantee is then about all rows of one.
+        max_rows : int, optional
+            The public cap on the rows of a person, where there is one.
 
         Returns
         -------
@@ -100,14 +107,17 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         """
         ledger, _ = self._check_public()
         n, d = _validate.integer("n", n), _validate.integer("d", d)
-        return outlook(self._outlined(n, d, self._count(classes), ledger), n)
+        crowd = planned_persons(persons, max_rows)
+        return outlook(self._outlined(n, d, self._count(classes), ledger, crowd), n)
 
     @abstractmethod
     def _check_public(self) -> tuple[Ledger, Randomness]:
         """Check every constructor parameter before the data are looked at."""
 
     @abstractmethod
-    def _outlined(self, n: int, d: int, classes: int, ledger: Ledger) -> Recommendation:
+    def _outlined(
+        self, n: int, d: int, classes: int, ledger: Ledger, crowd: Crowd | None
+    ) -> Recommendation:
         """Return the training that ``fit`` on n rows of d features would choose."""
 
     def _count(self, told: int | None) -> int:

@@ -3,13 +3,14 @@
 import math
 from dataclasses import dataclass
 
-from noisette import accounting
+from noisette import _validate, accounting
+from noisette.errors import InvalidParameter
 from noisette.plans import Plan
 from noisette.training.algorithm import PreparedModel
 from noisette.training.prospects import WEIGHT_NORM
 from noisette.training.recommend import Recommendation
 
-__all__ = ["Outlook", "outlook"]
+__all__ = ["Crowd", "Outlook", "outlook", "planned_persons"]
 
 _SECONDS = 2e-9  # for an entry of the matrix in one pass, on one core of 2026
 
@@ -39,6 +40,8 @@ class Outlook:
         Time on one core, about.
     notes : tuple of str
         What was chosen, and why.
+    unit : str
+        Whose data would be protected together: "record" or "person".
 
     """
 
@@ -52,6 +55,7 @@ class Outlook:
     memory: int
     seconds: float
     notes: tuple[str, ...]
+    unit: str = "record"
 
     def __str__(self) -> str:
         noise = "The noise in each weight depends on the data."
@@ -62,7 +66,7 @@ class Outlook:
             )
         lines = [
             f"{self.algorithm}: epsilon = {self.epsilon:.4g}, delta = {self.delta:g} "
-            f"({self.adjacency}).",
+            f"({self.adjacency}{', persons' if self.unit == 'person' else ''}).",
             noise,
             f"About {self.memory / 1e6:,.0f} MB of memory and {self.seconds:.2g} s on one core.",
             *self.notes,
@@ -87,4 +91,21 @@ def outlook(recommended: Recommendation, rows: int) -> Outlook:
         memory=int(8 * entries + 8 * public.dimension * public.models + 30e6),
         seconds=_SECONDS * entries * algorithm.passes(prepared),
         notes=recommended.notes,
+        unit=public.unit,
     )
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """What is public about persons before there are any: the cap on their rows."""
+
+    max_rows: int | None
+
+
+def planned_persons(persons: bool, max_rows: int | None) -> Crowd | None:
+    """Return what a plan for persons knows of them; None for records."""
+    if _validate.boolean("persons", persons):
+        return Crowd(None if max_rows is None else _validate.integer("max_rows", max_rows))
+    if max_rows is not None:
+        raise InvalidParameter("max_rows is for persons=True.")
+    return None

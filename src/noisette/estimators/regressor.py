@@ -16,7 +16,7 @@ from noisette.clipping import clip_rows
 from noisette.errors import InvalidParameter
 from noisette.estimators import inputs
 from noisette.estimators.linear_model import LinearModel
-from noisette.estimators.outlook import Outlook, outlook
+from noisette.estimators.outlook import Crowd, Outlook, outlook, planned_persons
 from noisette.estimators.outputs import rows_fact, size_facts, target_fact
 from noisette.losses import Loss
 from noisette.persons import Persons
@@ -65,15 +65,21 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
 
     # --- public facts --------------------------------------------------------------------------
 
-    def plan(self, n: int, d: int) -> Outlook:
+    def plan(
+        self, n: int, d: int, *, persons: bool = False, max_rows: int | None = None
+    ) -> Outlook:
         """Return what ``fit`` on n rows of d features would charge, from public facts alone.
 
         Parameters
         ----------
         n : int
-            The number of records, or a guess of it.
+            The number of records, or a guess of it; with `persons`, of persons.
         d : int
             The number of features.
+        persons : bool, default False
+            Whether ``fit`` will get persons; the guarantee is then about all rows of one.
+        max_rows : int, optional
+            The public cap on the rows of a person, where there is one.
 
         Returns
         -------
@@ -90,11 +96,12 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         """
         ledger, _ = self._check_public()
         n, d = _validate.integer("n", n), _validate.integer("d", d)
-        return outlook(self._outlined(n, d, ledger), n)
+        return outlook(self._outlined(n, d, ledger, planned_persons(persons, max_rows)), n)
 
-    def _outlined(self, n: int, d: int, ledger: Ledger) -> Recommendation:
+    def _outlined(self, n: int, d: int, ledger: Ledger, crowd: Crowd | None) -> Recommendation:
         """Return the training that ``fit`` on n rows of d features would choose."""
-        return self._recommended(self._described(n, d + bool(self.fit_intercept), ledger.adjacency))
+        features = d + bool(self.fit_intercept)
+        return self._recommended(self._described(n, features, ledger.adjacency, crowd))
 
     @abstractmethod
     def _loss(self) -> Loss:
@@ -109,7 +116,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         """Set what was released as attributes; return notes for the guarantee."""
 
     def _described(
-        self, n: int, features: int, adjacency: Adjacency, persons: Persons | None = None
+        self, n: int, features: int, adjacency: Adjacency, persons: Persons | Crowd | None = None
     ) -> Public:
         """Return the public facts of a fit; `features` counts the constant column."""
         known = units(adjacency, n, self.population, persons)

@@ -19,6 +19,7 @@ from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
 from noisette.estimators.linear_model import LinearClassifier
+from noisette.estimators.outlook import Crowd
 from noisette.estimators.outputs import size_facts
 from noisette.losses import Loss, Softmax
 from noisette.persons import Persons
@@ -63,14 +64,17 @@ class OneShotClassifier(LinearClassifier):
     def _loss(self, classes: int) -> Loss:
         """Return the loss for that many classes (2 for each one-vs-rest model)."""
 
-    def _outlined(self, n: int, d: int, classes: int, ledger: Ledger) -> Recommendation:
+    def _outlined(
+        self, n: int, d: int, classes: int, ledger: Ledger, crowd: Crowd | None
+    ) -> Recommendation:
         known = ledger.adjacency.size_is_public
         _validate.delta_for(self.delta, n if known else self.population)
         bias = self._intercept()
         bound = self._row_bound()
         if bias is not None:
             bound = math.hypot(bound, bias) * (1.0 + 2.0**-50)
-        public = self._describe(n, d + (bias is not None), bound, classes, ledger.adjacency)
+        features = d + (bias is not None)
+        public = self._describe(n, features, bound, classes, ledger.adjacency, crowd)
         return self._recommend(public, classes, levels=False)
 
     def fit(
@@ -202,7 +206,7 @@ class OneShotClassifier(LinearClassifier):
 
     def _describe(
         self, n: int, features: int, bound: float, classes: int, adjacency: Adjacency,
-        persons: Persons | None = None,
+        persons: Persons | Crowd | None = None,
     ) -> Public:  # fmt: skip
         """Return the public facts of a fit; `bound` and `features` count the constant column."""
         softmax = "softmax" in self._schemes and self.multi_class in ("auto", "softmax")

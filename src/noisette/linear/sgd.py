@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
+from noisette.estimators.outlook import Crowd
 from noisette.estimators.outputs import probabilities, size_facts
 from noisette.linear.sgd_stream import (
     StreamReader,
@@ -271,11 +271,13 @@ class SGDClassifier(StreamReader):
                 self._fit_rows(X, y, sample_epsilon, sample_weight, persons)
         return self
 
-    def _outlined(self, n: int, d: int, classes: int, ledger: Ledger) -> Recommendation:
+    def _outlined(
+        self, n: int, d: int, classes: int, ledger: Ledger, crowd: Crowd | None
+    ) -> Recommendation:
         # as in `fit`: where n is private, a public guess stands for it (n itself, if none is given)
         size = n if ledger.adjacency.size_is_public else self.population or n
         _validate.delta_for(self.delta, size)
-        public = self._describe(size, d, classifier_loss(self.loss, classes), ledger)
+        public = self._describe(size, d, classifier_loss(self.loss, classes), ledger, crowd)
         return self._recommended(public, classes)
 
     def _recommended(self, public: Public, classes: int, levels: Any = None) -> Recommendation:
@@ -318,9 +320,7 @@ class SGDClassifier(StreamReader):
             weights = weighed(weights, factors, inputs.label_numbers(classes, y))
         if crowd is not None:
             weights = crowd.share(weights)  # proof: PERSON-WEIGHTS
-        public = self._describe(size, X.shape[1], loss, ledger)
-        if crowd is not None:
-            public = replace(public, unit="person", max_rows=crowd.max_rows)
+        public = self._describe(size, X.shape[1], loss, ledger, crowd)
         chosen = self._recommended(public, len(classes), levels)
         self._warn(chosen)
         method = {"noisy-sgd": "direct"}.get(chosen.algorithm.name, chosen.algorithm.name)
@@ -370,7 +370,10 @@ class SGDClassifier(StreamReader):
         randomness = as_randomness(self.random_state)
         return self._ledger_to_charge(epsilon, delta, adjacency), randomness
 
-    def _describe(self, size: int, features: int, loss: Loss, ledger: Ledger) -> Public:
+    def _describe(
+        self, size: int, features: int, loss: Loss, ledger: Ledger,
+        crowd: Persons | Crowd | None = None,
+    ) -> Public:  # fmt: skip
         """Return the public facts of a fit on rows of that many features."""
         bias = self._intercept()
         bound = math.inf if self.norm_bound is None else math.hypot(self.norm_bound, bias or 0.0)
@@ -382,6 +385,8 @@ class SGDClassifier(StreamReader):
             features=features + (bias is not None),
             norm_bound=bound,
             size=size,
+            unit="record" if crowd is None else "person",
+            max_rows=None if crowd is None else crowd.max_rows,
         )
 
     def _publish(

@@ -6,6 +6,7 @@ from typing import Any
 
 from noisette import _validate
 from noisette.errors import InvalidParameter
+from noisette.estimators.outlook import Crowd
 from noisette.estimators.regressor import LinearRegressor
 from noisette.losses import Huber, Loss, Squared
 from noisette.persons import Persons
@@ -191,7 +192,7 @@ class SGDRegressor(LinearRegressor):
         return Squared() if self.loss == "squared" else Huber(float(self.threshold))
 
     def _steps(
-        self, n: int, d: int, ledger: Ledger, persons: Persons | None = None
+        self, n: int, d: int, ledger: Ledger, persons: Persons | Crowd | None = None
     ) -> Recommendation:
         adjacency, bias = ledger.adjacency, self._intercept()
         size = n if adjacency.size_is_public else self.population
@@ -210,9 +211,9 @@ class SGDRegressor(LinearRegressor):
             public = replace(public, unit="person", max_rows=persons.max_rows)
         return self._recommended(public)
 
-    def _outlined(self, n: int, d: int, ledger: Ledger) -> Recommendation:
+    def _outlined(self, n: int, d: int, ledger: Ledger, crowd: Crowd | None) -> Recommendation:
         size = n if ledger.adjacency.size_is_public else self.population or n
-        return self._steps(size, d, ledger)
+        return self._steps(size, d, ledger, crowd)
 
     def _recommended(self, public: Public) -> Recommendation:
         return recommend_sgd(self, public)

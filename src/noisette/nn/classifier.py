@@ -19,20 +19,23 @@ from noisette._typing import Floats, Indices
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.estimators import inputs
-from noisette.estimators.outlook import Outlook
+from noisette.estimators.outlook import Outlook, planned_persons
 from noisette.estimators.private import PrivateEstimator
 from noisette.guarantee import ONE_FIT, TAKEN_AS_GIVEN
 from noisette.nn.arrays import TensorRecords, as_rows, as_tensor, made_up
+from noisette.nn.balancing import balanced_factors, balanced_plan
 from noisette.nn.clipping import Clipping, as_clipping
 from noisette.nn.gradients import check_module
 from noisette.nn.training import PrivateTraining
 from noisette.nn.trial import fresh, fresh_module, same_alone
 from noisette.persons import Persons
+from noisette.plans import Plan
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
 from noisette.sampling import SAMPLERS
 from noisette.training.class_weight import (
     BALANCED,
+    BALANCED_NOTE,
     check_class_weight,
     public_weights,
     weight_proofs,
@@ -88,9 +91,10 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         Who is a neighbour.
     classes : sequence, optional
         All labels; None reads them off y and says so in the guarantee.
-    class_weight : dict, optional
-        Public weights by label that multiply the loss; only their ratio matters. Clipping comes
-        after them, so they act on gradients shorter than the clip norm.
+    class_weight : dict or "balanced", optional
+        Public weights by label that multiply the loss, or "balanced": 1 / (how common a class
+        is), from noisy counts that are bought with 5 % of epsilon. Only their ratio matters.
+        Clipping comes after them, so they act on gradients shorter than the clip norm.
     population : int, optional
         Public stand-in for n under add-remove.
     ledger : Ledger, optional
@@ -231,7 +235,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             self._fit(X, y, sample_epsilon, persons)
         return self
 
-    def plan(self, n: int, d: int | None = None) -> Outlook:
+    def plan(self, n: int, d: int | None = None, *, persons: bool = False) -> Outlook:
         """Return what ``fit`` on n records would charge, from public facts alone.
 
         Parameters
@@ -240,6 +244,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             The number of records (of persons, where ``fit`` gets them), or a guess of it.
         d : int, optional
             How many numbers a record has, for the memory to expect.
+        persons : bool, default False
+            Whether ``fit`` will get persons; the guarantee is then about all rows of one.
 
         Returns
         -------
@@ -248,6 +254,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 
         """
         _, adjacency, _ = self._check_public()
+        crowd = planned_persons(persons, None)
         n = _validate.integer("n", n)
         entries = n * (1 if d is None else _validate.integer("d", d))
         size = n if adjacency.size_is_public else self._public_size()
@@ -255,7 +262,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             module = fresh(self.module)
         weights = sum(p.numel() for p in module.parameters() if p.requires_grad)
         algorithm, public = NetworkSteps(), self._describe(size, adjacency)
-        prepared = algorithm.prepare(public)
+        prepared = algorithm.prepare(replace(public, plan=self._planned(public)))
         schedule = prepared.schedule
         spread = schedule.mechanism.noise_multiplier * public.clip_norm / schedule.normaliser(size)
         return Outlook(
@@ -273,7 +280,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
                 f"of about {spread:.2g}; the gradient of one record has norm at most "
                 f"{public.clip_norm:g}.",
                 "Time and memory are for layers that use each weight once for each record.",
+                *((BALANCED_NOTE,) if self._even else ()),
             ),
+            unit="record" if crowd is None else "person",
         )
 
     def _fit(self, X: Any, y: Any, sample_epsilon: Any, persons: Any) -> None:
@@ -285,7 +294,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         units = len(array) if people is None else people.count
         size = units if adjacency.size_is_public else self._public_size()
         levels, groups = self._levels(sample_epsilon, len(array), people)
-        plan = NetworkSteps().prepare(self._describe(size, adjacency, levels)).plan
+        plan = self._planned(self._describe(size, adjacency, levels))
         with torch.random.fork_rng(devices=[]):
             if randomness.seeded:  # starting weights, dropout and augmentation; noise is ours
                 torch.manual_seed(randomness.seed_for_others())
@@ -303,7 +312,10 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
                 random_state=randomness, label=f"{type(self).__name__}.fit", verbose=self.verbose,
                 observer=self._observer,
             )  # fmt: skip
+            if self._even:
+                self._factors = balanced_factors(training, targets.numpy(), len(classes))
             self._run(training, rows, targets)
+            self._factors = None
         module.eval()
         self.module_, self.classes_, self._dtype = module, classes, dtype
         self._shape, self.n_features_in_ = array.shape[1:], int(np.prod(array.shape[1:]))
@@ -311,10 +323,11 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             public=self._public(
                 size, classes, adjacency, "records" if people is None else "persons"
             ),
-            notes=(TAKEN_AS_GIVEN, ONE_FIT),
+            notes=(*((BALANCED_NOTE,) if self._even else ()), TAKEN_AS_GIVEN, ONE_FIT),
         )
         if self.class_weight is not None:
-            proofs = (*self.privacy_.proofs, *weight_proofs(self.class_weight))
+            more = ("PLAN-BEFORE-LOOK",) if self._even else ()
+            proofs = (*self.privacy_.proofs, *weight_proofs(self.class_weight), *more)
             self.privacy_ = replace(self.privacy_, proofs=proofs)
 
     def _run(self, training: PrivateTraining, rows: Tensor, targets: Tensor) -> None:
@@ -374,10 +387,6 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         _validate.choice("sampling", self.sampling, SAMPLERS)
         _validate.integer("copies", self.copies)
         check_class_weight(self.class_weight)
-        if self.class_weight == BALANCED:
-            raise InvalidParameter(
-                "class_weight='balanced' is not offered for networks; give public weights by label."
-            )
         if self.copies > 1 and self.augment is None:
             raise InvalidParameter(f"copies={self.copies} needs augment=..., which makes them.")
         if self.batch_size != "auto":
@@ -409,6 +418,18 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             batch_size=self._batch(size), epochs=self.epochs, sampling=self.sampling,
             levels=levels, clip_norm=rule.clip_norm, fixed=rule.fixed, band=self.band,
         )  # fmt: skip
+
+    @property
+    def _even(self) -> bool:
+        return isinstance(self.class_weight, str) and self.class_weight == BALANCED
+
+    def _planned(self, public: PublicNetwork) -> Plan:
+        """Return what a fit charges."""
+        if not self._even:
+            return NetworkSteps().prepare(public).plan
+        if public.levels:
+            raise InvalidParameter("pass sample_epsilon or class_weight='balanced', not both.")
+        return balanced_plan(public)
 
     def _levels(
         self, sample_epsilon: Any, n: int, people: Persons | None

@@ -69,6 +69,11 @@ def refuse(start: Start) -> Start:
             "correlated noise cannot be resumed from a checkpoint, which holds no noise; use "
             "band=None or no checkpoint."
         )
+    if run.first and (asked.checkpoint is not None or start.group.ranks > 1):
+        raise Unproven(
+            "balanced classes are for one process, and cannot be resumed from a checkpoint; give "
+            "public weights, or none."
+        )
     gradients = ClippedGradients(asked.module)
     conditions.check_optimizer(asked.optimizer, gradients.parameters)
     return replace(
@@ -185,7 +190,7 @@ def claim(start: Start) -> Start:
 
     def on_first() -> int:
         held.append(_resumed(start) if start.state is not None else _charged(start))
-        return held[0].drawn()
+        return held[0].drawn(start.run.first)
 
     drawn = start.group.told(on_first)
     return replace(start, permit=held[0] if held else None, drawn=drawn)
@@ -214,7 +219,7 @@ def draw(start: Start) -> Start:
     source = _own_source(start.randomness, start.group, start.drawn)
     passage = None
     if start.permit is not None:
-        passage = Passage(start.permit, source, start.asked.observer)
+        passage = Passage(start.permit, source, start.asked.observer, start.run.first)
     to_come = start.batches.from_step(start.drawn, source)
     persons = in_random_order(start.persons, start.run.sampler, source)
     if persons is not None:

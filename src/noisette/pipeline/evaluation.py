@@ -76,7 +76,7 @@ def evaluate(
     bins : int or sequence of float, optional
         So many bins of equal width, or the ends of bins from 0 to 1, chosen without these rows.
     target_bounds : tuple of float, optional
-        Public bounds of the target, for models of numbers.
+        Public bounds of the target, for models of numbers; the model's own unless given.
     random_state : int or Randomness, optional
         None draws secure noise; a number makes the run reproducible, and the guarantee void.
 

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -151,17 +152,6 @@ class RunLaw(ABC):
                 return k
         raise AssertionError("unreachable: the last hazard is repeated for ever")
 
-    def parameters(self) -> dict[str, float]:
-        """Return the fields, for JSON.
-
-        Returns
-        -------
-        dict
-            What makes an equal law.
-
-        """
-        return {item.name: getattr(self, item.name) for item in fields(self)}
-
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-ready facts.
 
@@ -171,7 +161,9 @@ class RunLaw(ABC):
             What `from_dict` reads.
 
         """
-        return {"name": self.name, **self.parameters()}
+        # where the name says the shape, the constructor takes no other
+        told = (item.name for item in fields(self) if item.name in signature(type(self)).parameters)
+        return {"name": self.name, **{name: getattr(self, name) for name in told}}
 
     @staticmethod
     def from_dict(node: Any) -> "RunLaw":
@@ -291,8 +283,16 @@ def _gamma(mean: float, eta: float) -> float:
     return math.exp(-float(brentq(lambda u: _mean(u, eta) - mean, 1e-9, _LONGEST, xtol=1e-14)))
 
 
-@dataclass(frozen=True)
-class Logarithmic(NegativeBinomial):
+class _OfShape(NegativeBinomial):
+    """A negative binomial law whose name says its shape."""
+
+    shape: ClassVar[float]
+
+    def __init__(self, mean: float) -> None:
+        super().__init__(mean, self.shape)
+
+
+class Logarithmic(_OfShape):
     """The logarithmic law: often few runs, sometimes many; the cheapest.
 
     Parameters
@@ -308,22 +308,11 @@ class Logarithmic(NegativeBinomial):
 
     """
 
-    eta: float = 0.0
-
     name: ClassVar[str] = "logarithmic"
-
-    def __init__(self, mean: float) -> None:
-        object.__setattr__(self, "mean", mean)
-        object.__setattr__(self, "eta", 0.0)
-        self.__post_init__()
-
-    def parameters(self) -> dict[str, float]:
-        """Return the mean alone: the name says the shape."""
-        return {"mean": self.mean}
+    shape: ClassVar[float] = 0.0
 
 
-@dataclass(frozen=True)
-class Geometric(NegativeBinomial):
+class Geometric(_OfShape):
     """The geometric law.
 
     Parameters
@@ -339,18 +328,8 @@ class Geometric(NegativeBinomial):
 
     """
 
-    eta: float = 1.0
-
     name: ClassVar[str] = "geometric"
-
-    def __init__(self, mean: float) -> None:
-        object.__setattr__(self, "mean", mean)
-        object.__setattr__(self, "eta", 1.0)
-        self.__post_init__()
-
-    def parameters(self) -> dict[str, float]:
-        """Return the mean alone: the name says the shape."""
-        return {"mean": self.mean}
+    shape: ClassVar[float] = 1.0
 
 
 @dataclass(frozen=True)

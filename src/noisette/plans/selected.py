@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter, Unproven
 from noisette.plans.base import Leaf, Plan
-from noisette.plans.laws import RunLaw
+from noisette.plans.laws import LAWS, RunLaw
 from noisette.plans.leaves import PlanLike, as_plan
 
 __all__ = ["Selected"]
@@ -58,7 +58,7 @@ class Selected(Leaf):
     ) -> None:
         if not candidates:
             raise InvalidParameter("Selected needs at least one candidate.")
-        if not isinstance(law, RunLaw):
+        if type(law) not in LAWS.values():  # a subclass may draw by another law than it is counted
             raise InvalidParameter(
                 f"law must be a law such as plans.Logarithmic(mean=10.0); got {type(law).__name__}."
             )

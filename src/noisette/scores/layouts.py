@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 
 from noisette import _validate
 from noisette._typing import Floats
@@ -41,6 +42,7 @@ EDGES = (0.0, *_HALF, 0.5, *(round(1.0 - x, 4) for x in reversed(_HALF)), 1.0)
 
 _TENTHS = tuple(round(k / 10.0, 1) for k in range(11))
 _RESIDUAL_BINS, _TARGET_BINS, _MOST_BINS = 20, 20, 1000
+_SHOWN = 5  # classes in a message
 
 _NO_LABEL = "A row whose label is none of the model's classes counted nowhere."
 _NO_SCORE = "A row that got no probability was put into the lowest bin."
@@ -202,9 +204,12 @@ def layout_for(model: Any, bins: Any = None, target_bounds: Any = None) -> Layou
 
 
 def _of_numbers(model: Any, bins: Any, bounds: Any) -> RegressionLayout:
-    if not hasattr(model, "predict"):
+    unfitted = isinstance(model, type | ClassifierMixin)  # a fitted classifier has classes_
+    if unfitted or not hasattr(model, "predict"):
         raise InvalidParameter("the model must be fitted, and have predict.")
-    if bounds is None:
+    if bounds is None:  # those of the model are public, or were released with it
+        bounds = getattr(model, "target_bounds_", getattr(model, "target_bounds", None))
+    if bounds is None or isinstance(bounds, str):
         raise InvalidParameter(
             "a model that predicts numbers needs target_bounds=(low, high), public bounds of the "
             "target."
@@ -277,7 +282,34 @@ def numbers_of(classes: tuple[Any, ...], y: Any) -> NDArray[np.int64]:
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise InvalidData("y must have one label for each row.")
-    return np.array([place.get(label, -1) for label in labels.tolist()], dtype=np.int64)
+    listed = labels.tolist()
+    _refuse_other_kind(classes, listed)
+    try:
+        return np.array([place.get(label, -1) for label in listed], dtype=np.int64)
+    except TypeError:  # a list or the like, which no class can be
+        raise InvalidData("every label must be a number or a text.") from None
+
+
+def _refuse_other_kind(classes: tuple[Any, ...], labels: list[Any]) -> None:
+    """Refuse texts for a model of numbers, and numbers for one of texts: nobody would count."""
+    known, given = ({_kind(kind) for kind in set(map(type, each))} for each in (classes, labels))
+    given.discard("")
+    if given and not known & given:
+        shown = ", ".join(map(repr, classes[:_SHOWN])) + (", ..." if len(classes) > _SHOWN else "")
+        raise InvalidData(
+            f"the labels are {' and '.join(sorted(given))}, but the classes of the model are "
+            f"{' and '.join(sorted(known))} ({shown}), so that no row would count; bring y into "
+            "the model's form."
+        )
+
+
+def _kind(kind: type) -> str:
+    """Return what labels of a type are, in a word; nothing for missing ones."""
+    if kind is type(None):
+        return ""
+    if issubclass(kind, int | float):  # True and 1 are the same label
+        return "numbers"
+    return "texts" if issubclass(kind, str) else "neither numbers nor texts"
 
 
 def places_of(codes: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:

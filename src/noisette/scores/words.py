@@ -20,7 +20,10 @@ def versus_majority(gain: Score, majority: Any, always: Any = None) -> str:
     if gain.value > 0.0:
         return f"It is not certain that the model beats the answer {majority!r} to everybody."
     if always is not None:
-        return f"The model answers {always!r} to everybody: it is no better than the majority."
+        return (
+            f"The model answers {always!r} to everybody: it is no better than the majority; class "
+            "weights or another threshold may help."
+        )
     return f"The model is no better than the answer {majority!r} to everybody."
 
 

@@ -6,12 +6,13 @@ weighted row obeys every bound of a plain one. What was asked for is a ratio, an
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from noisette import _validate
 from noisette._typing import Floats
+from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter
 from noisette.losses import Softmax
 from noisette.mechanisms import LaplaceVector
@@ -19,7 +20,7 @@ from noisette.plans import Run, Together
 from noisette.summaries import histogram
 from noisette.training.algorithm import Algorithm, PreparedModel
 from noisette.training.passage import Passage
-from noisette.training.public import Public
+from noisette.training.public import Public, PublicBudget
 from noisette.training.recommend import Recommendation
 from noisette.training.records import Records
 
@@ -30,12 +31,16 @@ __all__ = [
     "balanced",
     "balancing",
     "check_class_weight",
+    "class_factors",
+    "counting",
     "for_model",
     "own",
     "public_weights",
     "weighed",
     "weight_proofs",
 ]
+
+Facts = TypeVar("Facts", bound=PublicBudget)
 
 BALANCED = "balanced"
 _SHARE = 0.05  # of epsilon, for the counts
@@ -102,9 +107,28 @@ def weight_proofs(asked: Any) -> tuple[str, ...]:
     return () if asked is None else ("CLASS-WEIGHT",)
 
 
-def for_model(public: Public) -> Public:
+def for_model(public: Facts) -> Facts:
     """Return the public facts with what balancing leaves for the model."""
     return replace(public, epsilon=public.epsilon * (1.0 - _SHARE))
+
+
+def counting(epsilon: float, model_epsilon: float, adjacency: Adjacency) -> Run:
+    """Return the noisy counts of the classes that cost what the model leaves of epsilon."""
+    # proof: CLASS-WEIGHT
+    own = (epsilon - model_epsilon) * (1.0 - _SLACK)
+    return Run(LaplaceVector(adjacency.contributions / own))
+
+
+def class_factors(passage: Passage, numbers: Any, classes: int, present: Floats | None) -> Floats:
+    """Release the counts of the classes under the passage's first leaf; return balanced weights.
+
+    `present` says how much each row counts: at most 1, also for all rows of a person together.
+    """
+    adjacency, mechanism = passage.permit.adjacency, passage.leaf().mechanism
+    assert isinstance(mechanism, LaplaceVector)
+    # proof: HISTOGRAM
+    counts = passage.release(histogram([numbers], [classes], adjacency, present, l1=True))
+    return balanced(counts, mechanism.noise_multiplier)
 
 
 def balancing(chosen: Recommendation, classes: int, epsilon: float) -> Recommendation:
@@ -118,7 +142,6 @@ class PreparedBalanced(PreparedModel):
     """The model's own plan behind the noisy counts."""
 
     inner: Any = None
-    noise: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -143,12 +166,10 @@ class Balanced(Algorithm[PreparedBalanced]):
         """Return counts and model in one plan; their costs add up to the budget."""
         # proof: CLASS-WEIGHT
         inner = self.algorithm.prepare(public)
-        own = (self.epsilon - public.epsilon) * (1.0 - _SLACK)
-        noise = public.adjacency.contributions / own
-        plan = Together(Run(LaplaceVector(noise)), inner.plan)
+        plan = Together(counting(self.epsilon, public.epsilon, public.adjacency), inner.plan)
         proofs = (*inner.proofs, *self.algorithm.weight_proofs, "CLASS-WEIGHT", "PLAN-BEFORE-LOOK")
         whole = replace(inner.public, epsilon=self.epsilon)
-        return PreparedBalanced(whole, plan, proofs, inner.weight_noise, inner, noise)
+        return PreparedBalanced(whole, plan, proofs, inner.weight_noise, inner)
 
     def check(self, records: Records, prepared: PreparedBalanced) -> None:
         """Refuse data that would break a bound, before anything is charged."""
@@ -163,11 +184,7 @@ class Balanced(Algorithm[PreparedBalanced]):
         public = prepared.public
         numbers = self._numbers(records, public)
         present = None if records.weights is None else records.weights / public.weight_bound
-        # proof: HISTOGRAM
-        counts = passage.release(
-            histogram([numbers], [self.classes], public.adjacency, present, l1=True)
-        )
-        factors = balanced(counts, prepared.noise)
+        factors = class_factors(passage, numbers, self.classes, present)
         weights = weighed(records.weights, factors, numbers)
         lighter = Records(records.rows, records.targets, weights, records.persons)
         return self.algorithm.run(lighter, prepared.inner, passage.after(1))

@@ -16,8 +16,8 @@ from noisette._typing import Floats, Indices
 from noisette.adjacency import Adjacency
 from noisette.clipping import checked_bound, clipped_sum, row_norms
 from noisette.errors import InvalidData, InvalidParameter, Unproven
-from noisette.mechanisms import Gaussian
-from noisette.plans import Noisy, Parallel, Plan, Repeat, Sampled
+from noisette.mechanisms import Gaussian, LaplaceVector
+from noisette.plans import Noisy, Parallel, Plan, Repeat, Run, Sampled, Together
 from noisette.randomness import Randomness
 from noisette.sampling import Cyclic, Poisson, Sampler
 from noisette.training.algorithm import Algorithm, Prepared
@@ -55,8 +55,10 @@ class PublicNetwork(PublicBudget):
         draws itself).
     levels : tuple of (float, int)
         (epsilon, number of people) of each group with an epsilon of its own.
+    before : Plan or None
+        What is released before the first step, within the same budget.
     plan : Plan or None
-        A plan of the caller's own, instead of the five before.
+        A plan of the caller's own, instead of the six before.
     clip_norm : float
         The norm bound of one record's gradient, or where a bound that moves begins.
     fixed : bool
@@ -72,6 +74,7 @@ class PublicNetwork(PublicBudget):
     steps: int | None = None
     sampling: str | None = None
     levels: tuple[tuple[float, int], ...] = ()
+    before: Plan | None = None
     plan: Plan | None = None
     clip_norm: float = 1.0
     fixed: bool = True
@@ -84,15 +87,20 @@ class PublicNetwork(PublicBudget):
 
 @dataclass(frozen=True)
 class Schedule:
-    """`uses` uses of a sampler with one Gaussian; several samplers where people have levels."""
+    """`uses` uses of a sampler with one Gaussian; several samplers where people have levels.
+
+    `first` is the number of leaves before the steps: 1 where classes are counted.
+    """
 
     mechanism: Gaussian
     samplers: tuple[Sampler, ...]
     uses: int
+    first: int = 0
 
     @classmethod
     def of(cls, plan: Plan) -> "Schedule":
         """Return what `plan` means for a training loop; refuse plans that are none."""
+        first, plan = _steps(plan)
         parts = [_single(part) for part in (plan.plans if isinstance(plan, Parallel) else (plan,))]
         mechanism, _, uses = parts[0]
         if len(parts) > 1:
@@ -102,7 +110,7 @@ class Schedule:
                         "personal levels are proven for Poisson batches with one noise and one "
                         "number of steps for all groups; use make_level_plan."
                     )
-        return cls(mechanism, tuple(chosen for _, chosen, _ in parts), uses)
+        return cls(mechanism, tuple(chosen for _, chosen, _ in parts), uses, first)
 
     @property
     def sampler(self) -> Sampler:
@@ -140,6 +148,19 @@ class Schedule:
                 f"band={band} is longer than the {self.sampler.steps} batches of an epoch, so that "
                 "one record's steps would overlap; use a shorter band."
             )
+
+
+def _steps(plan: Plan) -> tuple[int, Plan]:
+    """Return how many leaves a plan has before its steps, and the plan of these."""
+    if not isinstance(plan, Together) or len(plan.plans) != 2:
+        return 0, plan
+    # proof: CLASS-WEIGHT
+    counts, steps = plan.plans
+    if not isinstance(counts, Run) or not isinstance(counts.mechanism, LaplaceVector):
+        return 0, plan
+    if isinstance(steps, Parallel):
+        raise Unproven("what is released before the steps has no proof beside personal levels.")
+    return 1, steps
 
 
 def _single(plan: Plan) -> tuple[Gaussian, Sampler, int]:
@@ -239,8 +260,8 @@ class NetworkSteps(Algorithm[PreparedNetwork]):
             raise InvalidData("every record must be in one of the groups that the plan has.")
         if not public.fixed:
             raise Unproven("a clip_norm that moves is offered by noisette.nn only.")
-        if public.unit != "record":
-            raise Unproven("persons with several rows are offered by noisette.nn only.")
+        if public.unit != "record" or schedule.first:
+            raise Unproven("persons with several rows and balanced classes are for noisette.nn.")
 
     def passes(self, prepared: PreparedNetwork) -> float:
         """Return about how often every row is read."""
@@ -367,7 +388,8 @@ def _least_noise(public: PublicNetwork) -> Plan:
     sampler.participation(public.adjacency)  # refuses what has no proof, before a long calibration
 
     def plan(z: float) -> Plan:
-        return Repeat(Sampled(Gaussian(z), sampler), uses)
+        steps = Repeat(Sampled(Gaussian(z), sampler), uses)
+        return steps if public.before is None else Together(public.before, steps)
 
     return plan(
         accounting.calibrate(
@@ -379,6 +401,8 @@ def _least_noise(public: PublicNetwork) -> Plan:
 def _for_levels(public: PublicNetwork, batch_size: int, steps: int) -> Plan:
     if public.sampling not in (None, "poisson"):
         raise InvalidParameter("sample_epsilon is for sampling='poisson'.")
+    if public.before is not None:
+        raise Unproven("what is released before the steps has no proof beside personal levels.")
     if max(level for level, _ in public.levels) > public.epsilon:
         raise InvalidParameter("no level may be above epsilon.")
     if sum(count for _, count in public.levels) != public.size:

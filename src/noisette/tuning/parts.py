@@ -9,6 +9,7 @@ from noisette._typing import Indices
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData
 from noisette.randomness import Randomness
+from noisette.tables import Frame
 
 __all__ = ["divided", "sizes", "taken"]
 
@@ -41,6 +42,8 @@ def divided(
 
 def taken(X: Any, places: Indices) -> Any:
     """Return the rows of an array, sparse matrix, tensor, table or dictionary of columns."""
+    if isinstance(X, Frame):
+        return X.take(places)
     if isinstance(X, Mapping):
         return {name: taken(column, places) for name, column in X.items()}
     if hasattr(X, "iloc"):  # pandas

@@ -1,7 +1,7 @@
 """Scores of one run: a noisy number that says how good a model is on the rows of the test part.
 
-One score, one entry in `SCORES`: what is summed over people and its bound, and how the noisy value
-is read. The larger, the better.
+One score, one entry in `SCORES`: what is released about the test persons, and how it is read. The
+larger, the better. The area under the curve is that of `noisette.evaluate`, by the same code.
 """
 
 import math
@@ -16,30 +16,30 @@ from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import InvalidParameter
 from noisette.mechanisms import Gaussian, LaplaceVector
+from noisette.pipeline.score_table import ScoreTable, counted, table_for
+from noisette.pipeline.step import PreparedStep
 from noisette.plans import Plan, Run
-from noisette.summaries import count_move
+from noisette.privacy import Permit, release
+from noisette.randomness import Randomness
+from noisette.scores.binary import BinaryScores
+from noisette.scores.layouts import EDGES, BinaryLayout, layout_for
+from noisette.training.observer import Observer
+from noisette.training.passage import Passage
+from noisette.training.public import PublicBudget
 from noisette.training.second_moment import on_public_grid
 
 __all__ = ["SCORES", "Accuracy", "AreaUnderCurve", "LogLoss", "RunScore"]
 
 _LARGEST_LOSS = math.log(100.0)
-_BINS = 32
 _BITS = 22  # sums of 2^30 numbers are exact
-_EDGES = np.linspace(-5.0, 5.0, _BINS - 1)
+_BY_CHANCE = 0.5  # the area where a class may be missing among the test persons
 
 
 class RunScore(ABC):
-    """A sum over test persons, noise for it, and its reading."""
+    """What is released about the test persons in one run, with noise, and its reading."""
 
     name: ClassVar[str]
-    proof: ClassVar[str]
-
-    def plan(self, epsilon: float, delta: float, adjacency: Adjacency) -> Plan:
-        """Return the least noise within (epsilon, delta)."""
-        if delta == 0.0:
-            return Run(LaplaceVector(adjacency.contributions / epsilon * (1.0 + 1e-12)))
-        z = accounting.calibrate(Gaussian, epsilon=epsilon, delta=delta, adjacency=adjacency)
-        return Run(Gaussian(z))
+    proofs: ClassVar[tuple[str, ...]]
 
     def check(self, model: Any) -> None:  # noqa: B027
         """Refuse an estimator that has not what the score needs, before anything is charged."""
@@ -48,18 +48,29 @@ class RunScore(ABC):
         """Refuse a number of classes that the score is not for, before anything is charged."""
 
     @abstractmethod
-    def bounded(self, model: Any, X: Any, y: Any, adjacency: Adjacency, *, pure: bool) -> Bounded:
-        """Return the sum over test persons, with its bound in l1 or l2."""
+    def plan(self, budget: PublicBudget) -> Plan:
+        """Return the plan with the least noise within the budget."""
 
     @abstractmethod
-    def read(self, noisy: Floats) -> float:
-        """Return the score of a noisy sum."""
+    def noisy(
+        self, model: Any, X: Any, y: Any, budget: PublicBudget, permit: Permit,
+        randomness: Randomness,
+    ) -> float:  # fmt: skip
+        """Return the score of a model on the test persons, released under the permit of a plan."""
 
 
 class _Total(RunScore):
     """The sum of one number in [0, 1] for each test person."""
 
-    proof: ClassVar[str] = "SCORE-SUM"
+    proofs: ClassVar[tuple[str, ...]] = ("SCORE-SUM",)
+
+    def plan(self, budget: PublicBudget) -> Plan:
+        """Return one noisy number."""
+        epsilon, delta, adjacency = budget.epsilon, budget.delta, budget.adjacency
+        if delta == 0.0:
+            return Run(LaplaceVector(adjacency.contributions / epsilon * (1.0 + 1e-12)))
+        z = accounting.calibrate(Gaussian, epsilon=epsilon, delta=delta, adjacency=adjacency)
+        return Run(Gaussian(z))
 
     @abstractmethod
     def each(self, model: Any, X: Any, y: Any) -> Floats:
@@ -75,9 +86,13 @@ class _Total(RunScore):
             return Bounded(np.array(total), adjacency, "SCORE-SUM", l1=1.0)
         return Bounded(np.array(total), adjacency, "SCORE-SUM", l2=1.0)
 
-    def read(self, noisy: Floats) -> float:
+    def noisy(
+        self, model: Any, X: Any, y: Any, budget: PublicBudget, permit: Permit,
+        randomness: Randomness,
+    ) -> float:  # fmt: skip
         """Return the noisy total: all runs have the same test persons, so it ranks as the mean."""
-        return float(noisy[0])
+        total = self.bounded(model, X, y, budget.adjacency, pure=budget.delta == 0.0)
+        return float(release(total, permit, randomness)[0])
 
 
 class Accuracy(_Total):
@@ -110,10 +125,10 @@ class LogLoss(_Total):
 
 
 class AreaUnderCurve(RunScore):
-    """Area under the ROC curve of two classes, from a noisy table of (label) x (score bin)."""
+    """Area under the ROC curve of two classes, from the noisy table of `noisette.evaluate`."""
 
     name: ClassVar[str] = "auc"
-    proof: ClassVar[str] = "HISTOGRAM"
+    proofs: ClassVar[tuple[str, ...]] = ("HISTOGRAM", "SCORE-TABLE", "EXACT-SUM", "ROW-LOCAL")
 
     def check_classes(self, count: int) -> None:
         """Refuse more than two classes."""
@@ -122,27 +137,32 @@ class AreaUnderCurve(RunScore):
                 "scoring='auc' is for two classes; use 'accuracy' or 'log-loss'."
             )
 
-    def bounded(self, model: Any, X: Any, y: Any, adjacency: Adjacency, *, pure: bool) -> Bounded:
-        """Return the counts of both labels in public bins of the log odds; other labels nowhere."""
-        # proof: HISTOGRAM
-        known, y = np.asarray(model.classes_), np.asarray(y)
-        self.check_classes(len(known))
-        table = np.zeros((2, _BINS))
-        if len(y):
-            bins = np.searchsorted(_EDGES, _log_odds(model, X))
-            for row in (0, 1):
-                of_label = bins[y == known[row]]
-                table[row] = np.bincount(of_label, minlength=_BINS)
-        if pure:
-            return Bounded(table.ravel(), adjacency, self.proof, l1=float(adjacency.contributions))
-        return Bounded(table.ravel(), adjacency, self.proof, l2=count_move(1, adjacency))
+    def plan(self, budget: PublicBudget) -> Plan:
+        """Return one noisy table of labels by score bins."""
+        return self._table(budget)[1].plan
 
-    def read(self, noisy: Floats) -> float:
-        """Return the area with mid-ranks; counts are not cut at 0, which would bias it."""
-        zeros, ones = noisy.reshape(2, _BINS)
-        pairs = float(zeros.sum() * ones.sum())
-        below = np.cumsum(zeros) - zeros / 2.0
-        return float(ones @ below) / pairs if pairs > 0.0 else 0.5
+    def _table(self, budget: PublicBudget) -> tuple[ScoreTable, PreparedStep]:
+        # Laplace noise would make a smaller table, but the best of several runs costs more with it.
+        shape = BinaryLayout((0, 1), EDGES, probabilities=True)
+        return table_for(shape, budget, pure=budget.delta == 0.0)
+
+    def noisy(
+        self, model: Any, X: Any, y: Any, budget: PublicBudget, permit: Permit,
+        randomness: Randomness,
+    ) -> float:  # fmt: skip
+        """Return the area; counts are not cut at 0, which would bias it."""
+        # proof: SCORE-TABLE
+        self.check_classes(len(model.classes_))
+        step, prepared = self._table(budget)
+        layout: Any = layout_for(model)
+        nobody = [np.empty(0, dtype=np.int64)]  # a coin for each may leave no test person
+        with np.errstate(all="ignore"):
+            sample = counted(layout, layout.codes(model, X, y) if len(y) else nobody, None)
+        sums = step.run(sample, prepared, Passage(permit, randomness, Observer()))
+        deviation = step.deviation(prepared.scale, budget.adjacency)
+        found: BinaryScores = layout.scores(sums, deviation=deviation)
+        area = found.auc.value
+        return area if math.isfinite(area) else _BY_CHANCE
 
 
 def _probabilities(model: Any, name: str) -> None:
@@ -150,14 +170,6 @@ def _probabilities(model: Any, name: str) -> None:
         raise InvalidParameter(
             f"scoring={name!r} needs a model with probabilities; use 'accuracy' or 'auc'."
         )
-
-
-def _log_odds(model: Any, X: Any) -> Floats:
-    if hasattr(model, "predict_proba"):
-        p = np.clip(np.asarray(model.predict_proba(X), dtype=float)[:, 1], 1e-12, 1.0 - 1e-12)
-        return np.asarray(np.log(p) - np.log1p(-p))
-    scores = np.asarray(model.decision_function(X), dtype=float)
-    return np.nan_to_num(2.0 * (scores if scores.ndim == 1 else scores[:, 1] - scores[:, 0]))
 
 
 SCORES: dict[str, type[RunScore]] = {

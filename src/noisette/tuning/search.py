@@ -1,13 +1,14 @@
 """`PrivateSearch`: scikit-learn's search, with one guarantee for everything that was tried."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from functools import wraps
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -18,13 +19,16 @@ from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.estimators.private import PrivateEstimator
 from noisette.guarantee import ONE_FIT
 from noisette.plans import LAWS, Noisy, Plan, PlanLike, RunLaw, Selected, as_plan
-from noisette.privacy import Ledger, LentLedger, Permit, best_run, release
+from noisette.privacy import Ledger, LentLedger, Permit, best_run
 from noisette.randomness import Randomness, as_randomness
+from noisette.training.public import PublicBudget
 from noisette.tuning.budget import RunBudget, run_budget
 from noisette.tuning.parts import divided, sizes, taken
 from noisette.tuning.scores import SCORES, RunScore
 
 __all__ = ["PrivateSearch", "SearchOutlook"]
+
+Init = TypeVar("Init", bound=Callable[..., None])
 
 _NEEDED = ("epsilon", "delta", "adjacency", "random_state", "ledger")
 _OURS = {*_NEEDED, "population", "checkpoint", "verbose"}
@@ -115,6 +119,21 @@ def _offers(name: str) -> Any:
     return available_if(check)
 
 
+def _scoring_not_score(init: Init) -> Init:
+    """Say how the score is called; an attribute `score` would hide scikit-learn's method."""
+
+    @wraps(init)
+    def checked(self: Any, *given: Any, **named: Any) -> None:
+        if "score" in named:
+            raise InvalidParameter(
+                "the parameter is called scoring, as in scikit-learn; pass scoring='auc' (or "
+                "'accuracy', 'log-loss') instead of score."
+            )
+        init(self, *given, **named)
+
+    return checked  # type: ignore[return-value]
+
+
 class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """Choose hyper-parameters privately: the best of a random number of runs.
 
@@ -179,6 +198,7 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
 
     """
 
+    @_scoring_not_score
     def __init__(
         self,
         estimator: Any,
@@ -264,7 +284,7 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
             budget.plan, label=f"PrivateSearch.fit ({type(self.estimator).__name__})",
             delta=float(self.delta), epsilon=float(self.epsilon), seeded=randomness.seeded,
         )  # fmt: skip
-        pure = budget.delta == 0.0
+        own = self._of_one_run(budget.epsilon, budget.delta, adjacency)
 
         def run(number: int, lent: LentLedger) -> tuple[float, Any]:
             model = self._candidate(candidates[number], budget.epsilon, budget.delta, lent)
@@ -274,8 +294,7 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
                 budget.score, label="the score", epsilon=budget.epsilon, delta=budget.delta,
                 seeded=randomness.seeded,
             )  # fmt: skip
-            bounded = score.bounded(model, X_test, y_test, adjacency, pure=pure)
-            return score.read(release(bounded, scoring, randomness)), model
+            return score.noisy(model, X_test, y_test, own, scoring, randomness), model
 
         number, model = best_run(permit, randomness, run)
         self._publish(model, candidates[number], permit, (law, score, len(candidates)))
@@ -325,7 +344,7 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
                 f"({law.name}, mean {law.mean:g}) and the share {self.test_share:g} of test rows",
             ),
             notes=(WHOLE_SEARCH, *notes),
-            proofs=("SELECT-PROFILE", "PARALLEL-GROUPS", score.proof, *own.proofs),
+            proofs=("SELECT-PROFILE", "PARALLEL-GROUPS", *score.proofs, *own.proofs),
         )
         self.best_estimator_, self.best_params_ = model, dict(chosen)
         self.classes_, self.n_features_in_ = model.classes_, model.n_features_in_
@@ -341,12 +360,16 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
                 f"estimator must be a private classifier of noisette; this one has no parameter "
                 f"{missing[0]!r}."
             )
+        if isinstance(self.estimator, RegressorMixin):
+            raise InvalidParameter(
+                "estimator must be a classifier: a search has no score of numbers."
+            )
         _validate.fraction("test_share", self.test_share)
         score = SCORES[_validate.choice("scoring", self.scoring, SCORES)]()
         if self.population is not None:
             _validate.integer("population", self.population)
         law = self.runs
-        if not isinstance(law, RunLaw):
+        if not isinstance(law, RunLaw):  # `Selected` refuses one that is not in LAWS
             law = LAWS[_validate.choice("runs", law, LAWS)](_validate.real("mean", self.mean))
         candidates = _candidates(self.grid, self.estimator)
         for each in candidates:
@@ -371,10 +394,15 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
 
     def _budget(self, plans: Any, law: RunLaw, score: RunScore, adjacency: Adjacency) -> RunBudget:
         def scored(epsilon: float, delta: float) -> Plan:
-            return score.plan(epsilon, delta, adjacency)
+            return score.plan(self._of_one_run(epsilon, delta, adjacency))
 
         epsilon, delta = float(self.epsilon), float(self.delta)
         return run_budget(plans, scored, law, epsilon, delta, adjacency)
+
+    @staticmethod
+    def _of_one_run(epsilon: float, delta: float, adjacency: Adjacency) -> PublicBudget:
+        """Return the budget of a score; the number of test persons plays no part in its noise."""
+        return PublicBudget(epsilon=epsilon, delta=delta, adjacency=adjacency, size=None)
 
     # --- public facts --------------------------------------------------------------------------
 
