@@ -15,11 +15,20 @@ from noisette.estimators import inputs
 from noisette.estimators.regressor import LinearRegressor
 from noisette.losses import Rows
 
-__all__ = ["MODEL_BASED", "IntervalRegressor"]
+__all__ = ["EQUAL", "MODEL_BASED", "NOT_LOOKED", "UNEQUAL", "IntervalRegressor"]
 
 MODEL_BASED = (
     "Intervals are model-based: they hold for a linear model with errors of one variance whose "
     "targets are seldom cut at their bounds."
+)
+
+NOT_LOOKED = (
+    "Whether errors have unequal variances was not looked at: noise would hide it, or delta is 0."
+)
+EQUAL = "No unequal variances of errors are seen beyond the noise of a released sum."
+UNEQUAL = (
+    "Errors have unequal variances, as a released sum shows: intervals of coefficients have a "
+    "robust form, those of predictions hold on average only."
 )
 
 _MANY_CUT = 0.02  # of the targets at a bound: from there on intervals may be far off
@@ -31,9 +40,16 @@ class IntervalRegressor(LinearRegressor):
     _covariance: Floats | None = None
     _variance: float | None = None
 
-    def _set_spread(self, covariance: Floats, variance: float) -> None:
-        """Keep the covariance of (coefficients, intercept) and the variance of the residuals."""
+    def _set_spread(self, solved: Any) -> None:
+        """Keep the covariance of (coefficients, intercept) and the variance of the residuals.
+
+        None forgets what an earlier fit left: its intervals are not those of this one.
+        """
+        self._covariance = self._variance = None
+        if solved is None:
+            return
         _, half = self._scale
+        covariance, variance = solved.covariance, solved.variance
         bias = self._intercept()
         scale = np.full(len(covariance), half)
         if bias is not None:
@@ -113,6 +129,21 @@ class IntervalRegressor(LinearRegressor):
                 "person are not independent."
             )
         return self._covariance, self._variance
+
+    def _told_unequal(self, unequal: float | None) -> str:
+        """Return what the guarantee says of errors of unequal variances; warn if they are seen."""
+        if unequal is None:
+            return NOT_LOOKED
+        if unequal > 0.0:
+            warnings.warn(
+                f"errors are of unequal variances, up to {1.0 + unequal:.1f} times their mean in "
+                "some direction (a released number): intervals of coefficients allow for it, "
+                "those of predictions hold on average only.",
+                WeakModelWarning,
+                stacklevel=5,
+            )
+            return UNEQUAL
+        return EQUAL
 
     def _warn_clipped(self, share: float, noise: float) -> None:
         """Say, from released numbers, that many targets lie at a bound."""

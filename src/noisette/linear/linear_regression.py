@@ -128,9 +128,10 @@ class LinearRegression(IntervalRegressor):
     def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
         solved = trained.released
         self._set_model(solved[0], self._intercept())
-        if chosen.public.unit == "record":  # rows of one person are not independent
-            self._set_spread(solved.covariance, solved.variance)
+        # rows of one person are not independent
+        known = chosen.public.unit == "record"
+        self._set_spread(solved if known else None)
         self.residual_scale_ = float(solved.variance**0.5) * self._scale[1]
         self.clipped_share_ = float(solved.clipped)
         self._warn_clipped(solved.clipped, solved.clipped_noise)
-        return ()
+        return (self._told_unequal(solved.unequal),) if known else ()
