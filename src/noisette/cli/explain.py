@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["coefficients", "explain", "export"]
 
 FORMATS = ("card", "onnx")
+FileArgument = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A model folder or file.", show_default=False)
+]
 
 
 def explain(
@@ -79,9 +82,7 @@ def _write_folder(out: Path, fitted: "TableModel", text: str, *, force: bool) ->
 
 
 def coefficients(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A model folder or file.", show_default=False)
-    ],
+    model: FileArgument,
     plot: Annotated[
         Path | None, typer.Option(help="Write a figure (.png, .svg or .pdf); needs matplotlib.")
     ] = None,
@@ -110,6 +111,17 @@ def coefficients(
         print(json_module.dumps(rows))
     else:
         _show(rows, note)
+
+
+def _read(model: Path) -> tuple[Any, Any]:
+    """Return the estimator in a folder or a file, and the schema through which it reads tables."""
+    from noisette.tables import read_model
+    from noisette.tables.folders import load_model
+
+    if not model.is_dir():
+        return load_model(model), None
+    fitted = read_model(model)
+    return fitted.model, fitted.schema
 
 
 def _rows(fitted: "TableModel") -> list[dict[str, Any]]:
@@ -157,7 +169,7 @@ def _show(rows: list[dict[str, Any]], note: str) -> None:
 
 
 def export(
-    model: ModelArgument,
+    model: FileArgument,
     format: Annotated[str, typer.Option(help="card (JSON) or onnx.")] = "card",
     out: Annotated[Path | None, typer.Option(help="The file; a card also to the screen.")] = None,
     force: ForceOption = False,
@@ -169,14 +181,13 @@ def export(
     from noisette import _validate
     from noisette.pipeline.card import card_of
     from noisette.pipeline.onnx_graph import onnx_of
-    from noisette.tables import read_model
 
     _validate.choice("--format", format, FORMATS)
     if format == "onnx" and out is None:
         raise InvalidParameter("an ONNX graph is no text: name a file with --out model.onnx.")
-    fitted = read_model(model)
+    fitted, schema = _read(model)
     if format == "card":
-        text = json_module.dumps(card_of(fitted.model), indent=1, allow_nan=False) + "\n"
+        text = json_module.dumps(card_of(fitted, schema), indent=1, allow_nan=False) + "\n"
         if out is None:
             print(text, end="")
             return
@@ -187,7 +198,7 @@ def export(
             raise InvalidParameter(f"{out} exists; --force replaces it.")
         if not out.parent.is_dir():
             raise InvalidParameter(f"the folder {out.parent} does not exist.")
-        content = onnx_of(fitted.model).SerializeToString()
+        content = onnx_of(fitted, schema).SerializeToString()
         with _files.written(out) as file:
             file.write(content)
     typer.echo(visible(f"wrote {out}"), err=True)
