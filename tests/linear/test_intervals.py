@@ -91,10 +91,10 @@ def test_equal_variances_are_left_alone_and_noise_is_no_finding() -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::noisette.errors.WeakModelWarning")
 def test_coverage_under_unequal_variances() -> None:
-    """200 fits: without the robust form 0.86 to 0.91 for the first coefficient."""
+    """200 fits: without the robust form about 0.88 for the first coefficient."""
     hits = []
     for seed in range(200):
-        model = made(4.0, random_state=seed).fit(*data(20_000, seed, unequal=True))
+        model = made(8.0, random_state=seed).fit(*data(20_000, seed, unequal=True))
         ends = model.coef_intervals()
         hits.append((ends[:3, 0] <= TRUE) & (ends[:3, 1] >= TRUE))
     assert 0.92 <= float(np.mean(hits)) <= 0.98

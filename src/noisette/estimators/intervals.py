@@ -12,6 +12,7 @@ from noisette import _validate
 from noisette._typing import Floats
 from noisette.errors import Unproven, WeakModelWarning
 from noisette.estimators import inputs
+from noisette.estimators.noise_bars import NoiseBars
 from noisette.estimators.regressor import LinearRegressor
 from noisette.losses import Rows
 
@@ -56,6 +57,22 @@ class IntervalRegressor(LinearRegressor):
             scale[-1] *= bias
         self._covariance = covariance * np.outer(scale, scale)
         self._variance = variance * half**2
+
+    def noise_bars(self) -> NoiseBars:
+        """Return the deviation of every coefficient: of sampling and noise together.
+
+        Returns
+        -------
+        NoiseBars
+            Standard deviations, and a sentence that says where they come from.
+
+        """
+        check_is_fitted(self)
+        if self._covariance is None:
+            return NoiseBars()
+        each = np.sqrt(np.maximum(np.diag(self._covariance), 0.0))
+        d = len(self.coef_)
+        return NoiseBars("model", each[:d], np.asarray(each[d:].sum()))
 
     def coef_intervals(self, level: float = 0.95) -> Floats:
         """Return an interval for each coefficient, the last for the intercept if there is one.

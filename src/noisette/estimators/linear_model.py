@@ -14,6 +14,7 @@ from noisette._typing import Floats
 from noisette.clipping import checked_bound
 from noisette.errors import InvalidParameter, WeakModelWarning
 from noisette.estimators import inputs
+from noisette.estimators.noise_bars import NoiseBars
 from noisette.estimators.outlook import Outlook, outlook
 from noisette.estimators.outputs import labels_fact, rows_fact
 from noisette.estimators.private import PrivateEstimator
@@ -38,6 +39,19 @@ class LinearModel(PrivateEstimator):
     missing: str
 
     _from_tables = "TableClassifier"
+    _bars: NoiseBars = NoiseBars()
+
+    def noise_bars(self) -> NoiseBars:
+        """Return how much of each weight is noise, at no cost: all of it is public or released.
+
+        Returns
+        -------
+        NoiseBars
+            Standard deviations, and a sentence that says where they come from.
+
+        """
+        check_is_fitted(self)
+        return self._bars
 
     def _row_bound(self) -> float:
         """Return R, which nobody can guess: a default would cut raw columns short in silence."""

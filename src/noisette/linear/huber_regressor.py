@@ -4,6 +4,7 @@ from typing import Any
 
 from noisette import _validate
 from noisette.errors import InvalidParameter
+from noisette.estimators.noise_bars import bars_of_fit
 from noisette.estimators.regressor import LinearRegressor
 from noisette.losses import Huber, Loss
 from noisette.privacy import Ledger
@@ -136,4 +137,5 @@ class HuberRegressor(LinearRegressor):
 
     def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
         self._set_model(trained.weights[0], self._intercept())
+        self._bars = bars_of_fit(self, trained, chosen, self._intercept(), self._scale[1])
         return ()

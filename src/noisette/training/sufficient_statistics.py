@@ -48,7 +48,7 @@ _ROOM, _LEAST_ROOM, _MOST_ROOM = 0.3, 1.0, 1.6
 _CLIP, _LEAST_CLIP, _MOST_CLIP = 0.4, 1.2, 5.0
 # Where the sum that looks for unequal variances cuts, in the same units, and the largest noise, in
 # units of equal variances, with which it is asked for.
-_LATE_ROOM, _LATE_CLIP, _SHARP, _EDGE = 2.0, 4.0, 0.5, 1.25
+_LATE_ROOM, _LATE_CLIP, _SHARP, _EDGE = 2.0, 4.0, 0.5, 1.4
 _SMALLEST = 0.01  # deviation of residuals, in units of the half range of the target
 
 
