@@ -93,20 +93,23 @@ def coefficients(
 
     [bold]Example[/bold]: noisette coefficients model --plot weights.png
     """
-    from noisette.pipeline.effects import named_weights, note_for
+    from noisette.pipeline.curves import score_unit
+    from noisette.pipeline.effects import curves_in, named_weights, note_for, weights_curve
     from noisette.tables import read_model
-    from noisette.tables.folders import load_model
+    from noisette.tables.folders import load_model, takes_tables
 
-    if not model.is_dir():
-        if plot is not None:
-            raise InvalidParameter("--plot needs a model folder: it draws in units of the table.")
-        loaded = load_model(model)
-        rows, note = named_weights(loaded)
-    else:
+    if model.is_dir():
         fitted = read_model(model)
         rows, note = _rows(fitted), note_for(fitted)
-        if plot is not None:
-            _plot(fitted, plot, force=force)
+        drawn, unit = curves_in(fitted), score_unit(fitted.model)
+    else:
+        loaded = load_model(model)
+        rows, note = named_weights(loaded)
+        tables = takes_tables(loaded)
+        drawn = loaded.curves() if tables else (weights_curve(loaded),)
+        unit = score_unit(loaded) if tables else "weight"
+    if plot is not None:
+        _plot(drawn, unit, plot, force=force)
     if json:
         print(json_module.dumps(rows))
     else:
@@ -130,9 +133,7 @@ def _rows(fitted: "TableModel") -> list[dict[str, Any]]:
     return weights_in(fitted)
 
 
-def _plot(fitted: "TableModel", path: Path, *, force: bool) -> None:
-    from noisette.pipeline.curves import score_unit
-    from noisette.pipeline.effects import curves_in
+def _plot(curves: Any, unit: str, path: Path, *, force: bool) -> None:
     from noisette.pipeline.plots import plotted
 
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
@@ -141,7 +142,7 @@ def _plot(fitted: "TableModel", path: Path, *, force: bool) -> None:
         raise InvalidParameter(f"the folder {path.parent} does not exist.")
     if path.exists() and not force:
         raise InvalidParameter(f"{path} exists; --force replaces it.")
-    figure = plotted(curves_in(fitted), score_unit(fitted.model))
+    figure = plotted(curves, unit)
     with _files.written(path) as file:
         figure.savefig(file, dpi=150, format=path.suffix[1:].lower())
 
