@@ -382,7 +382,7 @@ def _fill_numbers(model: Any, node: dict[str, Any]) -> None:
     low, high = node["bounds"]
     if not (type(low) is type(high) is float and -math.inf < low < high < math.inf):
         raise TypeError
-    if hasattr(model, "schema"):
+    if hasattr(model, "schema") or isinstance(model.target_bounds, str):
         model.target_bounds_ = (low, high)
     elif tuple(map(float, model.target_bounds)) != (low, high):
         raise InvalidData("the limits in this model file are not those of its parameters.")

@@ -17,12 +17,13 @@ from noisette.errors import InvalidParameter
 from noisette.estimators import inputs
 from noisette.estimators.linear_model import LinearModel
 from noisette.estimators.outlook import Outlook, outlook
-from noisette.estimators.outputs import rows_fact, size_facts, target_fact
+from noisette.estimators.outputs import BOUGHT_TARGET, rows_fact, size_facts, target_fact
 from noisette.losses import Loss
 from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
 from noisette.training import Public, Records, Trained, train, with_intercept
+from noisette.training.learnt_target import LEARN, WithLimits, scaled, with_limits
 from noisette.training.levels import present
 from noisette.training.recommend import Recommendation, units
 
@@ -34,7 +35,7 @@ def checked_target_bounds(given: Any) -> tuple[float, float]:
     if given is None:
         raise InvalidParameter(
             "target_bounds has no default: pass target_bounds=(low, high), limits of the target "
-            "that are known without the data; values beyond are cut."
+            "that are known without the data, or 'learn' to buy them; values beyond are cut."
         )
     try:
         low, high = given
@@ -94,7 +95,15 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
 
     def _outlined(self, n: int, d: int, ledger: Ledger) -> Recommendation:
         """Return the training that ``fit`` on n rows of d features would choose."""
-        return self._recommended(self._described(n, d + bool(self.fit_intercept), ledger.adjacency))
+        return self._chosen(self._described(n, d + bool(self.fit_intercept), ledger.adjacency))
+
+    def _chosen(self, public: Public) -> Recommendation:
+        """Return the training, behind one that buys the limits of the target if that is asked."""
+        return with_limits(public, self._recommended) if self._learns else self._recommended(public)
+
+    @property
+    def _learns(self) -> bool:
+        return isinstance(self.target_bounds, str)
 
     @abstractmethod
     def _loss(self) -> Loss:
@@ -133,7 +142,10 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
 
     def _check_bounds(self) -> None:
         self._row_bound()
-        checked_target_bounds(self.target_bounds)
+        if self._learns:
+            _validate.choice("target_bounds", self.target_bounds, (LEARN,))
+        else:
+            checked_target_bounds(self.target_bounds)
 
     def _augmented_bound(self) -> float:
         """Return the norm bound of rows with the constant column."""
@@ -143,14 +155,20 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     @property
     def _scale(self) -> tuple[float, float]:
         """The middle and the half range of the target."""
-        low, high = checked_target_bounds(self.target_bounds)
+        low, high = self._limits
         return low / 2.0 + high / 2.0, (high - low) / 2.0
 
+    @property
+    def _limits(self) -> tuple[float, float]:
+        """The limits of the target: those of the user, or those that ``fit`` bought."""
+        if self._learns:
+            limits: tuple[float, float] = self.target_bounds_
+            return limits
+        return checked_target_bounds(self.target_bounds)
+
     def _scaled(self, y: Floats) -> Floats:
-        """Return targets cut to their bounds, in [-1, 1]: row-local, free."""
-        # proof: ROW-LOCAL
-        middle, half = self._scale
-        return np.clip((np.clip(y, middle - half, middle + half) - middle) / half, -1.0, 1.0)
+        """Return targets in [-1, 1]; as they are where their limits are still to be bought."""
+        return y if self._learns else scaled(y, *self._limits)
 
     def _known(self, public: Public) -> tuple[str, ...]:
         """Return what the guarantee treats as known to everybody."""
@@ -158,7 +176,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         listed.append(f"the {self.n_features_in_} features and their names")
         if self.norm_bound is not None:
             listed.append(rows_fact(self.norm_bound, self._intercept()))
-        listed.append(target_fact(*checked_target_bounds(self.target_bounds)))
+        listed.append(BOUGHT_TARGET if self._learns else target_fact(*self._limits))
         return (*listed, "all parameters of the estimator and the program")
 
     def _set_model(self, theta: Floats, bias: float | None) -> None:
@@ -214,7 +232,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         n = X.shape[0] if crowd is None else crowd.count
         rows, bound = with_intercept(X, self._row_bound(), self._intercept())
         public = self._described(n, rows.shape[1], ledger.adjacency, crowd)
-        chosen = self._recommended(replace(public, norm_bound=bound))
+        chosen = self._chosen(replace(public, norm_bound=bound))
         self._warn(chosen)
         target, told = self._scaled(y), crowd
         if weights is not None and crowd is not None and crowd.max_rows is not None:
@@ -243,6 +261,10 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         self, trained: Trained, chosen: Recommendation, persons: Persons | None,
         proofs: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
+        if self._learns:
+            found: WithLimits = trained.released
+            self.target_bounds_ = (found.low, found.high)
+            trained = replace(trained, released=found.inner)
         notes = self._take(trained, chosen)
         self.privacy_ = self._stated(
             trained.permit, public=self._known(chosen.public), notes=(*chosen.notes, *notes),

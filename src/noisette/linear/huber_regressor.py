@@ -26,8 +26,9 @@ class HuberRegressor(LinearRegressor):
     ----------
     epsilon, delta : float, default 1.0 and 0.0
         The budget of one ``fit``; delta = 0 is pure privacy.
-    target_bounds : pair of float
-        The limits (low, high) of the target, public; values beyond are cut. There is no default.
+    target_bounds : pair of float or "learn"
+        The limits (low, high) of the target, public; values beyond are cut. "learn" buys them
+        from the same budget (two private quantiles). There is no default.
     norm_bound : float
         The bound R, public; rows longer than R are scaled down to R. There is no default.
     threshold : float, default 0.2
@@ -59,6 +60,8 @@ class HuberRegressor(LinearRegressor):
         The coefficients.
     intercept_ : float
         The intercept.
+    target_bounds_ : tuple of float
+        The limits that were bought, with ``target_bounds="learn"``.
     n_features_in_, feature_names_in_ : int, ndarray of str
         As in scikit-learn.
     privacy_ : Guarantee

@@ -13,6 +13,7 @@ from noisette.privacy import Ledger
 from noisette.randomness import Randomness
 from noisette.sampling import SAMPLERS, Sampler
 from noisette.training import Public, Records, Trained, train
+from noisette.training.learnt_target import own_algorithm
 from noisette.training.recommend import Recommendation
 from noisette.training.recommend_sgd import RELEASES, noises, recommend_sgd
 from noisette.training.steps import Update, canonical_rows
@@ -33,8 +34,9 @@ class SGDRegressor(LinearRegressor):
     ----------
     epsilon, delta : float, default 1.0 and 1e-6
         The budget of one ``fit``.
-    target_bounds : pair of float
-        The limits (low, high) of the target, public; values beyond are cut. There is no default.
+    target_bounds : pair of float or "learn"
+        The limits (low, high) of the target, public; values beyond are cut. "learn" buys them
+        from the same budget (two private quantiles). There is no default.
     norm_bound : float
         The bound R, public; rows longer than R are scaled down to R. There is no default.
     loss : {"huber", "squared"}, default "huber"
@@ -85,6 +87,8 @@ class SGDRegressor(LinearRegressor):
         The coefficients.
     intercept_ : float
         The intercept.
+    target_bounds_ : tuple of float
+        The limits that were bought, with ``target_bounds="learn"``.
     n_features_in_, feature_names_in_ : int, ndarray of str
         As in scikit-learn.
     privacy_ : Guarantee
@@ -208,7 +212,7 @@ class SGDRegressor(LinearRegressor):
         )  # fmt: skip
         if persons is not None:
             public = replace(public, unit="person", max_rows=persons.max_rows)
-        return self._recommended(public)
+        return self._chosen(public)
 
     def _outlined(self, n: int, d: int, ledger: Ledger) -> Recommendation:
         size = n if ledger.adjacency.size_is_public else self.population or n
@@ -234,6 +238,6 @@ class SGDRegressor(LinearRegressor):
         self._finish(trained, chosen, crowd, (*chosen.public.loss.proofs, *order))
 
     def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
-        update: Update = chosen.algorithm.update
+        update: Update = own_algorithm(chosen.algorithm).update
         self._set_model(trained.weights[0], update.bias)
         return ()

@@ -12,7 +12,7 @@ from noisette.adjacency import Adjacency
 from noisette.columns import Encodes, Numeric, View
 from noisette.errors import InvalidParameter
 from noisette.mechanisms import Exponential
-from noisette.pipeline.grid import NATS, Grid
+from noisette.columns.grid import NATS, Grid
 from noisette.pipeline.numbers import NumbersTransformer, check_columns, grids_of
 from noisette.pipeline.sample import Sample
 from noisette.pipeline.step import PreparedStep, Step, exponential_epsilon
@@ -141,7 +141,7 @@ class PrivateBounds(NumbersTransformer):
         records, epsilon and the number of columns ask for it, a public rule.
     bounds : None, pair or list
         Public bounds: one pair (low, high), or a list with a pair or None for each column; None
-        where unknown. See `noisette.pipeline.grid` for the candidates.
+        where unknown. See `noisette.columns.grid` for the candidates.
     indicate_missing : bool
         Whether a feature says that a cell is missing; it counts as the middle.
     adjacency : str
