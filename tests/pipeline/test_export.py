@@ -217,7 +217,8 @@ def test_a_model_of_stated_encodings_is_exported_with_the_cut_of_its_rows(kind: 
     used = {name: table[name] for name in facts["columns"]}
     rows = Frame.of(used, schema).encode(schema)
     norms = np.linalg.norm(rows if isinstance(rows, np.ndarray) else rows.toarray(), axis=1)
-    assert (norms > 0.999).any() and (norms < 0.99).any()
+    assert (norms > 0.999).any()
+    assert (norms < 0.99).any()
     y = target(table)
     if kind == "classifier":
         model: Any = LogisticRegression(4.0, norm_bound=1.0, random_state=0).fit(rows, y > 0)
@@ -229,7 +230,9 @@ def test_a_model_of_stated_encodings_is_exported_with_the_cut_of_its_rows(kind: 
         expected = model.predict(rows)
     score, card = evaluator(), json.loads(json.dumps(card_of(model, schema), allow_nan=False))
     cells = [{name: column[k] for name, column in used.items()} for k in range(300)]
-    assert np.abs(np.array([score(card, each) for each in cells])[:, 0] - expected[:300]).max() < 1e-9
+    assert (
+        np.abs(np.array([score(card, each) for each in cells])[:, 0] - expected[:300]).max() < 1e-9
+    )
     found = run(model, used, schema)
     shown = found["prediction"] if kind == "regressor" else found["score"][:, 0]
     assert np.abs(shown - expected).max() < 1e-6

@@ -16,9 +16,9 @@ __all__ = ["LAWS", "NoiseBars", "bars_of_fit", "read_noise_bars"]
 LAWS = {
     "known": "The noise was added to the weights, so its law is public and exact.",
     "curvature": (
-        "The law of the noise in the objective is public; how far it moves the weights is estimated "
-        "from the released second moment, for rows of a normal law (model-based; for Huber's loss "
-        "as if no residual were beyond the threshold, so it may be more)."
+        "The law of the noise in the objective is public; how far it moves the weights is "
+        "estimated from the released second moment, for rows of a normal law (model-based; for "
+        "Huber's loss as if no residual were beyond the threshold, so it may be more)."
     ),
     "hidden": (
         "The model has no noise bars: the noise is in the objective, and how far it moves the "

@@ -95,9 +95,9 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
 
     def _outlined(self, n: int, d: int, ledger: Ledger) -> Recommendation:
         """Return the training that ``fit`` on n rows of d features would choose."""
-        return self._chosen(self._described(n, d + bool(self.fit_intercept), ledger.adjacency))
+        return self._planned(self._described(n, d + bool(self.fit_intercept), ledger.adjacency))
 
-    def _chosen(self, public: Public) -> Recommendation:
+    def _planned(self, public: Public) -> Recommendation:
         """Return the training, behind one that buys the limits of the target if that is asked."""
         return with_limits(public, self._recommended) if self._learns else self._recommended(public)
 
@@ -172,10 +172,14 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
 
     def _known(self, public: Public) -> tuple[str, ...]:
         """Return what the guarantee treats as known to everybody."""
-        listed = size_facts(public, self.population)
-        listed.append(f"the {self.n_features_in_} features and their names")
-        if self.norm_bound is not None:
-            listed.append(rows_fact(self.norm_bound, self._intercept()))
+        return self._listed(size_facts(public, self.population), self.norm_bound, self._intercept())
+
+    def _listed(
+        self, sizes: list[str], norm_bound: float | None, bias: float | None
+    ) -> tuple[str, ...]:
+        listed = [*sizes, f"the {self.n_features_in_} features and their names"]
+        if norm_bound is not None:
+            listed.append(rows_fact(norm_bound, bias))
         listed.append(BOUGHT_TARGET if self._learns else target_fact(*self._limits))
         return (*listed, "all parameters of the estimator and the program")
 
@@ -232,7 +236,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         n = X.shape[0] if crowd is None else crowd.count
         rows, bound = with_intercept(X, self._row_bound(), self._intercept())
         public = self._described(n, rows.shape[1], ledger.adjacency, crowd)
-        chosen = self._chosen(replace(public, norm_bound=bound))
+        chosen = self._planned(replace(public, norm_bound=bound))
         self._warn(chosen)
         target, told = self._scaled(y), crowd
         if weights is not None and crowd is not None and crowd.max_rows is not None:

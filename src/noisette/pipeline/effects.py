@@ -106,7 +106,9 @@ def weights_in(fitted: TableModel) -> list[dict[str, Any]]:
 
 def _is_line(column: Numeric) -> bool:
     """Whether one number says all of a column: it enters as it is, between its bounds."""
-    return len(column.views) == 1 and column.views[0].curve == "linear" and not column.views[0].square
+    return (
+        len(column.views) == 1 and column.views[0].curve == "linear" and not column.views[0].square
+    )
 
 
 def named_weights(model: Any) -> tuple[list[dict[str, Any]], str]:

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.columns import Encodes, Hats
+from noisette.columns.grid import NATS, Grid
 from noisette.errors import InvalidParameter
 from noisette.mechanisms import Exponential
-from noisette.columns.grid import NATS, Grid
 from noisette.pipeline.numbers import NumbersTransformer, check_columns, grids_of
 from noisette.pipeline.sample import Sample
 from noisette.pipeline.step import PreparedStep, Step, exponential_epsilon
