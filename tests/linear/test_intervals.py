@@ -1,4 +1,4 @@
-"""Intervals where their model holds and where it fails: weights, persons, cut targets, variances."""
+"""Intervals where their model holds, and where weights, persons, cuts or variances break it."""
 
 import warnings
 from pathlib import Path

@@ -68,9 +68,12 @@ def test_targets_of_later_chunks_are_cut_to_the_same_limits() -> None:
 def test_what_a_stream_cannot_know_is_refused_before_a_charge() -> None:
     X, y = data(500)
     ledger = Ledger(8.0, 1e-6)
-    for model in (made(target_bounds="learn", ledger=ledger), made(sampling="poisson", ledger=ledger),
-                  made(adjacency="add-remove", population=500,
-                       ledger=Ledger(8.0, 0.0, adjacency="add-remove"))):  # fmt: skip
+    other = Ledger(8.0, 0.0, adjacency="add-remove")
+    for model in (
+        made(target_bounds="learn", ledger=ledger),
+        made(sampling="poisson", ledger=ledger),
+        made(adjacency="add-remove", population=500, ledger=other),
+    ):
         with pytest.raises((InvalidParameter, Unproven)):
             model.partial_fit(X, y)
         assert not hasattr(model, "coef_")
@@ -87,7 +90,7 @@ def test_what_a_stream_cannot_know_is_refused_before_a_charge() -> None:
 
 def test_the_same_people_again_are_refused_and_a_failed_chunk_stays_paid() -> None:
     X, y = data(1000)
-    ledger = Ledger(8.0)
+    ledger = Ledger(20.0)
     model = made(ledger=ledger).partial_fit(X[:500], y[:500])
     before = model.coef_.copy()
     with pytest.raises(InvalidData, match="handed in before"):
@@ -102,6 +105,7 @@ def test_the_same_people_again_are_refused_and_a_failed_chunk_stays_paid() -> No
         again.partial_fit(X.copy(), y)
     with pytest.raises(InvalidParameter, match="no open stream"):
         made().fit(X, y).partial_fit(X, y)
+    assert model.fit(X, y).coef_.shape == (3,), "a fit after a stream is a new training"
 
 
 class Steps(Observer):

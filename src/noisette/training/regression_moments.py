@@ -113,7 +113,7 @@ def release_moments(
 
 
 def _gram(blocks: Rows, targets: Floats, bound: float, most: int, weights: Floats | None) -> Floats:
-    """Return the exact Gram matrix of (x, y, 1, [|y| = 1 but for rounding]), every entry on a public grid."""
+    """Return the exact Gram matrix of (x, y, 1, [|y| = 1]), every entry on a public grid."""
     bits, d = bits_of_squares(most), blocks.d
     out = np.zeros((d + 3, d + 3))
     for where, block in blocks.blocks():
