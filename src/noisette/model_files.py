@@ -38,7 +38,8 @@ __all__ = ["FORMAT", "IN_FOLDER", "MODELS", "load", "save"]
 
 FORMAT = 1
 REGRESSORS = (
-    "AdditiveRegressor", "HuberRegressor", "LinearRegression", "SGDRegressor", "TableRegressor",
+    "AdditiveRegressor", "HuberRegressor", "LinearRegression", "PoissonRegressor", "SGDRegressor",
+    "TableRegressor",
 )  # fmt: skip
 MODELS = dict.fromkeys(
     ("LinearSVC", "LogisticRegression", "SGDClassifier", *REGRESSORS), "noisette.linear"

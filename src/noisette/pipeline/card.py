@@ -15,6 +15,7 @@ from noisette._typing import Floats
 from noisette.columns import Categorical, Column, Dates, Hashed, Hats, Ignored, Numeric, View
 from noisette.columns.numeric import CURVES
 from noisette.errors import InvalidParameter
+from noisette.linear import PoissonRegressor
 from noisette.tables import Schema
 
 __all__ = ["CARD", "card_of"]
@@ -50,8 +51,11 @@ def card_of(model: Any, schema: Schema | None = None) -> dict[str, Any]:
         "guarantee": model.privacy_.statement(),
     }
     if node["kind"] == "regressor":
+        counts = isinstance(model, PoissonRegressor)
         limits = getattr(model, "target_bounds_", None) if hasattr(model, "schema_") else None
-        return node | {"bounds": None if limits is None else list(map(float, limits))}
+        limits = model.target_bounds if counts else limits
+        link = "log" if counts else "identity"
+        return node | {"link": link, "bounds": None if limits is None else list(map(float, limits))}
     probabilities = hasattr(model, "predict_proba")
     return node | {"classes": model.classes_.tolist(), "probabilities": probabilities}
 

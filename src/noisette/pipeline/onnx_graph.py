@@ -195,6 +195,8 @@ class _Graph:
 
         if card["kind"] == "regressor":
             one = self.constant(np.array([1], dtype=np.int64))
+            if card["link"] == "log":
+                score = self.node("Exp", [score])
             if card["bounds"] is not None:
                 score = self._between(score, *card["bounds"])
             self.node("Squeeze", [score, one], "prediction")
