@@ -88,6 +88,16 @@ def test_equal_variances_are_left_alone_and_noise_is_no_finding() -> None:
         assert "was not looked at" in model.privacy_.statement()
 
 
+def test_a_warning_that_is_an_error_does_not_lose_what_was_paid_for() -> None:
+    X, y = data(20_000, unequal=True)
+    model = made(8.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(WeakModelWarning, match="unequal variances"):
+            model.fit(X, y)
+    assert model.coef_intervals().shape == (4, 2)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::noisette.errors.WeakModelWarning")
 def test_coverage_under_unequal_variances() -> None:

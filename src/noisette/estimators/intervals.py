@@ -1,6 +1,5 @@
 """Intervals for coefficients and predictions, from released numbers and the known noise."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
 from noisette._typing import Floats
-from noisette.errors import Unproven, WeakModelWarning
+from noisette.errors import Unproven
 from noisette.estimators import inputs
 from noisette.estimators.noise_bars import NoiseBars
 from noisette.estimators.regressor import LinearRegressor
@@ -152,12 +151,10 @@ class IntervalRegressor(LinearRegressor):
         if unequal is None:
             return NOT_LOOKED
         if unequal > 0.0:
-            warnings.warn(
+            self._later.append(
                 f"errors are of unequal variances, up to {1.0 + unequal:.1f} times their mean in "
                 "some direction (a released number): intervals of coefficients allow for it, "
-                "those of predictions hold on average only.",
-                WeakModelWarning,
-                stacklevel=5,
+                "those of predictions hold on average only."
             )
             return UNEQUAL
         return EQUAL
@@ -165,11 +162,9 @@ class IntervalRegressor(LinearRegressor):
     def _warn_clipped(self, share: float, noise: float) -> None:
         """Say, from released numbers, that many targets lie at a bound."""
         if share - 2.0 * noise > _MANY_CUT:
-            warnings.warn(
+            self._later.append(
                 f"about {max(share, 0.0):.0%} of the targets lie at or beyond target_bounds (a "
-                "released number): intervals are not to be trusted, widen the bounds if you can.",
-                WeakModelWarning,
-                stacklevel=4,
+                "released number): intervals are not to be trusted, widen the bounds if you can."
             )
 
 

@@ -1,6 +1,7 @@
 """What a fitted linear regressor offers: numbers, intervals, and what scikit-learn asks."""
 
 import math
+import warnings
 from abc import abstractmethod
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from noisette import _validate
 from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.clipping import clip_rows
-from noisette.errors import InvalidParameter
+from noisette.errors import InvalidParameter, WeakModelWarning
 from noisette.estimators import inputs
 from noisette.estimators.linear_model import LinearModel
 from noisette.estimators.outlook import Outlook, outlook
@@ -63,6 +64,8 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     random_state: int | Randomness | None
 
     _from_tables = "TableRegressor"
+    _later: list[str]
+    """What to warn of when all is done, from released numbers."""
 
     # --- public facts --------------------------------------------------------------------------
 
@@ -227,7 +230,11 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
 
         """
         with self._all_or_nothing():
+            self._later = []
             self._fit(X, y, sample_weight, persons)
+        # only now, so that a program that turns warnings into errors keeps what it paid for
+        for sentence in self.__dict__.pop("_later"):
+            warnings.warn(sentence, WeakModelWarning, stacklevel=2)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, persons: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from noisette import _validate
 from noisette.adjacency import Adjacency
@@ -45,6 +46,8 @@ class LearnBounds(Step):
 
     grids: tuple[Grid, ...]
     tail: float = _LEAST_TAIL
+    wider: bool = False
+    """Whether limits are moved outwards, to where 1 % would lie beyond them for a normal law."""
 
     name: ClassVar[str] = "bounds"
     summary: ClassVar[str] = "two private quantiles of each numeric column"
@@ -91,17 +94,16 @@ class LearnBounds(Step):
         assert isinstance(mechanism, Exponential)
         found = []
         for column, grid in zip(sample.data, self.grids, strict=True):
-            ranks = Ranks(grid.place(np.asarray(column, dtype=float)), grid.points, sample.weights)
-            # proof: QUANTILE
-            ends = [
-                passage.release(
-                    ranks.quantile(
-                        q, adjacency, epsilon=mechanism.epsilon, log_prior=grid.log_prior
-                    )
+            ends = []
+            for q in (self.tail, 1.0 - self.tail):
+                values = grid.snapped(column, up=q > 0.5)
+                # proof: QUANTILE
+                scores = Ranks(values, grid.points, sample.weights).quantile(
+                    q, adjacency, epsilon=mechanism.epsilon, log_prior=grid.log_prior
                 )
-                for q in (self.tail, 1.0 - self.tail)
-            ]
-            found.append(_apart(grid, *sorted(ends)))
+                ends.append(passage.release(scores))
+            limits = _apart(grid, *sorted(ends))
+            found.append(_moved(limits, self.tail, grid) if self.wider else limits)
         return tuple(found)
 
 
@@ -110,6 +112,20 @@ def _apart(grid: Grid, low: int, high: int) -> Bounds:
     if low == high:
         low, high = max(low - 1, 0), min(high + 1, len(grid.points) - 1)
     return Bounds(float(grid.points[low]), float(grid.points[high]))
+
+
+def _moved(found: Bounds, tail: float, grid: Grid) -> Bounds:
+    """Return limits further out: post-processing, by a public rule.
+
+    Quantiles far from the ends are what noise lets one choose; cutting there would cost far more
+    than room that is not used. A column whose low limit is not negative stays so.
+    """
+    further = (norm.isf(_LEAST_TAIL) / norm.isf(tail) - 1.0) / 2.0
+    room = max(further, 0.0) * (found.high - found.low)
+    first, last = grid.ends
+    if found.low >= 0.0 and not grid.dates:
+        first = max(first, 0.0)
+    return Bounds(max(found.low - room, first), min(found.high + room, last))
 
 
 def _rank_error(scale: float, columns: int, adjacency: Adjacency) -> float:

@@ -109,15 +109,15 @@ class LearntTarget(Algorithm[PreparedTarget]):
         grid, adjacency = Grid(), prepared.public.adjacency
         mechanism: Any = passage.leaf().mechanism
         y = np.asarray(records.targets[0], dtype=float)
-        ranks = Ranks(grid.place(y), grid.points, records.weights)
-        # proof: QUANTILE
-        ends = sorted(
-            passage.release(
-                ranks.quantile(q, adjacency, epsilon=mechanism.epsilon, log_prior=grid.log_prior)
+        ends = []
+        for q in (prepared.tail, 1.0 - prepared.tail):
+            values = grid.snapped(y, up=q > 0.5)
+            # proof: QUANTILE
+            scores = Ranks(values, grid.points, records.weights).quantile(
+                q, adjacency, epsilon=mechanism.epsilon, log_prior=grid.log_prior
             )
-            for q in (prepared.tail, 1.0 - prepared.tail)
-        )
-        low, high = _limits(grid, *ends)
+            ends.append(passage.release(scores))
+        low, high = _limits(grid, *sorted(ends))
         lighter = _with(records, scaled(y, low, high))
         return WithLimits(self.algorithm.run(lighter, prepared.inner, passage.after(1)), low, high)
 
