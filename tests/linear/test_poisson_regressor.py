@@ -10,14 +10,14 @@ from sklearn.base import clone
 from sklearn.linear_model import PoissonRegressor as Reference
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.estimator_checks import estimator_checks_generator
+from test_regressors import AGAINST_PRIVACY
 
 from noisette import PoissonRegressor, load, save
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter
-from noisette.losses import LOSSES, Poisson
+from noisette.losses import LOSSES, PoissonCounts
 from noisette.privacy import Ledger
 from noisette.training import Observer
-from test_regressors import AGAINST_PRIVACY
 
 
 def data(n: int = 6000, seed: int = 0) -> tuple[Any, Any]:
@@ -33,7 +33,7 @@ def made(epsilon: float = 2.0, delta: float = 1e-6, **options: Any) -> Any:
 
 def test_the_loss_is_convex_with_slopes_and_curvatures_up_to_one() -> None:
     """LOSS-POISSON: both constants are reached, and the slope is the derivative of the value."""
-    loss, s = Poisson(), np.linspace(-8.0, 8.0, 4001)
+    loss, s = PoissonCounts(), np.linspace(-8.0, 8.0, 4001)
     slopes = []
     for y in (0.0, 0.3, 1.0):
         target = np.full(len(s), y)

@@ -43,7 +43,7 @@ def test_a_top_code_between_two_candidates_is_found(seed: int) -> None:
 
 
 def test_limits_are_moved_to_where_one_per_cent_lies_beyond() -> None:
-    """For a normal law the rule is exact; limits that are not negative stay so, as do stated ones."""
+    """For a normal law the rule is exact; what is not negative stays so, and so do stated ends."""
     tail = 0.1
     ends = Bounds(*(50.0 + 10.0 * stats.norm.ppf([tail, 1.0 - tail])))
     moved = _moved(ends, tail, Grid())

@@ -94,7 +94,6 @@ class Grid:
         # proof: ROW-LOCAL
         return np.clip(values, *self.ends)
 
-
     def snapped(self, values: Floats, *, up: bool) -> Floats:
         """Return every value as the next candidate above it, or below; NaN stays.
 

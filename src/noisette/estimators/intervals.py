@@ -47,6 +47,7 @@ class IntervalRegressor(LinearRegressor):
         """
         self._covariance = self._variance = None
         if solved is None:
+            self._bars = NoiseBars("persons")
             return
         _, half = self._scale
         covariance, variance = solved.covariance, solved.variance
@@ -56,22 +57,8 @@ class IntervalRegressor(LinearRegressor):
             scale[-1] *= bias
         self._covariance = covariance * np.outer(scale, scale)
         self._variance = variance * half**2
-
-    def noise_bars(self) -> NoiseBars:
-        """Return the deviation of every coefficient: of sampling and noise together.
-
-        Returns
-        -------
-        NoiseBars
-            Standard deviations, and a sentence that says where they come from.
-
-        """
-        check_is_fitted(self)
-        if self._covariance is None:
-            return NoiseBars()
-        each = np.sqrt(np.maximum(np.diag(self._covariance), 0.0))
-        d = len(self.coef_)
-        return NoiseBars("model", each[:d], np.asarray(each[d:].sum()))
+        each, d = np.sqrt(np.maximum(np.diag(self._covariance), 0.0)), len(self.coef_)
+        self._bars = NoiseBars("model", each[:d], np.asarray(each[d:].sum()))
 
     def coef_intervals(self, level: float = 0.95) -> Floats:
         """Return an interval for each coefficient, the last for the intercept if there is one.

@@ -49,6 +49,16 @@ class LinearModel(PrivateEstimator):
         NoiseBars
             Standard deviations, and a sentence that says where they come from.
 
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import LinearRegression
+        >>> X = np.random.default_rng(0).uniform(-1.0, 1.0, (5000, 2))
+        >>> model = LinearRegression(1.0, target_bounds=(-2, 2), norm_bound=1.5, random_state=0)
+        >>> bars = model.fit(X, X[:, 0] + X[:, 1]).noise_bars()
+        >>> bars.law, bars.coef.shape
+        ('model', (2,))
+
         """
         check_is_fitted(self)
         return self._bars

@@ -28,6 +28,10 @@ LAWS = {
         "Sampling and noise together, from released sums and the known law of the noise "
         "(model-based)."
     ),
+    "persons": (
+        "The model has no bars: the rows of one person are not independent, so sums of rows do not "
+        "tell how far the weights are off."
+    ),
     "none": (
         "The model has no noise bars: how far the noise of many steps moves the weights depends on "
         "curvatures that were not released."
@@ -36,7 +40,7 @@ LAWS = {
 """What is known of the noise, and why."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NoiseBars:
     """The standard deviation of the noise in every weight of a linear model.
 
@@ -44,7 +48,7 @@ class NoiseBars:
     ----------
     law : str
         What is known of it: "known" (exact), "curvature" (an estimate), "model" (sampling too),
-        "hidden" or "none" (nothing, and why).
+        "hidden", "persons" or "none" (nothing, and why).
     coef : ndarray or None
         One number for each entry of ``coef_``; None where nothing is known.
     intercept : ndarray or None
@@ -66,6 +70,12 @@ class NoiseBars:
     law: str = "none"
     coef: Floats | None = None
     intercept: Floats | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all numbers are the same."""
+        return isinstance(other, NoiseBars) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
 
     @property
     def says(self) -> str:

@@ -11,7 +11,7 @@ from noisette._typing import Floats
 from noisette.errors import InvalidParameter
 from noisette.estimators import inputs
 from noisette.linear.sgd_regressor import SGDRegressor
-from noisette.losses import Loss, Poisson
+from noisette.losses import Loss, PoissonCounts
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
 
@@ -72,7 +72,10 @@ class PoissonRegressor(SGDRegressor):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1.0, 1.0, (20_000, 2))
     >>> visits = rng.poisson(np.exp(0.7 + X[:, 0]))
-    >>> model = PoissonRegressor(1.0, most_count=20, norm_bound=1.5, random_state=0).fit(X, visits)
+    >>> model = PoissonRegressor(1.0, most_count=20, norm_bound=1.5, random_state=0)
+    >>> model.plan(n=20_000, d=2).algorithm
+    'gradient-descent'
+    >>> model = model.fit(X, visits)
     >>> bool(abs(model.coef_[0] - 1.0) < 0.2), bool(model.predict(X).min() > 0.0)
     (True, True)
 
@@ -118,7 +121,7 @@ class PoissonRegressor(SGDRegressor):
         self.verbose = verbose
 
     @property
-    def target_bounds(self) -> tuple[float, float]:  # type: ignore[override]
+    def target_bounds(self) -> tuple[float, float]:
         """The limits of the counts: 0 and ``most_count``."""
         if self.most_count is None:
             raise InvalidParameter(
@@ -135,7 +138,7 @@ class PoissonRegressor(SGDRegressor):
         return float(self.clip) * math.hypot(self._row_bound(), self._intercept() or 0.0)
 
     def _loss(self) -> Loss:
-        return Poisson()
+        return PoissonCounts()
 
     def _scaled(self, y: Floats) -> Floats:
         """Return counts cut to their limits, in [0, 1]: row-local, free."""

@@ -19,8 +19,8 @@ from noisette.losses.base import Kind, Loss
 
 
 @dataclass(frozen=True)
-class Poisson(Loss):
-    """l(s, y) = e^s - y s up to s = 0, and 1 + s - y s beyond; y in [0, 1].
+class PoissonCounts(Loss):
+    """Poisson's loss l(s, y) = e^s - y s up to s = 0, and 1 + s - y s beyond; y in [0, 1].
 
     y is a count divided by its limit, e^s the mean in the same unit, which stays at most 1. The
     slope e^min(s, 0) - y lies in [-1, 1], the second derivative is e^s up to 0 and 0 beyond:
@@ -29,8 +29,8 @@ class Poisson(Loss):
     Examples
     --------
     >>> import numpy as np
-    >>> from noisette.losses import Poisson
-    >>> losses, slopes = Poisson().at_scores(np.array([0.0, 5.0]), np.array([0.0, 1.0]))
+    >>> from noisette.losses import PoissonCounts
+    >>> losses, slopes = PoissonCounts().at_scores(np.array([0.0, 5.0]), np.array([0.0, 1.0]))
     >>> losses.tolist(), slopes.tolist()
     ([1.0, 1.0], [1.0, 0.0])
 
@@ -44,7 +44,7 @@ class Poisson(Loss):
     value_at_zero: ClassVar[float] = 1.0
 
     @classmethod
-    def examples(cls) -> tuple[Poisson, ...]:
+    def examples(cls) -> tuple[PoissonCounts, ...]:
         """Return the only one."""
         return (cls(),)
 
