@@ -1,6 +1,5 @@
 """Private stochastic gradient descent for linear classifiers."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,7 +26,7 @@ from noisette.losses import Loss, classifier_loss, classifier_losses
 from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
-from noisette.sampling import SAMPLERS, Sampler
+from noisette.sampling import Sampler
 from noisette.training import Public, Records, Trained, train
 from noisette.training.class_weight import (
     BALANCED,
@@ -41,8 +40,8 @@ from noisette.training.class_weight import (
 )
 from noisette.training.levels import GROUPINGS, level_notes
 from noisette.training.recommend import Recommendation
-from noisette.training.recommend_sgd import RELEASES, noises, recommend_sgd
-from noisette.training.steps import LEARNING_RATES, Update, canonical_rows
+from noisette.training.recommend_sgd import recommend_sgd
+from noisette.training.steps import Update, canonical_rows
 
 __all__ = ["SGDClassifier"]
 
@@ -421,47 +420,17 @@ class SGDClassifier(LinearClassifier, StreamReader):
         epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
         adjacency = Adjacency.of(self.adjacency)
         _validate.choice("loss", self.loss, classifier_losses())
-        _validate.choice("noise", self.noise, noises())
-        _validate.choice("released", self.released, RELEASES)
         _validate.choice("grouping", self.grouping, GROUPINGS)
         _validate.choice("missing", self.missing, inputs.MISSING)
-        if not isinstance(self.sampling, Sampler):
-            _validate.choice("sampling", self.sampling, ("auto", *SAMPLERS))
         if self.norm_bound is not None or self.clip_norm is None:
             self._row_bound()
-        _validate.integer("epochs", self.epochs)
         check_class_weight(self.class_weight)
         _validate.boolean("fit_intercept", self.fit_intercept)
-        _validate.non_negative("regularization", self.regularization)
-        if not _is_auto(self.radius):
-            _validate.positive_or_infinite("radius (unless 'auto')", self.radius)
-        if not _is_auto(self.batch_size):
-            _validate.integer("batch_size (unless 'auto')", self.batch_size)
         if self.population is not None:
             _validate.integer("population", self.population)
-        if not _is_auto(self.averaging):
-            _validate.boolean("averaging", self.averaging)
-        _validate.choice("learning_rate", self.learning_rate, ("auto", *LEARNING_RATES))
-        if not _is_auto(self.eta0):
-            _validate.positive("eta0 (unless 'auto')", self.eta0)
-        if not isinstance(self.verbose, bool):
-            _validate.integer("verbose", self.verbose, least=0)
+        self._check_steps()
         randomness = as_randomness(self.random_state)
         return self._ledger_to_charge(epsilon, delta, adjacency), randomness
-
-    def _describe(self, size: int, features: int, loss: Loss, ledger: Ledger) -> Public:
-        """Return the public facts of a fit on rows of that many features."""
-        bias = self._intercept()
-        bound = math.inf if self.norm_bound is None else math.hypot(self.norm_bound, bias or 0.0)
-        return Public(
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
-            adjacency=ledger.adjacency,
-            loss=loss,
-            features=features + (bias is not None),
-            norm_bound=bound,
-            size=size,
-        )
 
     def _publish(
         self, trained: Trained, chosen: Recommendation, classes: NDArray[Any], sizes: list[str],
@@ -518,8 +487,3 @@ class SGDClassifier(LinearClassifier, StreamReader):
         """
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
-
-
-def _is_auto(value: object) -> bool:
-    """Whether a parameter is left to us; an array, which compares entry by entry, is not."""
-    return isinstance(value, str) and value == "auto"

@@ -1,6 +1,5 @@
 """Private gradient descent for linear regression."""
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -15,11 +14,11 @@ from noisette.losses import Huber, Loss, Squared
 from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
-from noisette.sampling import SAMPLERS, Sampler
+from noisette.sampling import Sampler
 from noisette.training import Public, Records, Trained, train
 from noisette.training.learnt_target import own_algorithm
 from noisette.training.recommend import Recommendation
-from noisette.training.recommend_sgd import RELEASES, noises, recommend_sgd
+from noisette.training.recommend_sgd import recommend_sgd
 from noisette.training.steps import Update, canonical_rows
 
 __all__ = ["SGDRegressor"]
@@ -174,12 +173,6 @@ class SGDRegressor(LinearRegressor, StreamReader):
     def _check_public(self) -> tuple[Ledger, Randomness]:
         _validate.choice("loss", self.loss, LOSSES)
         _validate.positive("threshold", self.threshold)
-        _validate.choice("noise", self.noise, noises())
-        _validate.choice("released", self.released, RELEASES)
-        if not isinstance(self.sampling, Sampler):
-            _validate.choice("sampling", self.sampling, ("auto", *SAMPLERS))
-        _validate.integer("epochs", self.epochs)
-        _validate.non_negative("regularization", self.regularization)
         if self.loss == "squared" and self.clip_norm is None:
             raise InvalidParameter(
                 "loss='squared' needs clip_norm=..., because its gradient has no bound; "
@@ -187,12 +180,7 @@ class SGDRegressor(LinearRegressor, StreamReader):
             )
         if self.clip_norm is not None:
             _validate.positive("clip_norm", self.clip_norm)
-        if self.radius != "auto":
-            _validate.positive_or_infinite("radius (unless 'auto')", self.radius)
-        if self.batch_size != "auto":
-            _validate.integer("batch_size (unless 'auto')", self.batch_size)
-        if self.averaging != "auto":
-            _validate.boolean("averaging", self.averaging)
+        self._check_steps()
         return super()._check_public()
 
     def _loss(self) -> Loss:
@@ -314,14 +302,6 @@ class SGDRegressor(LinearRegressor, StreamReader):
         public = self._listed(sizes, update.norm_bound, update.bias)
         proofs = ("ROW-LOCAL", *chosen.public.loss.proofs, *trained.proofs)
         self.privacy_ = self._stated(trained.permit, public=public, notes=notes, proofs=proofs)
-
-    def _describe(self, size: int, features: int, loss: Loss, ledger: Ledger) -> Public:
-        bias = self._intercept()
-        return Public(
-            epsilon=float(self.epsilon), delta=float(self.delta), adjacency=ledger.adjacency,
-            loss=loss, features=features + (bias is not None),
-            norm_bound=math.hypot(self._row_bound(), bias or 0.0), size=size,
-        )  # fmt: skip
 
     def _steps(
         self, n: int, d: int, ledger: Ledger, persons: Persons | None = None

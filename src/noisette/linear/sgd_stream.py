@@ -1,5 +1,6 @@
 """What the SGD estimators share to read streams: ``partial_fit``, and ``fit`` on iterators."""
 
+import math
 import weakref
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
@@ -17,10 +18,11 @@ from noisette.estimators.linear_model import LinearModel
 from noisette.losses import Loss, Softmax
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
+from noisette.sampling import SAMPLERS, Sampler
 from noisette.training import Public, Records, Trained
 from noisette.training.recommend import Recommendation
-from noisette.training.recommend_sgd import recommend_sgd
-from noisette.training.steps import Progress, canonical_rows
+from noisette.training.recommend_sgd import RELEASES, noises, recommend_sgd
+from noisette.training.steps import LEARNING_RATES, Progress, canonical_rows
 from noisette.training.streaming import NEW_PEOPLE, Stream, StreamedPass, chunks_of, rebatched
 from noisette.training.train import begin
 
@@ -53,7 +55,16 @@ class StreamReader(LinearModel):
     epsilon: float
     delta: float
     loss: str
+    noise: str
+    sampling: str | Sampler
     batch_size: int | str
+    epochs: int
+    learning_rate: str
+    eta0: float | str
+    regularization: float
+    radius: float | str
+    averaging: bool | str
+    released: str
     verbose: int
     _stream: Stream | None
 
@@ -78,14 +89,44 @@ class StreamReader(LinearModel):
         """Return the targets as the loss takes them."""
 
     @abstractmethod
-    def _describe(self, size: int, features: int, loss: Loss, ledger: Ledger) -> Public:
-        """Return the public facts of a fit on rows of that many features."""
-
-    @abstractmethod
     def _publish_chunks(
         self, trained: Trained, chosen: Recommendation, sizes: list[str], notes: tuple[str, ...]
     ) -> None:
         """Set the fitted attributes: released numbers and public facts."""
+
+    def _check_steps(self) -> None:
+        """Check the parameters of steps and batches before the data are looked at."""
+        _validate.choice("noise", self.noise, noises())
+        _validate.choice("released", self.released, RELEASES)
+        if not isinstance(self.sampling, Sampler):
+            _validate.choice("sampling", self.sampling, ("auto", *SAMPLERS))
+        _validate.integer("epochs", self.epochs)
+        _validate.non_negative("regularization", self.regularization)
+        if not _is_auto(self.radius):
+            _validate.positive_or_infinite("radius (unless 'auto')", self.radius)
+        if not _is_auto(self.batch_size):
+            _validate.integer("batch_size (unless 'auto')", self.batch_size)
+        if not _is_auto(self.averaging):
+            _validate.boolean("averaging", self.averaging)
+        _validate.choice("learning_rate", self.learning_rate, ("auto", *LEARNING_RATES))
+        if not _is_auto(self.eta0):
+            _validate.positive("eta0 (unless 'auto')", self.eta0)
+        if not isinstance(self.verbose, bool):
+            _validate.integer("verbose", self.verbose, least=0)
+
+    def _describe(self, size: int, features: int, loss: Loss, ledger: Ledger) -> Public:
+        """Return the public facts of a fit on rows of that many features."""
+        bias = self._intercept()
+        bound = math.inf if self.norm_bound is None else math.hypot(self.norm_bound, bias or 0.0)
+        return Public(
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
+            adjacency=ledger.adjacency,
+            loss=loss,
+            features=features + (bias is not None),
+            norm_bound=bound,
+            size=size,
+        )
 
     def _feed(self, X: Any, y: Any, given: Any = None) -> None:
         """Train on one chunk; whatever fails leaves a stream that is charged as charged."""
@@ -312,3 +353,8 @@ class _Layout:
 def _with(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
     yield first
     yield from rest
+
+
+def _is_auto(value: object) -> bool:
+    """Whether a parameter is left to us; an array, which compares entry by entry, is not."""
+    return isinstance(value, str) and value == "auto"
