@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         LinearRegression,
         LinearSVC,
         LogisticRegression,
+        PoissonRegressor,
         SGDClassifier,
         SGDRegressor,
     )
@@ -65,6 +66,7 @@ __all__ = [
     "LinearSVC",
     "LogisticRegression",
     "Persons",
+    "PoissonRegressor",
     "PrivateSearch",
     "Randomness",
     "SGDClassifier",
@@ -108,6 +110,7 @@ _NAMES = {
     "LinearSVC": "noisette.linear",
     "LogisticRegression": "noisette.linear",
     "Persons": "noisette.persons",
+    "PoissonRegressor": "noisette.linear",
     "PrivateSearch": "noisette.tuning",
     "Randomness": "noisette.randomness",
     "SGDClassifier": "noisette.linear",

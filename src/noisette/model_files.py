@@ -38,7 +38,8 @@ __all__ = ["FORMAT", "IN_FOLDER", "MODELS", "load", "save"]
 
 FORMAT = 1
 REGRESSORS = (
-    "AdditiveRegressor", "HuberRegressor", "LinearRegression", "SGDRegressor", "TableRegressor",
+    "AdditiveRegressor", "HuberRegressor", "LinearRegression", "PoissonRegressor", "SGDRegressor",
+    "TableRegressor",
 )  # fmt: skip
 MODELS = dict.fromkeys(
     ("LinearSVC", "LogisticRegression", "SGDClassifier", *REGRESSORS), "noisette.linear"
@@ -124,6 +125,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "feature_names": [str(each) for each in getattr(model, "feature_names_in_", [])],
         "regularization": getattr(model, "regularization_", None),
         "weight_noise": getattr(model, "weight_noise_", None),
+        "noise": model._bars.to_dict() if hasattr(model, "_bars") else None,
         "guarantee": model.privacy_.to_dict(),
     }
     if hasattr(model, "schema_"):
@@ -288,9 +290,22 @@ def load(path: str | os.PathLike[str]) -> Any:
     if _predicts_numbers(model):
         model.intercept_ = float(model.intercept_)
     model.privacy_ = guarantee
+    if node.get("noise") is not None:
+        model._bars = _noise_of(node["noise"], model)
     if "test" in node:
         model.test_ = _test_of(node, model)
     return model
+
+
+def _noise_of(node: Any, model: Any) -> Any:
+    """Return the noise of the weights."""
+    from noisette.estimators.noise_bars import read_noise_bars
+
+    try:
+        return read_noise_bars(node, model)
+    except (KeyError, TypeError, ValueError):
+        pass
+    raise InvalidData("the noise bars in this model file do not fit its weights; it was changed.")
 
 
 def _test_of(node: dict[str, Any], model: Any) -> Any:
@@ -368,7 +383,7 @@ def _fill_numbers(model: Any, node: dict[str, Any]) -> None:
     low, high = node["bounds"]
     if not (type(low) is type(high) is float and -math.inf < low < high < math.inf):
         raise TypeError
-    if hasattr(model, "schema"):
+    if hasattr(model, "schema") or isinstance(model.target_bounds, str):
         model.target_bounds_ = (low, high)
     elif tuple(map(float, model.target_bounds)) != (low, high):
         raise InvalidData("the limits in this model file are not those of its parameters.")

@@ -7,6 +7,7 @@ from noisette.linear import (
     LinearRegression,
     LinearSVC,
     LogisticRegression,
+    PoissonRegressor,
     SGDClassifier,
     SGDRegressor,
 )
@@ -41,6 +42,7 @@ LONG: list[Any] = [
     HuberRegressor(delta=1e-6, mechanism="objective", fit_intercept=False, **LIMITS, **GUESS),
     HuberRegressor(delta=1e-6, mechanism="output", **LIMITS, **BLANK),
     SGDRegressor(**LIMITS),
+    PoissonRegressor(most_count=2, norm_bound=1.0),
     SGDRegressor(sampling="poisson", **LIMITS, **BATCHES),
     LogisticRegression(epsilon=3.0, norm_bound=1.0, **GUESS),
     LogisticRegression(**BLANK, norm_bound=5.0),

@@ -5,10 +5,11 @@ import re
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 
 from helpers import run, write_table
-from noisette import load
+from noisette import LinearRegression, load, save
 
 SCHEMA = """
 target = "ill"
@@ -114,5 +115,31 @@ def test_models_of_stated_encodings_have_curves_without_a_band(folder: Any, tmp_
     assert age["at"] == "for each 1"
     assert age["weight"] == pytest.approx(float(model.coef_[0, 0]) * 2.0 / 100.0 / 1.5)
     assert all(row["deviation"] is None for row in rows)
-    _, error = run("export", tmp_path / "linear", code=2)
-    assert "raw tables" in error
+    text, _ = run("coefficients", tmp_path / "linear")
+    assert "were not released" in text.replace("\n", " ")
+    card = json.loads(run("export", tmp_path / "linear")[0])
+    assert card["cut"] == pytest.approx(1.5)
+    # with output perturbation the law of the noise is public: bars in the units of the table
+    run("train", folder / "people.csv", "--schema", tmp_path / "facts.toml", "--epsilon", 4,
+        "--mechanism", "output", "--seed", 1, "--out", tmp_path / "output")  # fmt: skip
+    rows = json.loads(run("coefficients", tmp_path / "output", "--json")[0])
+    model, age = load(tmp_path / "output"), next(row for row in rows if row["column"] == "age")
+    assert age["deviation"] == pytest.approx(model.weight_noise_ * 2.0 / 100.0 / 1.5)
+    assert "its law is public and exact" in (tmp_path / "output" / "report.html").read_text()
+
+
+def test_a_file_of_a_model_of_matrices_is_listed_drawn_and_exported(tmp_path: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame(rng.normal(size=(2000, 2)), columns=["dose", "weeks"])
+    y = X["dose"] - X["weeks"] + rng.normal(size=2000)
+    model = LinearRegression(4.0, target_bounds=(-9, 9), norm_bound=3.0, random_state=0).fit(X, y)
+    save(model, tmp_path / "m.noisette")
+    rows = json.loads(run("coefficients", tmp_path / "m.noisette", "--json")[0])
+    assert [row["column"] for row in rows] == ["dose", "weeks", "(intercept)"]
+    half = np.ptp(model.coef_intervals(0.9545), axis=1) / 4.0
+    assert [row["deviation"] for row in rows] == pytest.approx(half.tolist(), rel=1e-3)
+    run("coefficients", tmp_path / "m.noisette", "--plot", tmp_path / "w.svg")
+    assert "dose" in (tmp_path / "w.svg").read_text() or (tmp_path / "w.svg").stat().st_size > 1000
+    card = json.loads(run("export", tmp_path / "m.noisette")[0])
+    assert [column["name"] for column in card["columns"]] == ["dose", "weeks"]
+    assert card["cut"] == 3.0

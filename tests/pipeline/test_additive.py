@@ -9,8 +9,8 @@ from sklearn.metrics import roc_auc_score
 
 from noisette import AdditiveClassifier, AdditiveRegressor, TableClassifier, load, save
 from noisette.adjacency import Adjacency
+from noisette.columns.grid import Grid
 from noisette.errors import InvalidParameter
-from noisette.pipeline.grid import Grid
 from noisette.pipeline.sample import Sample
 from noisette.pipeline.spikes import LearnSpikes, cells_of, hollow, with_spikes
 from noisette.privacy import Ledger

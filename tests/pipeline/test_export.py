@@ -11,15 +11,23 @@ import pytest
 from noisette import (
     AdditiveClassifier,
     AdditiveRegressor,
+    HuberRegressor,
+    LinearRegression,
+    LinearSVC,
     LogisticRegression,
+    PoissonRegressor,
+    SGDClassifier,
+    SGDRegressor,
     TableClassifier,
     load,
     save,
 )
+from noisette.columns import Hashed
 from noisette.columns.dates import days
 from noisette.errors import InvalidParameter, MissingExtra
 from noisette.pipeline.card import card_of
 from noisette.pipeline.onnx_graph import onnx_of
+from noisette.tables import Frame, Schema
 
 PAGE = Path(__file__).parents[2] / "docs" / "additive.md"
 KINDS: dict[str, Any] = {
@@ -29,6 +37,7 @@ KINDS: dict[str, Any] = {
     "born": "date",
     "code": {"kind": "categorical", "categories": ["1", "2", "true"], "reference": "1"},
     "unit": {"kind": "categorical", "groups": {"x": ["x1", "x2"], "y": ["y1"]}, "missing": ["?"]},
+    "place": {"kind": "hashed", "buckets": 8},
     "id": "ignore",
 }
 
@@ -44,6 +53,7 @@ def people(n: int, seed: int) -> dict[str, Any]:
         "ward": ["a", "b", "c", "", " b "],
         "code": ["1", "2.0", "True", "2", "", "other"],
         "unit": ["x1", "x2", "y1", "?", "z"],
+        "place": ["Bern", "Basel", "Zürich", "", "8000", "8000.0"],
     }
     table: dict[str, Any] = {"age": age, "gain": gain, "born": born}
     for name, texts in cells.items():
@@ -82,7 +92,7 @@ def test_the_example_of_the_page_finds_the_number_that_many_share(capsys: Any) -
 def evaluator() -> Any:
     """Return `score` of the page, as it stands there."""
     blocks = blocks_of_the_page()
-    code = next(block for block in blocks if "def adds" in block)
+    code = next(block for block in blocks if "def pairs" in block)
     namespace: dict[str, Any] = {}
     exec(code, namespace)
     return namespace["score"]
@@ -109,15 +119,22 @@ def test_labels_of_three_kinds_have_a_curve_each(models: dict[str, Any], tmp_pat
     assert load(tmp_path / "m").bars_ == model.bars_
 
 
-def run(model: Any, table: dict[str, Any]) -> dict[str, Any]:
+def started(model: Any, schema: Any = None) -> Any:
     onnxruntime = pytest.importorskip("onnxruntime")
-    session = onnxruntime.InferenceSession(
-        onnx_of(model).SerializeToString(), providers=["CPUExecutionProvider"]
+    return onnxruntime.InferenceSession(
+        onnx_of(model, schema).SerializeToString(), providers=["CPUExecutionProvider"]
     )
+
+
+def run(model: Any, table: dict[str, Any], schema: Any = None) -> dict[str, Any]:
+    session = started(model, schema)
     feed: dict[str, Any] = {}
-    for column in card_of(model)["columns"]:
+    for column in card_of(model, schema)["columns"]:
         cells = table[column["name"]]
-        if "levels" in column:
+        if "slots" in column:
+            place = Hashed("place", len(column["slots"]), missing_slot=True)._place
+            feed[column["name"]] = np.array([place(cell) for cell in cells], dtype=np.int64)
+        elif "levels" in column:
             feed[column["name"]] = np.array([str(cell).strip() for cell in cells], dtype=object)
         elif column.get("days"):
             feed[column["name"]] = np.array([days(cell) for cell in cells])
@@ -142,17 +159,94 @@ def test_onnx_predicts_the_same_from_raw_cells(models: dict[str, Any]) -> None:
             assert np.abs(found["probabilities"] - model.predict_proba(table)).max() < 1e-6
 
 
-def test_what_has_no_card_is_refused() -> None:
+OF_MATRICES = [
+    LogisticRegression(2.0, norm_bound=2.0, random_state=0),
+    LinearSVC(2.0, norm_bound=2.0, random_state=0),
+    SGDClassifier(2.0, norm_bound=2.0, random_state=0),
+    LinearRegression(2.0, target_bounds=(-4, 4), norm_bound=1.2, random_state=0),
+    HuberRegressor(2.0, target_bounds=(-4, 4), norm_bound=1.2, random_state=0),
+    SGDRegressor(2.0, target_bounds=(-4, 4), norm_bound=1.2, random_state=0),
+    PoissonRegressor(2.0, most_count=9, norm_bound=1.2, random_state=0),
+]
+
+
+@pytest.mark.parametrize("model", OF_MATRICES, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_model_of_matrices_is_exported_with_the_cut_of_its_rows(model: Any, classes: int) -> None:
     rng = np.random.default_rng(0)
-    rows, y = rng.normal(size=(500, 2)), np.arange(500) % 2
-    linear = LogisticRegression(1.0, norm_bound=3.0, random_state=0).fit(rows, y)
-    with pytest.raises(InvalidParameter, match="raw tables"):
-        card_of(linear)
+    X = rng.normal(size=(1500, 3))
+    y = X @ [1.0, -1.0, 0.5]
+    if hasattr(model, "classes"):
+        y = np.digitize(y, [-1, 1][: classes - 1])
+    elif classes == 3:
+        return
+    model.fit(X, y)
+    score, card = evaluator(), json.loads(json.dumps(card_of(model), allow_nan=False))
+    rows = [{f"feature {k}": value for k, value in enumerate(row)} for row in X[:200]]
+    found = np.array([score(card, row) for row in rows])
+    outputs = started(model).run(None, {"X": X[:200]})
+    if card["kind"] == "regressor":
+        expected = model.predict(X[:200])[:, None]
+        if card["link"] == "log":
+            found = np.minimum(np.exp(found), card["bounds"][1])
+        assert card["cut"] == 1.2
+        assert np.abs(outputs[0] - expected[:, 0]).max() < 1e-6
+    else:
+        expected = model.decision_function(X[:200]).reshape(200, -1)
+        assert card["cut"] is None
+        assert (outputs[0] == model.predict(X[:200])).all()
+        assert np.abs(outputs[1] - expected).max() < 1e-6
+    assert np.abs(found - expected).max() < 1e-9
+
+
+STATED: dict[str, Any] = {
+    "target": "ill", "classes": ["no", "yes"], "unit": "one row is one person", "row_norm": 1.1,
+    "columns": {
+        "age": {"kind": "numeric", "low": 0, "high": 100, "missing": [99], "missing_slot": True},
+        "gain": {"kind": "numeric", "low": 0, "high": 9999, "curve": "log1p", "square": True},
+        "ward": {"kind": "categorical", "categories": ["a", "b"]},
+        "place": {"kind": "hashed", "buckets": 8},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_a_model_of_stated_encodings_is_exported_with_the_cut_of_its_rows(kind: str) -> None:
+    """Rows are cut as a whole here, so what one column adds depends on the others."""
+    table, facts = people(3000, 0), dict(STATED)
+    if kind == "regressor":
+        del facts["classes"]
+        facts["target"] = {"name": "ill", "kind": "numeric", "low": -4, "high": 4}
+    schema = Schema.from_dict(facts)
+    used = {name: table[name] for name in facts["columns"]}
+    rows = Frame.of(used, schema).encode(schema)
+    norms = np.linalg.norm(rows if isinstance(rows, np.ndarray) else rows.toarray(), axis=1)
+    assert (norms > 0.999).any()
+    assert (norms < 0.99).any()
+    y = target(table)
+    if kind == "classifier":
+        model: Any = LogisticRegression(4.0, norm_bound=1.0, random_state=0).fit(rows, y > 0)
+        expected = model.decision_function(rows)
+    else:
+        model = LinearRegression(
+            4.0, target_bounds=(-4, 4), norm_bound=0.9, random_state=0
+        ).fit(rows, y)  # fmt: skip
+        expected = model.predict(rows)
+    score, card = evaluator(), json.loads(json.dumps(card_of(model, schema), allow_nan=False))
+    cells = [{name: column[k] for name, column in used.items()} for k in range(300)]
+    assert (
+        np.abs(np.array([score(card, each) for each in cells])[:, 0] - expected[:300]).max() < 1e-9
+    )
+    found = run(model, used, schema)
+    shown = found["prediction"] if kind == "regressor" else found["score"][:, 0]
+    assert np.abs(shown - expected).max() < 1e-6
+
+
+def test_what_has_no_card_is_refused() -> None:
+    y = np.arange(500) % 2
+    with pytest.raises(InvalidParameter, match="fitted"):
+        card_of(LogisticRegression())
     table = {"place": np.array([f"p{k % 50}" for k in range(500)], dtype=object)}
-    hashed = {"place": {"kind": "hashed", "buckets": 16}}
-    model = TableClassifier(2.0, 1e-3, schema=hashed, random_state=0).fit(table, y)
-    with pytest.raises(InvalidParameter, match="hashed"):
-        card_of(model)
     coded = {"place": {"kind": "categorical", "groups": {"p1-p9": "low", "p*": "rest"}}}
     model = TableClassifier(2.0, 1e-3, schema=coded, random_state=0).fit(table, y)
     with pytest.raises(InvalidParameter, match="ranges or prefixes"):

@@ -13,9 +13,9 @@ from scipy import stats
 from spy import Spy, loss_range, run
 
 from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
+from noisette.columns.grid import Grid
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.pipeline.bounds import LearnBounds, least_tail
-from noisette.pipeline.grid import Grid
 from noisette.pipeline.knots import LearnKnots, most_levels, rank_error
 from noisette.pipeline.sample import Sample
 

@@ -16,7 +16,12 @@ from noisette.privacy import Ledger
 from noisette.randomness import Randomness
 from noisette.training import Observer, Public, Records, SufficientStatistics, train
 from noisette.training.regression_moments import MomentShares, moments_move
-from noisette.training.residual_sums import SQUARES, residual_move, rounding_of
+from noisette.training.residual_sums import (
+    DIRECTIONS,
+    SQUARES,
+    residual_move,
+    rounding_of,
+)
 from noisette.training.sufficient_statistics import uncut_variance
 
 BOUND = 2.0
@@ -131,7 +136,9 @@ def neighbours(
     with_record = np.vstack([x, first[0]]), np.append(y, first[1]), None
     if adjacency is ADD_REMOVE:
         return [with_record, (x, y, None)]
-    return [with_record, (*with_record[:2], np.append(np.ones(len(x)), 0.0))]
+    # whether weights are given is public, so they are given in both worlds
+    ones = np.ones(len(x) + 1)
+    return [(*with_record[:2], ones), (*with_record[:2], np.append(ones[:-1], 0.0))]
 
 
 @pytest.mark.parametrize("adjacency", RELATIONS, ids=str)
@@ -161,6 +168,45 @@ def test_a_round_moves_by_the_stated_bound(adjacency: Adjacency) -> None:
     assert moved <= one.l2
     least = math.sqrt(4.0 / (4.0 + SQUARES)) if adjacency is REPLACE_ONE else 1.0
     assert moved >= 0.999 * least * one.l2
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS, ids=str)
+def test_the_block_that_looks_for_unequal_variances_moves_by_its_bound(
+    adjacency: Adjacency,
+) -> None:
+    """A residual and a row beyond the later cuts reach the bound of all three blocks together."""
+    x, y = data(4000)
+    x, y = x / 4.0, y / 4.0
+    facts = public(adjacency, 4000, epsilon=60.0)
+    first = watched(facts, x, y, rounds=0, seed=1).seen[0].value
+    answers = [first, np.zeros(4 + 6)]
+    far = (np.array([0, 0, BOUND]), -1.0)
+    cases = neighbours(adjacency, far, (np.array([0, 0, -BOUND]), -1.0), (x, y))
+    facts = replace(facts, size=4001, most=4001) if adjacency.size_is_public else facts
+    one, two = (watched(facts, *case, rounds=1, answers=answers).seen[1] for case in cases)
+    assert len(one.value) == 3 + 1 + 6
+    moved = float(np.linalg.norm(one.value - two.value))
+    assert moved <= one.l2
+    if adjacency is REPLACE_ONE:  # opposite rows: squares and directions agree, products do not
+        assert moved >= 0.999 * math.sqrt(4.0 / (4.0 + SQUARES + 2.0 * DIRECTIONS)) * one.l2
+        assert float(np.abs(one.value - two.value)[3:].max()) < 1e-6 * one.l2
+    else:
+        assert moved >= 0.999 * one.l2
+
+
+def test_two_matrices_of_one_rank_are_at_most_root_two_apart() -> None:
+    """The third block under replace-one: the search reaches sqrt(2) and never goes beyond."""
+    rng = np.random.default_rng(0)
+    most = 0.0
+    for _ in range(2000):
+        u, v = rng.standard_normal((2, 3))
+        u, v = u / max(1.0, np.linalg.norm(u)), v / max(1.0, np.linalg.norm(v))
+        most = max(most, float(np.linalg.norm(np.outer(u, u) - np.outer(v, v))))
+    assert 1.35 < most <= math.sqrt(2.0)
+    for relation, products in ((REPLACE_ONE, 4.0), (ADD_REMOVE, 1.0)):
+        third = DIRECTIONS * (2.0 if relation is REPLACE_ONE else 1.0)
+        stated = residual_move(relation, directions=True)
+        assert stated == pytest.approx(math.sqrt(products + SQUARES + third), rel=1e-8)
 
 
 def test_the_first_sums_are_exact_in_every_order() -> None:

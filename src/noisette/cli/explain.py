@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["coefficients", "explain", "export"]
 
 FORMATS = ("card", "onnx")
+FileArgument = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A model folder or file.", show_default=False)
+]
 
 
 def explain(
@@ -79,9 +82,7 @@ def _write_folder(out: Path, fitted: "TableModel", text: str, *, force: bool) ->
 
 
 def coefficients(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A model folder or file.", show_default=False)
-    ],
+    model: FileArgument,
     plot: Annotated[
         Path | None, typer.Option(help="Write a figure (.png, .svg or .pdf); needs matplotlib.")
     ] = None,
@@ -92,24 +93,38 @@ def coefficients(
 
     [bold]Example[/bold]: noisette coefficients model --plot weights.png
     """
-    from noisette.pipeline.effects import named_weights, note_for
+    from noisette.pipeline.curves import score_unit
+    from noisette.pipeline.effects import curves_in, named_weights, note_for, weights_curve
     from noisette.tables import read_model
-    from noisette.tables.folders import load_model
+    from noisette.tables.folders import load_model, takes_tables
 
-    if not model.is_dir():
-        if plot is not None:
-            raise InvalidParameter("--plot needs a model folder: it draws in units of the table.")
-        loaded = load_model(model)
-        rows, note = named_weights(loaded)
-    else:
+    if model.is_dir():
         fitted = read_model(model)
         rows, note = _rows(fitted), note_for(fitted)
-        if plot is not None:
-            _plot(fitted, plot, force=force)
+        drawn, unit = curves_in(fitted), score_unit(fitted.model)
+    else:
+        loaded = load_model(model)
+        rows, note = named_weights(loaded)
+        tables = takes_tables(loaded)
+        drawn = loaded.curves() if tables else (weights_curve(loaded),)
+        unit = score_unit(loaded) if tables else "weight"
+    if plot is not None:
+        _plot(drawn, unit, plot, force=force)
     if json:
         print(json_module.dumps(rows))
     else:
         _show(rows, note)
+
+
+def _read(model: Path) -> tuple[Any, Any]:
+    """Return the estimator in a folder or a file, and the schema through which it reads tables."""
+    from noisette.tables import read_model
+    from noisette.tables.folders import load_model
+
+    if not model.is_dir():
+        return load_model(model), None
+    fitted = read_model(model)
+    return fitted.model, fitted.schema
 
 
 def _rows(fitted: "TableModel") -> list[dict[str, Any]]:
@@ -118,9 +133,7 @@ def _rows(fitted: "TableModel") -> list[dict[str, Any]]:
     return weights_in(fitted)
 
 
-def _plot(fitted: "TableModel", path: Path, *, force: bool) -> None:
-    from noisette.pipeline.curves import score_unit
-    from noisette.pipeline.effects import curves_in
+def _plot(curves: Any, unit: str, path: Path, *, force: bool) -> None:
     from noisette.pipeline.plots import plotted
 
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
@@ -129,7 +142,7 @@ def _plot(fitted: "TableModel", path: Path, *, force: bool) -> None:
         raise InvalidParameter(f"the folder {path.parent} does not exist.")
     if path.exists() and not force:
         raise InvalidParameter(f"{path} exists; --force replaces it.")
-    figure = plotted(curves_in(fitted), score_unit(fitted.model))
+    figure = plotted(curves, unit)
     with _files.written(path) as file:
         figure.savefig(file, dpi=150, format=path.suffix[1:].lower())
 
@@ -157,7 +170,7 @@ def _show(rows: list[dict[str, Any]], note: str) -> None:
 
 
 def export(
-    model: ModelArgument,
+    model: FileArgument,
     format: Annotated[str, typer.Option(help="card (JSON) or onnx.")] = "card",
     out: Annotated[Path | None, typer.Option(help="The file; a card also to the screen.")] = None,
     force: ForceOption = False,
@@ -169,14 +182,13 @@ def export(
     from noisette import _validate
     from noisette.pipeline.card import card_of
     from noisette.pipeline.onnx_graph import onnx_of
-    from noisette.tables import read_model
 
     _validate.choice("--format", format, FORMATS)
     if format == "onnx" and out is None:
         raise InvalidParameter("an ONNX graph is no text: name a file with --out model.onnx.")
-    fitted = read_model(model)
+    fitted, schema = _read(model)
     if format == "card":
-        text = json_module.dumps(card_of(fitted.model), indent=1, allow_nan=False) + "\n"
+        text = json_module.dumps(card_of(fitted, schema), indent=1, allow_nan=False) + "\n"
         if out is None:
             print(text, end="")
             return
@@ -187,7 +199,7 @@ def export(
             raise InvalidParameter(f"{out} exists; --force replaces it.")
         if not out.parent.is_dir():
             raise InvalidParameter(f"the folder {out.parent} does not exist.")
-        content = onnx_of(fitted.model).SerializeToString()
+        content = onnx_of(fitted, schema).SerializeToString()
         with _files.written(out) as file:
             file.write(content)
     typer.echo(visible(f"wrote {out}"), err=True)

@@ -25,6 +25,7 @@ __all__ = [
     "cells",
     "class_numbers",
     "column_names",
+    "finite_numbers",
     "label_numbers",
     "levels",
     "matrix",
@@ -105,10 +106,15 @@ def rows_and_numbers(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, F
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
     X, y = _validated(estimator, X, y, ensure_min_samples=least, y_numeric=True)
+    return tamed(X), finite_numbers(y)
+
+
+def finite_numbers(y: Any) -> Floats:
+    """Return targets as a vector of finite numbers."""
     target = _vector_or_none(y)
     if target is None:  # raised here, so that the original does not travel along as the context
         raise InvalidData("y must be a vector of finite numbers, one for each row of X.")
-    return tamed(X), target
+    return target
 
 
 def matrix(estimator: Any, X: Any) -> Any:

@@ -1,6 +1,5 @@
 """Intervals for coefficients and predictions, from released numbers and the known noise."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,16 +9,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
 from noisette._typing import Floats
-from noisette.errors import Unproven, WeakModelWarning
+from noisette.errors import Unproven
 from noisette.estimators import inputs
+from noisette.estimators.noise_bars import NoiseBars
 from noisette.estimators.regressor import LinearRegressor
 from noisette.losses import Rows
 
-__all__ = ["MODEL_BASED", "IntervalRegressor"]
+__all__ = ["EQUAL", "MODEL_BASED", "NOT_LOOKED", "UNEQUAL", "IntervalRegressor"]
 
 MODEL_BASED = (
     "Intervals are model-based: they hold for a linear model with errors of one variance whose "
     "targets are seldom cut at their bounds."
+)
+
+NOT_LOOKED = (
+    "Whether errors have unequal variances was not looked at: noise would hide it, or delta is 0."
+)
+EQUAL = "No unequal variances of errors are seen beyond the noise of a released sum."
+UNEQUAL = (
+    "Errors have unequal variances, as a released sum shows: intervals of coefficients have a "
+    "robust form, those of predictions hold on average only."
 )
 
 _MANY_CUT = 0.02  # of the targets at a bound: from there on intervals may be far off
@@ -31,15 +40,25 @@ class IntervalRegressor(LinearRegressor):
     _covariance: Floats | None = None
     _variance: float | None = None
 
-    def _set_spread(self, covariance: Floats, variance: float) -> None:
-        """Keep the covariance of (coefficients, intercept) and the variance of the residuals."""
+    def _set_spread(self, solved: Any) -> None:
+        """Keep the covariance of (coefficients, intercept) and the variance of the residuals.
+
+        None forgets what an earlier fit left: its intervals are not those of this one.
+        """
+        self._covariance = self._variance = None
+        if solved is None:
+            self._bars = NoiseBars("persons")
+            return
         _, half = self._scale
+        covariance, variance = solved.covariance, solved.variance
         bias = self._intercept()
         scale = np.full(len(covariance), half)
         if bias is not None:
             scale[-1] *= bias
         self._covariance = covariance * np.outer(scale, scale)
         self._variance = variance * half**2
+        each, d = np.sqrt(np.maximum(np.diag(self._covariance), 0.0)), len(self.coef_)
+        self._bars = NoiseBars("model", each[:d], np.asarray(each[d:].sum()))
 
     def coef_intervals(self, level: float = 0.95) -> Floats:
         """Return an interval for each coefficient, the last for the intercept if there is one.
@@ -114,14 +133,25 @@ class IntervalRegressor(LinearRegressor):
             )
         return self._covariance, self._variance
 
+    def _told_unequal(self, unequal: float | None) -> str:
+        """Return what the guarantee says of errors of unequal variances; warn if they are seen."""
+        if unequal is None:
+            return NOT_LOOKED
+        if unequal > 0.0:
+            self._later.append(
+                f"errors are of unequal variances, up to {1.0 + unequal:.1f} times their mean in "
+                "some direction (a released number): intervals of coefficients allow for it, "
+                "those of predictions hold on average only."
+            )
+            return UNEQUAL
+        return EQUAL
+
     def _warn_clipped(self, share: float, noise: float) -> None:
         """Say, from released numbers, that many targets lie at a bound."""
         if share - 2.0 * noise > _MANY_CUT:
-            warnings.warn(
+            self._later.append(
                 f"about {max(share, 0.0):.0%} of the targets lie at or beyond target_bounds (a "
-                "released number): intervals are not to be trusted, widen the bounds if you can.",
-                WeakModelWarning,
-                stacklevel=4,
+                "released number): intervals are not to be trusted, widen the bounds if you can."
             )
 
 

@@ -14,6 +14,7 @@ from noisette._typing import Floats
 from noisette.clipping import checked_bound
 from noisette.errors import InvalidParameter, WeakModelWarning
 from noisette.estimators import inputs
+from noisette.estimators.noise_bars import NoiseBars
 from noisette.estimators.outlook import Crowd, Outlook, outlook, planned_persons
 from noisette.estimators.outputs import labels_fact, rows_fact
 from noisette.estimators.private import PrivateEstimator
@@ -38,6 +39,29 @@ class LinearModel(PrivateEstimator):
     missing: str
 
     _from_tables = "TableClassifier"
+    _bars: NoiseBars = NoiseBars()
+
+    def noise_bars(self) -> NoiseBars:
+        """Return how much of each weight is noise, at no cost: all of it is public or released.
+
+        Returns
+        -------
+        NoiseBars
+            Standard deviations, and a sentence that says where they come from.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import LinearRegression
+        >>> X = np.random.default_rng(0).uniform(-1.0, 1.0, (5000, 2))
+        >>> model = LinearRegression(1.0, target_bounds=(-2, 2), norm_bound=1.5, random_state=0)
+        >>> bars = model.fit(X, X[:, 0] + X[:, 1]).noise_bars()
+        >>> bars.law, bars.coef.shape
+        ('model', (2,))
+
+        """
+        check_is_fitted(self)
+        return self._bars
 
     def _row_bound(self) -> float:
         """Return R, which nobody can guess: a default would cut raw columns short in silence."""

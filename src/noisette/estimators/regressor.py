@@ -1,6 +1,7 @@
 """What a fitted linear regressor offers: numbers, intervals, and what scikit-learn asks."""
 
 import math
+import warnings
 from abc import abstractmethod
 from dataclasses import replace
 from typing import Any
@@ -13,16 +14,17 @@ from noisette import _validate
 from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.clipping import clip_rows
-from noisette.errors import InvalidParameter
+from noisette.errors import InvalidParameter, WeakModelWarning
 from noisette.estimators import inputs
 from noisette.estimators.linear_model import LinearModel
 from noisette.estimators.outlook import Crowd, Outlook, outlook, planned_persons
-from noisette.estimators.outputs import rows_fact, size_facts, target_fact
+from noisette.estimators.outputs import BOUGHT_TARGET, rows_fact, size_facts, target_fact
 from noisette.losses import Loss
 from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
 from noisette.training import Public, Records, Trained, train, with_intercept
+from noisette.training.learnt_target import LEARN, WithLimits, scaled, with_limits
 from noisette.training.levels import present
 from noisette.training.recommend import Recommendation, units
 
@@ -34,7 +36,7 @@ def checked_target_bounds(given: Any) -> tuple[float, float]:
     if given is None:
         raise InvalidParameter(
             "target_bounds has no default: pass target_bounds=(low, high), limits of the target "
-            "that are known without the data; values beyond are cut."
+            "that are known without the data, or 'learn' to buy them; values beyond are cut."
         )
     try:
         low, high = given
@@ -62,6 +64,8 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     random_state: int | Randomness | None
 
     _from_tables = "TableRegressor"
+    _later: list[str]
+    """What to warn of when all is done, from released numbers."""
 
     # --- public facts --------------------------------------------------------------------------
 
@@ -101,7 +105,15 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     def _outlined(self, n: int, d: int, ledger: Ledger, crowd: Crowd | None) -> Recommendation:
         """Return the training that ``fit`` on n rows of d features would choose."""
         features = d + bool(self.fit_intercept)
-        return self._recommended(self._described(n, features, ledger.adjacency, crowd))
+        return self._planned(self._described(n, features, ledger.adjacency, crowd))
+
+    def _planned(self, public: Public) -> Recommendation:
+        """Return the training, behind one that buys the limits of the target if that is asked."""
+        return with_limits(public, self._recommended) if self._learns else self._recommended(public)
+
+    @property
+    def _learns(self) -> bool:
+        return isinstance(self.target_bounds, str)
 
     @abstractmethod
     def _loss(self) -> Loss:
@@ -140,7 +152,10 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
 
     def _check_bounds(self) -> None:
         self._row_bound()
-        checked_target_bounds(self.target_bounds)
+        if self._learns:
+            _validate.choice("target_bounds", self.target_bounds, (LEARN,))
+        else:
+            checked_target_bounds(self.target_bounds)
 
     def _augmented_bound(self) -> float:
         """Return the norm bound of rows with the constant column."""
@@ -150,22 +165,32 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     @property
     def _scale(self) -> tuple[float, float]:
         """The middle and the half range of the target."""
-        low, high = checked_target_bounds(self.target_bounds)
+        low, high = self._limits
         return low / 2.0 + high / 2.0, (high - low) / 2.0
 
+    @property
+    def _limits(self) -> tuple[float, float]:
+        """The limits of the target: those of the user, or those that ``fit`` bought."""
+        if self._learns:
+            limits: tuple[float, float] = self.target_bounds_
+            return limits
+        return checked_target_bounds(self.target_bounds)
+
     def _scaled(self, y: Floats) -> Floats:
-        """Return targets cut to their bounds, in [-1, 1]: row-local, free."""
-        # proof: ROW-LOCAL
-        middle, half = self._scale
-        return np.clip((np.clip(y, middle - half, middle + half) - middle) / half, -1.0, 1.0)
+        """Return targets in [-1, 1]; as they are where their limits are still to be bought."""
+        return y if self._learns else scaled(y, *self._limits)
 
     def _known(self, public: Public) -> tuple[str, ...]:
         """Return what the guarantee treats as known to everybody."""
-        listed = size_facts(public, self.population)
-        listed.append(f"the {self.n_features_in_} features and their names")
-        if self.norm_bound is not None:
-            listed.append(rows_fact(self.norm_bound, self._intercept()))
-        listed.append(target_fact(*checked_target_bounds(self.target_bounds)))
+        return self._listed(size_facts(public, self.population), self.norm_bound, self._intercept())
+
+    def _listed(
+        self, sizes: list[str], norm_bound: float | None, bias: float | None
+    ) -> tuple[str, ...]:
+        listed = [*sizes, f"the {self.n_features_in_} features and their names"]
+        if norm_bound is not None:
+            listed.append(rows_fact(norm_bound, bias))
+        listed.append(BOUGHT_TARGET if self._learns else target_fact(*self._limits))
         return (*listed, "all parameters of the estimator and the program")
 
     def _set_model(self, theta: Floats, bias: float | None) -> None:
@@ -212,7 +237,11 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
 
         """
         with self._all_or_nothing():
+            self._later = []
             self._fit(X, y, sample_weight, persons)
+        # only now, so that a program that turns warnings into errors keeps what it paid for
+        for sentence in self.__dict__.pop("_later"):
+            warnings.warn(sentence, WeakModelWarning, stacklevel=2)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, persons: Any) -> None:
@@ -221,7 +250,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         n = X.shape[0] if crowd is None else crowd.count
         rows, bound = with_intercept(X, self._row_bound(), self._intercept())
         public = self._described(n, rows.shape[1], ledger.adjacency, crowd)
-        chosen = self._recommended(replace(public, norm_bound=bound))
+        chosen = self._planned(replace(public, norm_bound=bound))
         self._warn(chosen)
         target, told = self._scaled(y), crowd
         if weights is not None and crowd is not None and crowd.max_rows is not None:
@@ -250,6 +279,10 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         self, trained: Trained, chosen: Recommendation, persons: Persons | None,
         proofs: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
+        if self._learns:
+            found: WithLimits = trained.released
+            self.target_bounds_ = (found.low, found.high)
+            trained = replace(trained, released=found.inner)
         notes = self._take(trained, chosen)
         self.privacy_ = self._stated(
             trained.permit, public=self._known(chosen.public), notes=(*chosen.notes, *notes),

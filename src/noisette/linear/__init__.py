@@ -9,6 +9,7 @@ from noisette.linear.huber_regressor import HuberRegressor
 from noisette.linear.linear_regression import LinearRegression
 from noisette.linear.linear_svc import LinearSVC
 from noisette.linear.logistic_regression import LogisticRegression
+from noisette.linear.poisson_regressor import PoissonRegressor
 from noisette.linear.sgd import SGDClassifier
 from noisette.linear.sgd_regressor import SGDRegressor
 
@@ -17,6 +18,7 @@ __all__ = [
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
+    "PoissonRegressor",
     "SGDClassifier",
     "SGDRegressor",
 ]

@@ -4,6 +4,7 @@ from typing import Any
 
 from noisette import _validate
 from noisette.errors import InvalidParameter
+from noisette.estimators.noise_bars import bars_of_fit
 from noisette.estimators.regressor import LinearRegressor
 from noisette.losses import Huber, Loss
 from noisette.privacy import Ledger
@@ -25,8 +26,9 @@ class HuberRegressor(LinearRegressor):
     ----------
     epsilon, delta : float, default 1.0 and 0.0
         The budget of one ``fit``; delta = 0 is pure privacy.
-    target_bounds : pair of float
-        The limits (low, high) of the target, public; values beyond are cut. There is no default.
+    target_bounds : pair of float or "learn"
+        The limits (low, high) of the target, public; values beyond are cut. "learn" buys them
+        from the same budget (two private quantiles). There is no default.
     norm_bound : float
         The bound R, public; rows longer than R are scaled down to R. There is no default.
     threshold : float, default 0.2
@@ -58,6 +60,8 @@ class HuberRegressor(LinearRegressor):
         The coefficients.
     intercept_ : float
         The intercept.
+    target_bounds_ : tuple of float
+        The limits that were bought, with ``target_bounds="learn"``.
     n_features_in_, feature_names_in_ : int, ndarray of str
         As in scikit-learn.
     privacy_ : Guarantee
@@ -136,4 +140,5 @@ class HuberRegressor(LinearRegressor):
 
     def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
         self._set_model(trained.weights[0], self._intercept())
+        self._bars = bars_of_fit(self, trained, chosen, self._intercept(), self._scale[1])
         return ()

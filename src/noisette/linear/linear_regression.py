@@ -28,8 +28,9 @@ class LinearRegression(IntervalRegressor):
     ----------
     epsilon, delta : float, default 1.0 and 1e-6
         The budget of one ``fit``; delta = 0 is pure privacy, with more noise.
-    target_bounds : pair of float
-        The limits (low, high) of the target, public; values beyond are cut. There is no default.
+    target_bounds : pair of float or "learn"
+        The limits (low, high) of the target, public; values beyond are cut. "learn" buys them
+        from the same budget (two private quantiles). There is no default.
     norm_bound : float
         The bound R, public; rows longer than R are scaled down to R. There is no default.
     rounds : int or "auto", default "auto"
@@ -57,6 +58,8 @@ class LinearRegression(IntervalRegressor):
         The standard deviation of the residuals, released.
     clipped_share_ : float
         The share of targets at or beyond ``target_bounds``, released, so it may be below 0.
+    target_bounds_ : tuple of float
+        The limits that were bought, with ``target_bounds="learn"``.
     n_features_in_, feature_names_in_ : int, ndarray of str
         As in scikit-learn.
     privacy_ : Guarantee
@@ -128,9 +131,10 @@ class LinearRegression(IntervalRegressor):
     def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
         solved = trained.released
         self._set_model(solved[0], self._intercept())
-        if chosen.public.unit == "record":  # rows of one person are not independent
-            self._set_spread(solved.covariance, solved.variance)
+        # rows of one person are not independent
+        known = chosen.public.unit == "record"
+        self._set_spread(solved if known else None)
         self.residual_scale_ = float(solved.variance**0.5) * self._scale[1]
         self.clipped_share_ = float(solved.clipped)
         self._warn_clipped(solved.clipped, solved.clipped_noise)
-        return ()
+        return (self._told_unequal(solved.unequal),) if known else ()

@@ -19,6 +19,7 @@ from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
 from noisette.estimators.linear_model import LinearClassifier
+from noisette.estimators.noise_bars import bars_of_fit
 from noisette.estimators.outlook import Crowd
 from noisette.estimators.outputs import size_facts
 from noisette.losses import Loss, Softmax
@@ -161,6 +162,7 @@ class OneShotClassifier(LinearClassifier):
         )  # fmt: skip
         self._set_model(trained.weights, public.loss, self._intercept(), classes)
         self.regularization_ = chosen.known_regularization
+        self._bars = bars_of_fit(self, trained, chosen, self._intercept())
         self.weight_noise_ = self._known_noise(chosen)
         self.privacy_ = self._stated(
             trained.permit,

@@ -1,6 +1,5 @@
 """Private stochastic gradient descent for linear classifiers."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
+from noisette.estimators.linear_model import LinearClassifier
 from noisette.estimators.outlook import Crowd
 from noisette.estimators.outputs import probabilities, size_facts
 from noisette.linear.sgd_stream import (
@@ -26,7 +26,7 @@ from noisette.losses import Loss, classifier_loss, classifier_losses
 from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
-from noisette.sampling import SAMPLERS, Sampler
+from noisette.sampling import Sampler
 from noisette.training import Public, Records, Trained, train
 from noisette.training.class_weight import (
     BALANCED,
@@ -40,8 +40,8 @@ from noisette.training.class_weight import (
 )
 from noisette.training.levels import GROUPINGS, level_notes
 from noisette.training.recommend import Recommendation
-from noisette.training.recommend_sgd import RELEASES, noises, recommend_sgd
-from noisette.training.steps import LEARNING_RATES, Update, canonical_rows
+from noisette.training.recommend_sgd import recommend_sgd
+from noisette.training.steps import Update, canonical_rows
 
 __all__ = ["SGDClassifier"]
 
@@ -52,7 +52,7 @@ def _has_probabilities(estimator: Any) -> bool:
     raise AttributeError(f"loss={estimator.loss!r} gives scores, not probabilities.")
 
 
-class SGDClassifier(StreamReader):
+class SGDClassifier(LinearClassifier, StreamReader):
     """Linear classifier trained by noisy gradient descent, with a differential-privacy guarantee.
 
     delta = 0 (default): the algorithm of Song, Chaudhuri and Sarwate (2013), one pass over disjoint
@@ -271,6 +271,84 @@ class SGDClassifier(StreamReader):
                 self._fit_rows(X, y, sample_epsilon, sample_weight, persons)
         return self
 
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, persons: Any = None
+    ) -> "SGDClassifier":
+        """Train on one more chunk of **new** people and return the estimator.
+
+        The first call charges the ledger once for the whole stream: everybody is in one chunk and
+        one batch, so more chunks cost nothing (parallel composition). ``classes`` (here at the
+        first call, or in the constructor) must list all labels. Nothing is kept of a chunk; the
+        last batch of each may be smaller. Handing in the same object twice is refused; a second
+        pass over the same people is another ``fit``, with its own charge.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, d)
+            Rows of people who were in no chunk before.
+        y : array_like of shape (n,)
+            Their labels.
+        classes : sequence, optional
+            All labels; needed at the first call unless the constructor has them.
+        persons : None
+            Refused: the rows of one person may lie in several chunks.
+
+        Returns
+        -------
+        self
+            The estimator, fitted on all chunks so far.
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter is out of range, or ``classes`` are not given.
+        InvalidData
+            If the chunk has the wrong shape or entries, or was handed in before.
+        BudgetExceeded
+            If the ledger has too little left; nothing is charged.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_classification
+        >>> from noisette import SGDClassifier
+        >>> X, y = make_classification(4000, 5, random_state=0)
+        >>> model = SGDClassifier(epsilon=1.0, norm_bound=3.0, batch_size=500)
+        >>> for week in range(2):
+        ...     now = slice(2000 * week, 2000 * (week + 1))
+        ...     model = model.partial_fit(X[now], y[now], classes=[0, 1])
+        >>> model.privacy_.epsilon
+        1.0
+
+        """
+        refuse_persons(persons)
+        refuse_class_weight(self.class_weight)
+        self._feed(X, y, classes)
+        return self
+
+    def _check_stream(self, given: Any) -> None:
+        given = self.classes if self.classes is not None else given
+        if given is None:
+            raise InvalidParameter(
+                "a stream needs its labels, as classes=[...] of the constructor or of the first "
+                "call to partial_fit: those of chunks to come cannot be read off the first one."
+            )
+        self.classes_ = inputs.sorted_classes(given, np.empty(0))
+
+    def _stream_loss(self) -> Loss:
+        return classifier_loss(self.loss, len(self.classes_))
+
+    def _first_chunk(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        rows, labels = inputs.rows_and_labels(self, X, y, 1, tame=False)
+        return rows, labels
+
+    def _stream_targets(self, y: Any) -> NDArray[Any]:
+        return targets_of(self._stream_loss(), inputs.label_numbers(self.classes_, y))
+
+    def _publish_chunks(
+        self, trained: Trained, chosen: Recommendation, sizes: list[str], notes: tuple[str, ...]
+    ) -> None:
+        self._publish(trained, chosen, self.classes_, sizes, notes)
+
     def _outlined(
         self, n: int, d: int, classes: int, ledger: Ledger, crowd: Crowd | None
     ) -> Recommendation:
@@ -342,52 +420,17 @@ class SGDClassifier(StreamReader):
         epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
         adjacency = Adjacency.of(self.adjacency)
         _validate.choice("loss", self.loss, classifier_losses())
-        _validate.choice("noise", self.noise, noises())
-        _validate.choice("released", self.released, RELEASES)
         _validate.choice("grouping", self.grouping, GROUPINGS)
         _validate.choice("missing", self.missing, inputs.MISSING)
-        if not isinstance(self.sampling, Sampler):
-            _validate.choice("sampling", self.sampling, ("auto", *SAMPLERS))
         if self.norm_bound is not None or self.clip_norm is None:
             self._row_bound()
-        _validate.integer("epochs", self.epochs)
         check_class_weight(self.class_weight)
         _validate.boolean("fit_intercept", self.fit_intercept)
-        _validate.non_negative("regularization", self.regularization)
-        if not _is_auto(self.radius):
-            _validate.positive_or_infinite("radius (unless 'auto')", self.radius)
-        if not _is_auto(self.batch_size):
-            _validate.integer("batch_size (unless 'auto')", self.batch_size)
         if self.population is not None:
             _validate.integer("population", self.population)
-        if not _is_auto(self.averaging):
-            _validate.boolean("averaging", self.averaging)
-        _validate.choice("learning_rate", self.learning_rate, ("auto", *LEARNING_RATES))
-        if not _is_auto(self.eta0):
-            _validate.positive("eta0 (unless 'auto')", self.eta0)
-        if not isinstance(self.verbose, bool):
-            _validate.integer("verbose", self.verbose, least=0)
+        self._check_steps()
         randomness = as_randomness(self.random_state)
         return self._ledger_to_charge(epsilon, delta, adjacency), randomness
-
-    def _describe(
-        self, size: int, features: int, loss: Loss, ledger: Ledger,
-        crowd: Persons | Crowd | None = None,
-    ) -> Public:  # fmt: skip
-        """Return the public facts of a fit on rows of that many features."""
-        bias = self._intercept()
-        bound = math.inf if self.norm_bound is None else math.hypot(self.norm_bound, bias or 0.0)
-        return Public(
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
-            adjacency=ledger.adjacency,
-            loss=loss,
-            features=features + (bias is not None),
-            norm_bound=bound,
-            size=size,
-            unit="record" if crowd is None else "person",
-            max_rows=None if crowd is None else crowd.max_rows,
-        )
 
     def _publish(
         self, trained: Trained, chosen: Recommendation, classes: NDArray[Any], sizes: list[str],
@@ -444,15 +487,3 @@ class SGDClassifier(StreamReader):
         """
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the ledger and an open stream behind: a permit belongs to one process."""
-        state = dict(super().__getstate__())
-        for name in ("_stream", "_traces", "_chosen"):
-            state.pop(name, None)
-        return state
-
-
-def _is_auto(value: object) -> bool:
-    """Whether a parameter is left to us; an array, which compares entry by entry, is not."""
-    return isinstance(value, str) and value == "auto"

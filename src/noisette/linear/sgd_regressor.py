@@ -1,21 +1,24 @@
 """Private gradient descent for linear regression."""
 
-import math
-from dataclasses import replace
 from typing import Any
+
+from numpy.typing import NDArray
 
 from noisette import _validate
 from noisette.errors import InvalidParameter
+from noisette.estimators import inputs
 from noisette.estimators.outlook import Crowd
 from noisette.estimators.regressor import LinearRegressor
+from noisette.linear.sgd_stream import StreamReader, is_stream, refuse_persons
 from noisette.losses import Huber, Loss, Squared
 from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
-from noisette.sampling import SAMPLERS, Sampler
+from noisette.sampling import Sampler
 from noisette.training import Public, Records, Trained, train
+from noisette.training.learnt_target import own_algorithm
 from noisette.training.recommend import Recommendation
-from noisette.training.recommend_sgd import RELEASES, noises, recommend_sgd
+from noisette.training.recommend_sgd import recommend_sgd
 from noisette.training.steps import Update, canonical_rows
 
 __all__ = ["SGDRegressor"]
@@ -23,7 +26,7 @@ __all__ = ["SGDRegressor"]
 LOSSES = ("huber", "squared")
 
 
-class SGDRegressor(LinearRegressor):
+class SGDRegressor(LinearRegressor, StreamReader):
     """Linear regression by noisy gradient descent, with a differential-privacy guarantee.
 
     delta > 0 (default): private gradient descent on all rows with a schedule from public facts
@@ -34,8 +37,9 @@ class SGDRegressor(LinearRegressor):
     ----------
     epsilon, delta : float, default 1.0 and 1e-6
         The budget of one ``fit``.
-    target_bounds : pair of float
-        The limits (low, high) of the target, public; values beyond are cut. There is no default.
+    target_bounds : pair of float or "learn"
+        The limits (low, high) of the target, public; values beyond are cut. "learn" buys them
+        from the same budget (two private quantiles). There is no default.
     norm_bound : float
         The bound R, public; rows longer than R are scaled down to R. There is no default.
     loss : {"huber", "squared"}, default "huber"
@@ -86,6 +90,8 @@ class SGDRegressor(LinearRegressor):
         The coefficients.
     intercept_ : float
         The intercept.
+    target_bounds_ : tuple of float
+        The limits that were bought, with ``target_bounds="learn"``.
     n_features_in_, feature_names_in_ : int, ndarray of str
         As in scikit-learn.
     privacy_ : Guarantee
@@ -167,12 +173,6 @@ class SGDRegressor(LinearRegressor):
     def _check_public(self) -> tuple[Ledger, Randomness]:
         _validate.choice("loss", self.loss, LOSSES)
         _validate.positive("threshold", self.threshold)
-        _validate.choice("noise", self.noise, noises())
-        _validate.choice("released", self.released, RELEASES)
-        if not isinstance(self.sampling, Sampler):
-            _validate.choice("sampling", self.sampling, ("auto", *SAMPLERS))
-        _validate.integer("epochs", self.epochs)
-        _validate.non_negative("regularization", self.regularization)
         if self.loss == "squared" and self.clip_norm is None:
             raise InvalidParameter(
                 "loss='squared' needs clip_norm=..., because its gradient has no bound; "
@@ -180,36 +180,141 @@ class SGDRegressor(LinearRegressor):
             )
         if self.clip_norm is not None:
             _validate.positive("clip_norm", self.clip_norm)
-        if self.radius != "auto":
-            _validate.positive_or_infinite("radius (unless 'auto')", self.radius)
-        if self.batch_size != "auto":
-            _validate.integer("batch_size (unless 'auto')", self.batch_size)
-        if self.averaging != "auto":
-            _validate.boolean("averaging", self.averaging)
+        self._check_steps()
         return super()._check_public()
 
     def _loss(self) -> Loss:
         return Squared() if self.loss == "squared" else Huber(float(self.threshold))
 
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, persons: Any = None
+    ) -> "SGDRegressor":
+        """Train privately and return the estimator.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or stream
+            A matrix of n rows; or a stream: an iterator of pairs (X, y), of Arrow record
+            batches, or of paths of Parquet files (a path or a list of paths), read once in
+            constant memory.
+        y : array_like of shape (n,) or str, optional
+            The targets; for Arrow and Parquet streams the name of their column (None: the last).
+        sample_weight : array_like of shape (n,), optional
+            Weights in [0, 1] of the gradients, as sensitive as the rows. Not for streams.
+        persons : array_like of shape (n,) or Persons, optional
+            Whose row each row is, by any identifier. Not for streams.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter is out of range; nothing is charged.
+        InvalidData
+            If X, y or a vector has the wrong shape or entries. Rows are checked before anything
+            is charged; in a stream, chunks after the first are checked as they come.
+        Unproven
+            If no theorem covers the parameters together; nothing is charged.
+
+        """
+        with self._all_or_nothing():
+            self._stream = None
+            if is_stream(X):
+                if sample_weight is not None:
+                    raise InvalidParameter("sample_weight is not offered for streams.")
+                refuse_persons(persons)
+                self._fit_stream(X, y)
+            else:
+                self._fit(X, y, sample_weight, persons)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, persons: Any = None) -> "SGDRegressor":
+        """Train on one more chunk of *new people*.
+
+        The first call charges the ledger once for the whole stream: everybody is in one chunk and
+        one batch, so more chunks cost nothing (parallel composition). Nothing is kept of a chunk;
+        the last batch of each may be smaller. Handing in the same object twice is refused.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, d)
+            Rows of people who were in no chunk before.
+        y : array_like of shape (n,)
+            Their targets.
+        persons : None
+            Refused: the rows of one person may lie in several chunks.
+
+        Returns
+        -------
+        self
+            The estimator, fitted on all chunks so far.
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter is out of range, or ``target_bounds`` are to be learnt.
+        InvalidData
+            If the chunk has the wrong shape or entries, or was handed in before.
+        BudgetExceeded
+            If the ledger has too little left; nothing is charged.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import SGDRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> model = SGDRegressor(1.0, target_bounds=(-2, 2), norm_bound=1.5, batch_size=500)
+        >>> for week in range(3):
+        ...     X = rng.uniform(-1.0, 1.0, (2000, 2))
+        ...     model = model.partial_fit(X, X[:, 0])
+        >>> model.privacy_.epsilon
+        1.0
+
+        """
+        refuse_persons(persons)
+        self._feed(X, y)
+        return self
+
+    def _check_stream(self, given: Any) -> None:
+        if self._learns:
+            raise InvalidParameter(
+                "a stream needs target_bounds=(low, high): they cannot be learnt from the targets "
+                "of chunks to come."
+            )
+
+    def _stream_loss(self) -> Loss:
+        return self._loss()
+
+    def _first_chunk(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        return inputs.rows_and_numbers(self, X, y, 1)
+
+    def _stream_targets(self, y: Any) -> NDArray[Any]:
+        return self._scaled(inputs.finite_numbers(y))
+
+    def _publish_chunks(
+        self, trained: Trained, chosen: Recommendation, sizes: list[str], notes: tuple[str, ...]
+    ) -> None:
+        update: Update = chosen.algorithm.update  # what ran: parameters may have changed since
+        self._set_model(trained.weights[0], update.bias)
+        public = self._listed(sizes, update.norm_bound, update.bias)
+        proofs = ("ROW-LOCAL", *chosen.public.loss.proofs, *trained.proofs)
+        self.privacy_ = self._stated(trained.permit, public=public, notes=notes, proofs=proofs)
+
     def _steps(
         self, n: int, d: int, ledger: Ledger, persons: Persons | Crowd | None = None
     ) -> Recommendation:
-        adjacency, bias = ledger.adjacency, self._intercept()
-        size = n if adjacency.size_is_public else self.population
+        size = n if ledger.adjacency.size_is_public else self.population
         if size is None:
             raise InvalidParameter(
                 "under add-remove n is private and schedules need a public number instead; give "
                 "population=..., a guess of n made without the data."
             )
         _validate.delta_for(self.delta, size)
-        public = Public(
-            epsilon=float(self.epsilon), delta=float(self.delta), adjacency=adjacency,
-            loss=self._loss(), features=d + (bias is not None),
-            norm_bound=math.hypot(self._row_bound(), bias or 0.0), size=size,
-        )  # fmt: skip
-        if persons is not None:
-            public = replace(public, unit="person", max_rows=persons.max_rows)
-        return self._recommended(public)
+        public = self._describe(size, d, self._loss(), ledger, persons)
+        return self._planned(public)
 
     def _outlined(self, n: int, d: int, ledger: Ledger, crowd: Crowd | None) -> Recommendation:
         size = n if ledger.adjacency.size_is_public else self.population or n
@@ -235,6 +340,6 @@ class SGDRegressor(LinearRegressor):
         self._finish(trained, chosen, crowd, (*chosen.public.loss.proofs, *order))
 
     def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
-        update: Update = chosen.algorithm.update
+        update: Update = own_algorithm(chosen.algorithm).update
         self._set_model(trained.weights[0], update.bias)
         return ()

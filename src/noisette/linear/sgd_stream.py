@@ -1,6 +1,8 @@
-"""The part of `SGDClassifier` that reads streams: ``partial_fit``, and ``fit`` on iterators."""
+"""What the SGD estimators share to read streams: ``partial_fit``, and ``fit`` on iterators."""
 
+import math
 import weakref
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,15 +14,17 @@ from scipy import sparse
 from noisette import _validate
 from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.estimators import inputs
-from noisette.estimators.inputs import label_numbers
-from noisette.estimators.linear_model import LinearClassifier
-from noisette.losses import Loss, Softmax, classifier_loss
+from noisette.estimators.linear_model import LinearModel
+from noisette.estimators.outlook import Crowd
+from noisette.losses import Loss, Softmax
+from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
+from noisette.sampling import SAMPLERS, Sampler
 from noisette.training import Public, Records, Trained
 from noisette.training.recommend import Recommendation
-from noisette.training.recommend_sgd import recommend_sgd
-from noisette.training.steps import Progress, canonical_rows
+from noisette.training.recommend_sgd import RELEASES, noises, recommend_sgd
+from noisette.training.steps import LEARNING_RATES, Progress, canonical_rows
 from noisette.training.streaming import NEW_PEOPLE, Stream, StreamedPass, chunks_of, rebatched
 from noisette.training.train import begin
 
@@ -47,77 +51,96 @@ def refuse_persons(persons: Any) -> None:
         )
 
 
-class StreamReader(LinearClassifier):
-    """One charge for a whole stream of new people; see `SGDClassifier`."""
+class StreamReader(LinearModel):
+    """One charge for a whole stream of new people; see `SGDClassifier` and `SGDRegressor`."""
 
     epsilon: float
     delta: float
     loss: str
+    noise: str
+    sampling: str | Sampler
     batch_size: int | str
+    epochs: int
+    learning_rate: str
+    eta0: float | str
+    regularization: float
+    radius: float | str
+    averaging: bool | str
+    released: str
     verbose: int
     _stream: Stream | None
 
+    @abstractmethod
     def _check_public(self) -> tuple[Ledger, Randomness]:
-        raise NotImplementedError
+        """Check every constructor parameter before the data are looked at."""
 
-    def _describe(self, size: int, features: int, loss: Loss, ledger: Ledger) -> Public:
-        raise NotImplementedError
+    @abstractmethod
+    def _check_stream(self, given: Any) -> None:
+        """Take what a stream must know before its first chunk, or refuse what it cannot know."""
 
-    def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, persons: Any = None
-    ) -> "StreamReader":
-        """Train on one more chunk of **new** people and return the estimator.
+    @abstractmethod
+    def _stream_loss(self) -> Loss:
+        """Return the loss, after `_check_stream`."""
 
-        The first call charges the ledger once for the whole stream: everybody is in one chunk and
-        one batch, so more chunks cost nothing (parallel composition). ``classes`` (here at the
-        first call, or in the constructor) must list all labels. Nothing is kept of a chunk; the
-        last batch of each may be smaller. Handing in the same object twice is refused; a second
-        pass over the same people is another ``fit``, with its own charge.
+    @abstractmethod
+    def _first_chunk(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        """Return checked rows and targets of the first chunk; sets the features."""
 
-        Parameters
-        ----------
-        X : array_like or sparse matrix of shape (n, d)
-            Rows of people who were in no chunk before.
-        y : array_like of shape (n,)
-            Their labels.
-        classes : sequence, optional
-            All labels; needed at the first call unless the constructor has them.
-        persons : None
-            Refused: the rows of one person may lie in several chunks.
+    @abstractmethod
+    def _stream_targets(self, y: Any) -> NDArray[Any]:
+        """Return the targets as the loss takes them."""
 
-        Returns
-        -------
-        self
-            The estimator, fitted on all chunks so far.
+    @abstractmethod
+    def _publish_chunks(
+        self, trained: Trained, chosen: Recommendation, sizes: list[str], notes: tuple[str, ...]
+    ) -> None:
+        """Set the fitted attributes: released numbers and public facts."""
 
-        Raises
-        ------
-        InvalidParameter
-            If a parameter is out of range, or ``classes`` are not given.
-        InvalidData
-            If the chunk has the wrong shape or entries, or was handed in before.
-        BudgetExceeded
-            If the ledger has too little left; nothing is charged.
+    def _check_steps(self) -> None:
+        """Check the parameters of steps and batches before the data are looked at."""
+        _validate.choice("noise", self.noise, noises())
+        _validate.choice("released", self.released, RELEASES)
+        if not isinstance(self.sampling, Sampler):
+            _validate.choice("sampling", self.sampling, ("auto", *SAMPLERS))
+        _validate.integer("epochs", self.epochs)
+        _validate.non_negative("regularization", self.regularization)
+        if not _is_auto(self.radius):
+            _validate.positive_or_infinite("radius (unless 'auto')", self.radius)
+        if not _is_auto(self.batch_size):
+            _validate.integer("batch_size (unless 'auto')", self.batch_size)
+        if not _is_auto(self.averaging):
+            _validate.boolean("averaging", self.averaging)
+        _validate.choice("learning_rate", self.learning_rate, ("auto", *LEARNING_RATES))
+        if not _is_auto(self.eta0):
+            _validate.positive("eta0 (unless 'auto')", self.eta0)
+        if not isinstance(self.verbose, bool):
+            _validate.integer("verbose", self.verbose, least=0)
 
-        Examples
-        --------
-        >>> from sklearn.datasets import make_classification
-        >>> from noisette import SGDClassifier
-        >>> X, y = make_classification(4000, 5, random_state=0)
-        >>> model = SGDClassifier(epsilon=1.0, norm_bound=3.0, batch_size=500)
-        >>> for week in range(2):
-        ...     now = slice(2000 * week, 2000 * (week + 1))
-        ...     model = model.partial_fit(X[now], y[now], classes=[0, 1])
-        >>> model.privacy_.epsilon
-        1.0
+    def _describe(
+        self, size: int, features: int, loss: Loss, ledger: Ledger,
+        crowd: Persons | Crowd | None = None,
+    ) -> Public:  # fmt: skip
+        """Return the public facts of a fit on rows of that many features."""
+        bias = self._intercept()
+        bound = math.inf if self.norm_bound is None else math.hypot(self.norm_bound, bias or 0.0)
+        return Public(
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
+            adjacency=ledger.adjacency,
+            loss=loss,
+            features=features + (bias is not None),
+            norm_bound=bound,
+            size=size,
+            unit="record" if crowd is None else "person",
+            max_rows=None if crowd is None else crowd.max_rows,
+        )
 
-        """
-        refuse_persons(persons)
-        refuse_class_weight(self.class_weight)
+    def _feed(self, X: Any, y: Any, given: Any = None) -> None:
+        """Train on one chunk; whatever fails leaves a stream that is charged as charged."""
         before = dict(self.__dict__)
         try:
             with np.errstate(all="ignore"):  # as in `fit`: nothing is said about the rows
-                self._partial_fit(X, y, classes)
+                self._feed_chunk(X, y, given)
         except BaseException:
             now = dict(self.__dict__)
             self.__dict__.clear()
@@ -127,9 +150,8 @@ class StreamReader(LinearClassifier):
             if now.get("_stream") is not None:
                 self.__dict__.update({name: now[name] for name in _KEPT if name in now})
             raise
-        return self
 
-    def _partial_fit(self, X: Any, y: Any, classes: Any) -> None:
+    def _feed_chunk(self, X: Any, y: Any, given: Any) -> None:
         stream = self.__dict__.get("_stream")
         if stream is None and hasattr(self, "coef_"):
             raise InvalidParameter(
@@ -140,43 +162,35 @@ class StreamReader(LinearClassifier):
         if stream is not None:
             _refuse_again(_Trace(X), traces)
         if stream is None:
-            given = self.classes if self.classes is not None else classes
-            if given is None:
-                raise InvalidParameter(
-                    "classes must be passed on the first call to partial_fit, or to the "
-                    "constructor: the labels of chunks to come cannot be read off the first one."
-                )
+            self._check_stream(given)
             ledger, randomness = self._check_public()
-            rows, labels = inputs.rows_and_labels(self, X, y, 1, tame=False)
-            found = inputs.sorted_classes(given, labels)
-            numbers = label_numbers(found, labels)
-            self.classes_ = found
+            rows, y = self._first_chunk(X, y)
+            target = self._stream_targets(y)
             stream = self._open(rows.shape, ledger, randomness)
         else:
-            rows, labels = _chunk(self, X, y)
+            rows, y = _chunk(self, X, y)
             _refuse_again(_trace_of(rows), traces)
-            numbers = label_numbers(self.classes_, labels)
-        # before the first step, see `partial_fit`
+            target = self._stream_targets(y)
+        # before the first step, see `_feed`
         self._traces = [*traces, _Trace(X), _trace_of(rows)]
-        stream.feed(Records(canonical_rows(rows), [targets_of(stream.update.loss, numbers)]))
+        stream.feed(Records(canonical_rows(rows), [target]))
         self._publish_stream()
 
     def _open(self, shape: tuple[int, int], ledger: Ledger, randomness: Randomness) -> Stream:
-        """Charge the whole stream and keep its permit."""
-        loss = classifier_loss(self.loss, len(self.classes_))
+        """Charge once for a stream of any length."""
         # a first chunk may be shorter than a batch that was asked for
         least = 0 if self.batch_size == "auto" else int(self.batch_size)
         size = self.population or max(shape[0], least)
         known = shape[0] if ledger.adjacency.size_is_public else 0
         _validate.delta_for(self.delta, max(self.population or 0, known))
-        public = self._describe(size, shape[1], loss, ledger)
+        public = self._describe(size, shape[1], self._stream_loss(), ledger)
         chosen = recommend_sgd(self, public, stream=True)
         self._warn(chosen)
         assert isinstance(chosen.algorithm, StreamedPass)
         prepared = chosen.algorithm.prepare(chosen.public)
         passage = begin(
             prepared, ledger=ledger, randomness=randomness, observer=self._observer,
-            label="SGDClassifier (a stream of new people)",
+            label=f"{type(self).__name__} (a stream of new people)",
         )  # fmt: skip
         self._chosen, self._stream = chosen, Stream(chosen.algorithm, prepared, passage)
         return self._stream
@@ -184,51 +198,45 @@ class StreamReader(LinearClassifier):
     def _publish_stream(self) -> None:
         stream, chosen = self._stream, self._chosen
         assert stream is not None
-        notes = (*chosen.notes, NEW_PEOPLE)
         trained = Trained([stream.weights()], stream.permit, stream.prepared.proofs)
         sizes = ["the number of records in each chunk"]
         if self.population is not None:
             sizes.append(f"the guess {self.population} of the number of records (population)")
-        self._publish(trained, chosen, self.classes_, sizes, notes)
+        self._publish_chunks(trained, chosen, sizes, (*chosen.notes, NEW_PEOPLE))
 
     def _fit_stream(self, source: Any, target: Any) -> None:
-        if self.classes is None:
-            raise InvalidParameter(
-                "a stream needs classes=[...]: its labels cannot be read off the first chunk."
-            )
+        """Train on an iterator of chunks, one pass, in constant memory."""
+        self._check_stream(None)
         ledger, randomness = self._check_public()
-        self.classes_ = inputs.sorted_classes(self.classes, np.empty(0))
         checked = self._checked(chunks_of(_each_once(source), target))
         first = next(checked, None)
         if first is None:
             raise InvalidData("the stream is empty.")
         stream = self._open(first[0].shape, ledger, randomness)
         progress = Progress(self.verbose, None)
-        for rows, numbers in rebatched(_with(first, checked), stream.batch_size):
-            target = targets_of(stream.update.loss, numbers)
-            stream.feed(Records(canonical_rows(rows), [target]), progress)
+        for rows, targets in rebatched(_with(first, checked), stream.batch_size):
+            stream.feed(Records(canonical_rows(rows), [targets]), progress)
         self._publish_stream()
         self._stream = None
 
-    def _checked(self, chunks: Iterable[Any]) -> Iterator[tuple[Any, NDArray[np.intp]]]:
+    def _checked(self, chunks: Iterable[Any]) -> Iterator[tuple[Any, NDArray[Any]]]:
+        """Yield rows and targets of every chunk; the features are those of the first."""
         first, traces = True, list[_Trace]()
         for X, y in chunks:
             if getattr(X, "shape", (1,))[0] == 0:
                 continue  # a file may hold an empty part; sizes of chunks are public
-            if first:
-                rows, labels = inputs.rows_and_labels(self, X, y, 1, tame=False)
-            else:
-                rows, labels = _chunk(self, X, y)
+            rows, y = self._first_chunk(X, y) if first else _chunk(self, X, y)
             first, traces = False, [trace for trace in traces if trace.alive]
             _refuse_again(_trace_of(rows), traces)
             traces.append(_trace_of(rows))
-            yield rows, label_numbers(self.classes_, labels)
+            yield rows, self._stream_targets(y)
 
-    def _publish(
-        self, trained: Trained, chosen: Recommendation, classes: NDArray[Any], sizes: list[str],
-        notes: tuple[str, ...],
-    ) -> None:  # fmt: skip
-        raise NotImplementedError
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the ledger and an open stream behind: a permit belongs to one process."""
+        state = dict(super().__getstate__())
+        for name in ("_stream", "_traces", "_chosen"):
+            state.pop(name, None)
+        return state
 
 
 def is_stream(X: Any) -> bool:
@@ -250,7 +258,7 @@ def _chunk(estimator: Any, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
     rows = inputs.matrix(estimator, X)
     labels = np.asarray(y)
     if labels.ndim != 1 or len(labels) != rows.shape[0]:
-        raise InvalidData("y must be a vector with one label for each row of X.")
+        raise InvalidData("y must be a vector with one entry for each row of X.")
     return rows, labels
 
 
@@ -352,3 +360,8 @@ class _Layout:
 def _with(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
     yield first
     yield from rest
+
+
+def _is_auto(value: object) -> bool:
+    """Whether a parameter is left to us; an array, which compares entry by entry, is not."""
+    return isinstance(value, str) and value == "auto"

@@ -14,6 +14,7 @@ from noisette.losses.huber import Huber
 from noisette.losses.huber_hinge import HuberHinge
 from noisette.losses.log_cosh import LogCosh
 from noisette.losses.logistic import Logistic
+from noisette.losses.poisson_counts import PoissonCounts
 from noisette.losses.rows import Augmented, Measured, Rows
 from noisette.losses.softmax import Softmax
 from noisette.losses.softplus_hinge import SoftplusHinge
@@ -107,6 +108,7 @@ __all__ = [
     "Loss",
     "MarginLoss",
     "Measured",
+    "PoissonCounts",
     "RegressionLoss",
     "Rows",
     "ScalarLoss",

@@ -4,15 +4,15 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.columns import Encodes, Numeric, View
+from noisette.columns.grid import NATS, Grid
 from noisette.errors import InvalidParameter
 from noisette.mechanisms import Exponential
-from noisette.pipeline.grid import NATS, Grid
 from noisette.pipeline.numbers import NumbersTransformer, check_columns, grids_of
 from noisette.pipeline.sample import Sample
 from noisette.pipeline.step import PreparedStep, Step, exponential_epsilon
@@ -45,6 +45,8 @@ class LearnBounds(Step):
 
     grids: tuple[Grid, ...]
     tail: float = _LEAST_TAIL
+    wider: bool = False
+    """Whether limits are moved outwards, to where 1 % would lie beyond them for a normal law."""
 
     name: ClassVar[str] = "bounds"
     summary: ClassVar[str] = "two private quantiles of each numeric column"
@@ -91,17 +93,16 @@ class LearnBounds(Step):
         assert isinstance(mechanism, Exponential)
         found = []
         for column, grid in zip(sample.data, self.grids, strict=True):
-            ranks = Ranks(grid.place(np.asarray(column, dtype=float)), grid.points, sample.weights)
-            # proof: QUANTILE
-            ends = [
-                passage.release(
-                    ranks.quantile(
-                        q, adjacency, epsilon=mechanism.epsilon, log_prior=grid.log_prior
-                    )
+            ends = []
+            for q in (self.tail, 1.0 - self.tail):
+                values = grid.snapped(column, up=q > 0.5)
+                # proof: QUANTILE
+                scores = Ranks(values, grid.points, sample.weights).quantile(
+                    q, adjacency, epsilon=mechanism.epsilon, log_prior=grid.log_prior
                 )
-                for q in (self.tail, 1.0 - self.tail)
-            ]
-            found.append(_apart(grid, *sorted(ends)))
+                ends.append(passage.release(scores))
+            limits = _apart(grid, *sorted(ends))
+            found.append(_moved(limits, self.tail, grid) if self.wider else limits)
         return tuple(found)
 
 
@@ -110,6 +111,20 @@ def _apart(grid: Grid, low: int, high: int) -> Bounds:
     if low == high:
         low, high = max(low - 1, 0), min(high + 1, len(grid.points) - 1)
     return Bounds(float(grid.points[low]), float(grid.points[high]))
+
+
+def _moved(found: Bounds, tail: float, grid: Grid) -> Bounds:
+    """Return limits further out: post-processing, by a public rule.
+
+    Quantiles far from the ends are what noise lets one choose; cutting there would cost far more
+    than room that is not used. A column whose low limit is not negative stays so.
+    """
+    further = (norm.isf(_LEAST_TAIL) / norm.isf(tail) - 1.0) / 2.0
+    room = max(further, 0.0) * (found.high - found.low)
+    first, last = grid.ends
+    if found.low >= 0.0 and not grid.dates:
+        first = max(first, 0.0)
+    return Bounds(max(found.low - room, first), min(found.high + room, last))
 
 
 def _rank_error(scale: float, columns: int, adjacency: Adjacency) -> float:
@@ -141,7 +156,7 @@ class PrivateBounds(NumbersTransformer):
         records, epsilon and the number of columns ask for it, a public rule.
     bounds : None, pair or list
         Public bounds: one pair (low, high), or a list with a pair or None for each column; None
-        where unknown. See `noisette.pipeline.grid` for the candidates.
+        where unknown. See `noisette.columns.grid` for the candidates.
     indicate_missing : bool
         Whether a feature says that a cell is missing; it counts as the middle.
     adjacency : str

@@ -4,15 +4,23 @@ from typing import Any
 
 import numpy as np
 
-from noisette.columns import Column, Numeric
+from noisette.columns import Numeric
+from noisette.pipeline.bars import Bars
 from noisette.pipeline.curves import BAND, ColumnCurve, curves_of, score_unit
 from noisette.report import Effect
 from noisette.tables import TableModel
 from noisette.tables.folders import takes_tables
 
-__all__ = ["LINES", "curves_in", "effects_in", "named_weights", "note_for", "weights_in"]
+__all__ = [
+    "LINES",
+    "curves_in",
+    "effects_in",
+    "named_weights",
+    "note_for",
+    "weights_curve",
+    "weights_in",
+]
 
-_LEVEL = 0.9545  # two standard deviations of a normal law
 LINES = "The model has no noise band: it was not released with what such a band needs."
 
 
@@ -22,12 +30,30 @@ def curves_in(fitted: TableModel) -> tuple[ColumnCurve, ...]:
     if takes_tables(model):
         return model.curves()  # type: ignore[no-any-return]
     scale = fitted.schema.row_norm
-    return curves_of(fitted.schema, np.asarray(model.coef_), None, scale)
+    return curves_of(fitted.schema, np.asarray(model.coef_), _bars(fitted), scale)
+
+
+def _bars(fitted: TableModel) -> dict[str, Bars] | None:
+    """Return the noise of the weights by columns, of a model that reads encoded rows."""
+    noise = fitted.model.noise_bars().coef
+    if noise is None:
+        return None
+    found, start = {}, 0
+    each = np.atleast_2d(noise).max(axis=0) / fitted.schema.row_norm
+    for column in fitted.schema.columns:
+        if column.features:
+            stop = start + len(column.features)
+            centre = (0.0,) * np.atleast_2d(noise).shape[0]
+            found[column.name] = Bars(centre, tuple(each[start:stop].tolist()), 0.0)
+            start = stop
+    return found
 
 
 def note_for(fitted: TableModel) -> str:
     """Return what the bands are, or why there are none."""
-    return BAND if getattr(fitted.model, "bars_", None) is not None else LINES
+    if not takes_tables(fitted.model):
+        return str(fitted.model.noise_bars().says)
+    return BAND if fitted.model.bars_ is not None else LINES
 
 
 def effects_in(fitted: TableModel) -> list[Effect]:
@@ -56,11 +82,18 @@ def weights_in(fitted: TableModel) -> list[dict[str, Any]]:
     """Return one entry for each knot, level and missing cell: what it adds, and the noise in it."""
     found: list[dict[str, Any]] = []
     columns = {column.name: column for column in fitted.schema.columns}
+    bars = None if takes_tables(fitted.model) else _bars(fitted)
     for curve in curves_in(fitted):
-        noise = curve.deviation
-        if _is_line(columns[curve.column]):
-            slope = (curve.value[-1] - curve.value[0]) / (curve.at[-1] - curve.at[0])
-            found.append(_entry(curve.column, "for each 1", slope, None))
+        noise, column = curve.deviation, columns[curve.column]
+        if isinstance(column, Numeric) and _is_line(column):
+            across = curve.at[-1] - curve.at[0]
+            slope = (curve.value[-1] - curve.value[0]) / across
+            low, high = column.views[0].span
+            each = None if bars is None else bars[curve.column].cells[0] * (high - low) / across
+            found.append(_entry(curve.column, "for each 1", slope, each))
+            if curve.missing is not None:
+                gone = curve.missing, curve.missing_deviation
+                found.append(_entry(curve.column, "(missing)", *gone))
             continue
         for k, at in enumerate(curve.labels):
             found.append(
@@ -71,11 +104,11 @@ def weights_in(fitted: TableModel) -> list[dict[str, Any]]:
     return found
 
 
-def _is_line(column: Column) -> bool:
+def _is_line(column: Numeric) -> bool:
     """Whether one number says all of a column: it enters as it is, between its bounds."""
-    if not isinstance(column, Numeric) or len(column.views) > 1:
-        return False
-    return column.views[0].curve == "linear" and not column.views[0].square
+    return (
+        len(column.views) == 1 and column.views[0].curve == "linear" and not column.views[0].square
+    )
 
 
 def named_weights(model: Any) -> tuple[list[dict[str, Any]], str]:
@@ -83,17 +116,26 @@ def named_weights(model: Any) -> tuple[list[dict[str, Any]], str]:
     if takes_tables(model):
         fitted = TableModel(model, model.schema_)
         return weights_in(fitted), note_for(fitted)
+    curve, bars = weights_curve(model), model.noise_bars()
+    spread = [None] * len(curve.at) if curve.deviation is None else curve.deviation.tolist()
+    rows = [
+        _entry(name, "weight", value, noise)
+        for name, value, noise in zip(curve.at, curve.value, spread, strict=True)
+    ]
+    rest = None if bars.intercept is None else float(np.max(bars.intercept))
+    rows.append(_entry("(intercept)", "", _one(np.atleast_1d(model.intercept_)), rest))
+    return rows, bars.says
+
+
+def weights_curve(model: Any) -> ColumnCurve:
+    """Return the weights of a model of matrices, one for each feature, as one picture."""
     coef = np.atleast_2d(np.asarray(model.coef_)).T
-    names = [str(each) for each in getattr(model, "feature_names_in_", ())]
-    names = names or [f"feature {k}" for k in range(len(coef))]
-    spread = [None] * len(coef)
-    note = LINES
-    if hasattr(model, "coef_intervals"):
-        low, high = np.asarray(model.coef_intervals(_LEVEL)).T
-        spread = ((high - low) / 4.0)[: len(coef)].tolist()
-        note = "The noise is half of a 95 % interval, model-based: sampling is in it too."
-    rows = [_entry(n, "weight", _one(w), s) for n, w, s in zip(names, coef, spread, strict=True)]
-    return rows, note
+    names = tuple(str(each) for each in getattr(model, "feature_names_in_", ()))
+    names = names or tuple(f"feature {k}" for k in range(len(coef)))
+    noise = model.noise_bars().coef
+    spread = None if noise is None else np.atleast_2d(noise).max(axis=0)
+    value = coef[:, 0] if coef.shape[1] == 1 else coef
+    return ColumnCurve("weights", "levels", names, value, spread)
 
 
 def _one(weights: Any) -> Any:

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.columns import Encodes, Hats
+from noisette.columns.grid import NATS, Grid
 from noisette.errors import InvalidParameter
 from noisette.mechanisms import Exponential
-from noisette.pipeline.grid import NATS, Grid
 from noisette.pipeline.numbers import NumbersTransformer, check_columns, grids_of
 from noisette.pipeline.sample import Sample
 from noisette.pipeline.step import PreparedStep, Step, exponential_epsilon
@@ -203,7 +203,7 @@ class PrivateKnots(NumbersTransformer):
         epsilon and the number of columns leave room for, a public rule (7 if no number is known).
     bounds : None, pair or list
         Public bounds: one pair (low, high), or a list with a pair or None for each column; None
-        where unknown. See `noisette.pipeline.grid` for the candidates.
+        where unknown. See `noisette.columns.grid` for the candidates.
     indicate_missing : bool
         Whether a feature says that a cell is missing; it counts as the median.
     sparse_output : bool

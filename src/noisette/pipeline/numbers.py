@@ -11,9 +11,9 @@ from scipy import sparse
 
 from noisette._typing import Floats
 from noisette.columns import Encodes, encode_rows
+from noisette.columns.grid import Grid
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
-from noisette.pipeline.grid import Grid
 from noisette.pipeline.sample import Sample
 from noisette.pipeline.step import Step
 from noisette.pipeline.transformer import PrivateTransformer

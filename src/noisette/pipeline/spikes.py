@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.pipeline.grid import Grid
+from noisette.columns.grid import Grid
 from noisette.pipeline.shares import LearnShares, Spread
 from noisette.pipeline.step import PreparedStep
 

@@ -200,7 +200,7 @@ class TableTraining(Algorithm[PreparedTable]):
         if self.regression and (self.buys_bounds or self.numbers):
             ends = [Grid(*self.bounds)] if self.buys_bounds else []
             ends += map(_grid, self.numbers)
-            yield LearnBounds(tuple(ends), recipe.tail), recipe.knots
+            yield LearnBounds(tuple(ends), recipe.tail, wider=True), recipe.knots
         elif self.numbers:
             grids = tuple(map(_grid, self.numbers))
             yield LearnKnots(grids, recipe.depth, recipe.tails), recipe.knots

@@ -21,6 +21,7 @@ from noisette.training.second_moment import bits_of_squares, on_public_grid
 __all__ = ["SHARES", "MomentShares", "Moments", "moments_move", "release_moments"]
 
 _PAID = 1.0 + 3e-7  # a scaled sum rounds by 2^-53 of itself in both worlds, 2^30 at most
+_AT_BOUND = 1.0 - 2.0**-40  # a target that was cut is 1 in size but for rounding
 MOST = 2**30
 """So many rows at most: then all sums are exact, and their scaling is paid for."""
 
@@ -117,7 +118,7 @@ def _gram(blocks: Rows, targets: Floats, bound: float, most: int, weights: Float
     out = np.zeros((d + 3, d + 3))
     for where, block in blocks.blocks():
         y = targets[where]
-        own = np.column_stack([y, np.ones(len(y)), np.abs(y) >= 1.0])
+        own = np.column_stack([y, np.ones(len(y)), np.abs(y) >= _AT_BOUND])
         if weights is not None:
             root = np.sqrt(weights[where])[:, None]
             block = block.multiply(root).tocsr() if sparse.issparse(block) else block * root

@@ -2,11 +2,13 @@
 
 Whitened rows depend on released numbers only, and are cut to a released norm R'; residuals are cut
 to a released tau. Beside the sum of products the squares of the residuals are summed, which tell
-how large the errors are, for a tenth of the room of the products.
+how large the errors are, for a tenth of the room of the products. A last round may ask for a third
+block, the sum of r^2 x~ x~', which tells whether errors are larger in some directions than in
+others.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +21,13 @@ from noisette.clipping import clip_rows
 from noisette.losses import Rows
 from noisette.training.passage import Passage
 
-__all__ = ["ResidualSums", "Whitener", "release_residual_sums", "residual_move"]
+__all__ = ["Cuts", "ResidualSums", "Whitener", "release_residual_sums", "residual_move"]
 
 SQUARES = 0.1
 """The squared room of the squares beside that of the products."""
+
+DIRECTIONS = 0.3
+"""The squared room of the third block beside that of the products, where it is asked for."""
 
 _UNIT = 2.0**-53
 
@@ -43,23 +48,40 @@ class Whitener:
 
 
 @dataclass(frozen=True)
+class Cuts:
+    """Where the third block cuts whitened rows and residuals: later than the products do."""
+
+    row: float
+    residual: float
+
+
+@dataclass(frozen=True)
 class ResidualSums:
-    """Released sums of one round, and the deviations of their noise."""
+    """Released sums of one round, and the deviations of their noise.
+
+    `directions` is the sum of r^2 x~ x~', where it was asked for; `directions_noise` is the
+    deviation on its diagonal, 1 / sqrt(2) of it beside.
+    """
 
     products: Floats
     squares: float
     products_noise: float
     squares_noise: float
+    directions: Floats | None = None
+    directions_noise: float = 0.0
 
 
-def residual_move(adjacency: Adjacency, rounding: float = 0.0) -> float:
-    """Return how far neighbours move (products, squares), in units of R' tau.
+def residual_move(
+    adjacency: Adjacency, rounding: float = 0.0, *, directions: bool = False
+) -> float:
+    """Return how far neighbours move (products, squares[, directions]), in units of R' tau.
 
     `rounding` is the largest relative error of all rows but one together, in either world.
     """
     # proof: RESIDUAL-SUMS
     twice = adjacency is Adjacency.REPLACE_ONE
-    return math.sqrt((4.0 if twice else 1.0) + SQUARES) * (1.0 + 1e-9) + 2.0 * rounding
+    third = DIRECTIONS * (2.0 if twice else 1.0) if directions else 0.0
+    return math.sqrt((4.0 if twice else 1.0) + SQUARES + third) * (1.0 + 1e-9) + 2.0 * rounding
 
 
 def rounding_of(most: int, block: int, features: int, stretch: float) -> float:
@@ -76,26 +98,48 @@ def rounding_of(most: int, block: int, features: int, stretch: float) -> float:
 def release_residual_sums(
     rows: Any, targets: Floats, theta: Floats, whitener: Whitener, clip: float,
     norm_bound: float, adjacency: Adjacency, passage: Passage, *, most: int,
-    weights: Floats | None = None, part: int = 0,
+    weights: Floats | None = None, part: int = 0, cuts: Cuts | None = None,
 ) -> ResidualSums:  # fmt: skip
-    """Return sum w x~ r and sum w r^2, r the residual at `theta` cut to [-clip, clip]."""
+    """Return sum w x~ r and sum w r^2, r the residual at `theta` cut to [-clip, clip].
+
+    With `cuts` also sum w r^2 x~ x~', where x~ and r are cut as `cuts` says.
+    """
     blocks = Rows(rows)
-    h = math.sqrt(SQUARES) * whitener.bound / clip
-    total, squares = np.zeros(whitener.map.shape[1]), 0.0
+    d = whitener.map.shape[1]
+    later = whitener if cuts is None else Whitener(whitener.map, cuts.row)
+    total, squares, directions = np.zeros(d), 0.0, np.zeros((d, d))
     for where, block in blocks.blocks():
-        r = np.clip(targets[where] - np.asarray(block @ theta).reshape(-1), -clip, clip)
+        whole = targets[where] - np.asarray(block @ theta).reshape(-1)
+        r = np.clip(whole, -clip, clip)
         w = np.ones(len(r)) if weights is None else weights[where]
         total += whitener(block).T @ (w * r)
         squares += float((w * r) @ r)
+        if cuts is not None:
+            r = np.clip(whole, -cuts.residual, cuts.residual)
+            moved = later(block) * (np.sqrt(w) * r)[:, None]
+            directions += moved.T @ moved
     stretch = max(
-        norm_bound * float(np.linalg.norm(whitener.map)) / whitener.bound,
+        norm_bound * float(np.linalg.norm(whitener.map)) / min(whitener.bound, later.bound),
         (1.0 + norm_bound * float(np.linalg.norm(theta))) / clip,
     )
     unit = whitener.bound * clip
     rounding = rounding_of(most, blocks.block_rows, blocks.d, stretch)
-    move = unit * residual_move(adjacency, rounding)
-    value = Bounded(np.append(total, h * squares), adjacency, "RESIDUAL-SUMS", l2=move)
-    noisy = passage.release(value, part)
+    move = unit * residual_move(adjacency, rounding, directions=cuts is not None)
+    # what a record of largest size adds to each block, in units of R' tau: 1, sqrt(c), sqrt(c')
+    h = math.sqrt(SQUARES) * whitener.bound / clip
+    q = 0.0 if cuts is None else math.sqrt(DIRECTIONS) * unit / (cuts.row * cuts.residual) ** 2
+    upper = np.triu_indices(d, 1)
+    flat = np.append(total, h * squares)
+    if cuts is not None:
+        more = [q * np.diag(directions), math.sqrt(2.0) * q * directions[upper]]
+        flat = np.concatenate([flat, *more])
+    noisy = passage.release(Bounded(flat, adjacency, "RESIDUAL-SUMS", l2=move), part)
     mechanism: Any = passage.leaf(part).mechanism
     spread = mechanism.noise_multiplier * mechanism.spread * move / adjacency.contributions
-    return ResidualSums(noisy[:-1], float(noisy[-1]) / h, spread, spread / h)
+    out = ResidualSums(noisy[:d], float(noisy[d]) / h, spread, spread / h)
+    if cuts is None:
+        return out
+    found = np.zeros((d, d))
+    found[upper] = noisy[2 * d + 1 :] / math.sqrt(2.0)
+    found += found.T + np.diag(noisy[d + 1 : 2 * d + 1])
+    return replace(out, directions=found / q, directions_noise=spread / q)

@@ -11,7 +11,7 @@ Targets are in [-1, 1]. Everything but the sums is post-processing of released n
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
@@ -28,7 +28,14 @@ from noisette.training.passage import Passage
 from noisette.training.public import Public, check_scale
 from noisette.training.records import Records
 from noisette.training.regression_moments import MOST, Moments, release_moments
-from noisette.training.residual_sums import ResidualSums, Whitener, release_residual_sums
+from noisette.training.residual_sums import (
+    DIRECTIONS,
+    SQUARES,
+    Cuts,
+    ResidualSums,
+    Whitener,
+    release_residual_sums,
+)
 
 __all__ = ["SolvedSums", "SufficientStatistics"]
 
@@ -39,6 +46,9 @@ _PRIOR = 4.0  # squared size of a weight that the ridge took away, in that of a 
 # later, because a cut is a bias. Chosen on California housing (docs/regression.md).
 _ROOM, _LEAST_ROOM, _MOST_ROOM = 0.3, 1.0, 1.6
 _CLIP, _LEAST_CLIP, _MOST_CLIP = 0.4, 1.2, 5.0
+# Where the sum that looks for unequal variances cuts, in the same units, and the largest noise, in
+# units of equal variances, with which it is asked for.
+_LATE_ROOM, _LATE_CLIP, _SHARP, _EDGE = 2.0, 4.0, 0.5, 1.4
 _SMALLEST = 0.01  # deviation of residuals, in units of the half range of the target
 
 
@@ -79,13 +89,15 @@ class SolvedSums(list[Floats]):
 
     `covariance` is that of the weights in the linear model, sampling and noise together;
     `variance` that of the residuals, `clipped` the share of targets at a bound and `clipped_noise`
-    its deviation.
+    its deviation. `unequal` is how much larger errors are in some direction than on average, as
+    far as noise lets it be seen; None where nobody looked.
     """
 
     covariance: Floats
     variance: float
     clipped: float
     clipped_noise: float
+    unequal: float | None
 
 
 @dataclass(frozen=True)
@@ -140,13 +152,18 @@ class SufficientStatistics(Algorithm[PreparedSums]):
             records.rows, target, bound, public.adjacency, passage, most=most,
             weights=records.weights,
         )  # fmt: skip
-        known = public.size if public.adjacency.size_is_public else None
-        solve = _Solve(moments, float(known or max(moments.count, 1.0)), bound)
+        # the sum of the weights is released; without weights it is the size, where that is public
+        exact = public.adjacency.size_is_public and records.weights is None
+        count = float(public.size or 1) if exact else max(moments.count, 1.0)
+        solve = _Solve(moments, count, bound)
         for left in range(prepared.rounds, 0, -1):
-            theta, white, clip = solve.next_round(left)
+            theta, white, clip = solve.next_round()
+            cuts = None
+            if left == 1 and public.delta > 0.0 and public.unit == "record":
+                cuts = solve.late_cuts(white, clip, passage.leaf(1).mechanism)
             sums = release_residual_sums(
                 records.rows, target, theta, white, clip, bound, public.adjacency, passage,
-                most=most, weights=records.weights, part=1,
+                most=most, weights=records.weights, part=1, cuts=cuts,
             )  # fmt: skip
             solve.take(sums, clip)
         return solve.result()
@@ -168,6 +185,7 @@ class _Solve:
         self.variance, self.doubt = self._first_variance()
         self.error = self.spread = self._first_error()
         self.rounds = 0
+        self.sums: ResidualSums | None = None
 
     def _first_variance(self) -> tuple[float, float]:
         """Return the mean squared residual as the moments tell it, and the deviation of its noise.
@@ -201,7 +219,7 @@ class _Solve:
     def _stretched(self) -> Floats:
         return np.asarray(np.sqrt(self.count / (self.values + self.floor)))
 
-    def next_round(self, left: int) -> tuple[Floats, Whitener, float]:
+    def next_round(self) -> tuple[Floats, Whitener, float]:
         """Return the weights so far, the coordinates, and where residuals are cut."""
         effective = max(float(self._curved.sum()), 1.0)
         m = self.moments
@@ -213,6 +231,16 @@ class _Solve:
         white = Whitener(self.vectors * self._stretched, min(room * math.sqrt(effective), longest))
         cut = min(clip * math.sqrt(self.variance), 2.0)
         return self.vectors @ self.theta, white, max(cut, _SMALLEST)
+
+    def late_cuts(self, white: Whitener, clip: float, mechanism: Any) -> Cuts | None:
+        """Return where to cut the sum that looks for unequal variances; None if noise hides it."""
+        effective = max(float(self._curved.sum()), 1.0)
+        longest = self.bound * float(self._stretched.max())
+        row = min(_LATE_ROOM * math.sqrt(effective), longest)
+        residual = max(min(_LATE_CLIP * math.sqrt(self.variance), 2.0), clip)
+        each = mechanism.noise_multiplier * math.sqrt((1.0 + SQUARES + DIRECTIONS) / DIRECTIONS)
+        noise = each * (row * residual) ** 2 / (self.count * self.variance)
+        return Cuts(max(row, white.bound), residual) if noise <= _SHARP else None
 
     def take(self, sums: ResidualSums, clip: float) -> None:
         """Move the weights by one noisy sum, as far as its noise and their own error suggest.
@@ -231,6 +259,7 @@ class _Solve:
         kept = 1.0 - gain * self._curved * inside
         self.spread = self.spread * kept**2 + gain**2 * s2
         self.rounds += 1
+        self.sums = sums
         self._learn(uncut_variance(sums.squares / self.count, clip), sums.squares_noise)
 
     def _learn(self, found: float, noise: float) -> None:
@@ -241,13 +270,34 @@ class _Solve:
         mixed = (1.0 - weight) * self.variance + weight * found
         self.variance = min(max(mixed, _SMALLEST**2, self.doubt), 1.0)
 
+    def _unequal(self) -> tuple[Floats, float | None]:
+        """Return K, the second moment of errors times rows in units of equal variances.
+
+        It is I for errors of one variance. What is larger than noise alone could make it is kept
+        (the spectral norm of the noise is about its deviation times sqrt(2 d), seldom _EDGE more).
+        """
+        d, sums = len(self.theta), self.sums
+        if sums is None or sums.directions is None:
+            return np.eye(d), None
+        scale = np.where(self._curved >= _CURVED, 1.0 / np.sqrt(self._curved), 0.0)
+        unit = self.count * self.variance
+        found = scale[:, None] * sums.directions * scale / unit - np.diag((scale > 0.0) * 1.0)
+        edge = _EDGE * sums.directions_noise / unit * math.sqrt(2.0 * d)
+        edge *= max(float(scale.max()) ** 2, 1.0)
+        values, vectors = np.linalg.eigh(found)
+        kept = np.where(values > edge, values, 0.0)
+        return np.eye(d) + (vectors * kept) @ vectors.T, float(kept.max())
+
     def result(self) -> SolvedSums:
         """Return the weights with their covariance in the linear model."""
         m = self.moments
         least = self.floor if self.rounds else self.ridge
-        sampled = self.variance * self.values / (self.values + least) ** 2
+        root = np.sqrt(self.variance * self.values) / (self.values + least)
+        directions, unequal = self._unequal()
+        covariance = np.diag(self.spread) + root[:, None] * directions * root
         out = SolvedSums([self.vectors @ self.theta])
-        out.covariance = (self.vectors * (self.spread + sampled)) @ self.vectors.T
+        out.covariance = self.vectors @ covariance @ self.vectors.T
+        out.unequal = unequal
         out.variance = self.variance
         out.clipped = m.clipped / self.count
         out.clipped_noise = m.counts_noise / self.count

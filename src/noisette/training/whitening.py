@@ -25,6 +25,7 @@ from noisette.losses import Rows
 from noisette.mechanisms import Gaussian, ObjectiveNoise
 from noisette.plans import Plan, Run, Together
 from noisette.training.algorithm import Algorithm, PreparedModel
+from noisette.training.noisy_weights import NoisyWeights, noise_of_minimiser
 from noisette.training.objective_perturbation import check_solve, per_row, shape_of, solve_with
 from noisette.training.passage import Passage
 from noisette.training.public import Public
@@ -124,7 +125,7 @@ class WhitenedObjective(Algorithm[Whitened]):
         """Return about how often every row is read."""
         return 30.0 + prepared.public.features / 4.0
 
-    def run(self, records: Records, prepared: Whitened, passage: Passage) -> list[Floats]:
+    def run(self, records: Records, prepared: Whitened, passage: Passage) -> NoisyWeights:
         """Return one private model."""
         public = prepared.public
         moment = _private_second_moment(records, public, passage)
@@ -136,7 +137,16 @@ class WhitenedObjective(Algorithm[Whitened]):
         inner = _inner(public, new_bound, prepared.k)
         whitened = Records(mapped, records.targets, records.weights, records.persons)
         (theta,) = solve_with(whitened, inner, passage, parts=(1, 2))
-        return [theta @ map_]  # A is symmetric
+        noise = passage.leaf(1).mechanism
+        assert isinstance(noise, ObjectiveNoise)
+        out = NoisyWeights([theta @ map_])  # A is symmetric
+        if theta.ndim == 1:
+            out.noise = noise_of_minimiser(
+                map_ @ (moment / count) @ map_, theta, public.loss, count=count, bound=new_bound,
+                ridge=inner.ridge, back=map_,
+                term=noise.noise_multiplier * noise.spread * inner.gradient_bound,
+            )  # fmt: skip
+        return out
 
 
 def _inner(public: Public, bound: float, k: float) -> Public:

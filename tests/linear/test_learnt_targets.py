@@ -1,0 +1,107 @@
+"""target_bounds="learn": limits from the same budget, under one plan that is charged first."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from noisette import HuberRegressor, LinearRegression, SGDRegressor, accounting, load, save
+from noisette.adjacency import Adjacency
+from noisette.errors import InvalidParameter
+from noisette.privacy import Ledger
+from noisette.training import Observer
+
+KINDS = [LinearRegression, HuberRegressor, SGDRegressor]
+CASES = [(kind, delta) for kind in KINDS for delta in (1e-6, 0.0)]
+
+
+def data(n: int = 6000, seed: int = 0) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (n, 2))
+    return X, 300.0 + X @ [40.0, -80.0] + rng.normal(0.0, 10.0, n)
+
+
+def made(kind: Any, epsilon: float = 4.0, delta: float = 1e-6, **options: Any) -> Any:
+    given = {"target_bounds": "learn", "norm_bound": 1.5, "random_state": 0, **options}
+    return kind(epsilon, delta, **given)
+
+
+class Keep(Observer):
+    """Keeps what was charged and what went to the door, in order."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def charge(self, real: Any, plan: Any, **options: Any) -> Any:
+        self.seen.append(plan)
+        return real(plan, **options)
+
+    def release(self, real: Any, bounded: Any, *given: Any, **options: Any) -> Any:
+        self.seen.append(bounded)
+        return real(bounded, *given, **options)
+
+
+@pytest.mark.parametrize(("kind", "delta"), CASES)
+def test_one_charge_pays_for_limits_and_model(kind: Any, delta: float, tmp_path: Path) -> None:
+    X, y = data()
+    ledger, watch = Ledger(4.0, delta), Keep()
+    model = made(kind, delta=delta, ledger=ledger)
+    planned = model.plan(*X.shape).plan
+    model._observer = watch
+    model.fit(X, y)
+    assert len(ledger.charges) == 1
+    assert watch.seen[0] == planned, "the plan is charged before any look"
+    assert 3.6 < accounting.epsilon(planned, delta=delta) <= 4.0
+    assert [each.proof for each in watch.seen[1:3]] == ["QUANTILE", "QUANTILE"]
+    assert all(each.linf >= 1.0 for each in watch.seen[1:3])
+    low, high = model.target_bounds_
+    assert 100.0 < low < 220.0
+    assert 380.0 < high < 500.0
+    assert model.score(X, y) > 0.9
+    text = model.privacy_.statement()
+    assert "whose limits were released" in text
+    assert "two private quantiles" in text
+    save(model, tmp_path / "m.noisette")
+    again = load(tmp_path / "m.noisette")
+    assert again.target_bounds == "learn"
+    assert again.target_bounds_ == model.target_bounds_
+    assert np.array_equal(again.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("adjacency", [relation.value for relation in Adjacency])
+def test_persons_and_relations(adjacency: str) -> None:
+    X, y = data()
+    model = made(LinearRegression, adjacency=adjacency, population=3000)
+    model.fit(X, y, persons=np.arange(6000) // 2)
+    assert model.privacy_.unit == "person"
+    assert model.privacy_.epsilon == 4.0
+    assert model.score(X, y) > 0.9
+
+
+def test_one_target_moves_the_first_scores_by_no_more_than_is_stated() -> None:
+    """Whoever is replaced, however far: all scores of the first choice, with limits unknown."""
+    X, y = data(600)
+    scores = []
+    for target in (-1e300, 1e300, 300.0):
+        watch, y[0] = Keep(), target
+        model = made(LinearRegression, 60.0)
+        model._observer = watch
+        model.fit(X, y)
+        scores.append(watch.seen[1])
+    for one in scores:
+        for two in scores:
+            moved = float(np.max(np.abs(one.value - two.value)))
+            assert moved <= one.linf
+    assert float(np.max(np.abs(scores[0].value - scores[1].value))) > 0.98 * scores[0].linf
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_cannot_be_bought_charges_nothing(kind: Any) -> None:
+    X, y = data(300)
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(InvalidParameter, match="cannot be bought"):
+        made(kind, 0.1, ledger=ledger).fit(X, y)
+    with pytest.raises(InvalidParameter, match="target_bounds"):
+        made(kind, 0.1, ledger=ledger, target_bounds="guess").fit(X, y)
+    assert ledger.charges == []
