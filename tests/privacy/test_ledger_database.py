@@ -292,12 +292,12 @@ while True:
 
 
 def torture(folder: Path, *, clients: int, charges: int, kills: int, crashes: int) -> None:
-    """Clients charge until nothing is left; some are killed, and the server crashes."""
+    """Clients charge until nothing is left; all along, some are killed and the server crashes."""
     server = start_postgres()
     address = f"{server.get_uri()}#torture"  # type: ignore[attr-defined]
     total = 1.0
     cost = total / charges
-    Ledger.open(address, total)
+    ledger = Ledger.open(address, total)
     rng = np.random.default_rng(7)
     logs = [folder / f"log{i}" for i in range(clients + kills)]
 
@@ -308,8 +308,11 @@ def torture(folder: Path, *, clients: int, charges: int, kills: int, crashes: in
     spare = logs[clients:]
     events = rng.permutation([True] * kills + [False] * crashes)
     control = Path(server._postmaster_info.pgdata)  # type: ignore[attr-defined]
+    began = time.monotonic()
     try:
-        for kill in events:
+        for number, kill in enumerate(events):
+            while ledger.count < 0.9 * charges * number / len(events):
+                time.sleep(0.1)
             time.sleep(float(rng.uniform(0.1, 0.6)))
             if kill:
                 victim = list(running)[int(rng.integers(len(running)))]
@@ -325,7 +328,9 @@ def torture(folder: Path, *, clients: int, charges: int, kills: int, crashes: in
     finally:
         for client in running:
             client.kill()
+    seconds = time.monotonic() - began
     check(address, logs, total, charges)
+    print(f"{charges} charges in {seconds:.0f} s, {kills} kills, {crashes} crashes: nothing lost")
 
 
 def crash(server: object, folder: Path) -> None:
@@ -365,4 +370,4 @@ def test_killed_clients_and_a_crashing_server_lose_nothing(tmp_path: Path) -> No
 @pytest.mark.skipif("NOISETTE_POSTGRES" in os.environ, reason="the server is not ours to crash")
 def test_a_long_torture(tmp_path: Path) -> None:
     charges = int(os.environ.get("NOISETTE_TORTURE", "100000"))
-    torture(tmp_path, clients=64, charges=charges, kills=40, crashes=8)
+    torture(tmp_path, clients=64, charges=charges, kills=200, crashes=20)

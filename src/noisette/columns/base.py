@@ -1,15 +1,16 @@
 """What all columns share: the text of a cell, the cells, and the promise to encode row by row."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noisette._typing import Floats, Indices
 
-__all__ = ["Cells", "Encodes", "EncodesSparsely", "Ignored", "Places", "canonical", "scatter"]
+__all__ = ["Cells", "Encodes", "EncodesSparsely", "Ignored", "Places", "canonical", "for_texts", "scatter"]
 
 _WHOLE = re.compile(r"[+-]?\d+\.0*")
 _TRUTH = {"true": "true", "True": "true", "TRUE": "true"} | {
@@ -69,6 +70,20 @@ class EncodesSparsely(Encodes, Protocol):
 
     def places(self, cells: Cells) -> Places:
         """Return the entries of all cells that may differ from zero."""
+
+
+def for_texts(cells: Cells, value: Callable[[str], Any], dtype: Any) -> NDArray[Any]:
+    """Return `value` of the text of every cell; each text is looked at once."""
+    coded = getattr(cells, "coded", None)
+    if coded is None:
+        texts = cells.texts()
+        known = {text: value(text) for text in set(texts)}
+        return np.array([known[text] for text in texts], dtype=dtype)
+    codes, texts = coded()
+    if len(texts) <= len(codes):
+        return np.array([value(text) for text in texts], dtype=dtype)[codes]
+    used, codes = np.unique(codes, return_inverse=True)
+    return np.array([value(texts[code]) for code in used], dtype=dtype)[codes]
 
 
 def scatter(places: Places, out: Floats) -> None:

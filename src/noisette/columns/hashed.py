@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.columns.base import Cells, Places, canonical, scatter
+from noisette.columns.base import Cells, Places, canonical, for_texts, scatter
 
 __all__ = ["Hashed"]
 
@@ -56,9 +56,7 @@ class Hashed:
 
     def places(self, cells: Cells) -> Places:
         """Return the entries of all cells that may differ from zero."""
-        texts = cells.texts()
-        slot = {text: self._place(text) for text in set(texts)}
-        slots = np.array([slot[text] for text in texts], dtype=np.intp)
+        slots = for_texts(cells, self._place, np.intp)
         rows = np.flatnonzero(slots >= 0)
         return rows, slots[rows], np.full(len(rows), self.weight)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from noisette.columns import Cells, Column, Dates, Ignored, Open, canonical, encode_rows
+from noisette.columns.base import for_texts
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.persons import Persons
 from noisette.tables.cells import arrow, is_moment, is_text
@@ -225,11 +226,12 @@ def encode(path: str | Path, schema: Schema, *, target: bool, header: bool = Tru
 
 def label_numbers(cells: Cells, positions: dict[str, int], name: str) -> NDArray[np.intp]:
     """Return the class number of every label; one that is no class is refused and not shown."""
-    numbers = [positions.get(canonical(text), -1) for text in cells.texts()]
-    if -1 in numbers:
+    # A text that no cell has may be in the list of texts: the number -1 is looked for in cells.
+    numbers = for_texts(cells, lambda text: positions.get(canonical(text), -1), np.intp)
+    if (numbers < 0).any():
         raise InvalidData(
             f"column {name!r} holds a label, or an empty cell, that is not among the classes of "
             "the schema; list every label there, or take such rows out (which one it is, is not "
             "shown: it is somebody's)."
         )
-    return np.array(numbers, dtype=np.intp)
+    return numbers
