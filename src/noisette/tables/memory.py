@@ -28,7 +28,7 @@ from noisette.tables.cells import (
 )
 from noisette.tables.reading import plain
 
-__all__ = ["ValueCells", "columns_of", "taken"]
+__all__ = ["ValueCells", "columns_of"]
 
 class ValueCells:
     """Values of any type, one by one; `dates` says that their type is one of dates."""
@@ -54,32 +54,6 @@ class ValueCells:
 
 
 _OF_PANDAS = ("Interval", "Period")
-
-
-class _Part:
-    """Some cells of a column of another kind."""
-
-    def __init__(self, cells: Cells, rows: Integers) -> None:
-        self._cells, self._rows = cells, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def numbers(self) -> Floats:
-        return np.asarray(self._cells.numbers()[self._rows])
-
-    def texts(self) -> Sequence[str]:
-        every = self._cells.texts()
-        return [every[row] for row in self._rows.tolist()]
-
-
-def taken(cells: Cells, rows: Integers) -> Cells:
-    """Return some cells of a column."""
-    if isinstance(cells, NumberCells):
-        return NumberCells(cells._values[rows])
-    if isinstance(cells, CodedCells):
-        return CodedCells(cells._codes[rows], cells._known, cells._signs)
-    return _Part(cells, rows)
 
 
 _REAL: Any = kinds.Real | Decimal | np.bool_
