@@ -27,7 +27,7 @@ class Spill:
 
     def __init__(self) -> None:
         with _one_sentence():
-            self._file = tempfile.TemporaryFile(prefix="noisette-", buffering=0)
+            self._file = tempfile.TemporaryFile(prefix="noisette-", buffering=0)  # noqa: SIM115
         self.size = 0
 
     def __repr__(self) -> str:

@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 
 from noisette._typing import Floats, Indices
 
-__all__ = ["Cells", "Encodes", "EncodesSparsely", "Ignored", "Places", "canonical", "for_texts", "scatter"]
+__all__ = [
+    "Cells",
+    "Encodes",
+    "EncodesSparsely",
+    "Ignored",
+    "Places",
+    "canonical",
+    "for_texts",
+    "scatter",
+]
 
 _WHOLE = re.compile(r"[+-]?\d+\.0*")
 _TRUTH = {"true": "true", "True": "true", "TRUE": "true"} | {

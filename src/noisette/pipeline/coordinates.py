@@ -107,6 +107,7 @@ class Coordinates:
         # proof: WHITENING
         if self.sparse:
             mapped = clip_rows(sparse.csr_matrix(X @ self.map), self.bound)
+            mapped.sort_indices()
             last = sparse.csr_matrix(np.full((mapped.shape[0], 1), self.bias))
             return sparse.hstack([mapped, last], format="csr")
         out = np.empty((X.shape[0], self.map.shape[1] + 1))

@@ -19,6 +19,7 @@ open bound of dates is the first day of 1900 or of 2100, and every day between i
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -93,6 +94,19 @@ class Grid:
         """Return the values with those outside moved to the ends, infinities too; NaN stays."""
         # proof: ROW-LOCAL
         return np.clip(values, *self.ends)
+
+
+class Placed:
+    """A column of numbers with those outside of a grid moved to its ends, some rows at a time."""
+
+    def __init__(self, column: Any, grid: Grid) -> None:
+        self._column, self._grid = column, grid
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def __getitem__(self, rows: slice) -> Floats:
+        return self._grid.place(np.asarray(self._column[rows], dtype=float))
 
 
 @lru_cache(maxsize=256)

@@ -6,6 +6,7 @@ means, and with them the second moment inside of each column, for the price of c
 """
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,7 +26,7 @@ from noisette.summaries import count_move
 from noisette.training.passage import Passage
 from noisette.training.second_moment import on_public_grid
 
-__all__ = ["LearnShares", "Spread"]
+__all__ = ["LearnShares", "Spread", "WalkedSpread"]
 
 _BITS = 22  # sums of 2^30 rows are exact
 
@@ -54,6 +55,33 @@ class Spread:
         total = np.bincount(rows, weights=values, minlength=count)
         if (values < 0.0).any() or (total > 1.0 + 1e-12).any() or len(total) != count:
             raise InvalidData("a row must add entries of at least 0 that add up to at most 1.")
+
+    def checked_sums(self, count: int, weights: Floats | None) -> Floats:
+        """Return the sums after a check of all rows."""
+        self.check(count)
+        return self.sums(weights)
+
+
+@dataclass(frozen=True)
+class WalkedSpread:
+    """The entries of one column, formed for a block of rows at a time whenever they are wanted."""
+
+    blocks: Callable[[], Iterator[tuple[slice, Spread]]]
+    features: int
+
+    def __repr__(self) -> str:
+        return "<WalkedSpread>"
+
+    def checked_sums(self, count: int, weights: Floats | None) -> Floats:
+        """Return the sums after a check of all rows; partial sums are exact too."""
+        total, seen = np.zeros(self.features), 0
+        for part, block in self.blocks():
+            own = None if weights is None else weights[part]
+            total += block.checked_sums(part.stop - part.start, own)  # proof: EXACT-SUM
+            seen = part.stop
+        if seen != count:
+            raise InvalidData("every row must be in one block.")
+        return total
 
 
 @dataclass(frozen=True)
@@ -100,9 +128,7 @@ class LearnShares(Step):
     def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> tuple[Floats, ...]:
         """Return the noisy sums of every column."""
         adjacency = prepared.public.adjacency
-        for column in sample.data:
-            column.check(sample.count)
-        sums = [column.sums(sample.weights) for column in sample.data]
+        sums = [column.checked_sums(sample.count, sample.weights) for column in sample.data]
         value = np.concatenate(sums)
         # proof: HISTOGRAM
         if self.exact_pure:

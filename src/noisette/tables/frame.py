@@ -174,13 +174,31 @@ class Frame:
 
         """
         count = self.rows
-        if count <= rows or not all(map(is_cuttable, self._cells.values())):
-            yield slice(0, count), self
-            return
-        for start in range(0, count, rows):
+        if not all(map(is_cuttable, self._cells.values())):
+            rows = count
+        for start in range(0, max(count, 1), max(rows, 1)):
             part = slice(start, min(start + rows, count))
-            cells = {name: part_of(column, part) for name, column in self._cells.items()}
-            yield part, Frame(cells, self.schema)
+            yield part, self.part(part)
+
+    def part(self, rows: slice) -> "Frame":
+        """Return the frame of rows that follow each other.
+
+        Parameters
+        ----------
+        rows : slice
+            Which rows.
+
+        Returns
+        -------
+        Frame
+            The same columns.
+
+        """
+        start, stop, _ = rows.indices(self.rows)
+        if (start, stop) == (0, self.rows):
+            return self
+        cells = {name: part_of(column, slice(start, stop)) for name, column in self._cells.items()}
+        return Frame(cells, self.schema)
 
     def only(self, *names: str) -> "Frame":
         """Return the frame of some of the columns.

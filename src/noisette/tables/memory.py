@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from noisette._typing import Floats, Integers
+from noisette._typing import Floats
 from noisette.columns import Cells
 from noisette.errors import InvalidData
 from noisette.tables.cells import (
     ArrowCells,
-    CodedCells,
     NumberCells,
     Signs,
     TextCells,
@@ -29,6 +28,7 @@ from noisette.tables.cells import (
 from noisette.tables.reading import plain
 
 __all__ = ["ValueCells", "columns_of"]
+
 
 class ValueCells:
     """Values of any type, one by one; `dates` says that their type is one of dates."""

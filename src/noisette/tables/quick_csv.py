@@ -150,7 +150,7 @@ class QuickReader:
         if len(quotes) % 2 or (np.searchsorted(quotes, ends) % 2).any():
             return False
         opening, closing = quotes[::2], quotes[1::2]
-        twin = np.append(closing[:-1] + 1 == opening[1:], False)  # noqa: FBT003
+        twin = np.append(closing[:-1] + 1 == opening[1:], False)
         delimiter, line = self._sign[0], ord("\n")
         before = signs[opening - 1]
         opens = (opening == 0) | (before == delimiter) | (before == line) | np.roll(twin, 1)
@@ -164,9 +164,7 @@ class QuickReader:
         pa, reader = arrow(), arrow("pyarrow.csv")
         text = pa.dictionary(pa.int32(), pa.string())
         wanted = [only] if only is not None else list(self._wanted)
-        kinds = {
-            self._wanted[name]: pa.float64() if name in numbers else text for name in wanted
-        }
+        kinds = {self._wanted[name]: pa.float64() if name in numbers else text for name in wanted}
         try:
             return reader.read_csv(
                 pa.BufferReader(chunk),

@@ -120,13 +120,14 @@ def is_cuttable(cells: Cells) -> bool:
 
 
 def part_of(cells: Cells, rows: slice) -> Cells:
-    """Return some rows of a column that can be cut."""
+    """Return rows of a column that follow each other."""
     if isinstance(cells, StoredNumbers | StoredTexts):
         return cells.part(rows)
     if isinstance(cells, NumberCells):
         return NumberCells(cells._values[rows])
-    assert isinstance(cells, CodedCells)
-    return CodedCells(cells._codes[rows], cells._known, cells._signs)
+    if isinstance(cells, CodedCells):
+        return CodedCells(cells._codes[rows], cells._known, cells._signs)
+    return _Part(cells, np.arange(rows.start, rows.stop))
 
 
 class _Part:
@@ -147,7 +148,7 @@ class _Part:
 
 
 def taken(cells: Cells, rows: Integers) -> Cells:
-    """Return some cells of a column, `rows` increasing."""
+    """Return some cells of a column."""
     if isinstance(cells, NumberCells):
         return NumberCells(cells._values[rows])
     if isinstance(cells, CodedCells):
@@ -161,6 +162,9 @@ def taken(cells: Cells, rows: Integers) -> Cells:
 
 def _taken(vector: Spilled, rows: Integers) -> Spilled:
     found = Spilled(vector.store, vector.dtype)
+    if (np.diff(rows) < 0).any():
+        found.append(vector[:][rows])
+        return found
     for start in range(0, len(vector), BLOCK):
         first, last = np.searchsorted(rows, [start, start + BLOCK])
         if first < last:
