@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.columns.base import Cells, Places, canonical, for_texts, scatter
+from noisette.columns.base import Cells, Entries, canonical, for_texts, in_slots, scatter
 from noisette.columns.codes import CodeGroups
 
 __all__ = ["Categorical"]
@@ -98,13 +98,10 @@ class Categorical:
             return unlisted
         return nowhere if group == self.reference else self._slots.index(f"={group}")
 
-    def places(self, cells: Cells) -> Places:
+    def entries(self, cells: Cells) -> Entries:
         """Return the entries of all cells that may differ from zero."""
-        nowhere = self._known[2]
-        slots = for_texts(cells, self._place, np.intp)
-        rows = np.flatnonzero(slots < nowhere)
-        return rows, slots[rows], np.full(len(rows), self.weight)
+        return in_slots(for_texts(cells, self._place, np.int32), self._known[2], self.weight)
 
     def fill(self, cells: Cells, out: Floats) -> None:
         """Write the indicators of all cells into `out`, shape (n, len(features))."""
-        scatter(self.places(cells), out)
+        scatter(self.entries(cells), out)

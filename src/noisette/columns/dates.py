@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.columns.base import Cells, Places, canonical, for_texts
+from noisette.columns.base import Cells, Entries, canonical, for_texts
 from noisette.columns.hats import Hats
 from noisette.columns.numeric import Numeric
 from noisette.errors import InvalidParameter
@@ -149,9 +149,9 @@ class Dates:
         """The most features of one cell that differ from zero."""
         return self.column.nonzeros
 
-    def places(self, cells: Cells) -> Places:
+    def entries(self, cells: Cells) -> Entries:
         """Return the entries of all cells that may differ from zero."""
-        return self.column.places(DateCells(cells, self.forms, self.missing))
+        return self.column.entries(DateCells(cells, self.forms, self.missing))
 
     def fill(self, cells: Cells, out: Floats) -> None:
         """Write the features of all cells into `out`, shape (n, len(features))."""

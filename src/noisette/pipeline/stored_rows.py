@@ -55,7 +55,7 @@ def encoded_rows(frame: Frame, schema: Schema, coords: Coordinates, room: Spill 
     """Return the rows of a table in their coordinates; in the file if they are many."""
     kept = _Keeping(room)
     for _, block in frame.blocks():
-        kept.add(coords.rows(block.encode(schema, cut=False)))
+        kept.add(coords.rows(schema.columns, block.columns))
     return kept.rows()
 
 

@@ -6,12 +6,10 @@ does not matter to any released number how the rows are cut.
 
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
 from noisette._typing import Floats, Integers
 from noisette.columns import Column, Hats
 from noisette.pipeline.grid import Grid
-from noisette.pipeline.shares import Spread, WalkedSpread
+from noisette.pipeline.shares import RowSpread, Spread, WalkedSpread
 from noisette.pipeline.spikes import cells_of
 from noisette.pipeline.table_columns import inner_of
 from noisette.tables import Frame
@@ -77,7 +75,7 @@ def walked(count: int, features: int, spread: Callable[[slice], Spread]) -> Walk
 
 
 def _walked_frame(frame: Frame, features: int, spread: Callable[[Frame], Spread]) -> WalkedSpread:
-    def blocks() -> Iterator[tuple[slice, Spread]]:
+    def blocks() -> Iterator[tuple[slice, Spread | RowSpread]]:
         for part, block in frame.blocks(_BLOCK):
             yield part, spread(block)
 
@@ -97,14 +95,10 @@ def walked_cells(frame: Frame, name: str, grid: Grid) -> WalkedSpread:
     )
 
 
-def _spread(column: Column, frame: Frame) -> Spread:
-    """Return the entries of one column, of which those of a row add up to at most 1."""
-    rows, features, values = column.places(frame.cells(column.name))  # type: ignore[union-attr]
+def _spread(column: Column, frame: Frame) -> RowSpread:
+    features, values = column.entries(frame.cells(column.name))  # type: ignore[union-attr]
     inner, width = inner_of(column), max(len(column.features), 1)
-    weight = getattr(inner, "weight", 1.0)
+    values = values / getattr(inner, "weight", 1.0)
     if isinstance(inner, Hats) and inner.missing_slot:
-        absent = np.zeros(frame.rows, dtype=bool)
-        absent[rows[features == width - 1]] = True
-        kept = ~absent[rows] | (features == width - 1)
-        rows, features, values = rows[kept], features[kept], values[kept]
-    return Spread((rows, features, values / weight), width)
+        values[values[:, -1] > 0.0, :-1] = 0.0  # a missing cell counts as nothing else
+    return RowSpread((features, values), width)

@@ -239,6 +239,11 @@ class Frame:
         return tuple(self._cells)
 
     @property
+    def columns(self) -> dict[str, Cells]:
+        """The cells of each column."""
+        return self._cells
+
+    @property
     def rows(self) -> int:
         """The number of rows; private under add-remove."""
         return len(next(iter(self._cells.values())))
