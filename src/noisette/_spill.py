@@ -8,6 +8,7 @@ import contextlib
 import errno
 import os
 import tempfile
+import weakref
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ class Spill:
     def __init__(self) -> None:
         with _one_sentence():
             self._file = tempfile.TemporaryFile(prefix="noisette-", buffering=0)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
         self.size = 0
 
     def __repr__(self) -> str:
@@ -78,7 +80,7 @@ def _one_sentence() -> Any:
         raise InvalidData(
             f"a table of this size needs room in {tempfile.gettempdir()} while it is used "
             f"({problem}); set TMPDIR to a folder on a larger disk."
-        )
+        ) from None
 
 
 class Spilling:
