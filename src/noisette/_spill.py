@@ -48,7 +48,8 @@ class Spill:
 
     def append(self, values: NDArray[Any]) -> int:
         """Write an array behind all others; return its place."""
-        start, data = self.size, memoryview(np.ascontiguousarray(values)).cast("B")
+        whole: Any = np.ascontiguousarray(values)
+        start, data = self.size, memoryview(whole).cast("B")
         with _one_sentence():
             done = 0
             while done < len(data):
@@ -58,7 +59,7 @@ class Spill:
 
     def read(self, place: int, count: int, dtype: Any) -> NDArray[Any]:
         """Return `count` entries from a place on."""
-        out = np.empty(count, dtype=dtype)
+        out: Any = np.empty(count, dtype=dtype)
         data, done = memoryview(out).cast("B"), 0
         with _one_sentence():
             while done < len(data):
@@ -66,7 +67,7 @@ class Spill:
                 if step == 0:
                     raise OSError(errno.EIO, "the file ends too early")
                 done += step
-        return out
+        return np.asarray(out)
 
 
 @contextlib.contextmanager

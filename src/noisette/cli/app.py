@@ -6,7 +6,6 @@ A command is imported when it is run, so that help and version are there at once
 import importlib
 from typing import Annotated, Any
 
-import click
 import typer
 from typer.core import TyperCommand, TyperGroup
 
@@ -67,19 +66,17 @@ COMMANDS = {
 class _Commands(TyperGroup):
     """Commands that are known by name; each is imported when it is run."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         """Return the names, in the order in which people need them."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return what the list of commands shows of one."""
         if cmd_name not in COMMANDS:
             return None
         return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1], rich_markup_mode="rich")
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that is to be run."""
         name, found, rest = super().resolve_command(ctx, args)
         return name, None if found is None or name is None else _loaded(name), rest

@@ -96,7 +96,8 @@ def for_texts(cells: Cells, value: Callable[[str], Any], dtype: Any) -> NDArray[
     if len(texts) <= len(codes):
         return np.array([value(text) for text in texts], dtype=dtype)[codes]
     used, codes = np.unique(codes, return_inverse=True)
-    return np.array([value(texts[code]) for code in used], dtype=dtype)[codes]
+    found: NDArray[Any] = np.array([value(texts[code]) for code in used], dtype=dtype)
+    return np.asarray(found[codes])
 
 
 def in_slots(slots: NDArray[Any], count: int, value: float) -> Entries:

@@ -74,7 +74,9 @@ def walked(count: int, features: int, spread: Callable[[slice], Spread]) -> Walk
     return WalkedSpread(blocks, features)
 
 
-def _walked_frame(frame: Frame, features: int, spread: Callable[[Frame], Spread]) -> WalkedSpread:
+def _walked_frame(
+    frame: Frame, features: int, spread: Callable[[Frame], Spread | RowSpread]
+) -> WalkedSpread:
     def blocks() -> Iterator[tuple[slice, Spread | RowSpread]]:
         for part, block in frame.blocks(_BLOCK):
             yield part, spread(block)

@@ -52,7 +52,7 @@ class StoredTexts:
 
     def numbers(self) -> Floats:
         """Read every text as a number, once."""
-        return TextCells(self._known, *self._signs).numbers()[self._codes[:]]
+        return np.asarray(TextCells(self._known, *self._signs).numbers()[self._codes[:]])
 
     def texts(self) -> Sequence[str]:
         """Return the text of every cell."""
