@@ -94,7 +94,7 @@ def for_texts(cells: Cells, value: Callable[[str], Any], dtype: Any) -> NDArray[
         return np.array([known[text] for text in texts], dtype=dtype)
     codes, texts = coded()
     if len(texts) <= len(codes):
-        return np.array([value(text) for text in texts], dtype=dtype)[codes]
+        return np.asarray(np.array([value(text) for text in texts], dtype=dtype)[codes])
     used, codes = np.unique(codes, return_inverse=True)
     found: NDArray[Any] = np.array([value(texts[code]) for code in used], dtype=dtype)
     return np.asarray(found[codes])
