@@ -89,13 +89,13 @@ class Spilling:
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = IN_MEMORY if limit is None else limit
-        self._held: list[_Part] = []
+        self._held: list[_KeptPart] = []
         self._size = 0
         self._file: Spill | None = None
 
-    def keep(self, values: NDArray[Any]) -> "_Part":
+    def keep(self, values: NDArray[Any]) -> "_KeptPart":
         """Take one part."""
-        part = _Part(values)
+        part = _KeptPart(values)
         if self._file is not None:
             part.move(self._file)
             return part
@@ -109,7 +109,7 @@ class Spilling:
         return part
 
 
-class _Part:
+class _KeptPart:
     """One array, in memory or in a file."""
 
     def __init__(self, values: NDArray[Any]) -> None:
@@ -137,7 +137,7 @@ class Spilled:
 
     def __init__(self, store: Spilling, dtype: Any) -> None:
         self.store, self.dtype = store, np.dtype(dtype)
-        self._parts: list[_Part] = []
+        self._parts: list[_KeptPart] = []
         self._ends: list[int] = [0]
 
     def __repr__(self) -> str:

@@ -69,6 +69,10 @@ class Frame:
     ((2, 1), True)
     >>> frame.take(np.array([1])).numbers("age").tolist()
     [70.0]
+    >>> frame.part(slice(0, 1)).only("ill").shape, list(frame.columns)
+    ((1, 1), ['age', 'ill'])
+    >>> [rows.stop for rows, block in frame.blocks(1)]
+    [2]
     >>> path = Path(tempfile.mkdtemp()) / "people.csv"
     >>> _ = path.write_text("age,ill\n20,no\n70,yes\n")
     >>> Frame.read(path, schema, target=True).shape

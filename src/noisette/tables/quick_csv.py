@@ -19,7 +19,7 @@ from noisette.columns import Cells
 from noisette.tables.cells import CodedCells, NumberCells, Signs, arrow
 from noisette.tables.file_facts import FileFacts
 
-__all__ = ["QuickReader", "Records", "quick_encoding"]
+__all__ = ["CsvLines", "QuickReader", "quick_encoding"]
 
 _CHUNK = 1 << 21
 _LONGEST_CELL = 1 << 17  # the limit of the standard library's reader
@@ -37,7 +37,7 @@ def quick_encoding(encoding: str) -> bool:
     return name in ("utf-8", "utf-8-sig", "ascii") or name.startswith(("iso8859-", "cp125"))
 
 
-class Records:
+class CsvLines:
     """The bytes of a file, in chunks of whole lines or line by line as texts."""
 
     def __init__(self, raw: BinaryIO, encoding: str, longest: int, *, mark: bool) -> None:

@@ -21,7 +21,7 @@ from noisette.columns import Cells
 from noisette.errors import InvalidData
 from noisette.tables.cells import ArrowCells, TextCells, arrow
 from noisette.tables.file_facts import FileFacts
-from noisette.tables.quick_csv import QuickReader, Records, quick_encoding
+from noisette.tables.quick_csv import CsvLines, QuickReader, quick_encoding
 
 __all__ = ["csv_header", "is_parquet", "open_parquet", "pieces", "plain"]
 
@@ -147,7 +147,7 @@ def _csv_pieces(
         if quick:
             encoding = _with_mark(facts.encoding)
             mark = codecs.lookup(encoding).name == "utf-8-sig"
-            lines = Records(raw, encoding, _LONGEST_LINE, mark=mark)
+            lines = CsvLines(raw, encoding, _LONGEST_LINE, mark=mark)
         else:
             text = io.TextIOWrapper(raw, encoding=_with_mark(facts.encoding), newline="")
             lines = _lines(stack.enter_context(text))
@@ -174,7 +174,7 @@ def _has_arrow() -> bool:
     return importlib.util.find_spec("pyarrow") is not None
 
 
-def _records(reader: Iterator[list[str]], lines: Records, size: int) -> Iterator[list[str]]:
+def _records(reader: Iterator[list[str]], lines: CsvLines, size: int) -> Iterator[list[str]]:
     """Yield the records of the next `size` bytes, the last of them whole."""
     end = lines.taken + size
     for row in reader:
