@@ -49,6 +49,9 @@ def row_norms(rows: Any) -> Floats:
         raise InvalidData("rows must be a matrix with one record per row.")
     if sparse.issparse(rows):
         wide = rows.astype(np.float64)  # squares of small float32 numbers would vanish
+        if wide.format == "csr" and wide.has_canonical_format:  # else an entry may be in parts
+            wide.data **= 2
+            return np.asarray(np.sqrt(wide @ np.ones(wide.shape[1])))
         return np.asarray(np.sqrt(wide.multiply(wide).sum(axis=1))).ravel().astype(float)
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=float)))
 
@@ -97,7 +100,9 @@ def clipped_and_measured(rows: Any, bound: float) -> tuple[Any, Floats]:
     rounded = np.where(rounded > factor, np.nextafter(rounded, matrix.dtype.type(0)), rounded)
     norms = norms * rounded.astype(float)
     if sparse.issparse(matrix):
-        return (sparse.diags(rounded) @ matrix.tocsr()).tocsr(), norms
+        clipped = matrix.tocsr(copy=True)
+        clipped.data *= np.repeat(rounded, np.diff(clipped.indptr))
+        return clipped, norms
     return matrix * rounded[:, None], norms
 
 

@@ -7,7 +7,7 @@ in every order.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ NEVER = -1e300
 """The score of a candidate that is excluded by public or released facts."""
 
 _WEIGHT_UNIT = 2.0**20
+_ROWS = 1 << 18
 _PAID = 1.0 + 5e-7  # q W, and scores with a base measure, round by 2^-53 of W <= 2^30, twice
 
 
@@ -32,21 +33,43 @@ class Ranks:
 
     Parameters
     ----------
-    values : the column; NaN is missing.
+    values : the column; NaN is missing. An array, or whatever has a length and gives one for a
+        slice: only some of the rows are looked at at a time.
     candidates : public, increasing.
     weights : of the rows; None is 1 for each.
 
     """
 
     def __init__(self, values: Any, candidates: Any, weights: Any = None) -> None:
-        values = np.asarray(values, dtype=np.float64)
         self.candidates = np.asarray(candidates, dtype=np.float64)
         if self.candidates.ndim != 1 or not (np.diff(self.candidates) > 0.0).all():
             raise InvalidParameter("candidates must be an increasing list of numbers.")
-        w = _weights(weights, len(values)) * ~np.isnan(values)
-        self._below = self._before(np.searchsorted(self.candidates, values, side="right"), w)
-        self._up_to = self._before(np.searchsorted(self.candidates, values, side="left"), w)
-        self._total = float(w.sum())
+        count = len(values)
+        w = None if weights is None else _weights(weights, count)
+        self._below, self._up_to = np.zeros((2, len(self.candidates)))
+        self._total = 0.0
+        for start in range(0, count, _ROWS):  # sums of multiples of 2^-20 are exact in any order
+            part = slice(start, min(start + _ROWS, count))
+            block = np.asarray(values[part], dtype=np.float64)
+            below, up_to, total = self._counted(block, None if w is None else w[part])
+            self._below += below
+            self._up_to += up_to
+            self._total += total
+
+    def _counted(self, values: Floats, weights: Floats | None) -> tuple[Floats, Floats, float]:
+        """Return the weight of rows below, and up to, each candidate, and of all rows."""
+        if weights is None:
+            ordered = np.sort(values)  # NaN stands last
+            ordered = ordered[: len(ordered) - int(np.isnan(values).sum())]
+            below, up_to = (
+                np.searchsorted(ordered, self.candidates, side).astype(np.float64)
+                for side in ("left", "right")
+            )
+            return below, up_to, float(len(ordered))
+        w = weights * ~np.isnan(values)
+        below = self._before(np.searchsorted(self.candidates, values, side="right"), w)
+        up_to = self._before(np.searchsorted(self.candidates, values, side="left"), w)
+        return below, up_to, float(w.sum())
 
     def _before(self, first: Any, weights: Floats) -> Floats:
         """Return the weight of rows whose `first` candidate comes no later, per candidate."""
@@ -153,7 +176,7 @@ def histogram(
 
 
 def key_counts(
-    columns: Sequence[Any], adjacency: Adjacency, weights: Any = None
+    columns: Iterable[Any], adjacency: Adjacency, weights: Any = None
 ) -> tuple[Bounded, list[tuple[int, int]]]:
     """Return the counts of the keys that occur, and which (column, code) each of them is.
 
@@ -162,14 +185,15 @@ def key_counts(
     missing cells is no exception; it may pass as any other and means nothing.
     """
     # proof: CATEGORY-THRESHOLD
-    keys, counts = [(-1, -1)], [np.zeros(1)]
+    keys, counts, number = [(-1, -1)], [np.zeros(1)], 0
     for column, codes in enumerate(columns):
+        number = column + 1
         codes = np.asarray(codes, dtype=np.int64)
         found = _counts(codes, int(codes.max(initial=-1)) + 1, weights)
         present = np.nonzero(found > 0.0)[0]
         keys += [(column, int(code)) for code in present]
         counts.append(found[present])
-    move = count_move(len(columns), adjacency)
+    move = count_move(number, adjacency)
     return Bounded(np.concatenate(counts), adjacency, "CATEGORY-THRESHOLD", l2=move), keys
 
 
@@ -185,9 +209,9 @@ def _weights(weights: Any, rows: int) -> Floats:
 
 def _counts(codes: Any, levels: int, weights: Any) -> Floats:
     codes = np.asarray(codes, dtype=np.int64)
-    w = _weights(weights, len(codes))
+    w = None if weights is None else _weights(weights, len(codes))
     if codes.min(initial=-1) < -1 or codes.max(initial=-1) >= levels:
         raise InvalidData("codes must lie between -1 (missing) and the number of levels.")
     known = codes >= 0
-    found = np.bincount(codes[known], weights=w[known], minlength=levels)
-    return np.asarray(found, dtype=np.float64)
+    own = None if w is None else w[known]
+    return np.bincount(codes[known], weights=own, minlength=levels).astype(np.float64)

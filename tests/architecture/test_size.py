@@ -20,7 +20,7 @@ ESTIMATORS = {
     "LinearSVC", "LogisticRegression", "PrivateClassifier", "PrivateTraining", "SGDClassifier",
     "SGDRegressor", "TableClassifier",
 }  # fmt: skip
-COMMANDS = {"cli/app.py account", "cli/app.py calibrate", "cli/check.py check",
+COMMANDS = {"cli/counting.py account", "cli/counting.py calibrate", "cli/check.py check",
             "cli/compare.py compare_epsilons", "cli/ledger.py ledger", "cli/plan.py plan",
             "cli/train.py train"}  # fmt: skip
 

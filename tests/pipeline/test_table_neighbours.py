@@ -100,7 +100,7 @@ def fitted(
 
     def noting(columns: Any, *given: Any) -> Any:
         counts, keys = key_counts(columns, *given)
-        texts = [watched[-1][column] for column in range(len(columns))]
+        texts = watched[-1]
         watcher.keys.append([(c, texts[c][k] if c >= 0 else "") for c, k in keys])
         return counts, keys
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -147,6 +148,105 @@ def test_a_newer_format_is_refused(postgres, monkeypatch) -> None:
     monkeypatch.undo()
     with pytest.raises(LedgerError, match=r"newer noisette \(format 2, this one reads 1\)"):
         Ledger.open(address)
+
+
+@pytest.fixture
+def fresh(postgres):
+    """The address of a ledger in a database of its own, which may be spoilt."""
+    address = postgres()
+    name = f"spoilt_{name_of(address)}"
+    sql(address, f"CREATE DATABASE {name}")
+    head, _, rest = address.partition("?")
+    yield f"{head.rpartition('/')[0]}/{name}{'?' * bool(rest)}{rest}"
+    sql(address, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.mark.parametrize(
+    "spoilt", ["noisette_ledgers DROP COLUMN line", "noisette_records DROP token"]
+)
+def test_tables_of_another_version_are_refused(fresh, spoilt: str) -> None:
+    ledger = Ledger.open(fresh, 1.0)
+    ledger.charge(TENTH, label="in time")
+    sql(fresh, f"ALTER TABLE {spoilt}")
+    with pytest.raises(LedgerError, match=r"tables of another version.*Nothing was charged"):
+        ledger.charge(TENTH, label="too late")
+    if "records" not in spoilt:
+        with pytest.raises(LedgerError, match="tables of another version"):
+            Ledger.open(fresh, 1.0)
+
+
+def test_a_table_that_is_gone_is_no_empty_ledger(fresh) -> None:
+    ledger = Ledger.open(fresh, 1.0)
+    sql(fresh, "DROP TABLE noisette_records")
+    with pytest.raises(LedgerError, match="tables of another version"):
+        ledger.charge(TENTH, label="into nothing")
+
+
+def test_a_database_that_is_not_there(postgres) -> None:
+    address = postgres()
+    head, _, rest = address.partition("?")
+    gone = f"{head.rpartition('/')[0]}/nowhere{'?' * bool(rest)}{rest}"
+    began = time.monotonic()
+    with pytest.raises(LedgerError, match="check user, password and the name of the database"):
+        Ledger.open(gone, 1.0)
+    assert time.monotonic() - began < 5.0  # the server has answered: there is nothing to wait for
+
+
+def test_a_server_that_goes_down_and_comes_back(postgres, monkeypatch) -> None:
+    address = postgres()
+    ledger = Ledger.open(address, 1.0)
+    ledger.charge(TENTH, label="before")
+    server = ledger._store._database  # type: ignore[attr-defined]
+    here = server.address
+    monkeypatch.setattr(database, "WAIT_SECONDS", 0.2)
+    server._drop()
+    server.address = "postgresql://127.0.0.1:1/people"
+    with pytest.raises(LedgerError, match=r"did not answer.*Nothing was charged\.$"):
+        ledger.charge(TENTH, label="while it was down")
+    server.address = here
+    ledger.charge(TENTH, label="after")
+    assert [charge.label for charge in ledger.charges] == ["before", "after"]
+
+
+def test_a_server_that_is_gone_for_good_after_a_commit(postgres, monkeypatch) -> None:
+    """Nobody can say any more whether it was booked, so nobody says that it was not."""
+    address = postgres()
+    ledger = Ledger.open(address, 1.0)
+    ledger.charge(TENTH, label="before")
+    server = ledger._store._database  # type: ignore[attr-defined]
+    server._connection = Torn(server._connection, "after")
+    server.address = "postgresql://127.0.0.1:1/people"
+    monkeypatch.setattr(database, "WAIT_SECONDS", 0.2)
+    with pytest.raises(LedgerError, match=r"It may have been charged\.$"):
+        ledger.charge(TENTH, label="torn")
+    assert [charge.label for charge in Ledger.open(address).charges] == ["before", "torn"]
+
+
+def test_the_clocks_of_clients_do_not_matter(postgres) -> None:
+    address, code = postgres(), CLOCK
+    Ledger.open(address, 1.0)
+    for years in ("-30", "+30"):
+        subprocess.run([sys.executable, "-c", code, address, years], check=True)
+    Ledger.open(address).charge(TENTH, label="right")
+    charges = Ledger.open(address).charges
+    assert [charge.label for charge in charges] == ["-30", "+30", "right"]
+    moments = [charge.booked for charge in charges]
+    assert moments == sorted(moments)
+    assert all(abs(_seconds(moment) - time.time()) < 3600 for moment in moments)
+
+
+def _seconds(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()
+
+
+CLOCK = """
+import sys, time
+real, off = time.time, float(sys.argv[2]) * 365 * 86400
+time.time = lambda: real() + off
+from noisette.mechanisms import Laplace
+from noisette.privacy import Ledger
+Ledger.open(sys.argv[1]).charge(Laplace.calibrated(0.1), label=sys.argv[2])
+"""
 
 
 def test_a_run_goes_on_elsewhere_and_only_there(postgres) -> None:
@@ -292,12 +392,12 @@ while True:
 
 
 def torture(folder: Path, *, clients: int, charges: int, kills: int, crashes: int) -> None:
-    """Clients charge until nothing is left; some are killed, and the server crashes."""
+    """Clients charge until nothing is left; all along, some are killed and the server crashes."""
     server = start_postgres()
     address = f"{server.get_uri()}#torture"  # type: ignore[attr-defined]
     total = 1.0
     cost = total / charges
-    Ledger.open(address, total)
+    ledger = Ledger.open(address, total)
     rng = np.random.default_rng(7)
     logs = [folder / f"log{i}" for i in range(clients + kills)]
 
@@ -308,8 +408,11 @@ def torture(folder: Path, *, clients: int, charges: int, kills: int, crashes: in
     spare = logs[clients:]
     events = rng.permutation([True] * kills + [False] * crashes)
     control = Path(server._postmaster_info.pgdata)  # type: ignore[attr-defined]
+    began = time.monotonic()
     try:
-        for kill in events:
+        for number, kill in enumerate(events):
+            while ledger.count < 0.9 * charges * number / len(events):
+                time.sleep(0.1)
             time.sleep(float(rng.uniform(0.1, 0.6)))
             if kill:
                 victim = list(running)[int(rng.integers(len(running)))]
@@ -325,7 +428,9 @@ def torture(folder: Path, *, clients: int, charges: int, kills: int, crashes: in
     finally:
         for client in running:
             client.kill()
+    seconds = time.monotonic() - began
     check(address, logs, total, charges)
+    print(f"{charges} charges in {seconds:.0f} s, {kills} kills, {crashes} crashes: nothing lost")
 
 
 def crash(server: object, folder: Path) -> None:
@@ -365,4 +470,4 @@ def test_killed_clients_and_a_crashing_server_lose_nothing(tmp_path: Path) -> No
 @pytest.mark.skipif("NOISETTE_POSTGRES" in os.environ, reason="the server is not ours to crash")
 def test_a_long_torture(tmp_path: Path) -> None:
     charges = int(os.environ.get("NOISETTE_TORTURE", "100000"))
-    torture(tmp_path, clients=64, charges=charges, kills=40, crashes=8)
+    torture(tmp_path, clients=64, charges=charges, kills=200, crashes=20)

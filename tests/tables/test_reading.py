@@ -49,6 +49,7 @@ def test_a_row_for_which_there_is_no_memory(tmp_path, monkeypatch):
         yield "x,ill\n"
         raise MemoryError
 
+    monkeypatch.setattr(reading, "_has_arrow", lambda: False)
     monkeypatch.setattr(reading, "_lines", lines)
     with pytest.raises(InvalidData, match="cannot be read as a CSV table"):
         encode(path, Schema.from_dict(NODE), target=True)

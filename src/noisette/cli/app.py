@@ -1,28 +1,102 @@
-"""The typer application: one function per command, the work is in the other files."""
+"""The typer application: which commands there are. The work is in the other files.
 
-from typing import Annotated
+A command is imported when it is run, so that help and version are there at once.
+"""
+
+import importlib
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from noisette._version import __version__
-from noisette.cli import accounting as work
-from noisette.cli import audit as auditing
-from noisette.cli import inspect as reading
-from noisette.cli import options as opt
-from noisette.cli import train as tables
-from noisette.cli.check import check
-from noisette.cli.compare import compare_epsilons
-from noisette.cli.evaluate import evaluate
-from noisette.cli.explain import coefficients, explain, export
-from noisette.cli.ledger import ledger
-from noisette.cli.options import Description
-from noisette.cli.plan import plan
-from noisette.cli.predict import predict
-from noisette.cli.reproduce import reproduce
 
-__all__ = ["app"]
+__all__ = ["COMMANDS", "app"]
+
+COMMANDS = {
+    "schema": (
+        "train",
+        "Write a template of public facts for a table, without looking at its rows.",
+    ),
+    "check": (
+        "check",
+        "Say what a model of a table can be expected to learn, from public facts alone.",
+    ),
+    "plan": (
+        "plan",
+        "Show what a model would release and cost, from public facts alone; no data are read.",
+    ),
+    "compare-epsilons": (
+        "compare",
+        "Show accuracy and AUC against epsilon on a PUBLIC or synthetic table of the same shape.",
+    ),
+    "train": (
+        "train",
+        "Train a private model on a table; write the model, its guarantee and a report.",
+    ),
+    "predict": ("predict", "Predict the labels of a table as CSV, one line for each row."),
+    "evaluate": (
+        "evaluate",
+        "Score a model on a table privately: accuracy, AUC, calibration, with error bars.",
+    ),
+    "explain": ("explain", "Show what each column adds to the score, with the noise in it."),
+    "coefficients": (
+        "explain",
+        "List the weights of a model by name, in the units of the table, with their noise.",
+    ),
+    "export": (
+        "explain",
+        "Write a model for programs without noisette: a JSON scoring card, or an ONNX graph.",
+    ),
+    "inspect": ("inspect", "Check a model's guarantee against the plan that ran, and show it."),
+    "ledger": ("ledger", "Show what a ledger holds, or start one with --epsilon."),
+    "account": (
+        "counting",
+        "Count the privacy of a run: certified epsilon, and what each theorem would say.",
+    ),
+    "calibrate": (
+        "counting",
+        "Find the least noise, the most steps or the largest rate for a target epsilon.",
+    ),
+    "audit": ("audit", "Attack a claimed epsilon, ours or anybody's."),
+    "reproduce": (
+        "reproduce",
+        "Reproduce a founding paper: figures, every plotted number, and a verdict on each claim.",
+    ),
+}
+"""Command -> its file in this folder, and the first sentence of its help."""
+
+
+class _Commands(TyperGroup):
+    """Commands that are known by name; each is imported when it is run."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names, in the order in which people need them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return what the list of commands shows of one."""
+        if cmd_name not in COMMANDS:
+            return None
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1], rich_markup_mode="rich")
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that is to be run."""
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, None if found is None or name is None else _loaded(name), rest
+
+
+def _loaded(name: str) -> Any:
+    module = importlib.import_module(f"noisette.cli.{COMMANDS[name][0]}")
+    alone = typer.Typer(
+        pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False
+    )
+    alone.command(name)(getattr(module, name.replace("-", "_")))
+    return typer.main.get_command(alone)
+
 
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -47,93 +121,3 @@ def root(
     ] = False,
 ) -> None:
     """Machine learning on sensitive data, with a privacy guarantee that can be checked."""
-
-
-for _command in (
-    tables.schema, check, plan, compare_epsilons, tables.train, predict, evaluate, explain,
-    coefficients, export, reading.inspect, ledger,
-):  # fmt: skip
-    app.command()(_command)
-
-
-@app.command()
-def account(
-    mechanism: opt.MechanismOption = "gaussian",
-    noise_multiplier: opt.NoiseOption = None,
-    step_epsilon: opt.StepEpsilonOption = None,
-    dimension: opt.DimensionOption = None,
-    sampling: opt.SamplingOption = "full",
-    rate: opt.RateOption = None,
-    steps: opt.StepsOption = None,
-    epochs: opt.EpochsOption = None,
-    batches: opt.BatchesOption = None,
-    batch_size: opt.BatchSizeOption = None,
-    size: opt.SizeOption = None,
-    released: opt.ReleasedOption = "all",
-    loss: opt.LossOption = "logistic",
-    loss_parameter: opt.LossParameterOption = None,
-    learning_rate: opt.LearningRateOption = None,
-    regularization: opt.RegularizationOption = 0.0,
-    norm_bound: opt.NormBoundOption = 1.0,
-    delta: opt.DeltaOption = 1e-6,
-    adjacency: opt.AdjacencyOption = "replace-one",
-    json: opt.JsonOption = False,
-    plot: opt.PlotOption = None,
-) -> None:
-    """Count the privacy of a run: certified epsilon, and what each theorem would say.
-
-    [bold]Example[/bold]: noisette account --noise-multiplier 1 --sampling poisson --rate 0.01
-    --steps 1000 --delta 1e-5 --adjacency add-remove
-    """
-    described = Description(
-        mechanism, noise_multiplier, step_epsilon, dimension, sampling, rate, steps, epochs,
-        batches, batch_size, size, released, loss, loss_parameter, learning_rate, regularization,
-        norm_bound,
-    )  # fmt: skip
-    work.account(described, delta=delta, adjacency=adjacency, as_json=json, plot=plot)
-
-
-@app.command()
-def calibrate(
-    epsilon: Annotated[float, typer.Option(help="Target epsilon.")],
-    find: Annotated[
-        str, typer.Option(help="What to look for: noise, steps (or epochs), or rate.")
-    ] = "noise",
-    mechanism: opt.MechanismOption = "gaussian",
-    noise_multiplier: opt.NoiseOption = None,
-    step_epsilon: opt.StepEpsilonOption = None,
-    dimension: opt.DimensionOption = None,
-    sampling: opt.SamplingOption = "full",
-    rate: opt.RateOption = None,
-    steps: opt.StepsOption = None,
-    epochs: opt.EpochsOption = None,
-    batches: opt.BatchesOption = None,
-    batch_size: opt.BatchSizeOption = None,
-    size: opt.SizeOption = None,
-    released: opt.ReleasedOption = "all",
-    loss: opt.LossOption = "logistic",
-    loss_parameter: opt.LossParameterOption = None,
-    learning_rate: opt.LearningRateOption = None,
-    regularization: opt.RegularizationOption = 0.0,
-    norm_bound: opt.NormBoundOption = 1.0,
-    delta: opt.DeltaOption = 1e-6,
-    adjacency: opt.AdjacencyOption = "replace-one",
-    json: opt.JsonOption = False,
-) -> None:
-    """Find the least noise, the most steps or the largest rate for a target epsilon.
-
-    [bold]Example[/bold]: noisette calibrate --epsilon 1 --delta 1e-5 --sampling poisson
-    --rate 0.01 --steps 1000 --adjacency add-remove
-    """
-    described = Description(
-        mechanism, noise_multiplier, step_epsilon, dimension, sampling, rate, steps, epochs,
-        batches, batch_size, size, released, loss, loss_parameter, learning_rate, regularization,
-        norm_bound,
-    )  # fmt: skip
-    work.calibrate(
-        described, find=find, epsilon=epsilon, delta=delta, adjacency=adjacency, as_json=json
-    )
-
-
-app.command()(auditing.audit)
-app.command()(reproduce)

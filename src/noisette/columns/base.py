@@ -1,23 +1,37 @@
 """What all columns share: the text of a cell, the cells, and the promise to encode row by row."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from noisette._typing import Floats, Indices
+from noisette._typing import Floats
 
-__all__ = ["Cells", "Encodes", "EncodesSparsely", "Ignored", "Places", "canonical", "scatter"]
+__all__ = [
+    "Cells",
+    "Encodes",
+    "EncodesSparsely",
+    "Entries",
+    "Ignored",
+    "canonical",
+    "for_texts",
+    "in_slots",
+    "scatter",
+]
 
 _WHOLE = re.compile(r"[+-]?\d+\.0*")
 _TRUTH = {"true": "true", "True": "true", "TRUE": "true"} | {
     "false": "false", "False": "false", "FALSE": "false",
 }  # fmt: skip
 
-Places = tuple[Indices, Indices, Floats]
-"""Row, feature and value of every entry that may differ from zero; no place occurs twice."""
+Entries = tuple[NDArray[np.int32], Floats]
+"""Feature and value of everything in a row that may differ from zero, each of shape (n, nonzeros).
+
+The features of one row that have a value other than 0 are all different.
+"""
 
 
 def canonical(value: object) -> str:
@@ -67,15 +81,38 @@ class EncodesSparsely(Encodes, Protocol):
     def nonzeros(self) -> int:
         """The most features of one cell that differ from zero."""
 
-    def places(self, cells: Cells) -> Places:
+    def entries(self, cells: Cells) -> Entries:
         """Return the entries of all cells that may differ from zero."""
 
 
-def scatter(places: Places, out: Floats) -> None:
+def for_texts(cells: Cells, value: Callable[[str], Any], dtype: Any) -> NDArray[Any]:
+    """Return `value` of the text of every cell; each text is looked at once."""
+    coded = getattr(cells, "coded", None)
+    if coded is None:
+        texts = cells.texts()
+        known = {text: value(text) for text in set(texts)}
+        return np.array([known[text] for text in texts], dtype=dtype)
+    codes, texts = coded()
+    if len(texts) <= len(codes):
+        return np.asarray(np.array([value(text) for text in texts], dtype=dtype)[codes])
+    used, codes = np.unique(codes, return_inverse=True)
+    found: NDArray[Any] = np.array([value(texts[code]) for code in used], dtype=dtype)
+    return np.asarray(found[codes])
+
+
+def in_slots(slots: NDArray[Any], count: int, value: float) -> Entries:
+    """Return entries of one feature for each row; a slot outside of 0 .. count - 1 is none."""
+    known = (slots >= 0) & (slots < count)
+    features = np.where(known, slots, 0).astype(np.int32)
+    return features[:, None], np.where(known, value, 0.0)[:, None]
+
+
+def scatter(entries: Entries, out: Floats) -> None:
     """Write entries into `out` and zero everywhere else."""
-    rows, features, values = places
+    features, values = entries
     out[:] = 0.0
-    out[rows, features] = values
+    rows, places = np.nonzero(values)
+    out[rows, features[rows, places]] = values[rows, places]
 
 
 @dataclass(frozen=True)
@@ -104,10 +141,10 @@ class Ignored:
         """No feature differs from zero."""
         return 0
 
-    def places(self, cells: Cells) -> Places:
+    def entries(self, cells: Cells) -> Entries:
         """Return no entry: the cells are not looked at."""
-        nothing = np.zeros(0, dtype=np.intp)
-        return nothing, nothing, np.zeros(0)
+        shape = (len(cells), 0)
+        return np.zeros(shape, dtype=np.int32), np.zeros(shape)
 
     def fill(self, cells: Cells, out: Floats) -> None:
         """Write nothing: the cells are not looked at."""

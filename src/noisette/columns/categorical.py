@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.columns.base import Cells, Places, canonical, scatter
+from noisette.columns.base import Cells, Entries, canonical, for_texts, in_slots, scatter
 from noisette.columns.codes import CodeGroups
 
 __all__ = ["Categorical"]
@@ -87,6 +87,8 @@ class Categorical:
     def _place(self, text: str) -> int:
         """Return the slot of a cell, from its own text and public facts alone."""
         known, unlisted, nowhere = self._known
+        if text in known:  # levels are in canonical form
+            return known[text]
         text = canonical(text)
         place = known.get(text)
         if place is not None or not self.patterns:
@@ -96,22 +98,10 @@ class Categorical:
             return unlisted
         return nowhere if group == self.reference else self._slots.index(f"={group}")
 
-    def places(self, cells: Cells) -> Places:
+    def entries(self, cells: Cells) -> Entries:
         """Return the entries of all cells that may differ from zero."""
-        known, _, nowhere = self._known
-        quick = known.get
-        texts = cells.texts()
-        found = [quick(text, -1) for text in texts]
-        if -1 in found:  # only then is a cell's text brought into canonical form, once for each
-            others = {text: self._place(text) for text in set(texts).difference(known)}
-            found = [
-                others[text] if place < 0 else place
-                for place, text in zip(found, texts, strict=True)
-            ]
-        slots = np.array(found, dtype=np.intp)
-        rows = np.flatnonzero(slots < nowhere)
-        return rows, slots[rows], np.full(len(rows), self.weight)
+        return in_slots(for_texts(cells, self._place, np.int32), self._known[2], self.weight)
 
     def fill(self, cells: Cells, out: Floats) -> None:
         """Write the indicators of all cells into `out`, shape (n, len(features))."""
-        scatter(self.places(cells), out)
+        scatter(self.entries(cells), out)

@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.columns.base import Cells, Places, canonical
+from noisette.columns.base import Cells, Entries, canonical, for_texts
 from noisette.columns.hats import Hats
 from noisette.columns.numeric import Numeric
 from noisette.errors import InvalidParameter
@@ -98,12 +98,12 @@ class DateCells:
 
     def numbers(self) -> Floats:
         """Return the days since 1970 of every cell."""
-        texts = self._cells.texts()
-        known = {text: days(text, self._forms) for text in set(texts)}
-        for text in known:
-            if self._missing and canonical(text) in self._missing:
-                known[text] = math.nan
-        return np.array([known[text] for text in texts], dtype=np.float64)
+        return for_texts(self._cells, self._day, np.float64)
+
+    def _day(self, text: str) -> float:
+        if self._missing and canonical(text) in self._missing:
+            return math.nan
+        return days(text, self._forms)
 
     def texts(self) -> Sequence[str]:
         """Return the cells as they stand."""
@@ -149,9 +149,9 @@ class Dates:
         """The most features of one cell that differ from zero."""
         return self.column.nonzeros
 
-    def places(self, cells: Cells) -> Places:
+    def entries(self, cells: Cells) -> Entries:
         """Return the entries of all cells that may differ from zero."""
-        return self.column.places(DateCells(cells, self.forms, self.missing))
+        return self.column.entries(DateCells(cells, self.forms, self.missing))
 
     def fill(self, cells: Cells, out: Floats) -> None:
         """Write the features of all cells into `out`, shape (n, len(features))."""

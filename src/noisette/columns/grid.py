@@ -19,6 +19,7 @@ open bound of dates is the first day of 1900 or of 2100, and every day between i
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from noisette import _validate
 from noisette._typing import Floats
 from noisette.errors import InvalidParameter
 
-__all__ = ["NATS", "Grid"]
+__all__ = ["NATS", "Grid", "Placed"]
 
 NATS = 10.0
 """About what a choice from a grid pays at most for not knowing where the answer is."""
@@ -106,6 +107,27 @@ class Grid:
         index = np.searchsorted(self.points, placed, side="left" if up else "right")
         index = np.clip(index if up else index - 1, 0, len(self.points) - 1)
         return np.where(np.isnan(placed), np.nan, self.points[index])
+
+
+class Placed:
+    """A column of numbers as a grid sees it, some rows at a time.
+
+    Those outside of the grid are moved to its ends; where `up` is given, all are snapped.
+    """
+
+    def __init__(self, column: Any, grid: Grid, *, up: bool | None = None) -> None:
+        self._column, self._grid, self._up = column, grid, up
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def __getitem__(self, rows: slice) -> Floats:
+        values = np.asarray(self._column[rows], dtype=float)
+        return (
+            self._grid.place(values)
+            if self._up is None
+            else self._grid.snapped(values, up=self._up)
+        )
 
 
 @lru_cache(maxsize=256)

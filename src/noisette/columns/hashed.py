@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.columns.base import Cells, Places, canonical, scatter
+from noisette.columns.base import Cells, Entries, canonical, for_texts, in_slots, scatter
 
 __all__ = ["Hashed"]
 
@@ -54,14 +54,11 @@ class Hashed:
         digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return int.from_bytes(digest, "little") % self.buckets
 
-    def places(self, cells: Cells) -> Places:
+    def entries(self, cells: Cells) -> Entries:
         """Return the entries of all cells that may differ from zero."""
-        texts = cells.texts()
-        slot = {text: self._place(text) for text in set(texts)}
-        slots = np.array([slot[text] for text in texts], dtype=np.intp)
-        rows = np.flatnonzero(slots >= 0)
-        return rows, slots[rows], np.full(len(rows), self.weight)
+        slots = for_texts(cells, self._place, np.int32)
+        return in_slots(slots, self.buckets + self.missing_slot, self.weight)
 
     def fill(self, cells: Cells, out: Floats) -> None:
         """Write the indicators of all cells into `out`, shape (n, len(features))."""
-        scatter(self.places(cells), out)
+        scatter(self.entries(cells), out)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noisette._typing import Bools, Floats
-from noisette.columns.base import Cells, Places, scatter
+from noisette.columns.base import Cells, Entries, scatter
 from noisette.errors import InvalidParameter
 
 __all__ = ["Hats"]
@@ -70,36 +71,33 @@ class Hats:
         """Two hats, and one for missing cells if there is a slot."""
         return 2 * self._bends + self.missing_slot
 
-    def places(self, cells: Cells) -> Places:
+    def entries(self, cells: Cells) -> Entries:
         """Return the entries of all cells that may differ from zero."""
         numbers = cells.numbers()
         for code in self.missing:
             numbers[numbers == code] = np.nan
         absent = np.isnan(numbers)
-        rows, features, values = self._hats(numbers, absent)
+        features = np.empty((len(numbers), self.nonzeros), dtype=np.int32)
+        values = np.empty(features.shape)
+        if self._bends:
+            self._hats(numbers, absent, features, values)
         if self.missing_slot:
-            gone = np.flatnonzero(absent)
-            rows = np.concatenate([rows, gone])
-            features = np.concatenate([features, np.full(len(gone), len(self.features) - 1)])
-            values = np.concatenate([values, np.ones(len(gone))])
-        return rows, features, values
+            features[:, -1] = len(self.knots) if self._bends else 0
+            values[:, -1] = absent
+        return features, values
 
-    def _hats(self, numbers: Floats, absent: Bools) -> Places:
-        if not self._bends:
-            nothing = np.zeros(0, dtype=np.intp)
-            return nothing, nothing, np.zeros(0)
+    def _hats(
+        self, numbers: Floats, absent: Bools, features: NDArray[np.int32], values: Floats
+    ) -> None:
         knots = np.array(self.knots)
         middle = self.knots[len(knots) // 2] if self.center is None else self.center
-        t = np.clip(np.where(absent, middle, numbers), knots[0], knots[-1])
-        left = np.clip(np.searchsorted(knots, t, side="right") - 1, 0, len(knots) - 2)
-        share = (t - knots[left]) / (knots[left + 1] - knots[left])
-        every = np.arange(len(t), dtype=np.intp)
-        return (
-            np.concatenate([every, every]),
-            np.concatenate([left, left + 1]),
-            np.concatenate([1.0 - share, share]),
-        )
+        numbers[absent] = middle
+        t = np.clip(numbers, knots[0], knots[-1], out=numbers)
+        left = np.searchsorted(knots[1:-1], t, side="right")
+        share = (t - knots[left]) / np.diff(knots)[left]
+        features[:, 0], features[:, 1] = left, left + 1
+        values[:, 0], values[:, 1] = 1.0 - share, share
 
     def fill(self, cells: Cells, out: Floats) -> None:
         """Write the features of all cells into `out`, shape (n, len(features))."""
-        scatter(self.places(cells), out)
+        scatter(self.entries(cells), out)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.columns.base import Cells, Places
+from noisette.columns.base import Cells, Entries
 
 __all__ = ["CURVES", "Numeric", "View"]
 
@@ -99,12 +99,11 @@ class Numeric:
 
     @property
     def nonzeros(self) -> int:
-        """One for each view."""
-        return len(self.views)
+        """One for each view, and one for missing cells if there is a slot."""
+        return len(self.views) + self.missing_slot
 
-    def places(self, cells: Cells) -> Places:
+    def entries(self, cells: Cells) -> Entries:
         """Return the entries of all cells that may differ from zero."""
-        out = np.zeros((len(cells), len(self.features)))
+        out = np.zeros((len(cells), self.nonzeros))
         self.fill(cells, out)
-        rows, features = np.nonzero(out)
-        return rows, features, out[rows, features]
+        return np.broadcast_to(np.arange(self.nonzeros, dtype=np.int32), out.shape), out

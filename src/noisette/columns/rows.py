@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from noisette._typing import Floats
 from noisette.clipping import clip_rows
-from noisette.columns.base import Cells, Encodes, EncodesSparsely
+from noisette.columns.base import Cells, Encodes, EncodesSparsely, Entries
 
-__all__ = ["encode_rows", "is_sparse"]
+__all__ = ["encode_rows", "is_sparse", "matrix_of", "sparse_entries"]
 
 _WIDE, _TIMES = 200, 8
 
@@ -66,12 +67,29 @@ def _dense(used: Sequence[Encodes], cells: Mapping[str, Cells], n: int) -> Float
 
 def _sparse(used: Sequence[Any], cells: Mapping[str, Cells], n: int) -> Any:
     """Return a CSR matrix; no dense row ever exists."""
-    parts, start = [], 0
+    features, values = sparse_entries(used, cells, n)
+    return matrix_of(features, values, sum(len(column.features) for column in used))
+
+
+def sparse_entries(used: Sequence[Any], cells: Mapping[str, Cells], n: int) -> Entries:
+    """Return the entries of all columns side by side."""
+    width = sum(column.nonzeros for column in used)
+    features, values = np.empty((n, width), dtype=np.int32), np.empty((n, width))
+    place = start = 0
     for column in used:
-        rows, features, values = column.places(cells[column.name])
-        parts.append((rows, features + start, values))
-        start += len(column.features)
-    rows, features, values = (np.concatenate(each) for each in zip(*parts, strict=True))
-    X = sparse.csr_matrix((values, (rows, features)), shape=(n, start))
-    X.eliminate_zeros()
+        part = slice(place, place + column.nonzeros)
+        found, values[:, part] = column.entries(cells[column.name])
+        np.add(found, start, out=features[:, part])
+        place, start = part.stop, start + len(column.features)
+    return features, values
+
+
+def matrix_of(features: NDArray[np.int32], values: Floats, width: int) -> Any:
+    """Return the CSR matrix of entries, in order and each place once; zeros are left out."""
+    kept = values != 0.0
+    ends = np.zeros(len(values) + 1, dtype=np.int32)
+    np.cumsum(kept.sum(axis=1), out=ends[1:])
+    X = sparse.csr_matrix((len(values), width))
+    X.data, X.indices, X.indptr = values[kept], features[kept], ends
+    X.sum_duplicates()
     return X

@@ -188,10 +188,13 @@ class Rows:
     """
 
     def __init__(self, X: Any, block_rows: int | None = None) -> None:
-        self.is_sparse = bool(sparse.issparse(X))
+        self._stored = hasattr(X, "cut")  # rows that are not in memory hand out blocks themselves
+        self.is_sparse = bool(X.is_sparse if self._stored else sparse.issparse(X))
         self._known = X.known_squares() if isinstance(X, Augmented | Measured) else None
-        if self.is_sparse:
-            self.matrix: Any = sparse.csr_array(X)
+        if self._stored:
+            self.matrix: Any = X
+        elif self.is_sparse:
+            self.matrix = sparse.csr_array(X)
         elif isinstance(X, Augmented):
             self.matrix = X
         else:
@@ -207,7 +210,7 @@ class Rows:
                 _SPARSE_ROWS if self.is_sparse else min(_MAX_ROWS, max(_MIN_ROWS, per_block))
             )
         self.block_rows = int(block_rows)
-        self._cut = self._cut_sparse() if self.is_sparse else []
+        self._cut = self._cut_sparse() if self.is_sparse and not self._stored else []
         if any(_repeats(block) for _, block in self._cut):
             # an entry stored in two halves would pass a norm check it should fail
             self.matrix = self.matrix.copy()
@@ -242,6 +245,9 @@ class Rows:
             Which rows, and these rows in float64.
 
         """
+        if self._stored:
+            yield from self.matrix.cut(self.block_rows)
+            return
         if self.is_sparse:
             yield from self._cut
             return

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.columns import Encodes, Numeric, View
-from noisette.columns.grid import NATS, Grid
+from noisette.columns.grid import NATS, Grid, Placed
 from noisette.errors import InvalidParameter
 from noisette.mechanisms import Exponential
 from noisette.pipeline.numbers import NumbersTransformer, check_columns, grids_of
@@ -95,7 +95,7 @@ class LearnBounds(Step):
         for column, grid in zip(sample.data, self.grids, strict=True):
             ends = []
             for q in (self.tail, 1.0 - self.tail):
-                values = grid.snapped(column, up=q > 0.5)
+                values = Placed(column, grid, up=q > 0.5)
                 # proof: QUANTILE
                 scores = Ranks(values, grid.points, sample.weights).quantile(
                     q, adjacency, epsilon=mechanism.epsilon, log_prior=grid.log_prior

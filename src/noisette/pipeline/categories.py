@@ -121,7 +121,7 @@ class LearnCategories(Step):
         """Return the levels of every column."""
         # proof: CATEGORY-THRESHOLD
         counts, keys = key_counts(
-            [column.codes for column in sample.data], prepared.public.adjacency, sample.weights
+            (column.codes for column in sample.data), prepared.public.adjacency, sample.weights
         )
         noisy = passage.release(counts)
         shown: list[list[tuple[float, str]]] = [[] for _ in sample.data]

@@ -105,8 +105,9 @@ def state_of(column: Column, cells: Cells) -> NDArray[np.int8]:
         found[np.isnan(values)] = names.index("unreadable")
     if isinstance(column, Categorical):
         slots = replace(column, other=True, missing_slot=True)  # the last two of its features
-        rows, features, _ = slots.places(cells)
-        found[rows[features == len(slots.features) - 2]] = names.index("other")
+        features, values = slots.entries(cells)
+        other = (features == len(slots.features) - 2) & (values != 0.0)
+        found[other[:, 0]] = names.index("other")
     found[empty] = names.index("missing")
     return found
 

@@ -7,7 +7,7 @@ hardly anybody has are merged first: rare levels into one, empty hats into a nei
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from scipy import sparse
 
 from noisette._typing import Floats
 from noisette.clipping import clip_rows
+from noisette.columns import Cells, Column, encode_rows
+from noisette.columns.rows import matrix_of, sparse_entries
 
 __all__ = ["Block", "Coordinates", "coordinates"]
 
@@ -102,19 +104,38 @@ class Coordinates:
         """The norm bound of the rows, the constant column included."""
         return math.hypot(self.bound, self.bias) * (1.0 + 2.0**-50)
 
-    def rows(self, X: Any) -> Any:
-        """Return the mapped rows, cut one by one, with the constant column."""
+    def rows(self, columns: Sequence[Column], cells: Mapping[str, Cells]) -> Any:
+        """Return the rows of some cells: encoded, mapped, cut one by one, with the constant."""
         # proof: WHITENING
         if self.sparse:
-            mapped = clip_rows(sparse.csr_matrix(X @ self.map), self.bound)
-            last = sparse.csr_matrix(np.full((mapped.shape[0], 1), self.bias))
-            return sparse.hstack([mapped, last], format="csr")
-        out = np.empty((X.shape[0], self.map.shape[1] + 1))
-        matrix = self.map.toarray()
+            return self._sparse_rows([column for column in columns if column.features], cells)
+        X = encode_rows(columns, cells, None)
+        matrix, out = self.map.toarray(), np.empty((X.shape[0], self.map.shape[1] + 1))
         for start in range(0, X.shape[0], _ROWS):
             piece = np.asarray(X[start : start + _ROWS] @ matrix) - self.centre
             out[start : start + _ROWS, :-1] = clip_rows(piece, self.bound)
         out[:, -1] = self.bias
+        return out
+
+    def _sparse_rows(self, used: Sequence[Any], cells: Mapping[str, Cells]) -> Any:
+        """Move and scale every entry by itself: a feature goes to one coordinate or to none."""
+        n = len(cells[used[0].name]) if used else len(next(iter(cells.values())))
+        features, values = sparse_entries(used, cells, n)
+        whole = self.map.tocsr()
+        there = np.diff(whole.indptr) > 0
+        group, scale = np.zeros(len(there), dtype=np.int32), np.zeros(len(there))
+        group[there], scale[there] = whole.indices, whole.data
+        mapped = matrix_of(group[features], values * scale[features], self.map.shape[1])
+        mapped = clip_rows(mapped, self.bound)
+        last = np.arange(1, n + 1)
+        out = sparse.csr_matrix((n, self.map.shape[1] + 1))
+        out.indptr = (mapped.indptr + np.append(0, last)).astype(np.int32)
+        size, ends = len(mapped.data) + n, out.indptr[1:] - 1
+        inner = np.ones(size, dtype=bool)
+        inner[ends] = False
+        out.data, out.indices = np.empty(size), np.empty(size, dtype=np.int32)
+        out.data[inner], out.indices[inner] = mapped.data, mapped.indices
+        out.data[ends], out.indices[ends] = self.bias, self.map.shape[1]
         return out
 
     def back(self, theta: Floats) -> tuple[Floats, Floats]:

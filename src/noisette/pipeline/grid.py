@@ -1,5 +1,5 @@
 """The candidates of quantiles, which linear regressors need too: see `noisette.columns.grid`."""
 
-from noisette.columns.grid import NATS, Grid
+from noisette.columns.grid import NATS, Grid, Placed
 
-__all__ = ["NATS", "Grid"]
+__all__ = ["NATS", "Grid", "Placed"]

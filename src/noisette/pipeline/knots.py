@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.columns import Encodes, Hats
-from noisette.columns.grid import NATS, Grid
+from noisette.columns.grid import NATS, Grid, Placed
 from noisette.errors import InvalidParameter
 from noisette.mechanisms import Exponential
 from noisette.pipeline.numbers import NumbersTransformer, check_columns, grids_of
@@ -124,7 +124,7 @@ class LearnKnots(Step):
         self, column: Any, weights: Any, grid: Grid, prepared: PreparedStep, passage: Passage
     ) -> Knots:
         adjacency = prepared.public.adjacency
-        ranks = Ranks(grid.place(np.asarray(column, dtype=float)), grid.points, weights)
+        ranks = Ranks(Placed(column, grid), grid.points, weights)
         chosen: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         closed: set[int] = set()  # the left ends of parts in which no knot was chosen
         median = None

@@ -6,16 +6,17 @@ means, and with them the second moment inside of each column, for the price of c
 """
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from noisette import _validate
-from noisette._typing import Floats
+from noisette._typing import Floats, Indices
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
-from noisette.columns.base import Places
+from noisette.columns.base import Entries
 from noisette.errors import InvalidData
 from noisette.mechanisms import Gaussian, LaplaceVector
 from noisette.pipeline.sample import Sample
@@ -25,9 +26,12 @@ from noisette.summaries import count_move
 from noisette.training.passage import Passage
 from noisette.training.second_moment import on_public_grid
 
-__all__ = ["LearnShares", "Spread"]
+__all__ = ["LearnShares", "RowSpread", "Spread", "WalkedSpread"]
 
 _BITS = 22  # sums of 2^30 rows are exact
+
+Places = tuple[Indices, Indices, Floats]
+"""Row, feature and value of every entry that may differ from zero; no place occurs twice."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,55 @@ class Spread:
         total = np.bincount(rows, weights=values, minlength=count)
         if (values < 0.0).any() or (total > 1.0 + 1e-12).any() or len(total) != count:
             raise InvalidData("a row must add entries of at least 0 that add up to at most 1.")
+
+    def checked_sums(self, count: int, weights: Floats | None) -> Floats:
+        """Return the sums after a check of all rows."""
+        self.check(count)
+        return self.sums(weights)
+
+
+@dataclass(frozen=True)
+class RowSpread:
+    """The entries of one column, so many of every row (`columns.base.Entries`); and its width."""
+
+    entries: Entries
+    features: int
+
+    def __repr__(self) -> str:
+        return "<RowSpread>"
+
+    def checked_sums(self, count: int, weights: Floats | None) -> Floats:
+        """Return the exact sum of every feature, after a check as that of `Spread`."""
+        features, values = self.entries
+        total = values.sum(axis=1)
+        if (values < 0.0).any() or (total > 1.0 + 1e-12).any() or len(total) != count:
+            raise InvalidData("a row must add entries of at least 0 that add up to at most 1.")
+        shared = values if weights is None else values * weights[:, None]
+        rounded = on_public_grid(shared, 1.0, _BITS)  # proof: EXACT-SUM
+        sums = np.bincount(features.ravel(), weights=rounded.ravel(), minlength=self.features)
+        return np.asarray(sums, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class WalkedSpread:
+    """The entries of one column, formed for a block of rows at a time whenever they are wanted."""
+
+    blocks: Callable[[], Iterator[tuple[slice, Spread | RowSpread]]]
+    features: int
+
+    def __repr__(self) -> str:
+        return "<WalkedSpread>"
+
+    def checked_sums(self, count: int, weights: Floats | None) -> Floats:
+        """Return the sums after a check of all rows; partial sums are exact too."""
+        total, seen = np.zeros(self.features), 0
+        for part, block in self.blocks():
+            own = None if weights is None else weights[part]
+            total += block.checked_sums(part.stop - part.start, own)  # proof: EXACT-SUM
+            seen = part.stop
+        if seen != count:
+            raise InvalidData("every row must be in one block.")
+        return total
 
 
 @dataclass(frozen=True)
@@ -100,9 +153,7 @@ class LearnShares(Step):
     def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> tuple[Floats, ...]:
         """Return the noisy sums of every column."""
         adjacency = prepared.public.adjacency
-        for column in sample.data:
-            column.check(sample.count)
-        sums = [column.sums(sample.weights) for column in sample.data]
+        sums = [column.checked_sums(sample.count, sample.weights) for column in sample.data]
         value = np.concatenate(sums)
         # proof: HISTOGRAM
         if self.exact_pure:

@@ -38,6 +38,7 @@ __all__ = ["TableClassifier"]
 MODELS = ("logistic", "svm")
 _CLASSES = ["a label of y", "another label of y"]
 """What stands in a schema for a target and classes that y will tell."""
+_FEW = 16
 _MOST_LABELS = 100
 
 
@@ -58,6 +59,18 @@ def _checked_labels(y: Any, rows: int) -> NDArray[Any]:
     if len(labels) != rows:
         raise InvalidData("y must have one label for each row of the table.")
     return labels
+
+
+def _class_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the position of every label; few texts are compared without a list of all labels."""
+    if {classes.dtype.kind, y.dtype.kind} != {"U"} or len(classes) > _FEW:
+        return inputs.class_numbers(classes, y)
+    numbers = np.full(len(y), -1, dtype=np.intp)
+    for place, label in enumerate(classes):
+        numbers[y == label] = place
+    if (numbers < 0).any():
+        return inputs.class_numbers(classes, y)  # which refuses
+    return numbers
 
 
 def _check_count(classes: int, size: int | None) -> None:
@@ -261,7 +274,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
         if given is None and schema.source["classes"] != _CLASSES:
             given = schema.classes
         classes = inputs.sorted_classes(given, y)
-        numbers = inputs.class_numbers(classes, y)
+        numbers = _class_numbers(classes, y)
         n = frame.rows if crowd is None else crowd.count
         public = self._public(n, ledger.adjacency, crowd)
         if given is None:

@@ -243,5 +243,9 @@ class TableEstimator(PrivateEstimator):
         return plotted([curves[name] for name in columns or curves], score_unit(self))
 
     def _scores(self, X: Any) -> Floats:
-        rows = Frame.of(X, self.schema_).encode(self.schema_, cut=False)
-        return np.asarray(rows @ self.coef_.T, dtype=np.float64) + self.intercept_
+        frame = Frame.of(X, self.schema_)
+        found = [
+            np.asarray(block.encode(self.schema_, cut=False) @ self.coef_.T, dtype=np.float64)
+            for _, block in frame.blocks()
+        ]
+        return np.concatenate(found) + self.intercept_

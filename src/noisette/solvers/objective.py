@@ -16,6 +16,7 @@ from noisette.solvers.rounding import EXACT_ROWS, UNIT, PublicFacts, gradient_er
 
 # widest data for which a (d, d) model is factorised: beyond, its cost exceeds its gain
 DENSE_MODEL, SPARSE_MODEL = 1024, 256
+_DENSE_SHARE = 16  # where more than one entry in so many is not zero
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,8 @@ def gram(block: Any, weights: Floats) -> Floats:
     keep = np.flatnonzero(weights)
     if 2 * len(keep) < len(weights):
         block, weights = block[keep], weights[keep]
+    if sparse.issparse(block) and _DENSE_SHARE * block.nnz > block.shape[0] * block.shape[1]:
+        block = block.toarray()  # BLAS is faster than skipping the zeros
     if sparse.issparse(block):
         scaled = block.multiply(weights[:, None]).tocsr()
         return np.asarray((block.T @ scaled).todense())

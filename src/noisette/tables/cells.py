@@ -9,11 +9,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noisette._typing import Floats
 from noisette.errors import MissingExtra
 
-__all__ = ["ArrowCells", "TextCells", "arrow", "is_moment", "is_text"]
+__all__ = [
+    "ArrowCells",
+    "CodedCells",
+    "NumberCells",
+    "Signs",
+    "TextCells",
+    "arrow",
+    "is_moment",
+    "is_text",
+]
+
+Signs = tuple[str, str]
+"""The decimal sign and the thousands sign of numbers that are written as texts."""
 
 
 def arrow(module: str = "pyarrow") -> Any:
@@ -110,6 +123,12 @@ class ArrowCells:
         cast = self._array.cast(pa.float64(), safe=False)
         return np.array(cast.to_numpy(zero_copy_only=False), dtype=np.float64)
 
+    def coded(self) -> tuple[NDArray[np.int32], Sequence[str]]:
+        """Return the number of a text for every cell, and the texts; not each need occur."""
+        found = self._array.dictionary_encode("encode")
+        texts = ArrowCells(found.dictionary).texts()
+        return np.asarray(found.indices.to_numpy(zero_copy_only=False), dtype=np.int32), texts
+
     def texts(self) -> Sequence[str]:
         """Return texts: whole numbers without a point, truth values as true and false."""
         if is_moment(self._array.type):
@@ -125,3 +144,44 @@ def _moment(value: Any) -> str:
     except (ValueError, OverflowError):
         return ""
     return "" if found is None else str(found)
+
+
+class NumberCells:
+    """An array of numbers or truth values."""
+
+    def __init__(self, values: NDArray[Any]) -> None:
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def numbers(self) -> Floats:
+        """Return the numbers, truth values as 0 and 1."""
+        return np.array(self._values, dtype=np.float64)
+
+    def texts(self) -> Sequence[str]:
+        """Return the numbers as texts."""
+        return ["" if value != value else str(value) for value in self._values.tolist()]
+
+
+class CodedCells:
+    """Texts of which many are alike: the number of a text for every cell."""
+
+    def __init__(self, codes: NDArray[np.int32], known: Sequence[str], signs: Signs) -> None:
+        self._codes, self._known, self._signs = codes, known, signs
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def numbers(self) -> Floats:
+        """Read every text as a number, once."""
+        return TextCells(self._known, *self._signs).numbers()[self._codes]
+
+    def texts(self) -> Sequence[str]:
+        """Return the text of every cell."""
+        known = self._known
+        return [known[code] for code in self._codes]
+
+    def coded(self) -> tuple[NDArray[np.int32], Sequence[str]]:
+        """Return the number of a text for every cell, and the texts; not each need occur."""
+        return self._codes, self._known

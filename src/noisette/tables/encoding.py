@@ -10,7 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from noisette.columns import Cells, Column, Dates, Ignored, Open, canonical, encode_rows
+from noisette._spill import Spilled, Spilling
+from noisette.columns import (
+    Cells,
+    Column,
+    Dates,
+    Hats,
+    Ignored,
+    Numeric,
+    Open,
+    canonical,
+    encode_rows,
+)
+from noisette.columns.base import for_texts
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.persons import Persons
 from noisette.tables.cells import arrow, is_moment, is_text
@@ -204,32 +216,54 @@ def encode(path: str | Path, schema: Schema, *, target: bool, header: bool = Tru
     check_columns(path, names, schema, target=target)
     wanted = [column.name for column in schema.columns if column.features]
     positions = spelling(schema.labels)
-    blocks, labels = [], []
+    blocks, labels = _Blocks(), []
     asked = [*wanted, schema.target] if target else wanted or list(names[:1])  # to count the rows
     who = schema.persons if target else None
     ids: list[str] = []
     if who is not None:
         asked.append(who.column)
-    for piece in pieces(path, schema.file, asked, given):
-        blocks.append(encode_rows(schema.columns, piece, schema.row_norm))
+    numbers = [column.name for column in schema.columns if isinstance(column, Numeric | Hats)]
+    for piece in pieces(path, schema.file, asked, given, numbers):
+        blocks.add(encode_rows(schema.columns, piece, schema.row_norm))
         if target:
             labels.append(label_numbers(piece[schema.target], positions, schema.target))
         if who is not None:
             ids.extend(piece[who.column].texts())
-    if not blocks:
+    if not blocks.rows:
         raise InvalidData(f"{path} has no rows.")
     y = np.array(schema.classes)[np.concatenate(labels)] if target else None
-    X = sparse.vstack(blocks, "csr") if schema.sparse else np.concatenate(blocks)
-    return Encoded(X, y, None if who is None else who.group(ids))
+    return Encoded(blocks.joined(), y, None if who is None else who.group(ids))
+
+
+class _Blocks:
+    """Encoded rows on their way to one matrix, which is in memory once and not twice."""
+
+    def __init__(self) -> None:
+        self._sparse: list[Any] = []
+        self._dense = Spilled(Spilling(), np.float64)
+        self.rows = self._features = 0
+
+    def add(self, block: Any) -> None:
+        self.rows, self._features = self.rows + block.shape[0], block.shape[1]
+        if sparse.issparse(block):
+            self._sparse.append(block)
+        else:
+            self._dense.append(block.ravel())
+
+    def joined(self) -> Any:
+        if self._sparse:
+            return sparse.vstack(self._sparse, "csr")
+        return self._dense[:].reshape(self.rows, self._features)
 
 
 def label_numbers(cells: Cells, positions: dict[str, int], name: str) -> NDArray[np.intp]:
     """Return the class number of every label; one that is no class is refused and not shown."""
-    numbers = [positions.get(canonical(text), -1) for text in cells.texts()]
-    if -1 in numbers:
+    # A text that no cell has may be in the list of texts: the number -1 is looked for in cells.
+    numbers = for_texts(cells, lambda text: positions.get(canonical(text), -1), np.intp)
+    if (numbers < 0).any():
         raise InvalidData(
             f"column {name!r} holds a label, or an empty cell, that is not among the classes of "
             "the schema; list every label there, or take such rows out (which one it is, is not "
             "shown: it is somebody's)."
         )
-    return np.array(numbers, dtype=np.intp)
+    return numbers

@@ -1,8 +1,10 @@
-"""A table in memory, column by column, for what is learnt before rows are encoded.
+"""A table column by column, for what is learnt before rows are encoded.
 
-It holds people's cells: it is an argument of private steps, never a result of one.
+It holds people's cells: it is an argument of private steps, never a result of one. A file that is
+too large for memory is walked in blocks of rows (`stored`).
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,15 @@ from noisette.columns import (
     canonical,
     encode_rows,
 )
+from noisette.columns.base import for_texts
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.persons import Persons
 from noisette.tables.encoding import check_columns, is_date, label_numbers, names_of
 from noisette.tables.file_facts import FileFacts
-from noisette.tables.memory import CodedCells, NumberCells, columns_of, taken
+from noisette.tables.memory import columns_of
 from noisette.tables.reading import pieces
 from noisette.tables.schema import Schema, spelling
+from noisette.tables.stored import BLOCK, Growing, is_cuttable, part_of, taken
 
 __all__ = ["Frame"]
 
@@ -65,6 +69,10 @@ class Frame:
     ((2, 1), True)
     >>> frame.take(np.array([1])).numbers("age").tolist()
     [70.0]
+    >>> frame.part(slice(0, 1)).only("ill").shape, list(frame.columns)
+    ((1, 1), ['age', 'ill'])
+    >>> [rows.stop for rows, block in frame.blocks(1)]
+    [2]
     >>> path = Path(tempfile.mkdtemp()) / "people.csv"
     >>> _ = path.write_text("age,ill\n20,no\n70,yes\n")
     >>> Frame.read(path, schema, target=True).shape
@@ -140,23 +148,77 @@ class Frame:
         path = Path(path)
         names, given = names_of(path, schema, target=target, header=header)
         check_columns(path, names, schema, target=target)
-        growing = {
-            column.name: _Numbers() if _holds_numbers(column) else _Texts(schema.file)
-            for column in schema.columns
-            if not isinstance(column, Ignored)
-        }
+        numbers = [column.name for column in schema.columns if _holds_numbers(column)]
+        if target and schema.target_bounds is not None:
+            numbers.append(schema.target)
+        wanted = [c.name for c in schema.columns if not isinstance(c, Ignored)]
         if target:
-            growing[schema.target] = _Texts(schema.file)
+            wanted.append(schema.target)
         if target and schema.persons is not None:  # to train, and for nothing else
-            growing[schema.persons.column] = _Texts(schema.file)
-        rows = 0
-        for piece in pieces(path, schema.file, list(growing), given):
-            for name, column in growing.items():
-                column.add(piece[name])
-            rows += len(next(iter(piece.values())))
-        if not rows:
+            wanted.append(schema.persons.column)
+        growing = Growing(wanted, numbers, (schema.file.decimal, schema.file.thousands))
+        for piece in pieces(path, schema.file, wanted, given, numbers):
+            growing.add(piece)
+        if not growing.rows:
             raise InvalidData(f"{path} has no rows.")
-        return cls({name: column.cells() for name, column in growing.items()}, schema)
+        return cls(growing.cells(), schema)
+
+    def blocks(self, rows: int = BLOCK) -> Iterator[tuple[slice, "Frame"]]:
+        """Yield the table in blocks of rows; one block where its columns cannot be cut.
+
+        Parameters
+        ----------
+        rows : int
+            How many rows a block has.
+
+        Yields
+        ------
+        tuple of (slice, Frame)
+            Which rows, and the frame of these rows.
+
+        """
+        count = self.rows
+        if not all(map(is_cuttable, self._cells.values())):
+            rows = count
+        for start in range(0, max(count, 1), max(rows, 1)):
+            part = slice(start, min(start + rows, count))
+            yield part, self.part(part)
+
+    def part(self, rows: slice) -> "Frame":
+        """Return the frame of rows that follow each other.
+
+        Parameters
+        ----------
+        rows : slice
+            Which rows.
+
+        Returns
+        -------
+        Frame
+            The same columns.
+
+        """
+        start, stop, _ = rows.indices(self.rows)
+        if (start, stop) == (0, self.rows):
+            return self
+        cells = {name: part_of(column, slice(start, stop)) for name, column in self._cells.items()}
+        return Frame(cells, self.schema)
+
+    def only(self, *names: str) -> "Frame":
+        """Return the frame of some of the columns.
+
+        Parameters
+        ----------
+        *names : str
+            Their names.
+
+        Returns
+        -------
+        Frame
+            The same rows.
+
+        """
+        return Frame({name: self.cells(name) for name in names}, self.schema)
 
     def take(self, rows: Integers) -> "Frame":
         """Return the frame of some of the rows.
@@ -179,6 +241,11 @@ class Frame:
     def names(self) -> tuple[str, ...]:
         """The names of the columns."""
         return tuple(self._cells)
+
+    @property
+    def columns(self) -> dict[str, Cells]:
+        """The cells of each column."""
+        return self._cells
 
     @property
     def rows(self) -> int:
@@ -249,13 +316,15 @@ class Frame:
             The places, and the list.
 
         """
-        texts = self.cells(name).texts()
         absent = {"", *map(str, getattr(self._facts.get(name), "missing", ()))}
-        same = {text: canonical(text) for text in set(texts)}
-        present = sorted(set(same.values()) - absent)
+        seen: dict[str, int] = {}
+        cells = self.cells(name)
+        first = for_texts(cells, lambda text: seen.setdefault(canonical(text), len(seen)), np.int64)
+        occurs = np.zeros(len(seen), dtype=bool)
+        occurs[first] = True
+        present = sorted(text for text, k in seen.items() if occurs[k] and text not in absent)
         place = {text: number for number, text in enumerate(present)}
-        found = {text: place.get(known, -1) for text, known in same.items()}
-        return np.array([found[text] for text in texts], dtype=np.int64), present
+        return np.array([place.get(text, -1) for text in seen], dtype=np.int64)[first], present
 
     def labels(self, target: str | None = None) -> NDArray[Any]:
         """Return the class of every row as the schema names it, or the number to predict.
@@ -371,33 +440,3 @@ def _number_codes(facts: Column | None) -> list[float]:
         except ValueError:
             continue
     return found
-
-
-class _Numbers:
-    """Grows by pieces of numbers."""
-
-    def __init__(self) -> None:
-        self._parts: list[Floats] = []
-
-    def add(self, cells: Cells) -> None:
-        self._parts.append(cells.numbers())
-
-    def cells(self) -> Cells:
-        return NumberCells(np.concatenate(self._parts))
-
-
-class _Texts:
-    """Grows by pieces of texts; each text is kept once."""
-
-    def __init__(self, facts: FileFacts) -> None:
-        self._parts: list[NDArray[np.int32]] = []
-        self._known: dict[str, int] = {}
-        self._signs = facts.decimal, facts.thousands
-
-    def add(self, cells: Cells) -> None:
-        known = self._known
-        codes = [known.setdefault(text, len(known)) for text in cells.texts()]
-        self._parts.append(np.array(codes, dtype=np.int32))
-
-    def cells(self) -> Cells:
-        return CodedCells(np.concatenate(self._parts), list(self._known), self._signs)

@@ -13,55 +13,21 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from noisette._typing import Floats, Integers
+from noisette._typing import Floats
 from noisette.columns import Cells
 from noisette.errors import InvalidData
-from noisette.tables.cells import ArrowCells, TextCells, is_moment, is_text
+from noisette.tables.cells import (
+    ArrowCells,
+    NumberCells,
+    Signs,
+    TextCells,
+    is_moment,
+    is_text,
+)
 from noisette.tables.reading import plain
 
-__all__ = ["CodedCells", "NumberCells", "ValueCells", "columns_of", "taken"]
-
-Signs = tuple[str, str]
-"""The decimal sign and the thousands sign of numbers that are written as texts."""
-
-
-class NumberCells:
-    """An array of numbers or truth values."""
-
-    def __init__(self, values: NDArray[Any]) -> None:
-        self._values = values
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def numbers(self) -> Floats:
-        """Return the numbers, truth values as 0 and 1."""
-        return np.array(self._values, dtype=np.float64)
-
-    def texts(self) -> Sequence[str]:
-        """Return the numbers as texts."""
-        return ["" if value != value else str(value) for value in self._values.tolist()]
-
-
-class CodedCells:
-    """Texts of which many are alike: the number of a text for every cell."""
-
-    def __init__(self, codes: NDArray[np.int32], known: Sequence[str], signs: Signs) -> None:
-        self._codes, self._known, self._signs = codes, known, signs
-
-    def __len__(self) -> int:
-        return len(self._codes)
-
-    def numbers(self) -> Floats:
-        """Read every text as a number, once."""
-        return TextCells(self._known, *self._signs).numbers()[self._codes]
-
-    def texts(self) -> Sequence[str]:
-        """Return the text of every cell."""
-        known = self._known
-        return [known[code] for code in self._codes]
+__all__ = ["ValueCells", "columns_of"]
 
 
 class ValueCells:
@@ -88,32 +54,6 @@ class ValueCells:
 
 
 _OF_PANDAS = ("Interval", "Period")
-
-
-class _Part:
-    """Some cells of a column of another kind."""
-
-    def __init__(self, cells: Cells, rows: Integers) -> None:
-        self._cells, self._rows = cells, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def numbers(self) -> Floats:
-        return np.asarray(self._cells.numbers()[self._rows])
-
-    def texts(self) -> Sequence[str]:
-        every = self._cells.texts()
-        return [every[row] for row in self._rows.tolist()]
-
-
-def taken(cells: Cells, rows: Integers) -> Cells:
-    """Return some cells of a column."""
-    if isinstance(cells, NumberCells):
-        return NumberCells(cells._values[rows])
-    if isinstance(cells, CodedCells):
-        return CodedCells(cells._codes[rows], cells._known, cells._signs)
-    return _Part(cells, rows)
 
 
 _REAL: Any = kinds.Real | Decimal | np.bool_

@@ -1,16 +1,18 @@
-"""Reading tables: CSV (plain or gzip) with the standard library, Parquet with pyarrow.
+"""Reading tables: CSV (plain or gzip), with pyarrow where it is there (`quick_csv`), and Parquet.
 
 A file's kind is seen from its first bytes, not from its name. A fault of the file as a whole (not
 a table, a row with too many cells) is one sentence without a line number or a cell: which row is at
 fault is a fact about a record. Such errors come before anything is charged.
 """
 
+import codecs
 import contextlib
 import csv
 import gzip
+import importlib.util
 import io
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,6 +21,7 @@ from noisette.columns import Cells
 from noisette.errors import InvalidData
 from noisette.tables.cells import ArrowCells, TextCells, arrow
 from noisette.tables.file_facts import FileFacts
+from noisette.tables.quick_csv import CsvLines, QuickReader, quick_encoding
 
 __all__ = ["csv_header", "is_parquet", "open_parquet", "pieces", "plain"]
 
@@ -113,18 +116,20 @@ def open_parquet(path: Path) -> Any:
 
 
 def pieces(
-    path: Path, facts: FileFacts, wanted: list[str], header: list[str] | None
-) -> Iterator[Mapping[str, Cells]]:
-    """Yield the table piece by piece: the `wanted` columns of a few thousand rows each.
+    path: Path, facts: FileFacts, wanted: list[str], header: list[str] | None,
+    numbers: Collection[str] = (),
+) -> Iterator[Mapping[str, Cells]]:  # fmt: skip
+    """Yield the table piece by piece: the `wanted` columns of some thousand rows each.
 
-    `header` names the columns of a CSV file without a header line; None reads the first line.
+    `header` names the columns of a CSV file without a header line; None reads the first line. Of
+    the columns in `numbers` nobody asks for texts.
     """
     if is_parquet(path):
         yield from _parquet_pieces(path, wanted, facts)
         return
     fault: InvalidData | None = None
     try:
-        yield from _csv_pieces(path, facts, wanted, header)
+        yield from _csv_pieces(path, facts, wanted, header, numbers)
     except _BROKEN:
         fault = _not_a_table(path, facts)
     if fault is not None:  # raised here, so that the original, which may quote cells, is left out
@@ -132,30 +137,70 @@ def pieces(
 
 
 def _csv_pieces(
-    path: Path, facts: FileFacts, wanted: list[str], header: list[str] | None
-) -> Iterator[Mapping[str, Cells]]:
-    with (
-        _decompressed(path) as raw,
-        io.TextIOWrapper(raw, encoding=_with_mark(facts.encoding), newline="") as file,
-    ):
-        reader = csv.reader(_lines(file), **_dialect(facts))
+    path: Path, facts: FileFacts, wanted: list[str], header: list[str] | None,
+    numbers: Collection[str],
+) -> Iterator[Mapping[str, Cells]]:  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        raw = stack.enter_context(_decompressed(path))
+        quick = _has_arrow() and quick_encoding(facts.encoding)
+        lines: Any
+        if quick:
+            encoding = _with_mark(facts.encoding)
+            mark = codecs.lookup(encoding).name == "utf-8-sig"
+            lines = CsvLines(raw, encoding, _LONGEST_LINE, mark=mark)
+        else:
+            text = io.TextIOWrapper(raw, encoding=_with_mark(facts.encoding), newline="")
+            lines = _lines(stack.enter_context(text))
+        reader = csv.reader(lines, **_dialect(facts))
         names = header
         if names is None:
             names = [cell.strip() for cell in next((row for row in reader if _filled(row)), [])]
-        at = {name: place for place, name in enumerate(names)}
-        places = [(name, at[name]) for name in wanted]
-        while rows := list(islice(reader, ROWS)):
-            full = [row for row in rows if len(row) == len(names)]
-            if len(full) != len(rows):
-                full = [row for row in rows if _filled(row)]
-                if any(len(row) != len(names) for row in full):
-                    raise InvalidData(
-                        f"{path}: a row does not have the {len(names)} cells of the header."
-                    )
-            if full:
-                columns = list(zip(*full, strict=True))
-                signs = facts.decimal, facts.thousands
-                yield {name: TextCells(columns[at], *signs) for name, at in places}
+        if not quick or not (fast := QuickReader(facts, names, wanted, numbers)).usable:
+            yield from _slow_pieces(path, facts, wanted, names, reader)
+            return
+        if not lines.between_lines:  # the end of the line whose beginning was the header
+            yield from _slow_pieces(path, facts, wanted, names, _records(reader, lines, 0))
+        while chunk := lines.chunk():
+            piece = fast.read(chunk)
+            if piece is not None:
+                yield piece
+                continue
+            lines.back(chunk)
+            rest = _records(reader, lines, len(chunk))
+            yield from _slow_pieces(path, facts, wanted, names, rest)
+
+
+def _has_arrow() -> bool:
+    return importlib.util.find_spec("pyarrow") is not None
+
+
+def _records(reader: Iterator[list[str]], lines: CsvLines, size: int) -> Iterator[list[str]]:
+    """Yield the records of the next `size` bytes, the last of them whole."""
+    end = lines.taken + size
+    for row in reader:
+        yield row
+        if lines.taken >= end and lines.between_lines:
+            return
+
+
+def _slow_pieces(
+    path: Path, facts: FileFacts, wanted: list[str], names: list[str], reader: Iterator[list[str]]
+) -> Iterator[Mapping[str, Cells]]:
+    """Yield what the standard library's reader makes of a file."""
+    at = {name: place for place, name in enumerate(names)}
+    places = [(name, at[name]) for name in wanted]
+    while rows := list(islice(reader, ROWS)):
+        full = [row for row in rows if len(row) == len(names)]
+        if len(full) != len(rows):
+            full = [row for row in rows if _filled(row)]
+            if any(len(row) != len(names) for row in full):
+                raise InvalidData(
+                    f"{path}: a row does not have the {len(names)} cells of the header."
+                )
+        if full:
+            columns = list(zip(*full, strict=True))
+            signs = facts.decimal, facts.thousands
+            yield {name: TextCells(columns[at], *signs) for name, at in places}
 
 
 def _lines(file: io.TextIOWrapper) -> Iterator[str]:

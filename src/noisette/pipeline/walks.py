@@ -1,0 +1,106 @@
+"""Columns of a table as the steps look at them, formed for a block of rows whenever it is wanted.
+
+Counts and ranks are exact in every order (EXACT-SUM, and weights of 2^-20 in `summaries`), so it
+does not matter to any released number how the rows are cut.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from noisette._typing import Floats, Integers
+from noisette.columns import Column, Hats
+from noisette.pipeline.grid import Grid
+from noisette.pipeline.shares import RowSpread, Spread, WalkedSpread
+from noisette.pipeline.spikes import cells_of
+from noisette.pipeline.table_columns import inner_of
+from noisette.tables import Frame
+
+__all__ = ["CodedColumn", "NumberColumn", "walked", "walked_cells", "walked_spread"]
+
+_BLOCK = 1 << 16
+
+
+class NumberColumn:
+    """A column as numbers, NaN where a cell is missing; ``column[start:stop]`` is an array."""
+
+    def __init__(self, frame: Frame, name: str) -> None:
+        self._frame, self._name = frame.only(name), name
+        self.shape = (frame.rows,)
+
+    def __repr__(self) -> str:
+        return "<NumberColumn>"
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> Floats:
+        return self._frame.part(rows).numbers(self._name)
+
+
+class CodedColumn:
+    """The codes of a column; a missing cell is a level of its own, the empty text."""
+
+    def __init__(self, frame: Frame, name: str) -> None:
+        self._frame, self._name = frame, name
+        self._texts: list[str] | None = None
+
+    def __repr__(self) -> str:
+        return "<CodedColumn>"
+
+    @property
+    def codes(self) -> Integers:
+        """The code of every row."""
+        codes, texts = self._frame.codes(self._name)
+        self._texts = [*texts, ""]
+        codes[codes < 0] = len(texts)
+        return codes
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """The text of every code."""
+        if self._texts is None:
+            self.codes  # noqa: B018 - it finds the texts
+        assert self._texts is not None
+        return self._texts
+
+
+def walked(count: int, features: int, spread: Callable[[slice], Spread]) -> WalkedSpread:
+    """Return entries that are formed for a slice of the rows at a time."""
+
+    def blocks() -> Iterator[tuple[slice, Spread]]:
+        for start in range(0, count, _BLOCK):
+            part = slice(start, min(start + _BLOCK, count))
+            yield part, spread(part)
+
+    return WalkedSpread(blocks, features)
+
+
+def _walked_frame(
+    frame: Frame, features: int, spread: Callable[[Frame], Spread | RowSpread]
+) -> WalkedSpread:
+    def blocks() -> Iterator[tuple[slice, Spread | RowSpread]]:
+        for part, block in frame.blocks(_BLOCK):
+            yield part, spread(block)
+
+    return WalkedSpread(blocks, features)
+
+
+def walked_spread(column: Column, frame: Frame) -> WalkedSpread:
+    """Return the entries of one column, of which those of a row add up to at most 1."""
+    width = max(len(column.features), 1)
+    return _walked_frame(frame.only(column.name), width, lambda block: _spread(column, block))
+
+
+def walked_cells(frame: Frame, name: str, grid: Grid) -> WalkedSpread:
+    """Return the candidate that is nearest to each number; a missing one has none."""
+    return _walked_frame(
+        frame.only(name), len(grid.points), lambda block: cells_of(block.numbers(name), grid)
+    )
+
+
+def _spread(column: Column, frame: Frame) -> RowSpread:
+    features, values = column.entries(frame.cells(column.name))  # type: ignore[union-attr]
+    inner, width = inner_of(column), max(len(column.features), 1)
+    values = values / getattr(inner, "weight", 1.0)
+    if isinstance(inner, Hats) and inner.missing_slot:
+        values[values[:, -1] > 0.0, :-1] = 0.0  # a missing cell counts as nothing else
+    return RowSpread((features, values), width)

@@ -1,0 +1,194 @@
+"""CSV through pyarrow, where it and the standard library's strict reader surely agree.
+
+A file is taken in chunks of whole lines. A chunk goes to pyarrow if nothing in it could be read in
+two ways: quotes only around whole cells and no line break inside of them, no lone carriage return,
+no NUL, no line beyond the longest cell. Every other chunk is read by the standard library, from its
+first record to the first record's end behind it. So the meaning of every cell, and every refusal,
+is that of the standard library; pyarrow's messages, which quote cells, are never shown.
+"""
+
+import codecs
+import csv
+import io
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from noisette.columns import Cells
+from noisette.tables.cells import CodedCells, NumberCells, Signs, arrow
+from noisette.tables.file_facts import FileFacts
+
+__all__ = ["CsvLines", "QuickReader", "quick_encoding"]
+
+_CHUNK = 1 << 21
+_LONGEST_CELL = 1 << 17  # the limit of the standard library's reader
+_MARK = b"\xef\xbb\xbf"
+# No number by any reader, so missing; whatever else is no number is found out cell by cell.
+_NO_NUMBERS = [
+    "", " ", "?", "-", "--", ".", "*", "NA", "N/A", "n/a", "na", "#N/A", "NULL", "null", "None",
+    "none", "missing", "Missing", "unknown", "Unknown",
+]  # fmt: skip
+
+
+def quick_encoding(encoding: str) -> bool:
+    """Whether lines can be told apart before they are decoded: UTF-8, or one byte a letter."""
+    name = codecs.lookup(encoding).name
+    return name in ("utf-8", "utf-8-sig", "ascii") or name.startswith(("iso8859-", "cp125"))
+
+
+class CsvLines:
+    """The bytes of a file, in chunks of whole lines or line by line as texts."""
+
+    def __init__(self, raw: BinaryIO, encoding: str, longest: int, *, mark: bool) -> None:
+        self._raw, self._longest = raw, longest
+        self._encoding = "utf-8" if mark else encoding
+        first = raw.read(len(_MARK))
+        self._read, self._at = (b"" if mark and first == _MARK else first), 0
+        self._ahead: list[str] = []
+        self.taken = 0
+        """How many bytes were handed out as texts."""
+
+    def chunk(self) -> bytes:
+        """Return some whole lines, nothing at the end of the file."""
+        parts = [self._read[self._at :]]
+        size = len(parts[0])
+        self._read, self._at = b"", 0
+        while size <= 4 * self._longest + _CHUNK:  # bytes: up to four a letter
+            more = self._raw.read(_CHUNK)
+            cut = more.rfind(b"\n") + 1
+            parts.append(more[:cut] if cut else more)
+            if cut or not more:
+                self._read = more[cut:]
+                return b"".join(parts)
+            size += len(more)
+        raise csv.Error
+
+    def back(self, chunk: bytes) -> None:
+        """Take a chunk back: it is the next to be read."""
+        self._read, self._at = chunk + self._read[self._at :], 0
+
+    @property
+    def between_lines(self) -> bool:
+        """Whether the texts that were handed out end where a line of bytes ends."""
+        return not self._ahead
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        """Return the next line as a text, which a lone carriage return ends too."""
+        if not self._ahead:
+            line = self._line()
+            if not line:
+                raise StopIteration
+            self.taken += len(line)
+            text = line.decode(self._encoding)
+            if len(text) >= self._longest:
+                raise csv.Error
+            self._ahead = list(io.StringIO(text, newline=""))[::-1] if "\r" in text else [text]
+        return self._ahead.pop()
+
+    def _line(self) -> bytes:
+        cut = self._read.find(b"\n", self._at) + 1
+        if not cut:
+            self._read, self._at = self.chunk() + self._read, 0
+            cut = self._read.find(b"\n") + 1 or len(self._read)
+        line, self._at = self._read[self._at : cut], cut
+        return line
+
+
+class QuickReader:
+    """Turns chunks into columns; `numbers` are the columns of which only numbers are wanted."""
+
+    def __init__(
+        self, facts: FileFacts, names: Sequence[str], wanted: Collection[str],
+        numbers: Collection[str],
+    ) -> None:  # fmt: skip
+        at = {name: place for place, name in enumerate(names)}
+        self._wanted = {name: str(at[name]) for name in wanted}
+        self._names = [str(place) for place in range(len(names))]
+        self._signs: Signs = (facts.decimal, facts.thousands)
+        self._encoding = codecs.lookup(facts.encoding).name
+        self._sign = facts.delimiter.encode()
+        self._numbers = {name for name in wanted if name in numbers and not facts.thousands}
+        # one column: an empty line may be a row; blanks: they are skipped after each other
+        self.usable = len(names) > 1 and len(self._sign) == 1 and self._sign not in (b" ", b"\0")
+
+    def read(self, chunk: bytes) -> Mapping[str, Cells] | None:
+        """Return the columns of a chunk, None if it must be read in another way."""
+        padded = self._padded(chunk)
+        if padded is None:
+            return None
+        if not chunk.isascii():
+            chunk = chunk.decode(self._encoding).encode()
+        found = self._table(chunk, self._numbers)
+        if found is None and self._numbers:
+            if self._table(chunk, ()) is None:
+                return None
+            # Texts among the numbers: from now on, these columns are read as texts.
+            self._numbers = {name for name in self._numbers if self._table(chunk, (name,), name)}
+            found = self._table(chunk, self._numbers)
+        return None if found is None else self._cells(found, padded=padded)
+
+    def _padded(self, chunk: bytes) -> bool | None:
+        """Return whether blanks stand before cells; None where there is more than one reading."""
+        if b"\0" in chunk or chunk.count(b"\r") != chunk.count(b"\r\n"):
+            return None
+        signs = np.frombuffer(chunk, dtype=np.uint8)
+        ends = np.flatnonzero(signs == ord("\n"))
+        if np.diff(ends, prepend=-1, append=len(chunk)).max() > _LONGEST_CELL:
+            return None
+        padded = chunk.startswith(b" ") or b"\n " in chunk or self._sign + b" " in chunk
+        if b'"' not in chunk:
+            return padded
+        return None if padded or not self._whole_cells(signs, ends) else False
+
+    def _whole_cells(self, signs: Any, ends: Any) -> bool:
+        """Whether every quote opens or closes a cell, or is one of two inside, all on one line."""
+        quotes = np.flatnonzero(signs == ord('"'))
+        if len(quotes) % 2 or (np.searchsorted(quotes, ends) % 2).any():
+            return False
+        opening, closing = quotes[::2], quotes[1::2]
+        twin = np.append(closing[:-1] + 1 == opening[1:], False)
+        delimiter, line = self._sign[0], ord("\n")
+        before = signs[opening - 1]
+        opens = (opening == 0) | (before == delimiter) | (before == line) | np.roll(twin, 1)
+        last = len(signs) - 1
+        after = signs[np.minimum(closing + 1, last)]
+        closes = (closing == last) | (after == delimiter) | (after == line) | (after == ord("\r"))
+        return bool(opens.all() and (closes | twin).all())
+
+    def _table(self, chunk: bytes, numbers: Collection[str], only: str | None = None) -> Any:
+        """Return pyarrow's table, None if it refuses."""
+        pa, reader = arrow(), arrow("pyarrow.csv")
+        text = pa.dictionary(pa.int32(), pa.string())
+        wanted = [only] if only is not None else list(self._wanted)
+        kinds = {self._wanted[name]: pa.float64() if name in numbers else text for name in wanted}
+        try:
+            return reader.read_csv(
+                pa.BufferReader(chunk),
+                reader.ReadOptions(
+                    use_threads=False, block_size=len(chunk) + 1, column_names=self._names
+                ),
+                reader.ParseOptions(delimiter=self._sign.decode()),
+                reader.ConvertOptions(
+                    column_types=kinds, include_columns=list(kinds), null_values=_NO_NUMBERS,
+                    decimal_point=self._signs[0],
+                ),
+            )  # fmt: skip
+        except pa.ArrowException:
+            return None
+
+    def _cells(self, table: Any, *, padded: bool) -> Mapping[str, Cells]:
+        found: dict[str, Cells] = {}
+        for name, place in self._wanted.items():
+            column = table.column(place).combine_chunks()
+            if name in self._numbers:
+                found[name] = NumberCells(column.to_numpy(zero_copy_only=False))
+                continue
+            texts = column.dictionary.to_pylist()
+            if padded:
+                texts = [each.lstrip(" ") for each in texts]
+            found[name] = CodedCells(column.indices.to_numpy(), texts, self._signs)
+        return found
