@@ -18,6 +18,7 @@ from noisette.cli.options import Description
 from noisette.cli.plan import plan
 from noisette.cli.predict import predict
 from noisette.cli.reproduce import reproduce
+from noisette.cli.studio import studio
 
 __all__ = ["app"]
 
@@ -50,7 +51,7 @@ def root(
 
 for _command in (
     tables.schema, check, plan, tables.train, predict, evaluate, explain, coefficients, export,
-    reading.inspect, ledger,
+    reading.inspect, ledger, studio,
 ):  # fmt: skip
     app.command()(_command)
 

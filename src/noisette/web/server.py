@@ -1,0 +1,88 @@
+"""The server: one port of 127.0.0.1, one address with a key in it, one polite end."""
+
+import contextlib
+import socket
+import sys
+import threading
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+
+from noisette.errors import InvalidParameter
+from noisette.web.app import application
+from noisette.web.guard import Keys
+
+__all__ = ["HOME", "serve"]
+
+HOME = "127.0.0.1"
+"""The only address that is ever listened at: no other machine can reach it."""
+
+
+def _bound(port: int) -> socket.socket:
+    """Return a socket at a port of this machine; 0 takes any that is free."""
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        if sys.platform != "win32":  # there it would let two programs share a port
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((HOME, port))
+        made.listen(64)
+    except OSError as error:
+        made.close()
+        raise InvalidParameter(
+            f"port {port} of this machine cannot be used ({error.strerror}); give another --port, "
+            "or none."
+        ) from None
+    return made
+
+
+def _warm_up() -> None:
+    """Import what step 3 needs while the first page is read."""
+    with contextlib.suppress(Exception):
+        import noisette.pipeline  # noqa: F401
+
+
+def serve(
+    folder: Path, *, port: int = 0, browser: bool = True,
+    say: Callable[[str], object] = print,
+) -> None:  # fmt: skip
+    """Serve the studio until it is stopped.
+
+    Parameters
+    ----------
+    folder : Path
+        Where tables are looked for first, and where models, schemas and ledgers are kept.
+    port : int, default 0
+        The port; 0 takes any that is free.
+    browser : bool, default True
+        Whether to open the page in a browser.
+    say : callable
+        Called with the address, and with what the end of a training has cost.
+
+    Raises
+    ------
+    InvalidParameter
+        If the port is in use.
+
+    """
+    keys, made = Keys(), _bound(port)
+    host = f"{HOME}:{made.getsockname()[1]}"
+    app, runs = application(folder, keys, host)
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_level="critical", access_log=False, server_header=False,
+                       date_header=False, lifespan="off", timeout_graceful_shutdown=3)
+    )  # fmt: skip
+    address = f"http://{host}/?token={keys.token}"
+    say(address)
+    if browser:
+        threading.Timer(0.3, webbrowser.open, (address,)).start()
+    threading.Thread(target=_warm_up, daemon=True).start()
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            server.run(sockets=[made])
+    finally:
+        made.close()
+        last = runs.close()
+        if last:
+            say(last)
