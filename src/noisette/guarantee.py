@@ -265,6 +265,25 @@ class Guarantee:
             What is promised, to whom, what is treated as public, and what is not covered.
 
         """
+        return visible(" ".join(self.paragraphs()))
+
+    def paragraphs(self) -> tuple[str, ...]:
+        """Return the statement in its parts: the promise, then one thought each.
+
+        Returns
+        -------
+        tuple of str
+            Joined by blanks they are the statement.
+
+        Examples
+        --------
+        >>> from noisette import Guarantee, mechanisms, plans
+        >>> run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under("zero-out")
+        >>> promise = Guarantee(0.25, 0.0, run, "a count", public=("the year",))
+        >>> promise.paragraphs()[1]
+        'Treated as public, and not protected: the year.'
+
+        """
         pair = f"epsilon = {rounded_up(self.epsilon)}"
         pair += f" and delta = {rounded_up(self.delta)}" if self.delta else " (pure, delta = 0)"
         odds = (
@@ -274,11 +293,9 @@ class Guarantee:
         )
         odds += f", plus delta ({rounded_up(self.delta)})." if self.delta else "."
         theirs = "that person's record" if self.unit == "record" else "all rows of that person"
-        parts = [
-            f"The release of {self.released} is differentially private with {pair}.",
-            odds,
-            _MEANING_STRONG.format(theirs) if self.epsilon <= 1.0 else _MEANING_WEAK,
-        ]
+        meaning = _MEANING_STRONG.format(theirs) if self.epsilon <= 1.0 else _MEANING_WEAK
+        released = f"The release of {self.released} is differentially private with {pair}."
+        parts = [f"{released} {odds} {meaning}"]
         if self.public:
             parts.append("Treated as public, and not protected: " + "; ".join(self.public) + ".")
         parts.extend(self.notes)
@@ -290,7 +307,7 @@ class Guarantee:
         parts.append(f"Numbers: {self.numeric_model}.")
         if self.proofs:
             parts.append("Proofs: " + ", ".join(self.proofs) + " (docs/theory/theorems.md).")
-        return visible(" ".join(parts))
+        return tuple(parts)
 
     def _neighbours(self) -> str:
         """Return who may differ, in words."""

@@ -7,7 +7,7 @@ names and, by `with_grounds`, what those rest on.
 
 from collections.abc import Iterable
 
-__all__ = ["THEOREMS", "with_grounds"]
+__all__ = ["THEOREMS", "grounds_of", "with_grounds"]
 
 _SOLVER = ("SOLVER-DISTANCE", "SOLVER-NORM", "ROUND-GRADIENT", "ROUND-ATTAINABLE", "SOLVER-ENDS")
 _LAST = ("LAST-ITERATE-GCM", "GRADIENT-STEP-LIPSCHITZ", "GLM-SMOOTHNESS")
@@ -82,6 +82,11 @@ SOLVER-ENDS NN-INDEPENDENCE FILTER-CONCURRENT AUDIT-EXACT EXACT-SUM CLASS-SUMS
 """
 
 THEOREMS = frozenset(_IDS.split())
+
+
+def grounds_of(name: str) -> tuple[str, ...]:
+    """Return the theorems on which one rests directly."""
+    return _GROUNDS.get(name, ())
 
 
 def with_grounds(ids: Iterable[str]) -> tuple[str, ...]:

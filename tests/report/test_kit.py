@@ -53,7 +53,7 @@ def test_boxes_axes_and_lines_have_contrast(when):
 def test_both_palettes_have_the_same_names_and_all_are_used():
     assert set(LIGHT) == set(DARK)
     css = stylesheet()
-    assert set(re.findall(r"var\(--([a-z-]+)\)", css)) <= set(LIGHT)
+    assert set(re.findall(r"var\(--([a-z-]+)\)", css)) <= {*LIGHT, "sans", "mono"}
 
 
 def test_there_are_no_other_colours():

@@ -36,7 +36,7 @@ def guarantee(plan=None, epsilon=1.0, delta=0.0, relation="replace-one", **more)
 class Checker(HTMLParser):
     """Tags must nest, and no attribute may name something outside the page."""
 
-    void = frozenset({"meta", "link", "br", "line", "rect", "circle", "polyline", "polygon"})
+    void = frozenset({"meta", "link", "br", "input", "line", "rect", "circle", "polyline", "polygon"})
 
     def __init__(self):
         super().__init__()
@@ -72,7 +72,8 @@ def test_the_page_says_it_all():
     promised = guarantee(public=("n = 5",), proofs=("SPHERICAL-LAPLACE",), notes=("A note.",))
     page = model_page(promised, subject(records=5, facts=[("age", "numeric", "0 to 1")]))
     text = "".join(parsed(page).text)
-    assert promised.statement() in text
+    assert " ".join(promised.paragraphs()) == promised.statement()
+    assert promised.paragraphs()[0] in text
     for words in ("n = 5", "A note.", "SPHERICAL-LAPLACE", meaning("SPHERICAL-LAPLACE"), "age",
                   "No ledger was given", "noisette inspect", "one row is one person"):  # fmt: skip
         assert words in text
@@ -96,7 +97,7 @@ def test_nothing_is_fetched():
     for tag, attrs in found.tags:
         assert tag not in {"script", "img", "iframe", "object", "embed", "base", "form"}
         for key in ("src", "href", "action", "data", "poster"):
-            assert attrs.get(key, "data:,") == "data:,"
+            assert attrs.get(key, "data:,") == "data:," or attrs[key].startswith("#theorem-")
     page = model_page(guarantee(), subject())
     assert not re.search(r"https?:|url\(|@import|//", page)
     assert "default-src 'none'" in page
@@ -109,10 +110,14 @@ def test_it_can_be_read_by_everybody():
     assert tags.count("h1") == 1
     assert "viewport" in {attrs.get("name") for tag, attrs in found.tags if tag == "meta"}
     drawings = [attrs for tag, attrs in found.tags if tag == "svg"]
-    assert len(drawings) == 2
+    assert len(drawings) == tags.count("figure") == 2
     assert all(attrs["role"] == "img" for attrs in drawings)
     assert tags.count("desc") == 2  # in words, for who cannot see them
     assert tags.count("title") == 3
+    assert [tag for tag in tags if tag in ("h1", "h2", "h3")].index("h1") == 0
+    for tag, attrs in found.tags:
+        if tag == "th":
+            assert attrs["scope"] in ("row", "col")
 
 
 def test_a_seeded_model_is_called_not_private():
@@ -124,9 +129,9 @@ def test_a_seeded_model_is_called_not_private():
 
 
 def test_n_is_shown_only_where_it_is_public():
-    assert "records, a public number" in model_page(guarantee(), subject(records=4711))
+    assert "<dt>Rows</dt><dd>4,711</dd>" in model_page(guarantee(), subject(records=4711))
     page = model_page(guarantee(relation="add-remove", epsilon=0.5), subject())
-    assert "records, a public number" not in page
+    assert "<dt>Rows</dt><dd>not public</dd>" in page
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 2.3, 2.31, 5.0, 8.0, 29.0, 40.0])

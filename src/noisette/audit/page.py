@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from noisette.errors import InvalidParameter
 from noisette.guarantee import Guarantee
 from noisette.report import html as kit
 from noisette.report import svg
+from noisette.report.decision import delta_words
 from noisette.report.numbers import DELTAS, curve_of
+from noisette.report.proofs import appendix
 
 __all__ = ["check_target", "html", "write"]
 
@@ -51,14 +54,12 @@ def write(report: AuditReport, target: Path, guarantee: Guarantee | None = None)
 def html(report: AuditReport, guarantee: Guarantee | None = None) -> str:
     """Return the whole page."""
     title = f"Privacy audit of {report.subject}"
-    promise = "" if guarantee is None else kit.paragraph(guarantee.statement(), "statement")
+    stated = () if guarantee is None else guarantee.paragraphs()[:1]
+    proofs = () if guarantee is None else guarantee.proofs
     body = [
-        kit.paragraph("Differential-privacy audit", "eyebrow"),
-        f"<h1>{kit.escape(title)}</h1>",
-        kit.paragraph(
-            f"{report.verdict}. {_VERDICTS[report.verdict]}",
-            "void" if report.verdict == "violated" else "statement",
-        ),
+        kit.title("Differential-privacy audit", report.subject),
+        kit.facts(_facts(report)),
+        _verdict(report),
         _bounds(report),
         kit.section("Attacks", kit.table(_HEAD, [_row(each) for each in report.findings])),
         kit.section(
@@ -66,22 +67,56 @@ def html(report: AuditReport, guarantee: Guarantee | None = None) -> str:
             kit.rows([(each.attack, each.detail) for each in report.findings]),
         ),
         kit.section("How to read this", kit.paragraph(_READING.format(report.neighbours))),
-        kit.section("The promise", promise, _curve(report, guarantee)),
-        f"<footer>noisette {__version__}</footer>",
-    ]
+        kit.section(
+            "The promise", *map(kit.paragraph, stated), _curve(report, guarantee),
+        ),
+        appendix(proofs),
+    ]  # fmt: skip
     return kit.document(title, "".join(body))
+
+
+def _facts(report: AuditReport) -> list[tuple[str, str]]:
+    ran = [each for each in report.findings if each.verdict != "not applicable"]
+    fits = sum(each.runs for each in ran)
+    return [
+        ("Attacks", f"{len(ran)} of {len(report.findings)} could run"),
+        ("Fits", f"{fits:,}"),
+        ("Unit", f"one {report.unit}"),
+        ("Audited on", datetime.datetime.now(datetime.UTC).date().isoformat()),
+        ("Program", f"noisette {__version__}"),
+    ]
+
+
+def _verdict(report: AuditReport) -> str:
+    """Return the verdict in large type beside the claim and what was seen at least."""
+    kind = {"violated": "void", "consistent": "good"}.get(report.verdict, "warn")
+    claims = dict.fromkeys(_claim(each) for each in report.findings)
+    seen = [each.epsilon_lower for each in report.findings if each.epsilon_lower is not None]
+    most = f"the attacks show ε ≥ {_number(max(seen))}" if seen else "no attack gives a number"
+    return kit.promise(
+        report.verdict.capitalize(), "", f"claimed {'; '.join(claims) or 'nothing'}; {most}",
+        _VERDICTS[report.verdict], name=kind,
+    )  # fmt: skip
 
 
 _HEAD = ("attack", "claim", "ε at least", "confidence", "runs", "verdict")
 
 
-def _row(finding: Finding) -> tuple[str, ...]:
+def _claim(finding: Finding) -> str:
     epsilon, delta = finding.claim
+    return f"ε = {epsilon:.4g}" + (f", δ = {delta_words(delta)}" if delta else "")
+
+
+def _number(epsilon: float) -> str:
+    return "∞" if math.isinf(epsilon) else f"{epsilon:.3f}"
+
+
+def _row(finding: Finding) -> tuple[str, ...]:
     lower = finding.epsilon_lower
     return (
         finding.attack,
-        f"ε = {epsilon:.4g}" + (f", δ = {delta:.2g}" if delta else ""),
-        "–" if lower is None else "∞" if math.isinf(lower) else f"{lower:.3f}",
+        _claim(finding),
+        "–" if lower is None else _number(lower),
         sureness(finding).replace("-", "–"),
         str(finding.runs),
         finding.verdict,
@@ -111,8 +146,9 @@ def _bounds(report: AuditReport) -> str:
     ]
     return kit.figure(
         svg.intervals(entries) if entries else "",
-        "Black bars: claimed ε. Arrows: the one-sided confidence interval that each attack leaves "
-        "for the true ε; a cross refutes the claim.",
+        "Upright bars: claimed ε. Arrows: the one-sided confidence interval that each attack "
+        "leaves for the true ε; a cross refutes the claim.",
+        "What the attacks show at least",
     )
 
 
@@ -129,4 +165,5 @@ def _curve(report: AuditReport, guarantee: Guarantee | None) -> str:
     return kit.figure(
         svg.curve(points, (guarantee.delta, guarantee.epsilon), marks),
         "Line: promised. Marks: what the attacks show at least; one above the line refutes it.",
+        "The promise at every δ",
     )

@@ -44,7 +44,9 @@ def ledger(
     rule: Annotated[
         str | None, typer.Option(help="How charges add up: sums (default), renyi or gdp.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML page to this file.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", "--report", help="Write an HTML page to this file.")
+    ] = None,
     export: Annotated[
         Path | None, typer.Option(help="Write all charges to this .csv or .json file.")
     ] = None,
@@ -70,9 +72,11 @@ def ledger(
     from noisette.storage import is_address, ledgers_at
 
     if is_address(place) and "#" not in place and epsilon is None:
+        if html is not None:
+            raise InvalidParameter("a page is about one ledger; end the address with #NAME.")
         _list(place, ledgers_at(place), as_json=json)
         return
-    _check_places(place, epsilon, (report, export))
+    _check_places(place, epsilon, (html, export))
     opened = Ledger.open(place, epsilon, delta, adjacency=adjacency, rule=rule)
     if check:
         from noisette.audit.charges import check_charges
@@ -80,10 +84,8 @@ def ledger(
         check_charges(opened)
     if copy is not None:
         opened.copy_to(copy)
-    if report is not None:
-        from noisette.report import ledger_page
-
-        write_text(report, ledger_page(opened, Path(opened.title).name), force=force)
+    if html is not None:
+        _write_page(html, place, opened, force=force)
     if export is not None:
         write_text(export, _exported(opened, export), force=force)
     if json:
@@ -92,9 +94,22 @@ def ledger(
     _show_ledger(opened, shown_place(place, opened), page)
     if check:
         typer.echo("checked: no charge costs less than its plan")
-    for written in (report, export, copy):
+    for written in (html, export, copy):
         if written is not None:
             typer.echo(visible(f"wrote {written}"))
+
+
+def _write_page(file: Path, place: str, opened: "Ledger", *, force: bool) -> None:
+    """Write the page; its title is the name of the file, or the address without a password."""
+    import datetime
+
+    from noisette.cli.console import readable, write_text
+    from noisette.report import ledger_page
+    from noisette.storage import is_address
+
+    title = opened.title if is_address(place) else readable(Path(opened.title).name)
+    now = datetime.datetime.now(datetime.UTC).date().isoformat()
+    write_text(file, ledger_page(opened, title, now), force=force)
 
 
 def _check_places(place: str, epsilon: float | None, written: tuple[Path | None, ...]) -> None:

@@ -220,7 +220,8 @@ def train(
             more = {} if takes_tables(estimator) else {"persons": rows.persons}
             estimator.fit(rows.X, rows.y, **more)
         say("writing")
-        fitted = _finish(estimator, facts, draft, out, records, None if ledger is None else budget)
+        charged = None if ledger is None else budget
+        fitted = _finish(estimator, facts, draft, out, table.name, records, charged)
         budget.written = True
     _report_training(fitted, out, ledger, budget, as_json=json)
 
@@ -354,33 +355,19 @@ def estimator_of(model: str, wishes: dict[str, str | None], **shared: Any) -> An
 
 
 def _finish(
-    estimator: Any, facts: "Schema", draft: Path, out: Path, records: int | None, ledger: Any
-) -> "TableModel":
-    from noisette.pipeline.effects import effects_in, note_for
-    from noisette.pipeline.table_words import cost_rows
-    from noisette.report import Subject, model_page
+    estimator: Any, facts: "Schema", draft: Path, out: Path, table: str, records: int | None,
+    ledger: Any,
+) -> "TableModel":  # fmt: skip
+    from noisette.pipeline.table_page import page_of
     from noisette.tables import TableModel, write_model
-    from noisette.tables.describe import divided
     from noisette.tables.folders import stated, takes_tables
 
     learnt = takes_tables(estimator)
     facts = estimator.schema_ if learnt else facts
     estimator.privacy_ = stated(estimator.privacy_, facts, learnt=learnt)
-    stated_facts, learnt_facts = divided(facts)
     fitted = TableModel(estimator, facts)
-    subject = Subject(
-        title=f"A model that predicts “{facts.target}”",
-        unit=facts.protected,
-        facts=stated_facts,
-        steps=cost_rows(estimator) if learnt else (),
-        learnt=learnt_facts,
-        records=records,
-        effects=effects_in(fitted),
-        effects_note=note_for(fitted),
-        scores=getattr(estimator, "test_", None),
-        check=f"noisette inspect {readable(os.path.basename(os.path.realpath(out)))}",
-    )
-    write_model(draft, out, fitted, model_page(estimator.privacy_, subject, ledger))
+    folder = readable(os.path.basename(os.path.realpath(out)))
+    write_model(draft, out, fitted, page_of(fitted, readable(table), records, ledger, folder))
     return fitted
 
 

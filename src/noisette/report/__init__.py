@@ -5,8 +5,10 @@ on a telephone. Everything that comes from a file is escaped.
 """
 
 from noisette.report.effects import Effect, effect_svg, effects_page
+from noisette.report.kit import stylesheet
+from noisette.report.ledgers import ledger_page
 from noisette.report.numbers import attack_power, curve_of, noise_of
-from noisette.report.page import Subject, ledger_page, model_page
+from noisette.report.page import Subject, model_page
 from noisette.report.proofs import meaning
 from noisette.report.steps import StepCost, steps_of
 
@@ -23,4 +25,5 @@ __all__ = [
     "model_page",
     "noise_of",
     "steps_of",
+    "stylesheet",
 ]

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from noisette.report import html, svg
+from noisette.report.kit import SERIES
 from noisette.report.svg import opened, text
 
 __all__ = ["Effect", "effect_svg", "effects_page", "effects_section"]
 
-_WIDTH, _HEIGHT = 640, 250
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 30, 14, 40
-_COLOURS = ("#0072B2", "#B34700", "#00785A", "#A0428A", "#5A5A5A")
+_WIDTH, _HEIGHT = svg.WIDTH, 220
+_LEFT, _RIGHT, _TOP, _BOTTOM = 50, 28, 14, 40
+_COLOURS = tuple(SERIES)
 _LINES, _BARS = 5, 30  # outputs and levels in one picture
 _ROW = 22
 
@@ -66,14 +67,12 @@ def effect_svg(effect: Effect) -> str:
     return _curve(effect) if len(effect.places) else _levels(effect)
 
 
-def effects_section(effects: Sequence[Effect], note: str) -> str:
-    """Return the section of a page with one picture for each column."""
+def effects_section(effects: Sequence[Effect], note: str, numbers: str = "") -> str:
+    """Return the section of a page with one picture for each column; `numbers` is its table."""
     parts = []
     for effect in effects:
-        caption = effect.column
-        if effect.missing is not None:
-            caption += f": {effect.missing_words}"
-        parts.append(html.figure(effect_svg(effect), caption))
+        words = "" if effect.missing is None else f"Here {effect.missing_words}."
+        parts.append(html.figure(effect_svg(effect), words, effect.column))
     if not any(parts):
         return ""
     unit = effects[0].unit
@@ -81,14 +80,14 @@ def effects_section(effects: Sequence[Effect], note: str) -> str:
         f"What each column adds to the {unit} of an average row. Everything drawn here was "
         f"released, and may be published with the model. {note}"
     )
-    return html.section("What the model says of each column", html.paragraph(lead), *parts)
+    drawn = html.figures(parts)
+    return html.section("What the model says of each column", html.paragraph(lead), drawn, numbers)
 
 
 def effects_page(title: str, effects: Sequence[Effect], note: str) -> str:
     """Return a page of its own about the columns."""
     body = [
-        html.paragraph("Curves of a private model", "eyebrow"),
-        f"<h1>{html.escape(title)}</h1>",
+        html.title("Curves of a private model", title),
         effects_section(effects, note),
     ]
     return html.document(f"Curves: {title}", "".join(body))
@@ -164,15 +163,16 @@ def _legend(effect: Effect) -> list[str]:
         return []
     words = zip(effect.outputs, _COLOURS, strict=False)
     return [
-        text(_LEFT + 6, _TOP + 14 + 15 * k, name, "start", f' fill="{colour}" class="name"')
+        text(_LEFT + 6, _TOP + 14 + 15 * k, svg.short(name, 40), "start",
+             f' fill="{colour}" class="name"')
         for k, (name, colour) in enumerate(words)
-    ]
+    ]  # fmt: skip
 
 
 def _levels(effect: Effect) -> str:
     low, high = _limits(effect)
     names, outputs = effect.labels[:_BARS], effect.lines[:_LINES]
-    left, height = 190, 26 + _ROW * len(names)
+    left, height = 150, 26 + _ROW * len(names)
 
     def across(v: float) -> float:
         v = min(max(v, low), high)
@@ -187,8 +187,7 @@ def _levels(effect: Effect) -> str:
     thick = (_ROW - 6) / len(outputs)
     for k, name in enumerate(names):
         y = 6 + k * _ROW
-        short = name if len(name) <= 24 else name[:23] + "…"
-        parts.append(text(left - 8, y + 12, short, "end"))
+        parts.append(text(left - 8, y + 12, svg.short(name, 20), "end"))
         for j, (line, colour) in enumerate(zip(outputs, _COLOURS, strict=False)):
             a, b = sorted((across(0.0), across(line[k])))
             top = y + j * thick

@@ -4,15 +4,20 @@ from collections.abc import Sequence
 from html import escape as _quoted
 
 from noisette._text import visible
+from noisette._version import __version__
 from noisette.report.kit import stylesheet
 
 __all__ = [
-    "POLICY", "cards", "code", "document", "escape", "figure", "folded", "items", "paragraph",
-    "rows", "section", "table",
+    "POLICY", "Boxes", "boxes", "cards", "code", "document", "escape", "facts", "figure",
+    "figures", "folded", "footer", "halves", "isolated", "items", "paragraph",
+    "promise", "rows", "section", "subsection", "table", "title",
 ]  # fmt: skip
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Of every page that noisette writes: the browser runs no script and fetches nothing."""
+
+Boxes = Sequence[tuple[str, str]]
+"""What a reviewer checks: (a few words, the whole sentence)."""
 
 
 def escape(text: str) -> str:
@@ -20,38 +25,98 @@ def escape(text: str) -> str:
     return _quoted(visible(text))
 
 
-def _isolated(text: str) -> str:
+def isolated(text: str) -> str:
     """Return text whose direction is its own; most has no letter that could run to the left."""
     return escape(text) if text.isascii() else f"<bdi>{escape(text)}</bdi>"
 
 
+def title(kind: str, text: str) -> str:
+    """Return the heading of a page: what kind of page it is, and about what."""
+    return f'<p class="eyebrow">{escape(kind)}</p><h1>{isolated(text)}</h1>'
+
+
 def paragraph(text: str, name: str = "") -> str:
     """Return one paragraph, of class `name`."""
-    return f'<p class="{name}">{escape(text)}</p>' if name else f"<p>{escape(text)}</p>"
+    return f'<p class="{name}">{isolated(text)}</p>' if name else f"<p>{isolated(text)}</p>"
 
 
-def section(title: str, *parts: str) -> str:
+def section(title: str, *parts: str, name: str = "") -> str:
     """Return a heading and what stands under it; nothing if there is nothing."""
+    body, kind = "".join(parts), f' class="{name}"' if name else ""
+    return f"<section{kind}><h2>{escape(title)}</h2>{body}</section>" if body else ""
+
+
+def subsection(title: str, *parts: str) -> str:
+    """Return a smaller heading and what stands under it; nothing if there is nothing."""
     body = "".join(parts)
-    return f"<section><h2>{escape(title)}</h2>{body}</section>" if body else ""
+    return f"<h3>{escape(title)}</h3>{body}" if body else ""
 
 
 def items(texts: Sequence[str]) -> str:
     """Return a list."""
-    return "<ul>" + "".join(f"<li>{_isolated(text)}</li>" for text in texts) + "</ul>"
+    return "<ul>" + "".join(f"<li>{isolated(text)}</li>" for text in texts) + "</ul>"
+
+
+def facts(entries: Sequence[tuple[str, str]]) -> str:
+    """Return short facts side by side: a word, and under it what it is."""
+    inner = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{isolated(text)}</dd></div>" for name, text in entries
+    )
+    return f'<dl class="facts">{inner}</dl>'
+
+
+def promise(big: str, small: str, unit: str, *sentences: str, name: str = "") -> str:
+    """Return the promise: a number in large type, another beside it, for whom, and in words."""
+    words = "".join(f'<p class="lead">{isolated(text)}</p>' for text in sentences if text)
+    beside = f" <small>{escape(small)}</small>" if small else ""
+    return (
+        f'<div class="promise {name}"><div><p class="big">{escape(big)}{beside}</p>'
+        f'<p class="unit">{isolated(unit)}</p></div><div>{words}</div></div>'
+    )
+
+
+def halves(*parts: str) -> str:
+    """Return sections side by side where the screen is wide enough."""
+    kept = [part for part in parts if part]
+    return f'<div class="halves">{"".join(kept)}</div>' if kept else ""
 
 
 def cards(entries: Sequence[tuple[str, str]]) -> str:
-    """Return a few large figures with a word under each."""
-    inner = "".join(f"<div><b>{escape(big)}</b><span>{escape(small)}</span></div>"
-                    for big, small in entries)  # fmt: skip
+    """Return a few large figures with a word under each; an error after " ± " is smaller."""
+    inner = ""
+    for big, small in entries:
+        number, sign, error = big.partition(" ± ")
+        error = f" <small>± {escape(error)}</small>" if sign else ""
+        inner += f"<div><b>{escape(number)}{error}</b><span>{isolated(small)}</span></div>"
     return f'<div class="numbers">{inner}</div>'
+
+
+def boxes(title: str, lead: str, checks: Boxes, answers: Sequence[str]) -> str:
+    """Return a list to tick off, the answers to choose from, and room for a name and a date."""
+    ticked = "".join(
+        f'<li><label><input type="checkbox"><span><b>{escape(name)}</b> {isolated(text)}'
+        "</span></label></li>"
+        for name, text in checks
+    )
+    chosen = "".join(
+        f'<label><input type="checkbox"><span>{escape(text)}</span></label>' for text in answers
+    )
+    signed = "".join(
+        f'<label><input type="text" autocomplete="off">{escape(text)}</label>'
+        for text in ("Name", "Signature", "Date")
+    )
+    return section(
+        title,
+        paragraph(lead, "small"),
+        f'<ul>{ticked}</ul><div class="answers">{chosen}</div><div class="sign">{signed}</div>',
+        name="checks",
+    )
 
 
 def rows(entries: Sequence[tuple[str, str]]) -> str:
     """Return a table of two columns: a name and what it is."""
     inner = "".join(
-        f'<tr><th scope="row">{_isolated(name)}</th><td>{_isolated(text)}</td></tr>'
+        f'<tr><th scope="row">{isolated(name)}</th><td>{isolated(text)}</td></tr>'
         for name, text in entries
     )
     return f'<div class="wide"><table><tbody>{inner}</tbody></table></div>'
@@ -66,7 +131,7 @@ def table(
     def cell(kind: str, j: int, text: str) -> str:
         name = ' class="n"' if j >= first else ""
         scope = ' scope="col"' if kind == "th" else ""
-        return f"<{kind}{scope}{name}>{_isolated(text)}</{kind}>"
+        return f"<{kind}{scope}{name}>{isolated(text)}</{kind}>"
 
     top = "".join(cell("th", j, text) for j, text in enumerate(head))
     inner = "".join(
@@ -80,9 +145,17 @@ def table(
     )
 
 
-def figure(svg: str, caption: str) -> str:
-    """Return a figure with its caption; nothing without a drawing."""
-    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>" if svg else ""
+def figure(svg: str, caption: str, title: str = "") -> str:
+    """Return a figure with its title and caption; nothing without a drawing."""
+    named = f'<p class="caption">{isolated(title)}</p>' if title else ""
+    said = f"<figcaption>{isolated(caption)}</figcaption>" if caption else ""
+    return f"<figure>{named}{svg}{said}</figure>" if svg else ""
+
+
+def figures(drawn: Sequence[str]) -> str:
+    """Return figures side by side where the screen is wide enough."""
+    kept = [each for each in drawn if each]
+    return f'<div class="figures">{"".join(kept)}</div>' if kept else ""
 
 
 def code(text: str) -> str:
@@ -91,8 +164,16 @@ def code(text: str) -> str:
 
 
 def folded(summary: str, inner: str) -> str:
-    """Return a part that opens on a click, without a script."""
+    """Return a part that opens on a click, without a script; on paper it is always open."""
     return f"<details><summary>{escape(summary)}</summary>{inner}</details>"
+
+
+def footer() -> str:
+    """Return the end of every page."""
+    return (
+        f"<footer>Written by noisette {escape(__version__)}. This page loads nothing from "
+        "anywhere and runs no script.</footer>"
+    )
 
 
 def document(title: str, body: str) -> str:
@@ -103,5 +184,5 @@ def document(title: str, body: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<link rel="icon" href="data:,">'
         f"<title>{escape(title)}</title><style>{stylesheet()}</style></head>\n"
-        f"<body><main>{body}</main></body></html>\n"
+        f"<body><main>{body}{footer()}</main></body></html>\n"
     )

@@ -39,38 +39,36 @@ _SANS = (
 )
 _MONO = 'ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace'
 
-_BASE = f"""
-* {{ box-sizing: border-box; }}
-html {{ -webkit-text-size-adjust: 100%; text-size-adjust: 100%; }}
-body {{ margin: 0; background: var(--paper); color: var(--ink); font: 17px/1.5 {_SANS}; }}
-main {{ max-width: 61rem; margin: 0 auto; padding: 2rem 1.25rem 3.5rem; }}
-h1 {{ font-size: 2rem; line-height: 1.18; font-weight: 650; margin: .2rem 0 1rem;
-  letter-spacing: -.01em; overflow-wrap: anywhere; }}
-h2 {{ font-size: 1.3rem; line-height: 1.3; font-weight: 650; margin: 2.6rem 0 .6rem;
-  padding-top: 1rem; border-top: 1px solid var(--rule); }}
-h3 {{ font-size: 1.02rem; line-height: 1.35; font-weight: 650; margin: 1.4rem 0 .4rem; }}
-p, ul, ol {{ max-width: 44rem; }}
-p {{ margin: .6rem 0; overflow-wrap: break-word; }}
-ul, ol {{ padding-left: 1.25rem; margin: .6rem 0; }}
-li {{ margin: .3rem 0; overflow-wrap: anywhere; }}
-a {{ color: var(--accent); text-decoration-thickness: 1px; text-underline-offset: .15em; }}
-a:focus-visible, summary:focus-visible {{ outline: 3px solid var(--accent); outline-offset: 2px; }}
-:target {{ background: var(--accent-soft); }}
-.eyebrow {{ color: var(--accent); font-size: .84rem; font-weight: 650; letter-spacing: .06em;
-  text-transform: uppercase; margin: 0; }}
-.lead {{ font-size: 1.14rem; line-height: 1.45; }}
-.small {{ color: var(--muted); font-size: .92rem; }}
-.note, .void {{ background: var(--accent-soft); border-left: 4px solid var(--accent);
-  padding: .8rem 1.1rem; margin: 1rem 0; overflow-wrap: anywhere; }}
-.void {{ background: var(--bad-soft); border-color: var(--bad); }}
-.good {{ background: var(--good-soft); border-color: var(--good); }}
-.warn {{ background: var(--warn-soft); border-color: var(--warn); }}
-code, .code {{ font: .88em/1.5 {_MONO}; overflow-wrap: anywhere; }}
-pre {{ background: var(--surface); padding: .7rem .9rem; border: 1px solid var(--rule);
-  white-space: pre-wrap; overflow-wrap: anywhere; margin: .6rem 0; }}
-details {{ margin: .7rem 0; }} summary {{ cursor: pointer; color: var(--accent); }}
-footer {{ margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--rule);
-  color: var(--muted); font-size: .9rem; }}
+_BASE = """
+* { box-sizing: border-box; }
+html { -webkit-text-size-adjust: 100%; text-size-adjust: 100%; }
+body { margin: 0; background: var(--paper); color: var(--ink); font: 17px/1.5 var(--sans); }
+main { max-width: 61rem; margin: 0 auto; padding: 2rem 1.25rem 3.5rem; }
+h1 { font-size: 2rem; line-height: 1.18; font-weight: 650; margin: .2rem 0 1rem;
+  letter-spacing: -.01em; overflow-wrap: anywhere; }
+h2 { font-size: 1.3rem; line-height: 1.3; font-weight: 650; margin: 2.6rem 0 .6rem;
+  padding-top: 1rem; border-top: 1px solid var(--rule); }
+h3 { font-size: 1.02rem; line-height: 1.35; font-weight: 650; margin: 1.4rem 0 .4rem; }
+p, ul, ol { max-width: 44rem; }
+p { margin: .6rem 0; overflow-wrap: break-word; }
+ul, ol { padding-left: 1.25rem; margin: .6rem 0; }
+li { margin: .3rem 0; overflow-wrap: anywhere; }
+a { color: var(--accent); text-decoration-thickness: 1px; text-underline-offset: .15em; }
+a:focus-visible, summary:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+:target { background: var(--accent-soft); }
+.eyebrow { color: var(--accent); font-size: .84rem; font-weight: 650; letter-spacing: .06em;
+  text-transform: uppercase; margin: 0; }
+.ids a { white-space: nowrap; }
+.lead { font-size: 1.14rem; line-height: 1.45; }
+.small { color: var(--muted); font-size: .92rem; }
+.note, .void { background: var(--accent-soft); border-left: 4px solid var(--accent);
+  padding: .8rem 1.1rem; margin: 1rem 0; overflow-wrap: anywhere; }
+code, .code { font: .88em/1.5 var(--mono); overflow-wrap: anywhere; }
+pre { background: var(--surface); padding: .7rem .9rem; border: 1px solid var(--rule);
+  white-space: pre-wrap; overflow-wrap: anywhere; margin: .6rem 0; }
+details { margin: .7rem 0; } summary { cursor: pointer; color: var(--accent); }
+footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--rule);
+  color: var(--muted); font-size: .9rem; }
 """
 
 _TABLES = """
@@ -104,43 +102,54 @@ _PIECES = """
 .promise .unit { font-size: 1.14rem; font-weight: 600; line-height: 1.3; margin: .4rem 0 0;
   overflow-wrap: anywhere; }
 .promise p { max-width: none; }
+.void { background: var(--bad-soft); border-color: var(--bad); }
+.good { background: var(--good-soft); border-color: var(--good); }
+.warn { background: var(--warn-soft); border-color: var(--warn); }
+.void .big { color: var(--bad); } .good .big { color: var(--good); }
+.warn .big { color: var(--warn); }
 .halves { display: grid; grid-template-columns: 1fr 1fr; gap: 0 2.6rem; align-items: start; }
 .halves > * { min-width: 0; }
 .halves h2 { margin-top: 1.2rem; border: 0; padding-top: 0; }
-.numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr));
-  gap: .7rem 1.4rem; margin: .8rem 0; }
+.numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(7.6rem, 1fr));
+  gap: .9rem 1.2rem; margin: .8rem 0; }
 .numbers div { border-top: 2px solid var(--accent); padding-top: .35rem; }
 .numbers b { display: block; font-size: 1.5rem; font-weight: 650; line-height: 1.2;
   overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
-.numbers span { color: var(--muted); font-size: .9rem; }
+.numbers small { font-size: .95rem; color: var(--muted); white-space: nowrap; }
+.numbers span { display: block; line-height: 1.35; color: var(--muted); font-size: .9rem; }
 .checks { border: 1.5px solid var(--axis); padding: .2rem 1.5rem 1.2rem; margin: 1.8rem 0; }
 .checks h2 { border: 0; margin-top: .8rem; padding: 0; }
 .checks ul { list-style: none; padding: 0; margin: .5rem 0; max-width: none; }
-.checks li { position: relative; padding-left: 2rem; margin: .6rem 0; }
-.box { position: absolute; left: 0; top: .22em; width: 1.1em; height: 1.1em;
-  border: 1.5px solid var(--ink); background: var(--paper); }
-.decision { display: flex; flex-wrap: wrap; gap: .4rem 2rem; }
-.decision span { position: relative; padding-left: 2rem; }
-.sign { display: grid; grid-template-columns: 2fr 2fr 1fr; gap: 1.2rem 1.6rem; margin-top: 2.6rem; }
-.sign span { border-top: 1px solid var(--ink); padding-top: .2rem; color: var(--muted);
-  font-size: .88rem; }
-.gauge { height: .9rem; background: var(--surface); border: 1px solid var(--edge);
-  margin: .8rem 0 .3rem; }
-.gauge i { display: block; height: 100%; background: var(--accent); }
+.checks p { max-width: none; } .checks li { margin: .7rem 0; max-width: none; }
+.checks label { display: flex; gap: .75rem; align-items: flex-start; }
+.checks input[type="checkbox"] { appearance: none; flex: none; width: 1.15em; height: 1.15em;
+  margin: .2em 0 0; border: 1.5px solid var(--ink); background: var(--paper); display: grid;
+  place-content: center; font: inherit; }
+.checks input[type="checkbox"]:checked::before { content: "\\2713"; color: var(--ink);
+  font-weight: 700; line-height: 1; }
+.answers { display: flex; flex-wrap: wrap; gap: .5rem 2.4rem; margin: 1.1rem 0 0;
+  padding-top: .9rem; border-top: 1px solid var(--rule); font-weight: 600; }
+.sign { display: grid; grid-template-columns: 2fr 2fr 1fr; gap: 1.2rem 1.6rem; margin-top: 1rem; }
+.sign label { display: block; color: var(--muted); font-size: .88rem; }
+.sign input { display: block; width: 100%; height: 2.6rem; padding: .9rem .2rem 0; border: 0;
+  border-bottom: 1px solid var(--ink); border-radius: 0; background: none; color: var(--ink);
+  font: inherit; font-size: 1rem; }
+input:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 """
 
 _FIGURES = """
 figure { margin: 1.1rem 0; padding: .9rem 0 0; }
 .figures { display: grid; grid-template-columns: 1fr 1fr; gap: .4rem 2.2rem; }
-.figures > * { min-width: 0; }
+.figures figure { min-width: 0; margin: 0; padding: .6rem 0; }
 .caption { font-weight: 600; margin: 0 0 .35rem; overflow-wrap: anywhere; }
 figcaption { color: var(--muted); font-size: .92rem; margin-top: .45rem; max-width: 44rem;
   overflow-wrap: anywhere; }
-svg { display: block; width: 100%; max-width: 46rem; height: auto; font: 13px sans-serif;
+svg { display: block; width: 100%; max-width: 32rem; height: auto; font: 13px sans-serif;
   fill: var(--ink); }
 svg .name { font-weight: 600; }
 svg .grid { stroke: var(--grid); } svg .axis { stroke: var(--axis); }
 svg .mark { fill: var(--ink); }
+svg .frame { fill: var(--surface); stroke: var(--edge); }
 """
 
 _PHONE = """
@@ -152,7 +161,7 @@ _PHONE = """
   .facts { grid-template-columns: 1fr 1fr; } .checks { padding: .2rem 1rem 1rem; }
   .sign { grid-template-columns: 1fr; gap: 2.2rem; }
   th, td { padding-right: .6rem; } td.n, th.n { padding-left: .6rem; }
-  tbody th { width: 38%; min-width: 5rem; } svg { font-size: 18px; }
+  tbody th { width: 38%; min-width: 5rem; }
 }
 """
 
@@ -166,7 +175,9 @@ _PRINT = """
     break-inside: avoid; }
   .wide { overflow: visible; } thead { display: table-header-group; }
   p { orphans: 3; widows: 3; } a { color: inherit; text-decoration: none; }
-  .promise .big { font-size: 30pt; } summary { list-style: none; }
+  .promise .big { font-size: 30pt; } summary { list-style: none; color: inherit; }
+  details::details-content { content-visibility: visible; block-size: auto; }
+  .sign input { height: 3rem; }
   body { -webkit-print-color-adjust: exact; print-color-adjust: exact; }
 }
 """
@@ -197,7 +208,8 @@ def stylesheet() -> str:
     )
     night = f":root {{ {_variables(DARK)} }}\n{drawn}"
     return (
-        f":root {{ color-scheme: light dark; {_variables(LIGHT)} }}\n"
+        f":root {{ color-scheme: light dark; --sans: {_SANS}; --mono: {_MONO}; "
+        f"{_variables(LIGHT)} }}\n"
         f"{_BASE}{_TABLES}{_PIECES}{_FIGURES}"
         # Not on paper, which is white whatever the screen of the one who prints it likes.
         f"@media screen and (prefers-color-scheme: dark) {{\n{night}}}\n{_PHONE}{_PRINT}"

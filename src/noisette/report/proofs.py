@@ -3,7 +3,12 @@
 The full statements, with conditions and sources, stand in docs/theory/theorems.md.
 """
 
-__all__ = ["MEANINGS", "meaning"]
+from collections.abc import Sequence
+
+from noisette.report import html
+from noisette.theorems import THEOREMS, grounds_of
+
+__all__ = ["MEANINGS", "appendix", "links", "meaning"]
 
 MEANINGS: dict[str, str] = {
     "ADJACENCY": "How far one person's record can move a sum of bounded contributions.",
@@ -41,18 +46,21 @@ MEANINGS: dict[str, str] = {
     "OBJECTIVE-PERTURBATION": "Privacy of the optimum of a training loss to which a random linear "
     "term was added.",
     "TWO-CHANGES": "To replace a record is to remove one and to add another.",
-    "TWO-SIGNED": "The same privacy for losses whose slope has either sign.",
+    "TWO-SIGNED": "Privacy of the optimum where the slope of the loss has either sign.",
     "REGRESSION-MOMENTS": "How far one record can move the second moments of rows and target.",
-    "REGRESSION-REPLACE": "The same where one record is replaced by another, all blocks together.",
+    "REGRESSION-REPLACE": "How far replacing one record by another can move the second moments of "
+    "rows and target, all blocks together.",
     "RESIDUAL-SUMS": "How far one record can move a sum of rows times cut residuals.",
-    "PERSON-MEAN": "The same privacy where a person brings several rows that share one weight.",
+    "PERSON-MEAN": "Privacy of the optimum where a person brings several rows that share one "
+    "weight.",
     "PERSON-WEIGHTS": "All rows of one person together count as much as a single row.",
     "PERSON-ORDER": "Persons are numbered at random, so that nobody's rows move others about.",
-    "OBJECTIVE-REPLACE": "The same privacy where one record is replaced by another.",
+    "OBJECTIVE-REPLACE": "Privacy of the optimum where one record is replaced by another.",
     "FULL-BATCH": "A mechanism that uses all records costs what its own theorem says.",
     "PARALLEL": "Batches without common records cost no more than the costliest of them: "
     "everybody is in one only.",
-    "PARALLEL-GROUPS": "The same for groups of people with noise of their own.",
+    "PARALLEL-GROUPS": "Groups without common people, each with noise of its own, cost no more "
+    "than the costliest of them.",
     "PER-PERSON-SCALE": "A person whose contribution is scaled down has a smaller epsilon.",
     "SAMPLE-WEIGHT": "A weight between 0 and 1 only shrinks what a record contributes.",
     "SAMPLE-LEVELS": "A person who joins fewer batches has a smaller epsilon.",
@@ -65,24 +73,31 @@ MEANINGS: dict[str, str] = {
     "ALLOCATION-R": "Each record joins one random batch of a pass (replace a record).",
     "ALLOCATION-ONCE": "A pass of randomly allocated batches never costs more than one batch.",
     "LAST-ITERATE-GCM": "Hiding all steps but the last makes later noise protect earlier steps.",
-    "LAST-ITERATE-FULL-BATCH": "The same for steps that use all records.",
-    "LAST-ITERATE-RESHUFFLED": "The same for a fixed or reshuffled order of batches.",
+    "LAST-ITERATE-FULL-BATCH": "Hiding all steps but the last, for steps that use all records.",
+    "LAST-ITERATE-RESHUFFLED": "Hiding all steps but the last, for a fixed or reshuffled order "
+    "of batches.",
     "LAST-ITERATE-LATER-IS-WORSE": "Which order of batches is the worst for one person.",
     "GRADIENT-STEP-LIPSCHITZ": "A small enough training step never drives two runs apart.",
     "GLM-SMOOTHNESS": "How strongly the training losses are curved, which limits the step.",
     "LOSS-LOGISTIC": "How much one record can add to the gradient of the logistic loss.",
-    "LOSS-SOFTPLUS": "The same for the smoothed hinge.",
-    "LOSS-HINGE": "The same for the hinge.",
-    "CMS11-Huber": "The same for the hinge with a rounded corner.",
-    "LOSS-SOFTMAX": "The same for the loss of several classes.",
+    "LOSS-SOFTPLUS": "How much one record can add to the gradient of the smoothed hinge.",
+    "LOSS-HINGE": "How much one record can add to the gradient of the hinge.",
+    "CMS11-Huber": "How much one record can add to the gradient of the hinge with a rounded "
+    "corner.",
+    "LOSS-SOFTMAX": "How much one record can add to the gradient of the loss of several classes.",
+    "LOSS-SQUARED": "How much one record can add to the gradient of the squared error.",
+    "LOSS-HUBER": "How much one record can add to the gradient of the error that is linear far "
+    "out.",
+    "LOSS-LOGCOSH": "How much one record can add to the gradient of the smoothed absolute error.",
     "SOLVER-DISTANCE": "A small gradient proves that the computed optimum is near the exact one.",
     "SOLVER-ENDS": "Every fit ends within a number of steps that public facts give.",
-    "SOLVER-CONTINUATION": "The same where the training loss is smooth.",
-    "SOLVER-INTERIOR": "The same where the training loss has corners.",
+    "SOLVER-CONTINUATION": "Every fit ends in time where the training loss is smooth.",
+    "SOLVER-INTERIOR": "Every fit ends in time where the training loss has corners.",
     "SOLVER-NORM": "How large the weights of the exact optimum can be.",
     "ROUND-GRADIENT": "How far the rounding of the computer can falsify a gradient.",
     "ROUND-ATTAINABLE": "Which accuracy of the optimum is always reached, whatever the data are.",
-    "HINGE-GAP": "The same certificate for the hinge, from its dual problem.",
+    "HINGE-GAP": "The dual problem of the hinge certifies how near the computed optimum is to "
+    "the exact one.",
     "COMPOSE": "How the privacy costs of several steps add up.",
     "NN-INDEPENDENCE": "No record can reach what is computed for another one.",
     "NN-CLIP": "Every person's gradient of the network is cut to a public length.",
@@ -107,3 +122,38 @@ MEANINGS: dict[str, str] = {
 def meaning(name: str) -> str:
     """Return one line about the theorem with that id."""
     return MEANINGS.get(name, "See docs/theory/theorems.md.")
+
+
+def links(ids: Sequence[str]) -> str:
+    """Return the ids, each a link to its line in the appendix of the same page."""
+    return ", ".join(map(_link, ids))
+
+
+def _link(name: str) -> str:
+    """Return a link; a name that is no theorem, as a file may claim one, stays a text."""
+    if name not in THEOREMS:
+        return html.isolated(name)
+    return f'<a href="#theorem-{name}">{name}</a>'
+
+
+def appendix(ids: Sequence[str]) -> str:
+    """Return the theorems that a page cites: what each says, and on which others it rests."""
+    if not ids:
+        return ""
+    entries = []
+    for name in ids:
+        own = f' id="theorem-{name}"' if name in THEOREMS else ""
+        below = links([each for each in grounds_of(name) if each in ids])
+        rests = f'<br><span class="small">Rests on {below}.</span>' if below else ""
+        entries.append(
+            f'<tr{own}><th scope="row" class="code">{html.isolated(name)}</th>'
+            f"<td>{html.isolated(meaning(name))}{rests}</td></tr>"
+        )
+    return html.section(
+        "Appendix: the theorems",
+        html.paragraph(
+            "Each step rests on a theorem. Here is what each says in one sentence; "
+            "docs/theory/theorems.md of noisette states it with its conditions, proof and source."
+        ),
+        f'<div class="wide"><table><tbody>{"".join(entries)}</tbody></table></div>',
+    )

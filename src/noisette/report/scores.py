@@ -1,27 +1,56 @@
-"""How good the model is, on other people: the ROC curve and the calibration with their bands."""
+"""How good the model is, on other people: numbers, the ROC curve and the calibration."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from noisette.report import html, svg
-from noisette.scores import BinaryScores, Calibration, MulticlassScores, Score
+from noisette.scores import BinaryScores, Calibration, MulticlassScores, RegressionScores, Score
 
-__all__ = ["scores_section"]
+__all__ = ["Scores", "headline", "scores_section"]
 
-_SIDE, _LEFT, _TOP, _FOOT = 360.0, 150.0, 18.0, 52.0
+Scores = BinaryScores | MulticlassScores | RegressionScores
+
+_SIDE, _LEFT, _TOP, _FOOT = 330.0, 60.0, 30.0, 52.0
 _Z = 1.96
+_TITLE = "How good it is, on other people"
 
 
-def scores_section(found: BinaryScores | MulticlassScores | None) -> str:
-    """Return the section about the scores on test people; nothing without them."""
+def headline(found: Scores | None) -> tuple[list[tuple[str, str]], str]:
+    """Return the scores for a first look, (number, what it is), and a sentence about them."""
     if found is None:
-        return ""
+        return [], ""
+    words = "Bought privately, on people who took no part in the training; ± one standard error."
+    if isinstance(found, RegressionScores):
+        return [(_big(score), name) for name, score in _entries(found)], words
+    answer, share = found.majority
+    numbers = [(_big(found.accuracy), "accuracy"), (_big(share), f"always “{answer}” instead")]
+    if isinstance(found, BinaryScores):
+        numbers.insert(0, (_big(found.auc), "AUC: 1 ranks everybody right, 0.5 is chance"))
+    return numbers, f"{words} {found.verdict()}".strip()
+
+
+def _big(score: Score) -> str:
+    return f"{score.value:.3f} ± {score.error:.3f}" if score.trusted else "cannot tell"
+
+
+def _entries(found: Scores) -> list[tuple[str, Score]]:
+    """Return the scores by name."""
+    if isinstance(found, RegressionScores):
+        return [("R²: 1 explains all, 0 nothing", found.r2), ("mean absolute error", found.mae),
+                ("root mean square error", found.rmse)]  # fmt: skip
     answer, share = found.majority
     entries = [("accuracy", found.accuracy), (f"always answering “{answer}”", share)]
     if isinstance(found, BinaryScores):
         at = found.confusion()
         entries = [("AUC", found.auc), *entries, ("precision", at.precision), ("recall", at.recall)]
+    return entries
+
+
+def scores_section(found: Scores | None) -> str:
+    """Return the section about the scores on test people; nothing without them."""
+    if found is None:
+        return ""
     parts = [
         html.paragraph(
             "These people had no part in the training and were chosen without a look at their "
@@ -30,30 +59,32 @@ def scores_section(found: BinaryScores | MulticlassScores | None) -> str:
             "chance of who these people are."
         ),
         html.table(
-            ("score", "value", "standard error", "95 % interval"), _lines(entries), numeric=3
+            ("score", "value", "standard error", "95 % interval"),
+            _lines(_entries(found)),
+            numeric=3,
         ),
     ]
+    if isinstance(found, RegressionScores):
+        return html.section(_TITLE, *parts)
     verdict = found.verdict()
     if verdict:
         parts.append(html.paragraph(verdict, "void"))
-    if isinstance(found, BinaryScores):
-        parts.append(
-            html.figure(
-                _roc(found),
-                "The ROC curve: at every threshold, how many of each class lie above it. The band "
-                "is the 95 % interval of the height; the diagonal is guessing.",
-            )
-        )
-    bars = [row for row in found.calibration if row.observed.trusted]
-    drawing = _calibration(bars)
-    parts.append(
+    roc = _roc(found) if isinstance(found, BinaryScores) else ""
+    parts.append(html.figures([
         html.figure(
-            drawing,
-            "Calibration: predicted probabilities against what happened, with 95 % intervals. On "
-            "the diagonal the model says what is true. Bins with too few people are left out.",
-        )
-    )
-    return html.section("How good it is, on other people", *parts)
+            roc,
+            "At every threshold, how many of each class lie above it. The band is the 95 % "
+            "interval of the height; the diagonal is guessing.",
+            "ROC curve",
+        ),
+        html.figure(
+            _calibration([row for row in found.calibration if row.observed.trusted]),
+            "Predicted probabilities against what happened, with 95 % intervals. On the diagonal "
+            "the model says what is true. Bins with too few people are left out.",
+            "Calibration",
+        ),
+    ]))  # fmt: skip
+    return html.section(_TITLE, *parts)
 
 
 def _lines(entries: Sequence[tuple[str, Score]]) -> list[tuple[str, str, str, str]]:
@@ -86,7 +117,7 @@ def _square(title: str, words: str, below: str, beside: str) -> list[str]:
         parts.append(svg.text(_across(tick), _up(0) + 20, f"{tick:g}"))
     parts.append(svg.line(_across(0), _up(0), _across(1), _up(1), "axis"))
     parts.append(svg.text(_across(0.5), _up(0) + 42, below))
-    parts.append(svg.text(_LEFT - 44, _up(0.5), beside, "end"))
+    parts.append(svg.text(_LEFT - 36, _up(1) - 14, beside, "start"))
     return parts
 
 
@@ -104,8 +135,8 @@ def _roc(found: BinaryScores) -> str:
     parts = _square(
         "ROC curve",
         f"The area under it is {area.value:.3f}, between {area.low:.3f} and {area.high:.3f}.",
-        f"share of “{found.classes[0]}” above the threshold",
-        f"of “{found.classes[1]}”",
+        f"share of “{svg.short(str(found.classes[0]), 24)}” above the threshold",
+        f"share of “{svg.short(str(found.classes[1]), 24)}” above it",
     )
     band = _points([*x, *x[::-1]], [*top, *bottom[::-1]])
     parts.append(f'<polygon points="{band}" fill="{svg.BLUE}" fill-opacity=".18"/>')

@@ -5,11 +5,16 @@ from collections.abc import Sequence
 
 from noisette.report.html import escape
 
-__all__ = ["BLUE", "ORANGE", "bars", "curve", "intervals", "line", "opened", "text"]
+__all__ = [
+    "BLUE", "ORANGE", "WIDTH", "bars", "curve", "intervals", "line", "opened", "shares", "short",
+    "shown", "text",
+]  # fmt: skip
 
-_WIDTH, _HEIGHT = 640, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 30, 36, 60
-BLUE, ORANGE = "#0072B2", "#B34700"
+WIDTH = 460
+"""Of every drawing, in pixels: half a page, or a telephone, so that letters keep their size."""
+_WIDTH, _HEIGHT = WIDTH, 270
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 16, 36, 54
+BLUE, ORANGE = "#0072B2", "#B34700"  # of kit.SERIES
 
 
 def text(x: float, y: float, words: str, anchor: str = "middle", extra: str = "") -> str:
@@ -20,6 +25,11 @@ def text(x: float, y: float, words: str, anchor: str = "middle", extra: str = ""
 def line(x1: float, y1: float, x2: float, y2: float, name: str) -> str:
     """Return a line of a class."""
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{name}"/>'
+
+
+def short(name: str, most: int) -> str:
+    """Return a name that fits into a drawing; the words beside it have the whole of it."""
+    return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def _ticks(top: float) -> list[float]:
@@ -99,7 +109,7 @@ def curve(
         name, x, anchor = "the promise, with delta = 0", _WIDTH - _RIGHT - 4, "end"
     parts.append(text(x, up(epsilon) - 8, name, anchor, f' fill="{ORANGE}" class="name"'))
     parts += [_mark(across(at), up(least), refutes) for at, least, refutes in marks]
-    parts.append(text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 8, "delta"))
+    parts.append(text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 8, "δ", "middle", ' class="name"'))
     parts.append(text(_LEFT - 8, 16, "ε", "end", ' class="name"'))
     return "".join([*parts, "</svg>"])
 
@@ -115,7 +125,7 @@ def bars(entries: Sequence[tuple[str, float, bool]]) -> str:
     for k, (label, value, noisy) in enumerate(entries):
         y = top + k * row
         length = math.log(value / least) / math.log(max(largest / least, 1.1))
-        length = max(4.0, length * (_WIDTH - 110))
+        length = max(4.0, length * (_WIDTH - 80))
         colour = ORANGE if noisy else BLUE
         parts.append(text(0, y + 16, label, "start", ' class="name"'))
         parts.append(
@@ -123,6 +133,28 @@ def bars(entries: Sequence[tuple[str, float, bool]]) -> str:
         )
         parts.append(text(length + 8, y + 39, shown(value), "start"))
     return "".join([*parts, "</svg>"])
+
+
+def shares(title: str, entries: Sequence[tuple[str, float]]) -> str:
+    """Return a bar for each (label, part of the whole), each in a frame that is the whole."""
+    if not entries:
+        return ""
+    row, wide = 44, _WIDTH - 70
+    said = [f"{label} {_percent(part)}" for label, part in entries]
+    parts = opened(row * len(entries) + 4, title, ", ".join(said) + ".")
+    for k, (label, part) in enumerate(entries):
+        y, length = k * row, min(max(part, 0.0), 1.0) * wide
+        parts.append(text(0, y + 14, short(label, 56), "start"))
+        parts.append(
+            f'<rect x="0.5" y="{y + 21}.5" width="{wide}" height="13" class="frame"/>'
+            f'<rect x="0.5" y="{y + 21}.5" width="{length:.1f}" height="13" fill="{BLUE}"/>'
+        )
+        parts.append(text(_WIDTH, y + 33, _percent(part), "end", ' class="name"'))
+    return "".join([*parts, "</svg>"])
+
+
+def _percent(part: float) -> str:
+    return f"{100.0 * part:.3g} %" if part < 0.9995 else "100 %"
 
 
 def intervals(entries: Sequence[tuple[str, float, float, bool]]) -> str:
@@ -135,7 +167,7 @@ def intervals(entries: Sequence[tuple[str, float, float, bool]]) -> str:
     ticks = _ticks(1.1 * max(1e-9, *(max(claim, least) for _, claim, least, _ in entries)))
 
     def across(epsilon: float) -> float:
-        return 8 + epsilon / ticks[-1] * (_WIDTH - 38)
+        return 8 + epsilon / ticks[-1] * (_WIDTH - 28)
 
     words = "; ".join(
         f"{label}: at least {least:.3g}, claimed {claim:.3g}" for label, claim, least, _ in entries
@@ -153,10 +185,10 @@ def intervals(entries: Sequence[tuple[str, float, float, bool]]) -> str:
             'stroke-width="1.6"/>'
         )
         parts.append(
-            f'<rect x="{across(claim) - 1.5:.1f}" y="{y - 11}" width="3" height="22" fill="#000"/>'
+            f'<rect x="{across(claim) - 1.5:.1f}" y="{y - 11}" width="3" height="22" class="mark"/>'
         )
         parts.append(_mark(x, y, refutes))
-    parts.append(line(8, foot, _WIDTH - 30, foot, "axis"))
+    parts.append(line(8, foot, _WIDTH - 20, foot, "axis"))
     parts.append(text(_WIDTH / 2, foot + 42, "ε at the claimed δ"))
     return "".join([*parts, "</svg>"])
 

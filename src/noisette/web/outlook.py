@@ -1,21 +1,17 @@
 """Step 3: what a budget promises and what it leaves to learn, from public facts alone."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
 from noisette import _validate
 from noisette.adjacency import Adjacency
-from noisette.cli.outlooks import others
-from noisette.cli.plan import table_outlook_of
 from noisette.errors import InvalidParameter
-from noisette.guarantee import Guarantee
-from noisette.pipeline.table_outlook import NAMES
-from noisette.report.numbers import attack_power
 from noisette.tables import Schema
 
-__all__ = ["MODELS", "RELATIONS", "Budget", "Outlook", "budget_from", "odds", "outlook_of"]
+__all__ = ["MODELS", "RELATIONS", "Budget", "Outlook", "budget_from", "outlook_of"]
 
 MODELS = {
     "logistic": "a linear score (usually the most accurate)",
@@ -70,31 +66,9 @@ def _real(name: str, text: str) -> float:
         raise InvalidParameter(f"{name} must be a number.") from None
 
 
-def odds(epsilon: float, delta: float, guarantee: Guarantee | None = None) -> list[tuple[str, str]]:
-    """Return how often a guess about one person is right: without the model, and at most with it.
-
-    The guess may be wrong in 1, 5, 10 and 25 of 100 cases in which it should not be made.
-    """
-    # proof: TEST-POWER
-    promised = guarantee or _Promise(epsilon, delta)
-    found = []
-    for alarm in (0.01, 0.05, 0.10, 0.25):
-        power = math.ceil(1000.0 * attack_power(promised, alarm, []) - 1e-9) / 10.0  # type: ignore[arg-type]
-        found.append((f"{alarm:.0%}", f"{power:.1f} %"))
-    return found
-
-
-@dataclass(frozen=True)
-class _Promise:
-    """The two numbers of a guarantee that does not exist yet."""
-
-    epsilon: float
-    delta: float
-
-
 @dataclass(frozen=True)
 class Outlook:
-    """What the page shows of a plan."""
+    """What the page shows of a plan; `gain` is the table of the report about an attacker."""
 
     lost: int
     warning: str
@@ -103,11 +77,19 @@ class Outlook:
     idle: list[tuple[str, str]]
     seconds: float
     factor: str
-    odds: list[tuple[str, str]]
+    gain: Markup
 
 
 def outlook_of(schema: Schema, budget: Budget) -> Outlook:
     """Return what a training with this budget would buy; no row is looked at."""
+    # imported late: the first pages need none of it, and it takes a second
+    from noisette.cli.outlooks import others
+    from noisette.cli.plan import table_outlook_of
+    from noisette.guarantee import Guarantee
+    from noisette.pipeline.table_outlook import NAMES
+    from noisette.report.decision import attacker, factor_words
+    from noisette.report.numbers import curve_of
+
     rows = budget.rows
     assert rows is not None
 
@@ -121,17 +103,28 @@ def outlook_of(schema: Schema, budget: Budget) -> Outlook:
 
     asked = outlook()
     found = others(outlook, budget.epsilon, budget.delta, budget.adjacency, rows)
-    rate = math.exp(min(budget.epsilon, 50.0))
+    persons = schema.persons
+    promised = Guarantee(
+        budget.epsilon, budget.delta, asked.plan.under(Adjacency.of(budget.adjacency)), "a model",
+        unit="record" if persons is None else "person",
+        max_rows=None if persons is None else persons.max_rows,
+    )  # fmt: skip
     return Outlook(
         lost=round(100.0 * asked.lost),
         warning=asked.warning,
         steps=[(f"{100.0 * s.part:.2g} %", NAMES[s.name], s.expected) for s in asked.steps],
-        others=[(row["change"], _lost(row)) for row in found],
+        others=[(_words(row["change"]), _lost(row)) for row in found],
         idle=[(c.name, c.note) for c in asked.columns if not c.matters and c.kind != "ignore"],
         seconds=asked.seconds,
-        factor=f"{rate:.3g}",
-        odds=odds(budget.epsilon, budget.delta),
+        factor=factor_words(budget.epsilon),
+        gain=Markup(attacker(promised, curve_of(promised))),  # escaped by the kit of the report
     )
+
+
+def _words(change: str) -> str:
+    """Return a change in the signs of the page."""
+    change = change.replace("epsilon", "ε").replace("delta", "δ").replace("e-0", "e-")
+    return f"relation {change}" if change in RELATIONS else change
 
 
 def _lost(row: dict[str, Any]) -> str:

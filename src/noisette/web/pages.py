@@ -1,5 +1,6 @@
 """From what is known to HTML. Every text is escaped, and names keep their own direction."""
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -12,7 +13,7 @@ from noisette._text import visible
 from noisette._version import __version__
 from noisette.report.kit import stylesheet
 
-__all__ = ["STEPS", "page", "shown", "style"]
+__all__ = ["STEPS", "number", "page", "shown", "style"]
 
 STEPS = (
     ("table", "Table"),
@@ -30,13 +31,18 @@ def shown(text: object) -> Markup:
     return Markup("<bdi>{}</bdi>").format(visible(str(text)))
 
 
+def number(value: float) -> str:
+    """Return a number in few signs: 1e-6, not 1e-06."""
+    return re.sub(r"e([+-])0+", r"e\1", f"{value:.6g}")
+
+
 @cache
 def _environment() -> Environment:
     found = Environment(
         loader=PackageLoader("noisette.web"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    found.filters |= {"shown": shown, "plain": lambda text: escape(visible(str(text)))}
+    found.filters |= {"shown": shown, "n": number, "plain": lambda text: escape(visible(str(text)))}
     found.globals |= {"steps": STEPS, "version": __version__}
     return found
 

@@ -11,7 +11,6 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 
 from noisette._text import visible
 from noisette.errors import InvalidParameter, NoisetteError
-from noisette.pipeline.card import card_of
 from noisette.privacy import Ledger
 from noisette.tables import TableModel, read_model
 from noisette.web import same
@@ -165,6 +164,8 @@ def _file(path: Path, name: str) -> Response:
 
 def _card(fitted: TableModel) -> tuple[dict[str, Any] | None, str]:
     """Return the scoring card, or why there is none."""
+    from noisette.pipeline.card import card_of
+
     try:
         return card_of(fitted.model), ""
     except InvalidParameter as error:

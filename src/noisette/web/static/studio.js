@@ -1,7 +1,8 @@
 // What the page does by itself: show the fields that belong to a choice, copy a text, move a slider.
 // Without it every field is shown and everything still works.
 "use strict";
-(() => {
+document.documentElement.classList.add("js");
+document.addEventListener("DOMContentLoaded", () => {
   const all = (where, what) => Array.from(where.querySelectorAll(what));
 
   // Parts that belong to one choice of a group of radio buttons.
@@ -63,6 +64,7 @@
   });
 
   dress();
+  document.documentElement.classList.add("dressed");
   const error = document.getElementById("error");
   if (error) error.focus();
-})();
+});
