@@ -245,9 +245,8 @@ def _estimator(
 ) -> Any:  # fmt: skip
     if facts.target_bounds is not None:
         for key in extras:  # not dropped in silence: nobody would be scored
-            raise InvalidParameter(
-                f"--{key.replace('_', '-')} is for labels, and the target is a number; leave it out."
-            )
+            option = f"--{key.replace('_', '-')}"
+            raise InvalidParameter(f"{option} is for labels, and the target is a number.")
         return table_regressor(model, wishes, facts, epsilon, delta=delta, adjacency=adjacency,
                                population=population, random_state=seed, ledger=ledger)  # fmt: skip
     if model == "sgd":

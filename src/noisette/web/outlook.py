@@ -80,8 +80,24 @@ class Outlook:
     gain: Markup
 
 
+_REMEMBERED: dict[tuple[str, Budget], Outlook] = {}
+_MOST = 200
+
+
 def outlook_of(schema: Schema, budget: Budget) -> Outlook:
-    """Return what a training with this budget would buy; no row is looked at."""
+    """Return what a training with this budget would buy; no row is looked at.
+
+    Asked again, it is not computed again.
+    """
+    key = schema.fingerprint, budget
+    if key not in _REMEMBERED:
+        if len(_REMEMBERED) >= _MOST:
+            _REMEMBERED.clear()
+        _REMEMBERED[key] = _outlook_of(schema, budget)
+    return _REMEMBERED[key]
+
+
+def _outlook_of(schema: Schema, budget: Budget) -> Outlook:
     # imported late: the first pages need none of it, and it takes a second
     from noisette.cli.outlooks import others
     from noisette.cli.plan import table_outlook_of

@@ -64,8 +64,8 @@ def _estimator(budget: Budget, *, number: bool) -> tuple[str, str]:
 
 def for_plan(schema: Path, budget: Budget, *, number: bool, bought: bool) -> Same:
     """Return how the outlook is computed."""
-    words: list[Any] = ["noisette", "plan", "--schema", schema, "--rows", budget.rows,
-                        "--epsilon", _number(budget.epsilon), "--delta", _number(budget.delta)]  # fmt: skip
+    words: list[Any] = ["noisette", "plan", "--schema", schema, "--rows", budget.rows]
+    words += ["--epsilon", _number(budget.epsilon), "--delta", _number(budget.delta)]
     words += _options(budget)
     name, arguments = _estimator(budget, number=number)
     arguments += ', target_bounds="learn"' if bought else ""
@@ -107,8 +107,8 @@ def train_arguments(
     table: ChosenTable, schema: Path, budget: Budget, ledger: Path, out: Path
 ) -> list[str]:
     """Return the arguments of the very command that the page runs."""
-    words: list[Any] = ["train", table.path, "--schema", schema, "--epsilon",
-                        _number(budget.epsilon), "--delta", _number(budget.delta), "--learn"]  # fmt: skip
+    words: list[Any] = ["train", table.path, "--schema", schema, "--learn"]
+    words += ["--epsilon", _number(budget.epsilon), "--delta", _number(budget.delta)]
     words += _options(budget)
     words += [] if budget.size_is_public else ["--population", budget.rows]
     words += [] if table.header else ["--no-header"]

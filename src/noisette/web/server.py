@@ -10,8 +10,8 @@ from pathlib import Path
 
 import uvicorn
 
+from noisette.cli.stopping import as_ctrl_c
 from noisette.errors import InvalidParameter
-from noisette.web.app import application
 from noisette.web.guard import Keys
 
 __all__ = ["HOME", "serve"]
@@ -68,18 +68,22 @@ def serve(
     """
     keys, made = Keys(), _bound(port)
     host = f"{HOME}:{made.getsockname()[1]}"
+    address = f"http://{host}/?token={keys.token}"
+    say(address)
+    if browser:
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    # imported late: a browser needs a second to come up, and waits for the answer
+    from noisette.web.app import application
+
     app, runs = application(folder, keys, host)
     server = uvicorn.Server(
         uvicorn.Config(app, log_level="critical", access_log=False, server_header=False,
                        date_header=False, lifespan="off", timeout_graceful_shutdown=3)
     )  # fmt: skip
-    address = f"http://{host}/?token={keys.token}"
-    say(address)
-    if browser:
-        threading.Timer(0.3, webbrowser.open, (address,)).start()
     threading.Thread(target=_warm_up, daemon=True).start()
     try:
-        with contextlib.suppress(KeyboardInterrupt):
+        # `kill` and a closed terminal, too: a training under way is then ended politely
+        with contextlib.suppress(KeyboardInterrupt), as_ctrl_c():
             server.run(sockets=[made])
     finally:
         made.close()

@@ -10,12 +10,12 @@ from starlette.responses import Response
 from noisette._text import visible
 from noisette.errors import InvalidParameter, NoisetteError
 from noisette.privacy import Ledger
-from noisette.tables import Schema, toml
+from noisette.tables import toml
 from noisette.tables.counting import count_units
 from noisette.web import same
 from noisette.web.chosen import HEADERS, choose, entries, listed
 from noisette.web.facts import KINDS, UNITS, FactFault, schema_from
-from noisette.web.outlook import MODELS, RELATIONS, Budget, Outlook, budget_from, outlook_of
+from noisette.web.outlook import MODELS, RELATIONS, Budget, budget_from, outlook_of
 from noisette.web.walk import Walk, open_books
 
 if TYPE_CHECKING:
@@ -32,16 +32,6 @@ class Steps:
 
     def __init__(self, studio: "Studio") -> None:
         self._studio = studio
-        self._forecasts: dict[tuple[str, Budget], Outlook] = {}
-
-    def _forecast(self, schema: Schema, budget: Budget) -> Outlook:
-        """Return what a budget buys; asked again, it is not computed again."""
-        key = (schema.fingerprint, budget)
-        if key not in self._forecasts:
-            if len(self._forecasts) > 200:
-                self._forecasts.clear()
-            self._forecasts[key] = outlook_of(schema, budget)
-        return self._forecasts[key]
 
     def _walk(self, request: Request, least: int) -> Walk:
         """Return the walk of a request, if it has come as far as step `least`."""
@@ -126,6 +116,7 @@ class Steps:
 
     def _budget(self, walk: Walk, form: Form, error: str) -> Response:
         assert walk.schema is not None
+        form = _as_form(Budget()) | dict(form)
         try:
             asked = budget_from(form, walk.schema)
         except NoisetteError:
@@ -149,7 +140,7 @@ class Steps:
             walk.facts_file, budget, number=_is_number(walk), bought=_is_bought(walk)
         )
         try:
-            known["outlook"] = self._forecast(walk.schema, budget)
+            known["outlook"] = outlook_of(walk.schema, budget)
         except NoisetteError as error:
             known["refused"] = visible(str(error))
         return known
@@ -183,7 +174,7 @@ class Steps:
         assert walk.schema is not None
         try:
             budget = budget_from(form, walk.schema)
-            self._forecast(walk.schema, budget)  # refuses what cannot be trained
+            outlook_of(walk.schema, budget)  # refuses what cannot be trained
         except NoisetteError as error:
             return self._budget(walk, form, str(error))
         self._studio.walks.keep(walk.with_budget(budget))

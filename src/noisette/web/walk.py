@@ -117,8 +117,8 @@ def open_books(
         raise LedgerError(f"there is no ledger {shown}; start a new one.")
     if not path.parent.is_dir():
         raise LedgerError(f"the folder of {shown} does not exist.")
-    start = {} if total is None else {"epsilon": total[0], "delta": total[1]}
-    ledger = Ledger.open(path, **start, adjacency=budget.adjacency)
+    epsilon, delta = (None, None) if total is None else total
+    ledger = Ledger.open(path, epsilon, delta, adjacency=budget.adjacency)
     left = ledger.remaining
     lacking = any(
         cost > (1.0 + 1e-9) * have
