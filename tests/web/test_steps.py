@@ -79,10 +79,10 @@ def test_what_is_said_becomes_the_schema(person, patients):
 def test_a_step_that_is_said_again_replaces_the_file_and_what_came_after(person, patients):
     person.walk_to_training(patients)
     walk = person.walk
-    person.post(f"w/{walk}/facts", target="3", classes="no, yes, perhaps", unit="row",
+    person.post(f"w/{walk}/facts", target="3", classes="no, yes", unit="other", unit_words="a visit",
                 kind_1="numeric", kind_2="ignore", kind_0="ignore")  # fmt: skip
     assert [path.name for path in person.folder.glob("*.toml")] == ["patients.schema.toml"]
-    assert len(read_schema(person.folder / "patients.schema.toml", learn=True).classes) == 3
+    assert read_schema(person.folder / "patients.schema.toml", learn=True).unit == "a visit"
     assert "still to be done" in person.get(f"w/{walk}/train").text  # a ledger must be chosen again
 
 

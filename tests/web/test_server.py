@@ -1,0 +1,55 @@
+"""The server: this machine only, a port in use, an extra that is missing."""
+
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from helpers import mistake
+from noisette.errors import InvalidParameter
+from noisette.web import server
+
+
+def test_it_is_bound_to_this_machine_only():
+    made = server._bound(0)
+    try:
+        assert made.getsockname()[0] == "127.0.0.1"
+        with pytest.raises(InvalidParameter, match="cannot be used"):
+            server._bound(made.getsockname()[1])
+    finally:
+        made.close()
+
+
+def test_a_port_in_use_a_wrong_port_and_a_missing_folder_are_one_sentence(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        said = mistake("studio", tmp_path, "--no-browser", "--port", port)
+        assert f"port {port} of this machine cannot be used" in said
+    assert "between 0 and 65535" in mistake("studio", tmp_path, "--port", 70000)
+    assert "there is no folder" in mistake("studio", tmp_path / "nowhere")
+
+
+def test_a_missing_extra_is_one_sentence(tmp_path):
+    code = (
+        "import sys\n"
+        "for name in ('starlette', 'uvicorn', 'jinja2', 'python_multipart'):\n"
+        "    sys.modules[name] = None\n"
+        f"sys.argv = ['noisette', 'studio', {str(tmp_path)!r}]\n"
+        "from noisette.cli import main\nmain()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith("pip install 'noisette[web]'.")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_command_line_does_not_load_the_page():
+    code = (
+        "import noisette.cli.app, sys\n"
+        "print([m for m in ('starlette', 'uvicorn', 'jinja2', 'noisette.web') if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
