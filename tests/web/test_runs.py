@@ -46,7 +46,8 @@ def trained(tmp_path_factory):
     """A real training, confirmed by eight requests at once."""
     folder = tmp_path_factory.mktemp("real")
     person = Person(folder).come_in()
-    person.walk_to_training(write_patients(folder / "patients.csv"))
+    table = write_patients(folder / "patients.csv")
+    person.walk_to_training(table, total_epsilon="100", total_delta="1e-3")  # room for a mistake
     walk, key = person.walk, person.order
     answers, start = [], threading.Barrier(8)
 
@@ -86,17 +87,21 @@ def test_reload_back_and_a_late_second_click_spend_nothing(trained):
     assert person.runs.running is None
 
 
-def test_another_model_is_another_order_that_must_be_confirmed(trained):
+def test_another_model_is_another_order_that_must_be_confirmed(trained, monkeypatch):
     person, walk, key, _ = trained
+    refusal = "the ledger has too little left; nothing was charged."
+    pretend(monkeypatch, f"{LINE}charging", f"{LINE}refused", f"noisette: {refusal}",
+            end="sys.exit(2)")  # fmt: skip
     person.post(f"w/{walk}/again")
     assert "Train the model" in person.page.text
     assert "spends again" in person.page.text
     assert person.order != key
-    person.train()  # the ledger is empty: refused, and said so
+    assert Ledger.open(person.folder / "p.ledger").count == 1  # looking at it is free
+    person.train()
     again = person.runs.of_walk(walk)[-1]
     assert again.wait(120)
     assert again.state == "failed"
-    assert "nothing was charged" in again.sentence
+    assert again.sentence == refusal
     assert again.charged is False
     assert "Nothing was charged, and nothing was written" in person.get(f"r/{again.order.key}").text
     assert Ledger.open(person.folder / "p.ledger").count == 1

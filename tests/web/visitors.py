@@ -92,11 +92,11 @@ class Person:
                 "total_delta": "1e-6"}  # fmt: skip
         return self.post(f"w/{self.walk}/ledger", **form | changes)
 
-    def walk_to_training(self, path):
+    def walk_to_training(self, path, **ledger):
         self.choose(path)
         self.say_facts()
         self.give_budget()
-        self.take_ledger()
+        self.take_ledger(**ledger)
         assert "Train the model" in self.page.text, self.error
         return self
 
