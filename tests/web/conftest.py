@@ -1,7 +1,6 @@
 """A studio in an empty folder, and a table in it."""
 
 import pytest
-
 from visitors import Person, write_patients
 
 

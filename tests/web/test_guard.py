@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
+from visitors import HOST, ORIGIN, Person, TestClient
 
 from noisette.web import app as studio_app
-from visitors import HOST, ORIGIN, Person, TestClient
 
 PATHS = ("", "kit.css", "static/studio.js", "w/x/facts", "r/x", "r/x/report", "r/x/files/model")
 
@@ -47,8 +47,11 @@ def test_two_studios_share_no_secret(tmp_path):
     assert one.token not in repr(one)
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "localhost:8000", "127.0.0.1",
-                                  "127.0.0.1:8001", "0.0.0.0:8000", ""])  # fmt: skip
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:8000", "localhost:8000", "127.0.0.1", "127.0.0.1:8001",
+     "0.0.0.0:8000", ""],
+)  # fmt: skip
 def test_another_name_for_this_machine_is_refused(person, host):
     """A name of somebody's server may point to 127.0.0.1 (DNS rebinding)."""
     answer = person.client.get(f"{person.keys.base}/", headers={"Host": host})

