@@ -91,7 +91,7 @@ def test_the_whole_way_from_kinds_alone(home, tmp_path):
     words = " ".join(shown.replace("│", " ").split())
     assert "% went to the levels of 2 columns that nobody listed" in words
     page = (out / "report.html").read_text()
-    for part in ("What each step released and cost", "knots of 3 columns", "levels of 2 columns",
+    for part in ("The budget, step by step", "knots of 3 columns", "levels of 2 columns",
                  "ε alone", "What was learnt about", "medicine"):  # fmt: skip
         assert part in page
     assert "person 17" not in page
@@ -305,7 +305,7 @@ def test_adult_from_its_raw_file_and_kinds_alone(tmp_path, adult):
     run("train", raw, "--target", "income", "--epsilon", 1, "--delta", 1e-6, "--learn",
         "--schema", tmp_path / "s.toml", "--out", tmp_path / "m")  # fmt: skip
     page = (tmp_path / "m" / "report.html").read_text()
-    assert "What each step released and cost" in page
+    assert "The budget, step by step" in page
     run("predict", tmp_path / "m", new, "--proba", "--out", tmp_path / "p.csv")
     with (tmp_path / "p.csv").open() as file:
         scores = [float(row["probability of high"]) for row in csv.DictReader(file)]

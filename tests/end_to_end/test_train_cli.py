@@ -17,6 +17,7 @@ from helpers import mistake, run, write_table
 from noisette import Guarantee, Ledger, load
 from noisette.datasets import mixed_table
 from noisette.pipeline import TableClassifier
+from noisette.tables import read_schema
 
 ROOT = Path(__file__).parents[2]
 LOANS = ROOT / "examples" / "loans.toml"
@@ -46,7 +47,13 @@ def test_the_whole_way(loans, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model"]  # no draft is left
     promised = Guarantee.from_json((out / "guarantee.json").read_text())
     assert promised == load(out / "model.noisette").privacy_
-    assert promised.statement().replace("'", "&#x27;") in (out / "report.html").read_text()
+    page = (out / "report.html").read_text()
+    assert promised.paragraphs()[0].replace("'", "&#x27;") in page
+    # The schema's digest names what is public; one of the table would tell two neighbours apart.
+    digest = read_schema(out / "schema.toml").fingerprint
+    assert f"<dd>{digest}</dd>" in page
+    long = re.findall(r"\b[0-9a-f]{12,}\b", page)
+    assert {text for text in long if set(text) & set("abcdf")} <= {digest}  # others are numbers
     assert not promised.seeded
 
     run("predict", out, loans / "test.csv", "--out", tmp_path / "p.csv", "--proba")

@@ -4,14 +4,17 @@ import re
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
+from outside import NAMES, pages
 
 from noisette import mechanisms, plans
 from noisette.guarantee import Guarantee
 from noisette.report import Subject, model_page
+from noisette.report.kit import DARK
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next((path for path in map(shutil.which, NAMES) if path), None)
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next((path for path in map(shutil.which, BROWSERS) if path), None)
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="no chromium on this machine: install Debian's package chromium"
 )
@@ -42,6 +45,27 @@ def page():
     return promised, model_page(promised, Subject(EVIL, EVIL, [(EVIL, EVIL, EVIL)], 1000))
 
 
+@pytest.fixture(scope="module")
+def worst():
+    """One page of each kind, each with another kind of evil name."""
+    kinds = ("model", "ledger", "audit", "effects")
+    names = ("long", "direction", "quotes", "emoji")
+    return {kind: pages(NAMES[name])[kind] for kind, name in zip(kinds, names, strict=True)}
+
+
+def picture(made, folder, width, *options):
+    """Return the screen as an array of pixels."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    shot = folder / "page.png"
+    done = browse(made, folder, f"--window-size={width},4000", "--hide-scrollbars",
+                  f"--screenshot={shot}", *options)  # fmt: skip
+    assert complaints(done) == []
+    found = pyplot.imread(shot)[:, :, :3]
+    assert found.shape[1] == width
+    assert found.std() > 0.03  # something was drawn
+    return found
+
+
 def test_it_renders_and_the_console_is_silent(page, tmp_path):
     promised, text = page
     done = browse(text, tmp_path, "--dump-dom")
@@ -61,20 +85,27 @@ def test_the_search_for_complaints_finds_them(page, tmp_path):
     assert any("Content Security Policy" in line for line in found)
 
 
-@pytest.mark.parametrize("width", [500, 1200])
-def test_it_fills_a_screen_of_any_width(page, tmp_path, width):
+@pytest.mark.parametrize(
+    ("kind", "width"),
+    [("model", 390), ("ledger", 390), ("audit", 390), ("effects", 390), ("model", 1200)],
+)
+def test_it_fills_a_screen_of_any_width(worst, tmp_path, kind, width):
     """Nothing sticks out sideways: the page's own right margin is blank from top to bottom."""
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    shot = tmp_path / "page.png"
-    browse(page[1], tmp_path, f"--window-size={width},4000", "--hide-scrollbars",
-           f"--screenshot={shot}")  # fmt: skip
-    picture = pyplot.imread(shot)[:, :, :3]
-    assert picture.shape[1] == width
-    assert picture.std() > 0.03  # something was drawn
-    margin = picture[:, -12:]
+    margin = picture(worst[kind], tmp_path, width)[:, -12:]
     assert margin.std(axis=(0, 1)).max() < 1e-3, "text or a table reaches the right edge"
 
 
+def test_by_night_it_is_dark_and_on_paper_white(page, tmp_path):
+    night = picture(page[1], tmp_path, 390, "--force-dark-mode")
+    assert np.allclose(night[2, 2], [int(DARK["paper"][k : k + 2], 16) / 255 for k in (1, 3, 5)])
+    sheet = tmp_path / "page.pdf"
+    browse(page[1], tmp_path, "--force-dark-mode", "--no-pdf-header-footer",
+           f"--print-to-pdf={sheet}")  # fmt: skip
+    content = sheet.read_bytes()
+    assert content.startswith(b"%PDF")
+    assert b"/MediaBox [0 0 594" in content or b"/MediaBox [0 0 595" in content  # A4
+
+
 def test_screen_sizes_are_in_the_style(page):
-    assert re.search(r"@media \(max-width", page[1])
+    assert re.search(r"@media screen and \(max-width", page[1])
     assert "@media print" in page[1]

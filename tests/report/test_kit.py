@@ -65,7 +65,7 @@ def test_there_are_no_other_colours():
 
 def test_screens_paper_and_night():
     css = stylesheet()
-    for words in ("@media (max-width: 720px)", "@page", "size: A4", "@media print",
+    for words in ("@media screen and (max-width: 720px)", "@page", "size: A4", "@media print",
                   "@media screen and (prefers-color-scheme: dark)"):  # fmt: skip
         assert words in css
     assert not re.search(r"https?:|url\(|@import|//", css)

@@ -36,7 +36,9 @@ def guarantee(plan=None, epsilon=1.0, delta=0.0, relation="replace-one", **more)
 class Checker(HTMLParser):
     """Tags must nest, and no attribute may name something outside the page."""
 
-    void = frozenset({"meta", "link", "br", "input", "line", "rect", "circle", "polyline", "polygon"})
+    void = frozenset(
+        {"meta", "link", "br", "input", "line", "rect", "circle", "polyline", "polygon"}
+    )
 
     def __init__(self):
         super().__init__()

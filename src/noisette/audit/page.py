@@ -61,7 +61,9 @@ def html(report: AuditReport, guarantee: Guarantee | None = None) -> str:
         kit.facts(_facts(report)),
         _verdict(report),
         _bounds(report),
-        kit.section("Attacks", kit.table(_HEAD, [_row(each) for each in report.findings])),
+        kit.section(
+            "Attacks", kit.table(_HEAD, [_row(each) for each in report.findings], numeric=3)
+        ),
         kit.section(
             "What each attack saw",
             kit.rows([(each.attack, each.detail) for each in report.findings]),
@@ -92,14 +94,17 @@ def _verdict(report: AuditReport) -> str:
     kind = {"violated": "void", "consistent": "good"}.get(report.verdict, "warn")
     claims = dict.fromkeys(_claim(each) for each in report.findings)
     seen = [each.epsilon_lower for each in report.findings if each.epsilon_lower is not None]
-    most = f"the attacks show ε ≥ {_number(max(seen))}" if seen else "no attack gives a number"
+    most = "no attack gives a number"
+    if seen:
+        finite = math.isfinite(max(seen))
+        most = f"shown ε ≥ {max(seen):.3f}" if finite else "no finite ε is left"
     return kit.promise(
         report.verdict.capitalize(), "", f"claimed {'; '.join(claims) or 'nothing'}; {most}",
         _VERDICTS[report.verdict], name=kind,
     )  # fmt: skip
 
 
-_HEAD = ("attack", "claim", "ε at least", "confidence", "runs", "verdict")
+_HEAD = ("attack", "claim", "verdict", "ε at least", "confidence", "runs")
 
 
 def _claim(finding: Finding) -> str:
@@ -116,10 +121,10 @@ def _row(finding: Finding) -> tuple[str, ...]:
     return (
         finding.attack,
         _claim(finding),
+        finding.verdict,
         "–" if lower is None else _number(lower),
         sureness(finding).replace("-", "–"),
-        str(finding.runs),
-        finding.verdict,
+        f"{finding.runs:,}",
     )
 
 

@@ -40,7 +40,7 @@ def decision(guarantee: Guarantee, subject: "Subject", curve: Curve, ledger: Led
         _warning(guarantee),
         _promise(guarantee, subject),
         html.halves(attacker(guarantee, curve), _quality(subject)),
-        _checks(guarantee, subject, ledger),
+        "" if guarantee.seeded else _checks(guarantee, subject, ledger),
     ])  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def _promise(guarantee: Guarantee, subject: "Subject") -> str:
     return html.promise(
         f"ε = {rounded_up(guarantee.epsilon)}",
         f"δ = {delta_words(guarantee.delta)}",
-        f"for each {guarantee.unit}: {subject.unit}",
+        f"for each record: {subject.unit}" if guarantee.unit == "record" else f"for {subject.unit}",
         f"Were {who} different, the probability of whatever can be concluded from this model "
         f"would change by at most {factor_words(guarantee.epsilon)}{slack}.",
     )
@@ -139,10 +139,10 @@ def _reconciled(guarantee: Guarantee, curve: Curve) -> str:
     """Return how the factor of the promise and the first line of the table go together."""
     power = attack_power(guarantee, 0.01, curve)
     shown = f"1{_PERCENT} becomes at most {_up(100 * power)}{_PERCENT}"
-    if guarantee.epsilon > 30.0 or power >= 1.0:
+    if guarantee.epsilon > 30.0 or power >= 0.9:
         return f"The promise is too weak to limit such an attacker: {shown}."
     factor = factor_words(guarantee.epsilon).removeprefix("a factor of ")
-    if power >= 0.98 * min(1.0, 0.01 * math.exp(guarantee.epsilon)):
+    if power >= 0.98 * 0.01 * math.exp(guarantee.epsilon):
         return f"This is the factor of the promise at work, {factor} times: {shown}."
     return (
         f"The {factor} times of the promise is the most for any conclusion whatever; only those "
@@ -154,15 +154,15 @@ def _reconciled(guarantee: Guarantee, curve: Curve) -> str:
 def _quality(subject: "Subject") -> str:
     """Return how good the model is, if somebody paid to know."""
     numbers, words = headline(subject.scores)
+    shown = html.cards(numbers) + html.paragraph(words, "small")
     if not numbers:
-        words = (
+        shown = html.prose(
             "Not measured on these people: how often the model is right is one more fact about "
-            "them, and nobody has paid for it. `noisette evaluate` buys it; `noisette train "
-            "--test-share 0.2` has it measured on people who take no part in the training."
+            "them, and nobody has paid for it. `noisette evaluate` buys it on other people's rows, "
+            "and `noisette train --test-share 0.2` on a part of the table that is kept out of the "
+            "training."
         )
-    return html.section(
-        "How good the model is", html.cards(numbers) if numbers else "", html.paragraph(words)
-    )
+    return html.section("How good the model is", shown)
 
 
 def _checks(guarantee: Guarantee, subject: "Subject", ledger: Ledger | None) -> str:
@@ -171,10 +171,10 @@ def _checks(guarantee: Guarantee, subject: "Subject", ledger: Ledger | None) -> 
     unit = f"{subject.unit}. A person who is in the table with k rows has {k_rows}."
     if guarantee.unit == "person":
         unit = f"{subject.unit}. A person who goes by several identifiers is protected for each."
+    listed = "in the schema (listed under “Settings”)" if subject.facts else "under “The statement”"
     bounds = (
-        "Bounds, categories and labels stated in the schema (listed under “Settings”) come from "
-        "documents or general knowledge, and so does whatever was done to the table before: "
-        "filters, joins, a choice of columns."
+        f"Bounds, categories and labels stated {listed} come from documents or general knowledge, "
+        "and so does whatever was done to the table before: filters, joins, a choice of columns."
     )
     if subject.learnt:
         bounds += " What the training learnt by itself is paid for and needs no check."

@@ -1,5 +1,6 @@
 """One picture for each column of a model: a curve with its band, or bars, as inline SVG."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 50, 28, 14, 40
 _COLOURS = tuple(SERIES)
 _LINES, _BARS = 5, 30  # outputs and levels in one picture
 _ROW = 22
+_SLIVER = 0.01  # of the axis: places in it could not be told apart
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,17 @@ class Effect:
     unit: str = "score"
 
     @property
+    def score(self) -> str:
+        """What is added to: the score, or the prediction in some unit."""
+        return f"prediction, {self.unit}," if self.unit.startswith("in ") else self.unit
+
+    @property
+    def crowded(self) -> bool:
+        """Whether half of the places share a sliver of the axis, as after knots far out."""
+        gaps = sorted(b - a for a, b in itertools.pairwise(self.places))
+        return len(gaps) > 1 and sum(gaps[: len(gaps) // 2]) < _SLIVER * sum(gaps)
+
+    @property
     def missing_words(self) -> str:
         """What a missing cell adds."""
         noise = "" if self.missing_spread is None else f" (± {2.0 * self.missing_spread:.2g})"
@@ -57,7 +70,7 @@ class Effect:
         noise = ""
         if self.spread is not None and len(self.spread):
             noise = f" The noise has deviations up to {max(self.spread):.2g}."
-        return f"Added to the {self.unit}: {text}.{noise}"
+        return f"Added to the {self.score.rstrip(',')}: {text}.{noise}"
 
 
 def effect_svg(effect: Effect) -> str:
@@ -71,14 +84,14 @@ def effects_section(effects: Sequence[Effect], note: str, numbers: str = "") -> 
     """Return the section of a page with one picture for each column; `numbers` is its table."""
     parts = []
     for effect in effects:
-        words = "" if effect.missing is None else f"Here {effect.missing_words}."
-        parts.append(html.figure(effect_svg(effect), words, effect.column))
+        words = ["Drawn at equal distances, since some places lie far out."] * effect.crowded
+        words += [] if effect.missing is None else [f"Here {effect.missing_words}."]
+        parts.append(html.figure(effect_svg(effect), " ".join(words), effect.column))
     if not any(parts):
         return ""
-    unit = effects[0].unit
     lead = (
-        f"What each column adds to the {unit} of an average row. Everything drawn here was "
-        f"released, and may be published with the model. {note}"
+        f"What each column adds to the {effects[0].score} of an average row. Everything drawn here "
+        f"is part of the release that the promise covers. {note}"
     )
     drawn = html.figures(parts)
     return html.section("What the model says of each column", html.paragraph(lead), drawn, numbers)
@@ -116,7 +129,8 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def _curve(effect: Effect) -> str:
     low, high = _limits(effect)
-    first, last = effect.places[0], effect.places[-1]
+    places = range(len(effect.places)) if effect.crowded else effect.places
+    first, last = places[0], places[-1]
 
     def across(x: float) -> float:
         return _LEFT + (x - first) / max(last - first, 1e-300) * (_WIDTH - _LEFT - _RIGHT)
@@ -135,25 +149,23 @@ def _curve(effect: Effect) -> str:
         if effect.spread is not None:
             upper = [
                 (across(x), up(v + 2.0 * s))
-                for x, v, s in zip(effect.places, line, effect.spread, strict=True)
+                for x, v, s in zip(places, line, effect.spread, strict=True)
             ]
             lower = [
                 (across(x), up(v - 2.0 * s))
-                for x, v, s in zip(effect.places, line, effect.spread, strict=True)
+                for x, v, s in zip(places, line, effect.spread, strict=True)
             ]
             shape = " ".join(f"{x:.1f},{y:.1f}" for x, y in [*upper, *lower[::-1]])
             parts.append(f'<polygon points="{shape}" fill="{colour}" fill-opacity=".18"/>')
-        path = " ".join(
-            f"{across(x):.1f},{up(v):.1f}" for x, v in zip(effect.places, line, strict=True)
-        )
+        path = " ".join(f"{across(x):.1f},{up(v):.1f}" for x, v in zip(places, line, strict=True))
         parts.append(
             f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.5"/>'
         )
     foot, taken = _HEIGHT - _BOTTOM + 20, -math.inf
-    for x, words in zip(effect.places, effect.labels, strict=True):
+    for x, words in zip(places, effect.labels, strict=True):
         parts.append(svg.line(across(x), foot - 20, across(x), foot - 15, "axis"))
         if across(x) - taken > 60.0:  # a label of eight signs; knots may lie close together
-            parts.append(text(across(x), foot, words))
+            parts.append(text(across(x), foot, svg.short(words, 12)))
             taken = across(x)
     return "".join([*parts, *_legend(effect), "</svg>"])
 
@@ -172,7 +184,8 @@ def _legend(effect: Effect) -> list[str]:
 def _levels(effect: Effect) -> str:
     low, high = _limits(effect)
     names, outputs = effect.labels[:_BARS], effect.lines[:_LINES]
-    left, height = 150, 26 + _ROW * len(names)
+    head = 6 + 15 * len(outputs) if len(outputs) > 1 else 0  # for the names of the colours
+    left, height = 150, head + 26 + _ROW * len(names)
 
     def across(v: float) -> float:
         v = min(max(v, low), high)
@@ -181,12 +194,14 @@ def _levels(effect: Effect) -> str:
     parts = opened(height, effect.column, effect.words)
     for tick in _ticks(low, high):
         parts.append(
-            svg.line(across(tick), 4, across(tick), height - 22, "axis" if not tick else "grid")
+            svg.line(
+                across(tick), head + 4, across(tick), height - 22, "axis" if not tick else "grid"
+            )
         )
         parts.append(text(across(tick), height - 6, f"{tick:.3g}"))
     thick = (_ROW - 6) / len(outputs)
     for k, name in enumerate(names):
-        y = 6 + k * _ROW
+        y = head + 6 + k * _ROW
         parts.append(text(left - 8, y + 12, svg.short(name, 20), "end"))
         for j, (line, colour) in enumerate(zip(outputs, _COLOURS, strict=False)):
             a, b = sorted((across(0.0), across(line[k])))

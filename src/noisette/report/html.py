@@ -10,11 +10,13 @@ from noisette.report.kit import stylesheet
 __all__ = [
     "POLICY", "Boxes", "boxes", "cards", "code", "document", "escape", "facts", "figure",
     "figures", "folded", "footer", "halves", "isolated", "items", "paragraph",
-    "promise", "rows", "section", "subsection", "table", "title",
+    "promise", "prose", "rows", "section", "subsection", "table", "title",
 ]  # fmt: skip
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Of every page that noisette writes: the browser runs no script and fetches nothing."""
+
+_MANY = 5  # columns of a table that a telephone cannot show side by side
 
 Boxes = Sequence[tuple[str, str]]
 """What a reviewer checks: (a few words, the whole sentence)."""
@@ -38,6 +40,13 @@ def title(kind: str, text: str) -> str:
 def paragraph(text: str, name: str = "") -> str:
     """Return one paragraph, of class `name`."""
     return f'<p class="{name}">{isolated(text)}</p>' if name else f"<p>{isolated(text)}</p>"
+
+
+def prose(text: str) -> str:
+    """Return a paragraph of the program's own words, in which `code` stands between backquotes."""
+    parts = [escape(part) for part in text.split("`")]
+    marked = [f"<code>{part}</code>" if k % 2 else part for k, part in enumerate(parts)]
+    return f"<p>{''.join(marked)}</p>"
 
 
 def section(title: str, *parts: str, name: str = "") -> str:
@@ -125,23 +134,28 @@ def rows(entries: Sequence[tuple[str, str]]) -> str:
 def table(
     head: Sequence[str], body: Sequence[Sequence[str]], caption: str = "", numeric: int = 0
 ) -> str:
-    """Return a table; the last `numeric` columns are numbers."""
-    first = len(head) - numeric
+    """Return a table; the last `numeric` columns are numbers.
 
-    def cell(kind: str, j: int, text: str) -> str:
-        name = ' class="n"' if j >= first else ""
-        scope = ' scope="col"' if kind == "th" else ""
-        return f"<{kind}{scope}{name}>{isolated(text)}</{kind}>"
-
-    top = "".join(cell("th", j, text) for j, text in enumerate(head))
-    inner = "".join(
-        "<tr>" + "".join(cell("td", j, text) for j, text in enumerate(line)) + "</tr>"
-        for line in body
+    One of many columns becomes a list on a telephone, where each cell shows the head of its column.
+    """
+    kinds = [' class="n"' if j >= len(head) - numeric else "" for j in range(len(head))]
+    many = len(head) >= _MANY
+    shown = [f' data-head="{escape(text)}"' if many else "" for text in head]
+    top = "".join(
+        f'<th scope="col"{kind}>{isolated(text)}</th>'
+        for kind, text in zip(kinds, head, strict=True)
     )
+    inner = "".join(
+        "<tr>" + "".join(
+            f"<td{kind}{name}>{isolated(text)}</td>"
+            for kind, name, text in zip(kinds, shown, line, strict=True)
+        ) + "</tr>"
+        for line in body
+    )  # fmt: skip
     named = f"<caption>{escape(caption)}</caption>" if caption else ""
     return (
-        f'<div class="wide"><table class="plain">{named}<thead><tr>{top}</tr></thead>'
-        f"<tbody>{inner}</tbody></table></div>"
+        f'<div class="wide"><table class="plain{" many" * many}">{named}'
+        f"<thead><tr>{top}</tr></thead><tbody>{inner}</tbody></table></div>"
     )
 
 

@@ -82,7 +82,8 @@ th { font-weight: 600; overflow-wrap: normal; }
 thead th { color: var(--muted); font-size: .88rem; vertical-align: bottom;
   border-bottom: 1.5px solid var(--axis); }
 tbody th { width: 30%; min-width: 7rem; overflow-wrap: anywhere; }
-.plain tbody th { width: auto; } .plain td:first-child { min-width: 4rem; }
+.plain td { min-width: 6.4rem; } .plain td:first-child { min-width: 4.4rem; }
+.plain td.n { min-width: 0; }
 td.n, th.n { text-align: right; padding: .42rem 0 .42rem .9rem; overflow-wrap: normal; }
 td.n { white-space: nowrap; }
 """
@@ -112,7 +113,8 @@ _PIECES = """
 .halves h2 { margin-top: 1.2rem; border: 0; padding-top: 0; }
 .numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(7.6rem, 1fr));
   gap: .9rem 1.2rem; margin: .8rem 0; }
-.numbers div { border-top: 2px solid var(--accent); padding-top: .35rem; }
+.numbers div { min-width: 0; overflow-wrap: anywhere; border-top: 2px solid var(--accent);
+  padding-top: .35rem; }
 .numbers b { display: block; font-size: 1.5rem; font-weight: 650; line-height: 1.2;
   overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
 .numbers small { font-size: .95rem; color: var(--muted); white-space: nowrap; }
@@ -153,7 +155,7 @@ svg .frame { fill: var(--surface); stroke: var(--edge); }
 """
 
 _PHONE = """
-@media (max-width: 720px) {
+@media screen and (max-width: 720px) {
   body { font-size: 16px; } main { padding: 1.1rem 1rem 2.5rem; }
   h1 { font-size: 1.5rem; } h2 { font-size: 1.18rem; margin-top: 2rem; }
   .promise, .halves, .figures { grid-template-columns: 1fr; }
@@ -162,20 +164,31 @@ _PHONE = """
   .sign { grid-template-columns: 1fr; gap: 2.2rem; }
   th, td { padding-right: .6rem; } td.n, th.n { padding-left: .6rem; }
   tbody th { width: 38%; min-width: 5rem; }
+  .many thead { display: none; } .many tr { display: block; padding: .5rem 0;
+    border-bottom: 1px solid var(--rule); }
+  .many td, .many td.n { display: flex; gap: .8rem; padding: .08rem 0; border: 0; text-align: left;
+    white-space: normal; }
+  .many td::before { content: attr(data-head); flex: 0 0 7rem; color: var(--muted); }
 }
 """
 
 _PRINT = """
 @page { size: A4; margin: 17mm 17mm 19mm; }
 @media print {
-  body { font-size: 10pt; line-height: 1.4; } main { max-width: none; padding: 0; }
-  h1 { font-size: 19pt; } h2 { font-size: 13pt; margin-top: 1.6rem; }
-  h2, h3, .caption, caption, thead { break-after: avoid; }
+  :root { font-size: 9.4pt; } body { font-size: 1rem; line-height: 1.38; }
+  main { max-width: none; padding: 0; }
+  h1 { font-size: 1.9rem; margin-bottom: .6rem; } h2 { margin-top: 1.7rem; }
+  .facts { grid-template-columns: repeat(5, auto); margin: .6rem 0; padding: .5rem 0; }
+  .promise { margin: .9rem 0; padding: .9rem 1.2rem; }
+  .checks { margin: 1.1rem 0; break-after: page; }
+  .halves h2, .checks h2 { margin-top: .8rem; }
+  th, td, td.n, th.n { padding-top: .28rem; padding-bottom: .28rem; }
+  h2, h3, .caption, caption, thead, p:has(+ .wide), p:has(+ .figures) { break-after: avoid; }
   tr, figure, svg, .promise, .checks, .facts, .note, .void, .numbers, li, pre {
     break-inside: avoid; }
   .wide { overflow: visible; } thead { display: table-header-group; }
   p { orphans: 3; widows: 3; } a { color: inherit; text-decoration: none; }
-  .promise .big { font-size: 30pt; } summary { list-style: none; color: inherit; }
+  summary { list-style: none; color: inherit; }
   details::details-content { content-visibility: visible; block-size: auto; }
   .sign input { height: 3rem; }
   body { -webkit-print-color-adjust: exact; print-color-adjust: exact; }

@@ -179,9 +179,8 @@ def _books(ledger: Ledger, charges: list[Charge]) -> str:
     heads = ("no.", "when (UTC)", "charge", *more, *_heads(ledger))
     listed = html.table(heads, lines, numeric=len(_heads(ledger)))
     if first:
-        listed += html.paragraph(
+        listed += html.prose(
             f"The latest {_SHOWN} of {len(charges):,} charges; `noisette ledger --export` writes "
-            "all of them.",
-            "small",
+            "all of them."
         )
     return listed

@@ -56,8 +56,7 @@ def model_page(guarantee: Guarantee, subject: Subject, ledger: Ledger | None = N
         _steps(guarantee, subject),
         noise_section(guarantee, subject.records),
         ledger_section(ledger, guarantee),
-        _statement(guarantee),
-        _curve(guarantee, curve),
+        _statement(guarantee, curve),
         _settings(guarantee, subject),
         _check(subject),
         appendix(guarantee.proofs),
@@ -98,7 +97,7 @@ def _steps(guarantee: Guarantee, subject: Subject) -> str:
     return html.section("The budget, step by step", *parts)
 
 
-def _statement(guarantee: Guarantee) -> str:
+def _statement(guarantee: Guarantee, curve: Curve) -> str:
     """Return the guarantee's own words, one thought a paragraph, the theorems as links."""
     promise, *rest = guarantee.paragraphs()
     if guarantee.public:  # the same words as a list
@@ -110,6 +109,7 @@ def _statement(guarantee: Guarantee) -> str:
     return html.section(
         "The statement",
         html.paragraph(promise),
+        _curve(guarantee, curve),
         html.subsection("Treated as public, and not protected",
                         html.items(guarantee.public or ("nothing",))),
         html.subsection("What else to know", *map(html.paragraph, rest)),

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from noisette._text import visible
 from noisette.report.html import escape
 
 __all__ = [
@@ -29,6 +30,7 @@ def line(x1: float, y1: float, x2: float, y2: float, name: str) -> str:
 
 def short(name: str, most: int) -> str:
     """Return a name that fits into a drawing; the words beside it have the whole of it."""
+    name = visible(name)
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
@@ -179,7 +181,7 @@ def intervals(entries: Sequence[tuple[str, float, float, bool]]) -> str:
     for k, (label, claim, least, refutes) in enumerate(entries):
         y, x, end = top + k * row + 34, across(least), across(ticks[-1])
         colour = ORANGE if refutes else BLUE
-        parts.append(text(8, y - 18, label, "start", ' class="name"'))
+        parts.append(text(8, y - 18, short(label, 60), "start", ' class="name"'))
         parts.append(
             f'<path d="M{x:.1f} {y}H{end:.1f}m-7 -5l7 5l-7 5" fill="none" stroke="{colour}" '
             'stroke-width="1.6"/>'
