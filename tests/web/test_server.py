@@ -3,6 +3,8 @@
 import socket
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +32,24 @@ def test_a_port_in_use_a_wrong_port_and_a_missing_folder_are_one_sentence(tmp_pa
         assert f"port {port} of this machine cannot be used" in said
     assert "between 0 and 65535" in mistake("studio", tmp_path, "--port", 70000)
     assert "there is no folder" in mistake("studio", tmp_path / "nowhere")
+
+
+def test_the_key_is_in_no_command_that_others_can_list(tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr(server, "_run", lambda *_: time.sleep(0.3))
+    monkeypatch.setattr(server.webbrowser, "open", lambda url: opened.append(_seen(url)))
+    said = []
+    server.serve(tmp_path, say=said.append)
+    (url, text, mode), token = opened[0], said[0].split("token=")[1]
+    assert token not in url
+    assert token in text
+    assert mode & 0o077 == 0  # nobody else may enter the folder
+    assert not Path(url.removeprefix("file://")).exists()  # and it goes with the studio
+
+
+def _seen(url):
+    page = Path(url.removeprefix("file://"))
+    return url, page.read_text(), page.parent.stat().st_mode
 
 
 def test_a_missing_extra_is_one_sentence(tmp_path):

@@ -60,7 +60,7 @@ def test_types_of_a_parquet_file_are_a_guess_too(tmp_path):
 
 def test_no_page_before_the_training_shows_a_cell(person, patients):
     person.walk_to_training(patients)
-    assert len(person.seen) == 4
+    assert len(person.seen) == 5
     assert not any(SECRET in text for text in person.seen)
     written = [path for path in person.folder.iterdir() if path != patients]
     assert {path.name for path in written} == {"patients.schema.toml", "p.ledger"}
@@ -81,14 +81,20 @@ def test_what_is_said_becomes_the_schema(person, patients):
     assert "patients.schema.toml" in person.page.text
 
 
-def test_a_step_that_is_said_again_replaces_the_file_and_what_came_after(person, patients):
+def test_a_step_that_is_said_again_takes_back_what_came_after_but_no_file_of_an_order(
+    person, patients
+):
     person.walk_to_training(patients)
     walk = person.walk
     kinds = {"kind_0": "ignore", "kind_1": "numeric", "kind_2": "ignore"}
     person.post(f"w/{walk}/facts", target="3", classes="no, yes", unit="other",
                 unit_words="a visit", **kinds)  # fmt: skip
-    assert [path.name for path in person.folder.glob("*.toml")] == ["patients.schema.toml"]
-    assert read_schema(person.folder / "patients.schema.toml", learn=True).unit == "a visit"
+    person.post(f"w/{walk}/facts", target="3", classes="no, yes", unit="other",
+                unit_words="one visit", **kinds)  # fmt: skip
+    files = sorted(person.folder.glob("*.toml"))
+    assert [path.name for path in files] == ["patients.schema-2.toml", "patients.schema.toml"]
+    units = [read_schema(path, learn=True).unit for path in files]
+    assert units == ["one visit", "one row is one person"]  # the order's own file is as it was
     assert "still to be done" in person.get(f"w/{walk}/train").text  # a ledger must be chosen again
 
 

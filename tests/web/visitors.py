@@ -44,7 +44,8 @@ class Person:
         self.seen = []
 
     def come_in(self):
-        self.page = self.client.get("/", params={"token": self.keys.token})
+        self.client.get("/", params={"token": self.keys.token})
+        self.get("")
         return self
 
     def get(self, path, /):

@@ -30,7 +30,8 @@ def telling(wanted: bool) -> Callable[[str], None]:
 
     def tell(step: str) -> None:
         if wanted:
-            print(f"{PROGRESS}{step}", file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):  # whoever listened has gone: no reason to stop
+                print(f"{PROGRESS}{step}", file=sys.stderr, flush=True)
 
     return tell
 

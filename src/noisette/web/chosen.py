@@ -54,7 +54,7 @@ class ChosenTable:
         for ending in _ENDINGS[::-1]:
             stem = stem.removesuffix(ending)
         kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in stem if c.isprintable())
-        return kept.strip("-")[:60] or "table"
+        return kept.strip("-")[:40] or "table"
 
     def check_same(self) -> None:
         """Refuse to go on with a table that vanished or is not the one of step 1."""

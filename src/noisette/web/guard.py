@@ -96,13 +96,24 @@ class Guard:
         if refusal:
             await _answer(send, 403, refusal)
         elif scope["path"] == "/":
-            await _answer(send, 303, "", [
-                ("location", f"{self._keys.base}/"),
-                ("set-cookie", f"{COOKIE}={self._keys.cookie}; HttpOnly; SameSite=Strict; "
-                               f"Path={self._keys.base}/"),
-            ])  # fmt: skip
+            await self._welcome(send)
         else:
             await self._inside(scope, receive, send)
+
+    async def _welcome(self, send: Send) -> None:
+        """Give the cookie, and lead on from this page.
+
+        Not by a redirect: to a person who came by a link elsewhere, that would be one more step of
+        another site, for which a strict cookie is not sent.
+        """
+        place = f"{self._keys.base}/"
+        cookie = f"{COOKIE}={self._keys.cookie}; HttpOnly; SameSite=Strict; Path={place}"
+        body = (
+            '<!doctype html><html lang="en"><meta charset="utf-8"><title>noisette</title>'
+            f'<link rel="icon" href="data:,"><meta http-equiv="refresh" content="0; url={place}">'
+            f'<p><a href="{place}">Open the studio</a></p></html>'
+        )
+        await _send(send, 200, body, "text/html", [("set-cookie", cookie)])
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> str:
         """Return why a request is not answered; nothing if it is."""
@@ -155,16 +166,18 @@ def _cookie(header: str) -> str:
     return "" if found is None else found.value
 
 
-async def _answer(
-    send: Send, status: int, sentence: str, more: list[tuple[str, str]] | None = None
-) -> None:
+async def _answer(send: Send, status: int, sentence: str) -> None:
     """Send one sentence as plain text."""
-    body = f"noisette: {sentence}\n".encode() if sentence else b""
+    await _send(send, status, f"noisette: {sentence}\n", "text/plain", [])
+
+
+async def _send(send: Send, status: int, text: str, kind: str, more: list[tuple[str, str]]) -> None:
+    body = text.encode()
     headers = [
-        ("content-type", "text/plain; charset=utf-8"),
+        ("content-type", f"{kind}; charset=utf-8"),
         ("content-length", str(len(body))),
         *_HEADERS.items(),
-        *(more or []),
+        *more,
     ]
     start = {"type": "http.response.start", "status": status}
     await send({**start, "headers": [(k.encode(), v.encode()) for k, v in headers]})

@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
@@ -16,7 +17,7 @@ from noisette.tables import TableModel, read_model
 from noisette.web import same
 from noisette.web.chosen import choose
 from noisette.web.guard import REPORT_POLICY
-from noisette.web.runs import STEPS, Run, noisette_command
+from noisette.web.runs import STEPS, StartedTraining, noisette_command
 from noisette.web.walk import free_name
 
 if TYPE_CHECKING:
@@ -41,13 +42,13 @@ class Results:
         self._studio = studio
         self._predicted: dict[str, list[Path]] = {}
 
-    def _run(self, request: Request) -> Run:
+    def _run(self, request: Request) -> StartedTraining:
         run = self._studio.runs.get(request.path_params["run"])
         if run is None:
             raise InvalidParameter("there is no such training in this studio.")
         return run
 
-    def _done(self, request: Request) -> Run:
+    def _done(self, request: Request) -> StartedTraining:
         run = self._run(request)
         if run.state != "done":
             raise InvalidParameter("this training has no model.")
@@ -57,7 +58,7 @@ class Results:
         """Show how far it is, how it ended, or the model."""
         return self._show(self._run(request))
 
-    def _show(self, run: Run, status: int = 200, **more: Any) -> Response:
+    def _show(self, run: StartedTraining, status: int = 200, **more: Any) -> Response:
         known: dict[str, Any] = {
             "run": run, "walk": self._studio.walks.get(run.order.walk), "steps_said": STEPS,
             "error": "", "same": None,
@@ -78,7 +79,7 @@ class Results:
         }  # fmt: skip
         return self._studio.show("result.html", status, at="result", **known | more)
 
-    def _left(self, run: Run) -> tuple[float, float] | None:
+    def _left(self, run: StartedTraining) -> tuple[float, float] | None:
         walk = self._studio.walks.get(run.order.walk)
         if walk is None or walk.books is None:
             return None
@@ -153,7 +154,7 @@ class Results:
 
 
 def _saved(name: str) -> dict[str, str]:
-    return {"content-disposition": f'attachment; filename="{name}"'}
+    return {"content-disposition": f"attachment; filename*=utf-8''{quote(name)}"}
 
 
 def _file(path: Path, name: str) -> Response:

@@ -19,7 +19,7 @@ from noisette.cli.console import PROGRESS
 from noisette.errors import InvalidParameter, NoisetteError
 from noisette.tables.folders import check_folder
 
-__all__ = ["STEPS", "Order", "Run", "Runs", "noisette_command"]
+__all__ = ["STEPS", "Order", "Runs", "StartedTraining", "noisette_command"]
 
 STEPS = {
     "starting": "starting",
@@ -53,7 +53,7 @@ class Order:
     key: str = field(default_factory=lambda: secrets.token_urlsafe(16))
 
 
-class Run:
+class StartedTraining:
     """A training: where it stands, and what it said at its end."""
 
     def __init__(self, order: Order, *, ends_with_page: bool) -> None:
@@ -159,22 +159,22 @@ class Runs:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, StartedTraining] = {}
 
-    def get(self, key: str) -> Run | None:
+    def get(self, key: str) -> StartedTraining | None:
         """Return the training of an order, if it was confirmed."""
         return self._runs.get(key)
 
-    def of_walk(self, walk: str) -> list[Run]:
+    def of_walk(self, walk: str) -> list[StartedTraining]:
         """Return the trainings of one walk."""
         return [run for run in list(self._runs.values()) if run.order.walk == walk]
 
     @property
-    def running(self) -> Run | None:
+    def running(self) -> StartedTraining | None:
         """The training that is under way."""
         return next((run for run in list(self._runs.values()) if run.state == "running"), None)
 
-    def start(self, order: Order, *, ends_with_page: bool = False) -> Run:
+    def start(self, order: Order, *, ends_with_page: bool = False) -> StartedTraining:
         """Carry out an order, once: whoever sends it again gets the training of the first time."""
         with self._lock:
             found = self._runs.get(order.key)
@@ -187,7 +187,7 @@ class Runs:
                 )
             check_folder(order.out, force=False)
             try:
-                run = Run(order, ends_with_page=ends_with_page)
+                run = StartedTraining(order, ends_with_page=ends_with_page)
             except OSError as error:
                 raise NoisetteError(
                     f"the training could not be started ({error.strerror}); nothing was charged."

@@ -6,7 +6,7 @@ from typing import Any
 
 from noisette._text import steers
 from noisette.web.chosen import ChosenTable
-from noisette.web.outlook import Budget
+from noisette.web.forecast import Budget
 
 __all__ = ["Same", "command", "for_ledger", "for_model", "for_plan", "for_table", "for_training",
            "quoted", "train_arguments"]  # fmt: skip

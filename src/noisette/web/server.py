@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import sys
+import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable
@@ -43,6 +44,14 @@ def _warm_up() -> None:
         import noisette.pipeline  # noqa: F401
 
 
+def _open_browser(address: str, folder: Path) -> None:
+    """Open the page by a file that only this person can read: others can list our processes."""
+    page = folder / "studio.html"
+    way = f'<meta http-equiv="refresh" content="0; url={address}">'
+    page.write_text(f"<!doctype html><title>noisette</title>{way}")
+    threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
+
+
 def serve(
     folder: Path, *, port: int = 0, browser: bool = True,
     say: Callable[[str], object] = print,
@@ -70,8 +79,16 @@ def serve(
     host = f"{HOME}:{made.getsockname()[1]}"
     address = f"http://{host}/?token={keys.token}"
     say(address)
-    if browser:
-        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    with tempfile.TemporaryDirectory(prefix="noisette-") as private:  # nobody else may enter it
+        if browser:
+            _open_browser(address, Path(private))
+        _run(made, folder, keys, host, say)
+
+
+def _run(
+    made: socket.socket, folder: Path, keys: Keys, host: str, say: Callable[[str], object]
+) -> None:
+    """Answer requests until the end; then end what is under way."""
     # imported late: a browser needs a second to come up, and waits for the answer
     from noisette.web.app import application
 

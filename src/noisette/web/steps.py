@@ -15,7 +15,7 @@ from noisette.tables.counting import count_units
 from noisette.web import same
 from noisette.web.chosen import HEADERS, choose, entries, listed
 from noisette.web.facts import HELP, KINDS, UNITS, FactFault, schema_from
-from noisette.web.outlook import MODELS, RELATIONS, Budget, budget_from, outlook_of
+from noisette.web.forecast import MODELS, RELATIONS, Budget, budget_from, forecast_of
 from noisette.web.walk import Walk, open_books
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Steps:
             walk.facts_file, budget, number=_is_number(walk), bought=_is_bought(walk)
         )
         try:
-            known["outlook"] = outlook_of(walk.schema, budget)
+            known["outlook"] = forecast_of(walk.schema, budget)
         except NoisetteError as error:
             known["refused"] = visible(str(error))
         return known
@@ -174,7 +174,7 @@ class Steps:
         assert walk.schema is not None
         try:
             budget = budget_from(form, walk.schema)
-            outlook_of(walk.schema, budget)  # refuses what cannot be trained
+            forecast_of(walk.schema, budget)  # refuses what cannot be trained
         except NoisetteError as error:
             return self._budget(walk, form, str(error))
         self._studio.walks.keep(walk.with_budget(budget))

@@ -17,7 +17,7 @@ from noisette.privacy import Ledger
 from noisette.storage import is_address
 from noisette.tables import Schema, toml
 from noisette.web.chosen import ChosenTable
-from noisette.web.outlook import Budget
+from noisette.web.forecast import Budget
 from noisette.web.runs import Order
 from noisette.web.same import train_arguments
 
@@ -54,9 +54,13 @@ class Walk:
         return next((k for k, part in enumerate(done, start=1) if part is None), 5)
 
     def with_facts(self, answers: dict[str, str], schema: Schema, folder: Path) -> "Walk":
-        """Return the walk after step 2; the schema is written, for the commands name its file."""
+        """Return the walk after step 2; the schema is written, for the commands name its file.
+
+        A file that an order names is not written again: what was confirmed is what will run.
+        """
         self.table.check_same()
-        file = self.facts_file or free_name(folder, f"{self.table.stem}.schema", ".toml")
+        file = self.facts_file if self.order is None else None
+        file = file or free_name(folder, f"{self.table.stem}.schema", ".toml")
         try:
             _files.write(file, toml.dumps(schema.source))
         except OSError as error:

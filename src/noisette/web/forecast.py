@@ -11,7 +11,7 @@ from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter
 from noisette.tables import Schema
 
-__all__ = ["MODELS", "RELATIONS", "Budget", "Outlook", "budget_from", "outlook_of"]
+__all__ = ["MODELS", "RELATIONS", "Budget", "Forecast", "budget_from", "forecast_of"]
 
 MODELS = {
     "logistic": "a linear score (usually the most accurate)",
@@ -67,7 +67,7 @@ def _real(name: str, text: str) -> float:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Forecast:
     """What the page shows of a plan; `gain` is the table of the report about an attacker."""
 
     lost: int
@@ -80,11 +80,11 @@ class Outlook:
     gain: Markup
 
 
-_REMEMBERED: dict[tuple[str, Budget], Outlook] = {}
+_REMEMBERED: dict[tuple[str, Budget], Forecast] = {}
 _MOST = 200
 
 
-def outlook_of(schema: Schema, budget: Budget) -> Outlook:
+def forecast_of(schema: Schema, budget: Budget) -> Forecast:
     """Return what a training with this budget would buy; no row is looked at.
 
     Asked again, it is not computed again.
@@ -93,11 +93,11 @@ def outlook_of(schema: Schema, budget: Budget) -> Outlook:
     if key not in _REMEMBERED:
         if len(_REMEMBERED) >= _MOST:
             _REMEMBERED.clear()
-        _REMEMBERED[key] = _outlook_of(schema, budget)
+        _REMEMBERED[key] = _forecast_of(schema, budget)
     return _REMEMBERED[key]
 
 
-def _outlook_of(schema: Schema, budget: Budget) -> Outlook:
+def _forecast_of(schema: Schema, budget: Budget) -> Forecast:
     # imported late: the first pages need none of it, and it takes a second
     from noisette.cli.outlooks import others
     from noisette.cli.plan import table_outlook_of
@@ -125,7 +125,7 @@ def _outlook_of(schema: Schema, budget: Budget) -> Outlook:
         unit="record" if persons is None else "person",
         max_rows=None if persons is None else persons.max_rows,
     )  # fmt: skip
-    return Outlook(
+    return Forecast(
         lost=round(100.0 * asked.lost),
         warning=asked.warning,
         steps=[(f"{100.0 * s.part:.2g} %", NAMES[s.name], s.expected) for s in asked.steps],
