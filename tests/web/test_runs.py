@@ -78,7 +78,7 @@ def test_eight_confirmations_at_once_are_one_charge(trained):
     assert ledger.count == 1
     assert ledger.spent == (2.0, 1e-6)
     assert [path.name for path in person.folder.iterdir() if path.is_dir()] == ["سن-patients-model"]
-    assert all("under way" in text or "A private model" in text for text in answers)
+    assert all("The training is under way" in t or "A private model" in t for t in answers)
 
 
 def test_reload_back_and_a_late_second_click_spend_nothing(trained):
@@ -172,6 +172,22 @@ def test_a_page_that_is_out_of_date_starts_nothing(person, patients, monkeypatch
     person.post(f"w/{walk}/train", order=old)
     assert "nothing was started and nothing was charged" in person.error
     assert person.runs.running is None
+
+
+def test_an_order_is_carried_out_once_and_found_again_after_its_end(tmp_path, monkeypatch):
+    book = tmp_path / "starts"
+    pretend(monkeypatch, end=f"open({str(book)!r}, 'a').write('started ')")
+    found, wanted, got = Runs(), order(tmp_path), []
+    threads = [threading.Thread(target=lambda: got.append(found.start(wanted))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert got[0].wait(30)
+    got.append(found.start(wanted))
+    assert len(got) == 9
+    assert len(set(map(id, got))) == 1
+    assert book.read_text() == "started "
 
 
 def test_two_trainings_at_once_are_refused(tmp_path, monkeypatch):

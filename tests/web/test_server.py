@@ -36,7 +36,7 @@ def test_a_port_in_use_a_wrong_port_and_a_missing_folder_are_one_sentence(tmp_pa
 
 def test_the_key_is_in_no_command_that_others_can_list(tmp_path, monkeypatch):
     opened = []
-    monkeypatch.setattr(server, "_run", lambda *_: time.sleep(0.3))
+    monkeypatch.setattr(server, "_run", lambda made, *_: (time.sleep(0.3), made.close()))
     monkeypatch.setattr(server.webbrowser, "open", lambda url: opened.append(_seen(url)))
     said = []
     server.serve(tmp_path, say=said.append)
