@@ -20,6 +20,8 @@ __all__ = ["HOME", "serve"]
 HOME = "127.0.0.1"
 """The only address that is ever listened at: no other machine can reach it."""
 
+_PAUSE = 2.0  # seconds before modules of later steps are loaded: the first page comes first
+
 
 def _bound(port: int) -> socket.socket:
     """Return a socket at a port of this machine; 0 takes any that is free."""
@@ -97,12 +99,15 @@ def _run(
         uvicorn.Config(app, log_level="critical", access_log=False, server_header=False,
                        date_header=False, lifespan="off", timeout_graceful_shutdown=3)
     )  # fmt: skip
-    threading.Thread(target=_warm_up, daemon=True).start()
+    warm = threading.Timer(_PAUSE, _warm_up)
+    warm.daemon = True
+    warm.start()
     try:
         # `kill` and a closed terminal, too: a training under way is then ended politely
         with contextlib.suppress(KeyboardInterrupt), as_ctrl_c():
             server.run(sockets=[made])
     finally:
+        warm.cancel()
         made.close()
         last = runs.close()
         if last:
