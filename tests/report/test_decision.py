@@ -66,6 +66,20 @@ def test_a_promise_to_persons_speaks_of_persons():
     assert "k times ε" not in page
 
 
+@pytest.mark.parametrize(
+    ("relation", "words"),
+    [("replace-one", "Were any one record different,"),
+     ("zero-out", "Were any one record blanked out,"),
+     ("add-remove", "Were any one record missing, or one more there,")],
+)  # fmt: skip
+def test_the_promise_speaks_of_its_own_neighbours_alone(relation, words):
+    """To exchange a record costs more than to blank it out: no page may say "different" there."""
+    page = text_of(model_page(promise(relation=relation), subject()))
+    assert words in page
+    assert ("record different" in page) == (relation == "replace-one")
+    assert ("two candidates" in page) == (relation == "replace-one")
+
+
 @pytest.mark.parametrize("multiplier", [1.8, 2.5, 5.0, 50.0])
 def test_the_table_is_rounded_up_and_agrees_with_its_sentence(multiplier):
     found = promise(multiplier)
@@ -112,7 +126,7 @@ def test_what_the_reviewer_checks_has_boxes_and_room_to_sign():
 def test_the_ledger_takes_part_in_the_check():
     ledger = Ledger(3.0, 1e-5)
     ledger.charge(mechanisms.Gaussian(20.0), label="fit", delta=1e-6)
-    assert "is in the ledger (below)" in model_page(promise(), subject(), ledger)
+    assert "is in the ledger (below, 1 charge so far)" in model_page(promise(), subject(), ledger)
 
 
 def test_nobody_signs_a_seeded_model():

@@ -308,6 +308,28 @@ def _number_schema(folder):
     return path
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_real_training_is_stopped(tmp_path, when):
+    """Before the charge nothing is spent; after it the charge stays; nothing is half-written."""
+    person = Person(tmp_path).come_in()
+    rows = 400_000 if when == "after" else 2500
+    person.walk_to_training(write_patients(tmp_path / "patients.csv", n=rows))
+    person.train()
+    one = person.runs.running
+    if when == "after":
+        until(lambda: one.charged, 120.0)
+    person.post(f"r/{one.order.key}/stop")
+    assert one.wait(60)
+    assert one.state == "stopped"
+    charged = when == "after"
+    assert Ledger.open(tmp_path / "p.ledger").count == charged
+    assert one.charged is charged
+    assert ("was charged and a charge is never returned" in one.sentence) is charged
+    assert ("nothing was charged" in one.sentence) is not charged
+    assert not any(path.is_dir() for path in tmp_path.iterdir())  # no model, no draft
+
+
 def test_a_killed_studio_ends_its_training_politely(tmp_path):
     """The whole program: SIGTERM to the studio while a (pretended) training runs."""
     code = (

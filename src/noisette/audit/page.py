@@ -54,8 +54,9 @@ def write(report: AuditReport, target: Path, guarantee: Guarantee | None = None)
 def html(report: AuditReport, guarantee: Guarantee | None = None) -> str:
     """Return the whole page."""
     title = f"Privacy audit of {report.subject}"
-    stated = () if guarantee is None else guarantee.paragraphs()[:1]
     proofs = () if guarantee is None else guarantee.proofs
+    stated = () if guarantee is None else guarantee.paragraphs()
+    stated = stated[:-1] if proofs else stated  # the last are the proofs, listed below
     body = [
         kit.title("Differential-privacy audit", report.subject),
         kit.facts(_facts(report)),
@@ -84,7 +85,7 @@ def _facts(report: AuditReport) -> list[tuple[str, str]]:
         ("Attacks", f"{len(ran)} of {len(report.findings)} could run"),
         ("Fits", f"{fits:,}"),
         ("Unit", f"one {report.unit}"),
-        ("Audited on", datetime.datetime.now(datetime.UTC).date().isoformat()),
+        ("Audited", datetime.datetime.now(datetime.UTC).date().isoformat()),
         ("Program", f"noisette {__version__}"),
     ]
 

@@ -15,7 +15,7 @@ __all__ = ["page_of"]
 
 def page_of(
     fitted: TableModel, table: str, records: int | None, ledger: Ledger | None = None,
-    folder: str = "FOLDER",
+    folder: str = "FOLDER", date: str = "",
 ) -> str:  # fmt: skip
     """Return the report of a model whose guarantee speaks of the rows of its table.
 
@@ -31,6 +31,8 @@ def page_of(
         What was charged, unless the model had a budget of its own.
     folder : str, default "FOLDER"
         Where the model is, for the command that checks the page.
+    date : str, optional
+        When it was trained; today, in UTC, unless given.
 
     Returns
     -------
@@ -54,7 +56,7 @@ def page_of(
         weights=_weights(fitted),
         table=table,
         schema=schema.fingerprint,
-        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        date=date or datetime.datetime.now(datetime.UTC).date().isoformat(),
     )
     return model_page(fitted.guarantee, subject, ledger)
 

@@ -14,7 +14,14 @@ from noisette.report.scores import headline
 if TYPE_CHECKING:
     from noisette.report.page import Subject
 
-__all__ = ["attacker", "decision", "delta_words", "factor_words", "neighbours_of"]
+__all__ = [
+    "attacker",
+    "decision",
+    "delta_words",
+    "factor_words",
+    "neighbours_of",
+    "were_changed",
+]
 
 _RELATIONS = {
     Adjacency.REPLACE_ONE: "replace-one: one person's record is exchanged for any other",
@@ -27,6 +34,12 @@ _PERSONS = {
     Adjacency.ZERO_OUT: "zero-out: all rows of one person are blanked out, so that neither their "
     "features nor their labels take part",
     Adjacency.ADD_REMOVE: "add-remove: all rows of one person are added or taken away",
+}
+# What the promise speaks of: under zero-out and add-remove it says nothing about another record.
+_CHANGES = {
+    Adjacency.REPLACE_ONE: ("{} different", "two candidates for {} apart"),
+    Adjacency.ZERO_OUT: ("{} blanked out", "whether {} took part or was blanked out"),
+    Adjacency.ADD_REMOVE: ("{} missing, or one more there", "whether {} took part at all"),
 }
 _ALARMS = (0.01, 0.05, 0.10, 0.25)
 _PERCENT = "\N{NO-BREAK SPACE}%"
@@ -47,6 +60,12 @@ def decision(guarantee: Guarantee, subject: "Subject", curve: Curve, ledger: Led
 def neighbours_of(adjacency: Adjacency, unit: str) -> str:
     """Return who may differ, in words."""
     return (_PERSONS if unit == "person" else _RELATIONS)[adjacency]
+
+
+def were_changed(adjacency: Adjacency, unit: str) -> str:
+    """Return the condition of the promise, for the start of a sentence."""
+    who = "any one record" if unit == "record" else "all rows of any one person"
+    return "Were " + _CHANGES[adjacency][0].format(who)
 
 
 def delta_words(delta: float) -> str:
@@ -74,7 +93,7 @@ def _facts(subject: "Subject", unit: str) -> list[tuple[str, str]]:
         ("Table", subject.table),
         ("Schema", subject.schema),
         ("Rows" if unit == "record" else "Persons", count),
-        ("Trained on", subject.date),
+        ("Trained", subject.date),
         ("Program", f"noisette {__version__}"),
     ]
     return [(name, text) for name, text in named if text]
@@ -94,14 +113,14 @@ def _promise(guarantee: Guarantee, subject: "Subject") -> str:
     """Return the promise in one sentence beside its two numbers; the factor is rounded up."""
     if guarantee.seeded:
         return ""
-    who = "any one record" if guarantee.unit == "record" else "all rows of any one person"
     slack = f", plus {delta_words(guarantee.delta)}" if guarantee.delta else ""
     return html.promise(
         f"ε = {rounded_up(guarantee.epsilon)}",
         f"δ = {delta_words(guarantee.delta)}",
         f"for each record: {subject.unit}" if guarantee.unit == "record" else f"for {subject.unit}",
-        f"Were {who} different, the probability of whatever can be concluded from this model "
-        f"would change by at most {factor_words(guarantee.epsilon)}{slack}.",
+        f"{were_changed(guarantee.adjacency, guarantee.unit)}, the probability of whatever can be "
+        "concluded from this model would change by at most "
+        f"{factor_words(guarantee.epsilon)}{slack}.",
     )
 
 
@@ -122,13 +141,13 @@ def attacker(guarantee: Guarantee, curve: Curve) -> str:
         lines.append((*shares, _up(power / alarm)))
     known, differ = "every record but one", "that record"
     if guarantee.unit == "person":
-        known, differ = "all rows of everybody but one person", "that person's rows"
+        known, differ = "all rows of everybody but one person", "that person"
+    wanted = _CHANGES[guarantee.adjacency][1].format(differ)
     return html.section(
         "What an attacker gains",
         html.paragraph(
-            f"Imagine an attacker who knows {known}, has this model, and wants to tell two "
-            f"candidates for {differ} apart. Guessing is right as often as false alarms are "
-            "allowed; the model helps by this much:"
+            f"Imagine an attacker who knows {known}, has this model, and wants to tell {wanted}. "
+            "Guessing is right as often as false alarms are allowed; the model helps by this much:"
         ),
         html.table(("right by guessing", "right with the model", "times"), lines, numeric=2),
         html.paragraph(_reconciled(guarantee, curve), "small"),
@@ -183,9 +202,10 @@ def _checks(guarantee: Guarantee, subject: "Subject", ledger: Ledger | None) -> 
         "was given, so nobody but you adds them up."
     )
     if ledger is not None:
+        count = "1 charge" if ledger.count == 1 else f"{ledger.count:,} charges"
         others = (
-            "Everything else that was released about the same people is in the ledger (below); "
-            "what is not in it costs its own ε on top."
+            "Everything else that was released about the same people is in the ledger (below, "
+            f"{count} so far); what is not in it costs its own ε on top."
         )
     return html.boxes(
         "What you must check yourself",

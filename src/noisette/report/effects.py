@@ -129,6 +129,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def _curve(effect: Effect) -> str:
     low, high = _limits(effect)
+    head = _head(effect)
     places = range(len(effect.places)) if effect.crowded else effect.places
     first, last = places[0], places[-1]
 
@@ -137,9 +138,9 @@ def _curve(effect: Effect) -> str:
 
     def up(v: float) -> float:
         v = min(max(v, low), high)
-        return _HEIGHT - _BOTTOM - (v - low) / (high - low) * (_HEIGHT - _TOP - _BOTTOM)
+        return head + _HEIGHT - _BOTTOM - (v - low) / (high - low) * (_HEIGHT - _TOP - _BOTTOM)
 
-    parts = opened(_HEIGHT, effect.column, effect.words)
+    parts = opened(head + _HEIGHT, effect.column, effect.words)
     for tick in _ticks(low, high):
         parts.append(
             svg.line(_LEFT, up(tick), _WIDTH - _RIGHT, up(tick), "axis" if not tick else "grid")
@@ -161,7 +162,7 @@ def _curve(effect: Effect) -> str:
         parts.append(
             f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.5"/>'
         )
-    foot, taken = _HEIGHT - _BOTTOM + 20, -math.inf
+    foot, taken = head + _HEIGHT - _BOTTOM + 20, -math.inf
     for x, words in zip(places, effect.labels, strict=True):
         parts.append(svg.line(across(x), foot - 20, across(x), foot - 15, "axis"))
         if across(x) - taken > 60.0:  # a label of eight signs; knots may lie close together
@@ -170,12 +171,17 @@ def _curve(effect: Effect) -> str:
     return "".join([*parts, *_legend(effect), "</svg>"])
 
 
+def _head(effect: Effect) -> int:
+    """Return the height above a picture that the names of its colours need."""
+    return 6 + 15 * min(len(effect.lines), _LINES) if len(effect.lines) > 1 else 0
+
+
 def _legend(effect: Effect) -> list[str]:
     if len(effect.lines) < 2:
         return []
     words = zip(effect.outputs, _COLOURS, strict=False)
     return [
-        text(_LEFT + 6, _TOP + 14 + 15 * k, svg.short(name, 40), "start",
+        text(_LEFT, 14 + 15 * k, svg.short(name, 40), "start",
              f' fill="{colour}" class="name"')
         for k, (name, colour) in enumerate(words)
     ]  # fmt: skip
@@ -184,7 +190,7 @@ def _legend(effect: Effect) -> list[str]:
 def _levels(effect: Effect) -> str:
     low, high = _limits(effect)
     names, outputs = effect.labels[:_BARS], effect.lines[:_LINES]
-    head = 6 + 15 * len(outputs) if len(outputs) > 1 else 0  # for the names of the colours
+    head = _head(effect)
     left, height = 150, head + 26 + _ROW * len(names)
 
     def across(v: float) -> float:

@@ -183,7 +183,8 @@ _PRINT = """
   .checks { margin: 1.1rem 0; break-after: page; }
   .halves h2, .checks h2 { margin-top: .8rem; }
   th, td, td.n, th.n { padding-top: .28rem; padding-bottom: .28rem; }
-  h2, h3, .caption, caption, thead, p:has(+ .wide), p:has(+ .figures) { break-after: avoid; }
+  h2, h3, .caption, caption, summary, thead, p:has(+ .wide), p:has(+ .figures) {
+    break-after: avoid; }
   tr, figure, svg, .promise, .checks, .facts, .note, .void, .numbers, li, pre {
     break-inside: avoid; }
   .wide { overflow: visible; } thead { display: table-header-group; }

@@ -4,7 +4,7 @@ from noisette._version import __version__
 from noisette.guarantee import Guarantee, rounded_up
 from noisette.privacy import Ledger
 from noisette.report import html, svg
-from noisette.report.decision import delta_words, factor_words, neighbours_of
+from noisette.report.decision import delta_words, factor_words, neighbours_of, were_changed
 from noisette.storage import Charge
 
 __all__ = ["ledger_page", "ledger_section"]
@@ -65,7 +65,6 @@ def ledger_page(ledger: Ledger, title: str, date: str = "") -> str:
     """
     charges = ledger.charges
     unit = charges[-1].unit if charges else "record"
-    who = "any one record" if unit == "record" else "all rows of any one person"
     slack = f", plus {delta_words(ledger.delta)}" if ledger.delta else ""
     known = [
         ("Charges", f"{len(charges):,}"),
@@ -82,9 +81,9 @@ def ledger_page(ledger: Ledger, title: str, date: str = "") -> str:
             f"ε = {rounded_up(ledger.epsilon)}",
             f"δ = {delta_words(ledger.delta)}",
             f"in total, for each {unit}",
-            f"Were {who} different, the probability of whatever can be concluded from all "
-            "releases under this ledger together, past and future, would change by at most "
-            f"{factor_words(ledger.epsilon)}{slack}.",
+            f"{were_changed(ledger.adjacency, unit)}, the probability of whatever can be concluded "
+            "from all releases under this ledger together, past and future, would change by at "
+            f"most {factor_words(ledger.epsilon)}{slack}.",
         ),
         html.section("What is left", _balance(ledger)),
         html.section("By table", _by_table(ledger, charges)),

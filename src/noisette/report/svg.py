@@ -181,7 +181,7 @@ def intervals(entries: Sequence[tuple[str, float, float, bool]]) -> str:
     for k, (label, claim, least, refutes) in enumerate(entries):
         y, x, end = top + k * row + 34, across(least), across(ticks[-1])
         colour = ORANGE if refutes else BLUE
-        parts.append(text(8, y - 18, short(label, 60), "start", ' class="name"'))
+        parts.append(text(8, y - 18, short(label, 64), "start", ' class="name"'))
         parts.append(
             f'<path d="M{x:.1f} {y}H{end:.1f}m-7 -5l7 5l-7 5" fill="none" stroke="{colour}" '
             'stroke-width="1.6"/>'
