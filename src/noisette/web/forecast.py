@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -10,6 +10,9 @@ from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter
 from noisette.tables import Schema
+
+if TYPE_CHECKING:
+    from noisette.guarantee import Guarantee
 
 __all__ = ["MODELS", "RELATIONS", "Budget", "Forecast", "budget_from", "forecast_of"]
 
@@ -76,7 +79,7 @@ class Forecast:
     others: list[tuple[str, str]]
     idle: list[tuple[str, str]]
     seconds: float
-    factor: str
+    promise: str
     gain: Markup
 
 
@@ -103,7 +106,7 @@ def _forecast_of(schema: Schema, budget: Budget) -> Forecast:
     from noisette.cli.plan import table_outlook_of
     from noisette.guarantee import Guarantee
     from noisette.pipeline.table_outlook import NAMES
-    from noisette.report.decision import attacker, factor_words
+    from noisette.report.decision import attacker
     from noisette.report.numbers import curve_of
 
     rows = budget.rows
@@ -132,8 +135,20 @@ def _forecast_of(schema: Schema, budget: Budget) -> Forecast:
         others=[(_words(row["change"]), _lost(row)) for row in found],
         idle=[(c.name, c.note) for c in asked.columns if not c.matters and c.kind != "ignore"],
         seconds=asked.seconds,
-        factor=factor_words(budget.epsilon),
+        promise=_promise(promised),
         gain=Markup(attacker(promised, curve_of(promised))),  # escaped by the kit of the report
+    )
+
+
+def _promise(guarantee: "Guarantee") -> str:
+    """Return the promise in the words of the report."""
+    from noisette.report.decision import delta_words, factor_words, were_changed
+
+    condition = were_changed(guarantee.adjacency, guarantee.unit)
+    more = f", plus {delta_words(guarantee.delta)}" if guarantee.delta else ""
+    return (
+        f"{condition}, the probability of whatever can be concluded from the model would change "
+        f"by at most {factor_words(guarantee.epsilon)}{more}."
     )
 
 
