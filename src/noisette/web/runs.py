@@ -85,7 +85,7 @@ class StartedTraining:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the start."""
+        """Seconds since the start, for a page that waits; shown nowhere afterwards."""
         return self.seconds or time.monotonic() - self._began
 
     def seen(self) -> None:
