@@ -50,6 +50,10 @@ COMMANDS = {
     ),
     "inspect": ("inspect", "Check a model's guarantee against the plan that ran, and show it."),
     "ledger": ("ledger", "Show what a ledger holds, or start one with --epsilon."),
+    "studio": (
+        "studio",
+        "Open a page on this machine that leads from a table to a private model and its report.",
+    ),
     "account": (
         "counting",
         "Count the privacy of a run: certified epsilon, and what each theorem would say.",

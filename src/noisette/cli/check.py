@@ -107,10 +107,10 @@ def _rows(
     persons are identified, it is their number that is public, and rows are not counted.
     """
     from noisette import _validate
+    from noisette.tables.counting import count_units
     from noisette.tables.encoding import check_columns, names_of
-    from noisette.tables.reading import pieces
 
-    names, given = names_of(table, facts, target=False, header=header)
+    names, _ = names_of(table, facts, target=False, header=header)
     check_columns(table, names, facts, target=False)
     for option, number in (("--rows", stated), ("--population", guess)):
         if number is not None:
@@ -121,15 +121,7 @@ def _rows(
             "guess of it made without the table."
         )
     with busy(f"counting {_units(facts)}"):
-        who = facts.persons
-        first = list(names[:1]) if who is None else [who.column]
-        parts = pieces(table, facts.file, first, given)
-        if who is not None:
-            who.require(names)
-            texts = [text for piece in parts for text in piece[who.column].texts()]
-            return _validate.integer("the number of persons", who.group(texts).count), True
-        count = sum(len(next(iter(piece.values()))) for piece in parts)
-    return _validate.integer("the number of rows", count), True
+        return count_units(table, facts, header=header), True
 
 
 def _units(facts: "Schema") -> str:

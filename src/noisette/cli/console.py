@@ -3,7 +3,7 @@
 import contextlib
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from noisette import _files, _validate
 from noisette._text import visible
 from noisette.errors import InvalidParameter, WeakModelWarning
 
-__all__ = ["busy", "readable", "warning_aloud", "write_text"]
+__all__ = ["PROGRESS", "busy", "readable", "telling", "warning_aloud", "write_text"]
 
 
 def busy(what: str) -> Any:
@@ -19,6 +19,21 @@ def busy(what: str) -> Any:
     from rich.console import Console
 
     return Console(stderr=True).status(what)
+
+
+PROGRESS = "noisette: progress: "
+"""How a line begins that tells a program how far a command is."""
+
+
+def telling(wanted: bool) -> Callable[[str], None]:
+    """Return what tells a program of a step; the names of steps are all that it ever says."""
+
+    def tell(step: str) -> None:
+        if wanted:
+            with contextlib.suppress(OSError):  # whoever listened has gone: no reason to stop
+                print(f"{PROGRESS}{step}", file=sys.stderr, flush=True)
+
+    return tell
 
 
 @contextlib.contextmanager

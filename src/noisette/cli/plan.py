@@ -9,7 +9,14 @@ import typer
 from noisette._text import visible
 from noisette.cli import options as opt
 from noisette.cli.outlooks import as_row, others, show_others, table_json
-from noisette.cli.train import CHOICES, check_sgd, estimator_of, learns, table_classifier
+from noisette.cli.train import (
+    CHOICES,
+    check_sgd,
+    estimator_of,
+    learns,
+    table_classifier,
+    table_regressor,
+)
 from noisette.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -42,6 +49,9 @@ def plan(
         bool, typer.Option("--persons", help="Protect persons with all their rows.")
     ] = False,
     adjacency: opt.AdjacencyOption = "replace-one",
+    test_share: Annotated[
+        float | None, typer.Option(help="With --schema: score on this part of the people instead.")
+    ] = None,
     json: opt.JsonOption = False,
 ) -> None:
     """Show what a model would release and cost, from public facts alone; no data are read.
@@ -54,11 +64,13 @@ def plan(
         raise InvalidParameter("give --features, the number after encoding, or --schema.")
     if facts is not None and persons:
         raise InvalidParameter("a schema names its persons itself; leave out --persons.")
+    if facts is None and test_share is not None:
+        raise InvalidParameter("--test-share is for the training of a table; give --schema.")
 
     def outlook(**changes: Any) -> Any:
         shared = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency, **changes}
         if facts is not None:
-            return table_outlook_of(facts, rows, model=model, **shared)
+            return table_outlook_of(facts, rows, model=model, test_share=test_share, **shared)
         if model == "sgd":
             check_sgd(shared["adjacency"], shared["delta"], rows)
         private = shared["adjacency"] == "add-remove"
@@ -98,10 +110,16 @@ def _facts(
     return facts
 
 
-def table_outlook_of(facts: "Schema", rows: int, *, model: str = "logistic", **shared: Any) -> Any:
+def table_outlook_of(
+    facts: "Schema", rows: int, *, model: str = "logistic", test_share: float | None = None,
+    **shared: Any,
+) -> Any:  # fmt: skip
     """Return what the default training on a table of these facts would release and cost."""
     private = shared["adjacency"] == "add-remove"
-    estimator = table_classifier(
-        model, schema=facts, population=rows if private else None, **shared
-    )
-    return estimator.plan(rows)
+    shared["population"] = rows if private else None
+    if facts.target_bounds is not None:
+        if test_share is not None:
+            raise InvalidParameter("--test-share is for labels; the target is a number.")
+        epsilon = shared.pop("epsilon")
+        return table_regressor(model, {}, facts, epsilon, **shared).plan(rows)
+    return table_classifier(model, schema=facts, test_share=test_share, **shared).plan(rows)

@@ -12,7 +12,7 @@ import typer
 
 from noisette._text import visible
 from noisette.cli import options as opt
-from noisette.cli.console import busy, readable, warning_aloud, write_text
+from noisette.cli.console import busy, readable, telling, warning_aloud, write_text
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ __all__ = [
     "learns",
     "schema",
     "table_classifier",
+    "table_regressor",
     "train",
 ]
 
@@ -158,6 +159,9 @@ def train(
     seed: Annotated[
         int | None, typer.Option(help="Repeatable noise, for experiments: NOT PRIVATE.")
     ] = None,
+    progress: Annotated[
+        bool, typer.Option("--progress", help="Say each step in a line on stderr, for programs.")
+    ] = False,
     json: opt.JsonOption = False,
 ) -> None:
     """Train a private model on a table; write the model, its guarantee and a report.
@@ -200,18 +204,22 @@ def train(
         spending(ledger, epsilon, delta, relation, table.name) as budget,
         draft_folder(out) as draft,
     ):
+        budget.tell = say = telling(progress)
         wishes = {"mechanism": mechanism, "loss": loss, "sampling": sampling}
         estimator = _estimator(
             model, wishes, facts, epsilon, delta, adjacency, population, seed, budget, extras
         )
+        say("reading")
         with busy("reading the table"):  # and how far it is would tell the number of rows
             rows = TableModel(estimator, facts).read(table, target=True, header=not no_header)
         records = rows.count if relation.size_is_public else None
         _check_size(table, records, records or population, delta, facts)
+        say("training")
         with busy("training"), warning_aloud():
             # a model that takes cells finds the column of persons by itself
             more = {} if takes_tables(estimator) else {"persons": rows.persons}
             estimator.fit(rows.X, rows.y, **more)
+        say("writing")
         charged = None if ledger is None else budget
         fitted = _finish(estimator, facts, draft, out, table.name, records, charged)
         budget.written = True
@@ -236,8 +244,11 @@ def _estimator(
     extras: dict[str, Any],
 ) -> Any:  # fmt: skip
     if facts.target_bounds is not None:
-        return _regressor(model, wishes, facts, epsilon, delta=delta, adjacency=adjacency,
-                          population=population, random_state=seed, ledger=ledger)  # fmt: skip
+        for key in extras:  # not dropped in silence: nobody would be scored
+            option = f"--{key.replace('_', '-')}"
+            raise InvalidParameter(f"{option} is for labels, and the target is a number.")
+        return table_regressor(model, wishes, facts, epsilon, delta=delta, adjacency=adjacency,
+                               population=population, random_state=seed, ledger=ledger)  # fmt: skip
     if model == "sgd":
         check_sgd(adjacency, delta, population)
     if learns(model, wishes, facts):
@@ -264,7 +275,7 @@ def _estimator(
     )
 
 
-def _regressor(
+def table_regressor(
     model: str, wishes: dict[str, str | None], facts: "Schema", epsilon: float, **shared: Any
 ) -> Any:
     """Return the model of a target that the schema calls numeric."""

@@ -5,7 +5,7 @@ hear that the budget is gone although there is no model.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +24,20 @@ class WatchedLedger(Ledger):
     asked = False
     charged = False
     written = False
+    tell: Callable[[str], None] = staticmethod(lambda step: None)
 
     def charge(self, plan: Any, **options: Any) -> Permit:
         """Charge as usual and remember it."""
         self.asked = True  # before, so that a Ctrl-C during the commit is not taken for no charge
+        self.tell("charging")
         try:
             permit = super().charge(plan, **options)
         except NoisetteError:
             self.asked = self.charged
+            self.tell("refused")
             raise
         self.charged = True
+        self.tell("charged")
         return permit
 
 

@@ -14,7 +14,14 @@ from noisette.report.scores import headline
 if TYPE_CHECKING:
     from noisette.report.page import Subject
 
-__all__ = ["decision", "delta_words", "factor_words", "neighbours_of", "were_changed"]
+__all__ = [
+    "attacker",
+    "decision",
+    "delta_words",
+    "factor_words",
+    "neighbours_of",
+    "were_changed",
+]
 
 _RELATIONS = {
     Adjacency.REPLACE_ONE: "replace-one: one person's record is exchanged for any other",
@@ -45,7 +52,7 @@ def decision(guarantee: Guarantee, subject: "Subject", curve: Curve, ledger: Led
         html.facts(_facts(subject, guarantee.unit)),
         _warning(guarantee),
         _promise(guarantee, subject),
-        html.halves(_attacker(guarantee, curve), _quality(subject)),
+        html.halves(attacker(guarantee, curve), _quality(subject)),
         "" if guarantee.seeded else _checks(guarantee, subject, ledger),
     ])  # fmt: skip
 
@@ -123,7 +130,7 @@ def _up(value: float) -> str:
     return f"{math.ceil(value * 10.0**places - 1e-9) / 10.0**places:,.{max(0, places)}f}"
 
 
-def _attacker(guarantee: Guarantee, curve: Curve) -> str:
+def attacker(guarantee: Guarantee, curve: Curve) -> str:
     """Return how much more often an attacker is right with the model than without."""
     if guarantee.seeded:
         return ""

@@ -1,0 +1,184 @@
+"""Who may talk to the page: only the person who holds the address, from the page itself.
+
+Every request passes here first. It must name this very host and port (a name that somebody's
+server lets point to 127.0.0.1 is refused), carry the cookie that only the address with the token
+gives, and, if it changes something, come from the page itself. Cookies know no ports, so the cookie
+is bound to a secret path: a server of somebody else on another port of this machine never gets it.
+"""
+
+import contextlib
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs
+
+__all__ = ["POLICY", "REPORT_POLICY", "Guard", "Keys"]
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+"""Of every page of the studio: nothing inline, and nothing from anywhere else."""
+REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; "
+    "base-uri 'none'; frame-ancestors 'self'; sandbox allow-popups"
+)
+"""Of the report, which is shown within a page: no script at all."""
+
+COOKIE = "noisette_studio"
+_LARGEST = 8 << 20  # bytes of a form
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    # Not no-referrer: a form would then be posted with "Origin: null".
+    "referrer-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+}
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The secrets of one studio: of its address, its cookie, its forms and its paths."""
+
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    cookie: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    form: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    base: str = field(default_factory=lambda: "/" + secrets.token_hex(8), repr=False)
+
+
+def _same(given: str, wanted: str) -> bool:
+    return hmac.compare_digest(given.encode(), wanted.encode())
+
+
+class Guard:
+    """The outermost layer of the application: lets in, or answers with one sentence.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What is guarded.
+    keys : Keys
+        The secrets.
+    host : str
+        The only ``Host`` that is answered, such as ``127.0.0.1:8000``.
+
+    """
+
+    def __init__(self, app: Any, keys: Keys, host: str) -> None:
+        self._app, self._keys, self._host = app, keys, host
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # there are no websockets here
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        headers: dict[str, str] = {}
+        doubled = False
+        for name, value in scope["headers"]:
+            key = name.decode("latin-1")
+            doubled |= key in headers and key in ("host", "origin", "content-length")
+            headers[key] = value.decode("latin-1")
+        refusal = "that request is not clear." if doubled else self._refusal(scope, headers)
+        if refusal:
+            await _answer(send, 403, refusal)
+        elif scope["path"] == "/":
+            await self._welcome(send)
+        else:
+            await self._inside(scope, receive, send)
+
+    async def _welcome(self, send: Send) -> None:
+        """Give the cookie, and lead on from this page.
+
+        Not by a redirect: to a person who came by a link elsewhere, that would be one more step of
+        another site, for which a strict cookie is not sent.
+        """
+        place = f"{self._keys.base}/"
+        cookie = f"{COOKIE}={self._keys.cookie}; HttpOnly; SameSite=Strict; Path={place}"
+        body = (
+            '<!doctype html><html lang="en"><meta charset="utf-8"><title>noisette</title>'
+            f'<link rel="icon" href="data:,"><meta http-equiv="refresh" content="0; url={place}">'
+            f'<p><a href="{place}">Open the studio</a></p></html>'
+        )
+        await _send(send, 200, body, "text/html", [("set-cookie", cookie)])
+
+    def _refusal(self, scope: Scope, headers: dict[str, str]) -> str:
+        """Return why a request is not answered; nothing if it is."""
+        if headers.get("host") != self._host:
+            return "this page answers at its own address only."
+        method = scope["method"]
+        if scope["path"] == "/" and method in ("GET", "HEAD"):
+            query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+            if _same(query.get("token", [""])[0], self._keys.token):
+                return ""
+        if scope["path"] == "/" or not scope["path"].startswith(f"{self._keys.base}/"):
+            return "open the address that `noisette studio` printed; it has a key in it."
+        if not _same(_cookie(headers.get("cookie", "")), self._keys.cookie):
+            return "open the address that `noisette studio` printed; it has a key in it."
+        if method in ("GET", "HEAD"):
+            return ""
+        if method != "POST":
+            return "that is not a request of this page."
+        if headers.get("origin") != f"http://{self._host}":
+            return "a form is taken from this page only."
+        if headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            return "a form is taken from this page only."
+        length = headers.get("content-length", "")
+        if not length.isdecimal() or int(length) > _LARGEST:
+            return "the form is too large."
+        return ""
+
+    async def _inside(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request on, and add the headers to the answer."""
+
+        async def headed(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                known = {name.lower() for name, _ in message["headers"]}
+                more = [(k.encode(), v.encode()) for k, v in _HEADERS.items()]
+                message["headers"] = [
+                    *message["headers"], *(each for each in more if each[0] not in known),
+                ]  # fmt: skip
+            await send(message)
+
+        # A fault was answered within; a server would log it, and its text may quote a cell.
+        with contextlib.suppress(Exception):
+            await self._app(scope, receive, headed)
+
+
+def _cookie(header: str) -> str:
+    try:
+        found = SimpleCookie(header).get(COOKIE)
+    except CookieError:
+        return ""
+    return "" if found is None else found.value
+
+
+async def _answer(send: Send, status: int, sentence: str) -> None:
+    """Send one sentence as plain text."""
+    await _send(send, status, f"noisette: {sentence}\n", "text/plain", [])
+
+
+async def _send(send: Send, status: int, text: str, kind: str, more: list[tuple[str, str]]) -> None:
+    body = text.encode()
+    headers = [
+        ("content-type", f"{kind}; charset=utf-8"),
+        ("content-length", str(len(body))),
+        *_HEADERS.items(),
+        *more,
+    ]
+    start = {"type": "http.response.start", "status": status}
+    await send({**start, "headers": [(k.encode(), v.encode()) for k, v in headers]})
+    await send({"type": "http.response.body", "body": body})
