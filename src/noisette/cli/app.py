@@ -12,12 +12,14 @@ from noisette.cli import options as opt
 from noisette.cli import train as tables
 from noisette.cli.check import check
 from noisette.cli.evaluate import evaluate
+from noisette.cli.example import example
 from noisette.cli.explain import coefficients, explain, export
 from noisette.cli.ledger import ledger
 from noisette.cli.options import Description
 from noisette.cli.plan import plan
 from noisette.cli.predict import predict
 from noisette.cli.reproduce import reproduce
+from noisette.cli.theorem import theorem
 
 __all__ = ["app"]
 
@@ -50,7 +52,7 @@ def root(
 
 for _command in (
     tables.schema, check, plan, tables.train, predict, evaluate, explain, coefficients, export,
-    reading.inspect, ledger,
+    reading.inspect, ledger, theorem, example,
 ):  # fmt: skip
     app.command()(_command)
 
