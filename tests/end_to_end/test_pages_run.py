@@ -26,6 +26,7 @@ ELSEWHERE = {
     "README.md": "tests/end_to_end/test_readme.py",
     "docs/additive.md": "tests/pipeline/test_export.py",
     "docs/audit.md": "tests/audit/test_two_worlds.py",
+    "docs/networks.md": "tests/nn/test_networks_docs.py",
     "docs/command_line.md": "tests/tables/test_command_line_docs.py",
     "docs/scores.md": "tests/scores/test_scores_docs.py",
     "docs/tables.md": "tests/pipeline/test_tables_docs.py",
@@ -38,12 +39,6 @@ ROWS = {
 import numpy as np
 X = np.random.default_rng(0).normal(size=(2000, 4)) / 4
 y = (X[:, 0] > 0).astype(int)
-""",
-    "docs/networks.md": """
-import copy, torch, tempfile
-from torch import nn
-from torch.nn import functional as F
-from torch.utils.data import TensorDataset
 """,
 }
 KNOWN = {"python", "py", "sh", "bash", "toml", "text", ""}
