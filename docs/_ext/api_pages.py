@@ -97,8 +97,7 @@ def _first(module: ModuleType) -> str:
 
 
 def _page(path: str, name: str, value: Any) -> str:
-    title = f"{path}.{name}"
-    head = f"{title}\n{'=' * len(title)}\n\n.. currentmodule:: {path}\n\n"
+    head = f"{name}\n{'=' * len(name)}\n\n.. currentmodule:: {path}\n\n"
     if inspect.isclass(value):
         kind = "autoexception" if issubclass(value, BaseException) else "autoclass"
         own = "".join(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional
 from torch.utils.data import TensorDataset
 
 import noisette
@@ -26,11 +26,15 @@ class Answering(nn.Linear):
 
     def forward(self, x, labels=None):
         scores = super().forward(x)
-        return scores if labels is None else SimpleNamespace(loss=F.cross_entropy(scores, labels))
+        return (
+            scores
+            if labels is None
+            else SimpleNamespace(loss=functional.cross_entropy(scores, labels))
+        )
 
 
 def losses(model, batch):
-    return F.cross_entropy(model(batch[0]), batch[1])
+    return functional.cross_entropy(model(batch[0]), batch[1])
 
 
 def yours(started=False):
@@ -43,7 +47,7 @@ def yours(started=False):
     training = private.PrivateTraining(module, optimizer, plan, size=240, delta=1e-5, clip_norm=1.0)
     rows = next(iter(training.batches())) if started else []
     return {
-        "X": X, "y": y, "X_test": X, "y_test": y, "x": X[rows], "model": module, "F": F,
+        "X": X, "y": y, "X_test": X, "y_test": y, "x": X[rows], "model": module, "F": functional,
         "module": module, "optimizer": optimizer, "torch": torch, "training": training,
         "private": private, "noisette": noisette, "losses": losses, "nn": nn,
         "dataset": TensorDataset(X, y), "patient": [k // 2 for k in range(240)],
