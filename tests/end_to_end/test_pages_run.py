@@ -41,6 +41,7 @@ X = np.random.default_rng(0).normal(size=(2000, 4)) / 4
 y = (X[:, 0] > 0).astype(int)
 """,
 }
+LONG = {"docs/tuning.md"}  # its plan is for 100 weights and three candidates
 KNOWN = {"python", "py", "sh", "bash", "toml", "text", ""}
 
 
@@ -79,7 +80,14 @@ def follow(page, folder, monkeypatch):
     return followed
 
 
-@pytest.mark.parametrize("page", [page for page in having("python", "sh") if page not in ELSEWHERE])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow) if page in LONG else page
+        for page in having("python", "sh")
+        if page not in ELSEWHERE
+    ],
+)
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     if re.search(r"\btorch\b", PAGES[page]):
         pytest.importorskip("torch")
