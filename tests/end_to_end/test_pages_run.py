@@ -23,7 +23,6 @@ BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```", flags=re.S | re.M)
 
 # Followed word by word, with what they print, by tests of their own.
 ELSEWHERE = {
-    "README.md": "tests/end_to_end/test_readme.py",
     "docs/additive.md": "tests/pipeline/test_export.py",
     "docs/audit.md": "tests/audit/test_two_worlds.py",
     "docs/networks.md": "tests/nn/test_networks_docs.py",
