@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 ONE    := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench slow oldest format clean
+.PHONY: help demo test check docs bench slow oldest dist licences format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -51,6 +51,22 @@ $(VENV)-oldest/.ready: pyproject.toml requirements/oldest.txt
 oldest: $(VENV)-oldest/.ready ## test with the oldest versions that pyproject.toml allows
 	$(ONE) $(VENV)-oldest/bin/python -m pytest -W ignore::DeprecationWarning $(OLDEST)
 
+$(VENV)/.docs: $(VENV)/.dev
+	$(PIP) --editable '.[docs]'
+	touch $@
+
+docs: $(VENV)/.docs ## build the site into docs/_build/html; a warning is an error
+	$(ONE) $(BIN)/sphinx-build -W --keep-going -q -j 2 -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+dist: $(VENV)/.dev ## build wheel and sdist into dist/ and check them
+	rm -rf build dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+
+licences: $(VENV)/.dev ## list what noisette brings along, with licences
+	$(BIN)/python release/licences.py release/licences.md
+
 bench: $(VENV)/.dev ## measure speed against named peers
 	$(ONE) $(BIN)/python benchmarks/imports.py
 	$(ONE) $(BIN)/python benchmarks/door.py
@@ -65,5 +81,5 @@ format: $(VENV)/.dev ## apply the formatter
 	$(BIN)/ruff format .
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) $(VENV)-oldest build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-oldest build dist docs/_build docs/api .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

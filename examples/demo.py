@@ -4,7 +4,6 @@ Run by ``make demo``; everything it writes goes to the folder ``demo`` (``--out`
 """
 
 import argparse
-import csv
 import json
 import os
 import shlex
@@ -19,7 +18,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from noisette import LogisticRegression, datasets, tables
+from noisette import LogisticRegression, tables
 
 ROOT = Path(__file__).parents[1]
 SCHEMA = ROOT / "examples" / "loans.toml"
@@ -35,15 +34,10 @@ def say(text: str) -> None:
 
 def write_tables(folder: Path) -> tuple[Path, Path]:
     """Write 16,000 invented people to train on and 4,000 to test with, as CSV files."""
-    columns = datasets.mixed_table(20_000, seed=0).columns
-    lines = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-    paths = folder / "loans.csv", folder / "new_loans.csv"
-    for path, part in zip(paths, (lines[:16_000], lines[16_000:]), strict=True):
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(columns)
-            writer.writerows(part)
-    return paths
+    done = command("example", folder, "--force")
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return folder / "loans.csv", folder / "new_loans.csv"
 
 
 def accuracies(train: Path, test: Path) -> tuple[float, float, dict[float, list[float]]]:

@@ -1,11 +1,12 @@
 """The arrays of this library, named once."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AnyFloats", "Bools", "Floats", "Indices", "Integers"]
+__all__ = ["AnyFloats", "Bools", "Floats", "Indices", "Integers", "Labels"]
 
 Floats = NDArray[np.float64]
 AnyFloats = NDArray[np.floating[Any]]
@@ -13,3 +14,5 @@ AnyFloats = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]
 Indices = NDArray[np.intp]
 Bools = NDArray[np.bool_]
+Labels = Sequence[Any] | NDArray[Any]
+"""The public set of classes, as people write it down."""

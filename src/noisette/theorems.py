@@ -1,13 +1,16 @@
 """The ids of all theorems, and which others each of them rests on as the code uses it.
 
-docs/theory/theorems.md states them; a test compares its headings with this list, which is here so
-that an installed package can refuse an id that no theorem has. A guarantee cites the theorems it
-names and, by `with_grounds`, what those rest on.
+docs/theory/theorems.md states them and travels with the package (`statements` reads it); a test
+compares its headings with this list, which is here so that an id can be refused without reading a
+file. A guarantee cites the theorems it names and, by `with_grounds`, what those rest on.
 """
 
+import re
 from collections.abc import Iterable
 
-__all__ = ["THEOREMS", "grounds_of", "with_grounds"]
+from noisette._carried import carried
+
+__all__ = ["THEOREMS", "grounds_of", "statements", "with_grounds"]
 
 _SOLVER = ("SOLVER-DISTANCE", "SOLVER-NORM", "ROUND-GRADIENT", "ROUND-ATTAINABLE", "SOLVER-ENDS")
 _LAST = ("LAST-ITERATE-GCM", "GRADIENT-STEP-LIPSCHITZ", "GLM-SMOOTHNESS")
@@ -99,3 +102,13 @@ def with_grounds(ids: Iterable[str]) -> tuple[str, ...]:
         found.update(dict.fromkeys(new))
         waiting += new
     return tuple(found)
+
+
+def statements() -> dict[str, dict[str, str]]:
+    """Return chapter -> id -> the theorem in Markdown, in the order of the page."""
+    found: dict[str, dict[str, str]] = {}
+    for chapter in re.split(r"^## ", carried("theorems.md"), flags=re.M)[1:]:
+        title, _, rest = chapter.partition("\n")
+        parts = (part.partition("\n") for part in re.split(r"^### ", rest, flags=re.M)[1:])
+        found[title.strip()] = {name.strip(): text.strip() for name, _, text in parts}
+    return found

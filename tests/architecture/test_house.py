@@ -143,7 +143,7 @@ def test_import_is_lazy() -> None:
 def test_the_core_never_imports_heavy_packages() -> None:
     heavy = [*HEAVY, "scipy.stats"]
     code = (
-        "import sys, noisette.privacy, noisette.accounting, noisette.guarantee\n"
+        "import sys, noisette.privacy, noisette.accounting, noisette.guarantee, noisette.cli.app\n"
         f"print([m for m in {heavy!r} if m in sys.modules])"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -17,10 +17,14 @@ from noisette.audit.check import ATTACKS
 from noisette.errors import InvalidParameter
 from noisette.linear import LogisticRegression, SGDClassifier
 
+# Half of a battery's fits are two worlds from outside, which `make slow` runs on everything.
+OUTSIDE = {type(each): each for each in reversed(SHORT)}  # the first of each class
+
 
 @pytest.mark.parametrize("estimator", SHORT, ids=name)
 def test_the_short_battery_passes(estimator: Any) -> None:
-    report = check_estimator(estimator)
+    outside = estimator is OUTSIDE[type(estimator)]
+    report = check_estimator(estimator, attacks=None if outside else ATTACKS[:-1])
     assert report.verdict == "consistent", str(report)
     applied = {found.attack for found in report.findings if found.verdict != "not applicable"}
     expected = {"fitted attributes", "exposed numbers", "replay on neighbours", "law of the noise"}

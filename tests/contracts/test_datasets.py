@@ -87,7 +87,10 @@ def test_counts_norms_and_row_locality(name: str) -> None:
 
 
 @needs_data
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize(
+    "name",
+    [n if n != "kddcup99" else pytest.param(n, marks=pytest.mark.slow) for n in PUBLISHED],
+)  # 805,050 rows take 7 s
 def test_published_split(name: str) -> None:
     data = load(name, split="published")
     assert (len(data.X), len(data.X_test)) == PUBLISHED[name] == (len(data.y), len(data.y_test))

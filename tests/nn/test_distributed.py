@@ -2,8 +2,6 @@
 
 import itertools
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from scipy import stats
 
 torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 
-from two_ranks import run_ranks  # noqa: E402
+from two_ranks import run_ranks, start  # noqa: E402
 
 if not torch.distributed.is_available():
     pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
@@ -82,13 +80,11 @@ def train(folder: Path, names: tuple[str, ...], ranks: int, data: str, seed: int
     """Train in `ranks` processes, one sampler after the other, and return what each rank saw."""
     folder.mkdir()
     chosen = ",".join(names)
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", CODE, str(r), str(ranks), str(folder), chosen, str(seed), data]
-        )
-        for r in range(ranks)
-    ]
-    assert [process.wait(timeout=400) for process in running] == [0] * ranks
+    words = str(ranks), str(folder), chosen, str(seed), data
+    running = [start(CODE, [str(r), *words], folder / f"said{r}") for r in range(ranks)]
+    for process in running:
+        process.join(timeout=400)
+    assert [process.exitcode for process in running] == [0] * ranks
     return [
         [pickle.loads((folder / f"{place}{r}.pkl").read_bytes()) for r in range(ranks)]
         for place in range(len(names))

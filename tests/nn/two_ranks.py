@@ -1,13 +1,22 @@
-"""Two ranks of ``torch.distributed`` that run the same script, with a watch at the door."""
+"""Two ranks of ``torch.distributed`` that run the same script, with a watch at the door.
 
-import subprocess
+Ranks are processes of their own, forked from one that has imported torch and computed nothing: a
+start of Python with torch takes seconds, and a rank is one of fifteen.
+"""
+
+import multiprocessing
+import os
 import sys
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 import torch
 
-__all__ = ["run_ranks"]
+__all__ = ["run_ranks", "start"]
+
+_NURSERY = multiprocessing.get_context("forkserver")
+_NURSERY.set_forkserver_preload(["two_ranks", "noisette.nn", "noisette.training.passage"])
 
 START = """
 import sys
@@ -40,18 +49,34 @@ def refused(*args, **options):
 """
 
 
+def _live(code: str, words: list[str], said: Path, quiet: bool) -> None:
+    with said.open("w") as out:
+        os.dup2(out.fileno(), 1)
+        if quiet:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        sys.argv = ["-c", *words]
+        sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+        exec(compile(code, "<rank>", "exec"), {"__name__": "__main__"})
+        sys.stdout.flush()
+
+
+def start(code: str, words: list[str], said: Path, *, quiet: bool = False) -> BaseProcess:
+    """Start a process that runs `code` with the arguments `words` and prints to the file `said`."""
+    process = _NURSERY.Process(target=_live, args=(code, words, said, quiet))
+    process.start()
+    return process
+
+
 def run_ranks(script: str, folder: Path, *, quiet: bool = False) -> list[list[str]]:
     """Return the lines that each rank printed; `script` goes on after START."""
     if not torch.distributed.is_available():
         pytest.skip("this PyTorch has no torch.distributed")
     code = START + script + "\ndist.destroy_process_group()\n"
+    files = [folder / f"said{rank}" for rank in range(2)]
     ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, str(rank), str(folder)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL if quiet else None,
-            text=True,
-        )
-        for rank in range(2)
+        start(code, [str(rank), str(folder)], file, quiet=quiet) for rank, file in enumerate(files)
     ]
-    return [rank.communicate(timeout=200)[0].splitlines() for rank in ranks]
+    for rank in ranks:
+        rank.join(timeout=200)
+        assert rank.exitcode is not None, "a rank hangs"
+    return [file.read_text().splitlines() for file in files]

@@ -159,7 +159,7 @@ def test_nothing_is_said_where_the_number_of_rows_is_private() -> None:
 def test_columns_that_cannot_matter_are_named() -> None:
     schema = kinds(2, 1) | {
         "id": "ignore",
-        "wide": {"kind": "hashed", "buckets": 5000},
+        "wide": {"kind": "hashed", "buckets": 2000},
         "levels": {"kind": "categorical", "categories": [str(k) for k in range(30)]},
     }
     found = {column.name: column for column in planned(10_000, schema).columns}

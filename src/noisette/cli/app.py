@@ -54,6 +54,11 @@ COMMANDS = {
         "studio",
         "Open a page on this machine that leads from a table to a private model and its report.",
     ),
+    "theorem": ("theorem", "Print a theorem with its conditions and source, or list all of them."),
+    "example": (
+        "example",
+        "Write the table of invented loans that the tutorial uses, and its schema.",
+    ),
     "account": (
         "counting",
         "Count the privacy of a run: certified epsilon, and what each theorem would say.",

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.stats import norm
+from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
@@ -156,4 +156,4 @@ class IntervalRegressor(LinearRegressor):
 
 
 def _reach(level: float) -> float:
-    return float(norm.ppf(0.5 + _validate.fraction("level", level) / 2.0))
+    return float(ndtri(0.5 + _validate.fraction("level", level) / 2.0))

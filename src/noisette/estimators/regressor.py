@@ -4,7 +4,7 @@ import math
 import warnings
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -203,9 +203,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
             self.coef_ = half * weights[:-1]
             self.intercept_ = middle + half * bias * float(weights[-1])
 
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, persons: Any = None
-    ) -> "LinearRegressor":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, persons: Any = None) -> Self:
         """Train privately and return the estimator.
 
         Parameters

@@ -1,9 +1,9 @@
 """Private linear support vector machine."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from noisette import _validate
+from noisette._typing import Labels
 from noisette.linear.one_shot import OneShotClassifier
 from noisette.losses import Loss, classifier_losses
 from noisette.privacy import Ledger
@@ -106,7 +106,7 @@ class LinearSVC(OneShotClassifier):
         norm_bound: float | None = None,
         adjacency: str = "replace-one",
         fit_intercept: bool = True,
-        classes: Sequence[Any] | None = None,
+        classes: Labels | None = None,
         multi_class: str = "auto",
         whiten: bool | str | float = False,
         weight_bound: float = 1.0,

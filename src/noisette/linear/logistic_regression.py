@@ -1,11 +1,11 @@
 """Private logistic regression."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette._typing import Labels
 from noisette.estimators.outputs import probabilities
 from noisette.linear.one_shot import OneShotClassifier
 from noisette.losses import Logistic, Loss, Softmax
@@ -115,7 +115,7 @@ class LogisticRegression(OneShotClassifier):
         norm_bound: float | None = None,
         adjacency: str = "replace-one",
         fit_intercept: bool = True,
-        classes: Sequence[Any] | None = None,
+        classes: Labels | None = None,
         multi_class: str = "auto",
         whiten: bool | str | float = False,
         weight_bound: float = 1.0,

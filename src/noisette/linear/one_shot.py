@@ -6,15 +6,14 @@ no training loss, no norm. ``fit`` either succeeds or leaves the estimator as it
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _validate
-from noisette._typing import Floats
+from noisette._typing import Floats, Labels
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
@@ -52,7 +51,7 @@ class OneShotClassifier(LinearClassifier):
     regularization: float | str
     norm_bound: float | None
     adjacency: str
-    classes: Sequence[Any] | None
+    classes: Labels | None
     multi_class: str
     whiten: bool | str | float
     weight_bound: float
@@ -81,7 +80,7 @@ class OneShotClassifier(LinearClassifier):
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, sample_epsilon: Any = None,
         persons: Any = None,
-    ) -> "OneShotClassifier":  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Train privately and return the estimator.
 
         Parameters

@@ -1,6 +1,5 @@
 """Private stochastic gradient descent for linear classifiers."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
 from noisette import _validate
-from noisette._typing import Floats
+from noisette._typing import Floats, Labels
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
@@ -177,7 +176,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
         adjacency: str = "replace-one",
         population: int | None = None,
         missing: str = "refuse",
-        classes: Sequence[Any] | None = None,
+        classes: Labels | None = None,
         class_weight: Any = None,
         grouping: str = "scale",
         random_state: int | Randomness | None = None,

@@ -18,6 +18,7 @@ about 1e-16 x max(epsilon/mu, mu) with x = epsilon/mu - mu/2.
 """
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -223,8 +224,11 @@ def gdp_mu(epsilon: float, delta: float) -> float:
         raise InvalidParameter(f"epsilon must be a number that is at least 0; got {epsilon!r}.")
     if target == 1.0 or eps == math.inf:
         return math.inf
-    if target == 0.0:
-        return 0.0
+    return 0.0 if target == 0.0 else _largest_mu(eps, target)
+
+
+@lru_cache(maxsize=1024)  # of public numbers; every fit with a delta asks for the same ones
+def _largest_mu(eps: float, target: float) -> float:
     goal = math.log(target) - _SLACK
 
     def excess(log_mu: float) -> float:

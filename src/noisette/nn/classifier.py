@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from noisette import _validate, accounting
-from noisette._typing import Floats, Indices
+from noisette._typing import Floats, Indices, Labels
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.estimators import inputs
@@ -158,7 +158,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         copies: int = 1,
         micro_batch: int | None = None,
         adjacency: str = "replace-one",
-        classes: Sequence[Any] | None = None,
+        classes: Labels | None = None,
         class_weight: Any = None,
         population: int | None = None,
         ledger: Ledger | None = None,

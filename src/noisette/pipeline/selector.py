@@ -4,7 +4,6 @@ The sum of the rows of every class is one vector to which each record adds at mo
 whatever the number of columns and classes; so one noisy vector pays for all scores.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
-from noisette._typing import Floats
+from noisette._typing import Floats, Labels
 from noisette.adjacency import Adjacency
 from noisette.clipping import checked_bound
 from noisette.errors import InvalidData
@@ -160,7 +159,7 @@ class PrivateSelector(RowsTransformer):
         delta: float = 1e-6,
         *,
         norm_bound: float = 1.0,
-        classes: Sequence[Any] | None = None,
+        classes: Labels | None = None,
         missing: str = "refuse",
         adjacency: str = "replace-one",
         population: int | None = None,

@@ -1,9 +1,9 @@
 """`TableClassifier`: a raw table in, a private model out, one guarantee about all of it."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
-from noisette._typing import Floats
+from noisette._typing import Floats, Labels
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
 from noisette.estimators.outputs import labels_fact, size_facts
@@ -162,7 +162,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
         model: str = "logistic",
         adjacency: str = "replace-one",
         population: int | None = None,
-        classes: Sequence[Any] | None = None,
+        classes: Labels | None = None,
         class_weight: Any = None,
         test_share: float | None = None,
         share: float | None = None,
@@ -236,7 +236,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
         tested = self._tested(training, np.arange(classes), ledger)
         return replace(shown, plan=tested.prepare(public).plan)
 
-    def fit(self, X: Any, y: Any = None, persons: Any = None) -> "TableClassifier":
+    def fit(self, X: Any, y: Any = None, persons: Any = None) -> Self:
         """Learn the facts and train, privately.
 
         Parameters

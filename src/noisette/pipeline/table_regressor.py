@@ -1,7 +1,7 @@
 """`TableRegressor`: a raw table in, a private model of a number out, one guarantee about all."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -158,7 +158,7 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         training = self._training(schema, public)
         return table_outlook(training, training.prepare(public), n)
 
-    def fit(self, X: Any, y: Any = None, persons: Any = None) -> "TableRegressor":
+    def fit(self, X: Any, y: Any = None, persons: Any = None) -> Self:
         """Learn the facts and train, privately.
 
         Parameters

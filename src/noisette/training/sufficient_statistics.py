@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from noisette import _validate, accounting
 from noisette._typing import Floats
@@ -255,7 +255,7 @@ class _Solve:
         self.theta = self.theta + gain * unit * sums.products
         self.error = v * (1.0 - gain * h) ** 2 + gain**2 * s2
         # A residual that is cut does not answer to the weights.
-        inside = 1.0 - 2.0 * float(norm.sf(clip / math.sqrt(self.variance)))
+        inside = 1.0 - 2.0 * float(ndtr(-clip / math.sqrt(self.variance)))
         kept = 1.0 - gain * self._curved * inside
         self.spread = self.spread * kept**2 + gain**2 * s2
         self.rounds += 1
@@ -309,7 +309,7 @@ def uncut_variance(mean_square: float, clip: float) -> float:
     share = min(max(mean_square / clip**2, 1e-6), 0.9)
 
     def cut(t: float) -> float:  # E min(z^2, t^2) / t^2 for a standard normal z, t = clip / sd
-        inside = 1.0 - 2.0 * norm.sf(t) - 2.0 * t * norm.pdf(t)
-        return float(inside / (t * t) + 2.0 * norm.sf(t)) - share
+        beyond, density = 2.0 * ndtr(-t), math.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
+        return float((1.0 - beyond - 2.0 * t * density) / (t * t) + beyond) - share
 
     return float((clip / brentq(cut, 1e-3, 1.1e3)) ** 2)
