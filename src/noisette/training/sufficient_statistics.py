@@ -300,7 +300,8 @@ class _Solve:
         out.unequal = unequal
         out.variance = self.variance
         out.clipped = m.clipped / self.count
-        out.clipped_noise = m.counts_noise / self.count
+        # of a ratio: the number of records may be a released one too
+        out.clipped_noise = m.counts_noise / self.count * (1.0 + abs(out.clipped))
         return out
 
 
