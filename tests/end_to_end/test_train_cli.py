@@ -1,6 +1,8 @@
 """From a CSV file to a private model, its predictions and its report, by commands."""
 
 import csv
+import importlib
+import inspect
 import json
 import os
 import re
@@ -15,6 +17,7 @@ import pytest
 
 from helpers import mistake, run, write_table
 from noisette import Guarantee, Ledger, load
+from noisette.cli.app import COMMANDS
 from noisette.datasets import mixed_table
 from noisette.pipeline import TableClassifier
 from noisette.tables import read_schema
@@ -385,11 +388,18 @@ def test_help_has_an_example_for_every_command():
 def test_the_command_line_starts_without_heavy_packages():
     code = (
         "import sys, noisette.cli.app\n"
-        "print([m for m in ('sklearn', 'numba', 'pyarrow', 'pandas', 'torch', 'matplotlib') "
-        "if m in sys.modules])"
+        "print([m for m in ('numpy', 'scipy', 'sklearn', 'numba', 'pyarrow', 'pandas', 'torch', "
+        "'matplotlib') if m in sys.modules])"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself():
+    for name, (file, words) in COMMANDS.items():
+        command = getattr(importlib.import_module(f"noisette.cli.{file}"), name)
+        first = inspect.getdoc(command).partition("\n\n")[0]
+        assert " ".join(first.split()) == words
 
 
 def test_adult_reaches_the_benchmark(tmp_path):
