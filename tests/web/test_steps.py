@@ -171,6 +171,9 @@ def test_the_forecast_follows_what_is_typed(person, patients):
     assert lost[0] > lost[1]
     person.post(f"w/{walk}/outlook", epsilon="", delta="1e-6", rows="2500")
     assert "epsilon must be a number" in person.error
+    person.post(f"w/{walk}/outlook", epsilon="1", delta="1e-6", rows=" ")  # nothing typed yet
+    assert person.error == ""
+    assert "Say about how many rows there are" in person.page.text
 
 
 def test_rows_are_counted_only_where_their_number_is_public(person, patients):

@@ -146,13 +146,15 @@ class Steps:
         return known
 
     def show_outlook(self, request: Request, form: Form) -> Response:
-        """Show the part of step 3 that follows what is typed."""
+        """Show the part of step 3 that follows what is typed; also once when the page is ready."""
         walk = self._walk(request, 3)
         assert walk.schema is not None
-        try:
-            known = self._outlook(walk, budget_from(form, walk.schema))
-        except NoisetteError as error:
-            known = self._outlook(walk, None) | {"refused": visible(str(error))}
+        known = self._outlook(walk, None)
+        if form.get("rows", "").strip():
+            try:
+                known = self._outlook(walk, budget_from(form, walk.schema))
+            except NoisetteError as error:
+                known["refused"] = visible(str(error))
         return self._page("_outlook", walk, **known)
 
     def count(self, request: Request, form: Form) -> Response:
