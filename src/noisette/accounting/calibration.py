@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from noisette import _validate
 from noisette.accounting import front
+from noisette.accounting.numerical import CertificateError
+from noisette.accounting.rough import rough_epsilon
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter
 from noisette.plans import PlanLike
@@ -16,7 +19,8 @@ Find = Literal["noise", "steps", "rate"]
 Point = tuple[float, float]  # (log(cost / target), log x)
 
 _PRECISION = 1e-5  # relative, in the parameter
-_CLOSE = 2e-6  # relative, in epsilon, below the target
+_CLOSE = 0.2  # of the precision: relative, in epsilon, below the target
+_ROUGH = 1e-2  # the precision of a search that only finds where to begin
 _LEAST_JUMP, _LONGEST_JUMP = 1e-3, 2.0  # of log x, while only one side is known; the least grows
 _SMALLEST_NOISE, _LARGEST_NOISE = 1e-4, 1e9
 _SMALLEST_RATE = 1e-12
@@ -80,15 +84,34 @@ def calibrate(
     def cost(x: float) -> float:
         return front.epsilon(make_plan(x), delta=delta, adjacency=relation)
 
+    def about(x: float) -> float:
+        found = rough_epsilon(make_plan(x), delta, relation)
+        return math.nan if found is None else found
+
     if find == "steps":
         return _most_steps(cost, target)
     if find == "noise":
+        search = partial(
+            _crossing, target=target, smallest=_SMALLEST_NOISE, largest=_LARGEST_NOISE, falling=True
+        )
         begin = min(_LARGEST_NOISE, max(_SMALLEST_NOISE, begin or 1.0))
-        return _crossing(cost, target, begin, _SMALLEST_NOISE, _LARGEST_NOISE, falling=True)
+        return search(cost, start=_where_to_begin(search, about, begin))
     if cost(1.0) <= target:
         return 1.0
     begin = min(1.0, max(_SMALLEST_RATE, begin or 0.01))
     return _crossing(cost, target, begin, _SMALLEST_RATE, 1.0, falling=False)
+
+
+def _where_to_begin(
+    search: Callable[..., float], about: Callable[[float], float], begin: float
+) -> float:
+    """Return where `about`, if it has an answer at all, crosses the target: nothing rests on it."""
+    if math.isnan(about(begin)):
+        return begin
+    try:
+        return search(about, start=begin, precision=_ROUGH)
+    except (InvalidParameter, CertificateError):
+        return begin
 
 
 def _excess(cost: float, target: float) -> float:
@@ -106,6 +129,7 @@ def _crossing(
     largest: float,
     *,
     falling: bool,
+    precision: float = _PRECISION,
 ) -> float:
     """Return the extreme x on the private side of cost(x) = target, searched in log x.
 
@@ -123,7 +147,7 @@ def _crossing(
             good, best = seen[-1], x
         else:
             bad = seen[-1]
-        if -_CLOSE < value <= 0.0:
+        if -_CLOSE * precision < value <= 0.0:
             return best
         if good is not None and bad is not None:
             break
@@ -143,9 +167,10 @@ def _crossing(
         seen.append((value, math.log(x)))
         slope = min(3.0, max(0.5, abs((value - before) / math.log(x / last))))
     for turn in range(100):
-        if abs(bad[1] - good[1]) <= _PRECISION:
+        if abs(bad[1] - good[1]) <= precision:
             break
-        middle = _between(seen, good, bad, halve=turn % 4 == 3)
+        aim = -_CLOSE * precision / 2.0
+        middle = _between(seen, good, bad, aim, halve=turn % 4 == 3)
         x = math.exp(middle)
         value = _excess(cost(x), target)
         seen.append((value, middle))
@@ -153,19 +178,18 @@ def _crossing(
             bad = seen[-1]
             continue
         good, best = seen[-1], x
-        if value > -_CLOSE:
+        if value > 2.0 * aim:
             break
     return best
 
 
-def _between(seen: list[Point], good: Point, bad: Point, *, halve: bool) -> float:
-    """Return log x strictly between both ends, where the excess should be just below 0.
+def _between(seen: list[Point], good: Point, bad: Point, aim: float, *, halve: bool) -> float:
+    """Return log x strictly between both ends, where the excess should be `aim`, just below 0.
 
     A parabola through the three points nearest to the goal, a chord where it leads outside, and
     the middle if asked for: what converges whatever the cost is like.
     """
     width = good[1] - bad[1]
-    aim = -_CLOSE / 2.0
     at = bad[1] + 0.5 * width
     if not halve and bad[0] > good[0]:
         at = bad[1] + width * (bad[0] - aim) / (bad[0] - good[0])
