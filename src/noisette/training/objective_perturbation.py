@@ -121,8 +121,8 @@ def noise_multiplier(
     persons, the closed form has nothing to say and the pair is used instead. `factor` is about how
     much more noise than for an additive release is needed; it makes the search shorter.
     """
+    first = ObjectiveNoise(1.0, dimension, law, k, shape, classes, persons)
     if _by_pairs(k, persons, epsilon, delta, adjacency):
-        first = ObjectiveNoise(1.0, dimension, law, k, shape, classes, persons)
         try:
             return accounting.calibrate(
                 lambda z: Run(replace(first, noise_multiplier=z)),
@@ -135,19 +135,21 @@ def noise_multiplier(
             raise InvalidParameter(_TOO_LITTLE.format(epsilon)) from None
 
     def excess(log_z: float) -> float:
-        mechanism = ObjectiveNoise(math.exp(log_z), dimension, law, k, shape, classes, persons)
+        mechanism = replace(first, noise_multiplier=math.exp(log_z))
         if delta == 0.0:
             return mechanism.pure_epsilon(adjacency) - epsilon
         reached = mechanism.delta(epsilon, adjacency)
         return math.log(max(reached, 1e-300) / delta)
 
-    low, high = -8.0, 0.0
+    start = math.log(_guess(first, epsilon, delta, adjacency)) if delta > 0.0 else -2.0
+    high, step = start, 0.01
     while excess(high) > 0.0:
-        high += 2.0
+        high, step = high + step, min(4.0 * step, 2.0)
         if high > 30.0:
             raise InvalidParameter(_TOO_LITTLE.format(epsilon))
+    low, step = high, 0.01
     while excess(low) <= 0.0:
-        low -= 2.0
+        low, step = low - step, min(4.0 * step, 2.0)
     return math.exp(private_root(excess, low, high, lambda x, _: x + 1e-9, xtol=1e-9))
 
 
