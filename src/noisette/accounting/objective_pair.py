@@ -248,7 +248,7 @@ def _chained(first: LossTable, second: LossTable, grid: Floats) -> Floats:
     inside = (near >= 0) & (near < size) & (rest >= 0) & (rest < size)
     near, rest = np.where(inside, near, middle), np.where(inside, rest, 0)
     value = np.where(inside, h1[near] + scaled[near] * h2[rest], 1.0)
-    return np.minimum(best, value.min(axis=1))
+    return np.asarray(np.minimum(best, value.min(axis=1)))
 
 
 def table_from_curve(epsilons: Floats, deltas: Floats) -> LossTable:
