@@ -3,12 +3,16 @@
 Same settings in one run, one thread. noisette's time is for a certified bracket: both neighbour
 orders, lower and upper bound. dp-accounting gives an upper estimate only.
 
-    python benchmarks/accounting.py [--settings 200] [--peers 12]
+The costs that a first fit feels are processor time, each in a fresh process, with goal and verdict.
+
+    python benchmarks/accounting.py [--settings 200] [--peers 12] [--only-goals]
 """
 
 import argparse
 import math
 import statistics
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -166,11 +170,64 @@ def calibration() -> None:
         )
 
 
+FIRST_FIT = """
+import time, warnings
+import numpy as np
+from noisette.linear import LogisticRegression
+warnings.simplefilter("ignore")
+rows = np.random.default_rng(0).normal(size=(2000, 14))
+rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+labels = np.arange(2000) % 2
+def seconds(delta):
+    start = time.process_time()
+    LogisticRegression(1.0, delta, norm_bound=1.0, {facts}).fit(rows, labels)
+    return time.process_time() - start
+seconds(0.0)
+print(seconds(1e-6) - seconds(1e-6))
+"""
+ALLOCATION = """
+import time
+from noisette import accounting, mechanisms, plans, sampling
+def plan(z, batches={batches}):
+    sampler = sampling.RandomAllocation(batches)
+    return plans.Repeat(plans.Sampled(mechanisms.Gaussian(z), sampler), 10)
+accounting.epsilon(plan(1.0, 4), delta=1e-5, adjacency="{adjacency}")
+start = time.process_time()
+accounting.calibrate(plan, epsilon=1.0, delta=1e-5, adjacency="{adjacency}")
+print(time.process_time() - start)
+"""
+ADDED = "adjacency='add-remove', population=2000"
+GOALS = [  # what, code, goal in seconds
+    ("first fit, replace-one", FIRST_FIT.format(facts=""), 0.05),
+    ("first fit, add-remove", FIRST_FIT.format(facts=ADDED), 0.05),
+    ("first fit, little regularization", FIRST_FIT.format(facts="regularization=4e-4"), 0.05),
+    ("allocation, 100 batches", ALLOCATION.format(batches=100, adjacency="add-remove"), 0.5),
+    ("allocation, 1,000 batches", ALLOCATION.format(batches=1000, adjacency="add-remove"), 2.0),
+    ("allocation, 100, replace-one", ALLOCATION.format(batches=100, adjacency="replace-one"), 2.0),
+]  # fmt: skip
+
+
+def goals(runs: int = 3) -> None:
+    print("\ncalibration in fresh processes: seconds of processor time")
+    print(f"{'what':<36}{'now':>8}{'goal':>8}  verdict")
+    for what, code, goal in GOALS:
+        command = [sys.executable, "-c", code]
+        took = statistics.median(
+            float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            for _ in range(runs)
+        )
+        print(f"{what:<36}{took:>8.3f}{goal:>8.2f}  {'met' if took <= goal else 'missed'}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--settings", type=int, default=200, help="random settings for widths")
     parser.add_argument("--peers", type=int, default=12, help="random settings for peers")
+    parser.add_argument("--only-goals", action="store_true", help="only what has a goal")
     arguments = parser.parse_args()
+    goals()
+    if arguments.only_goals:
+        return
     compare(TABLE + random_settings(arguments.peers, seed=7))
     widths(random_settings(arguments.settings))
     calibration()

@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from noisette import _validate
 from noisette.accounting import front
+from noisette.accounting.numerical import CertificateError
+from noisette.accounting.rough import rough_epsilon
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter
 from noisette.plans import PlanLike
@@ -13,9 +16,11 @@ from noisette.plans import PlanLike
 __all__ = ["calibrate"]
 
 Find = Literal["noise", "steps", "rate"]
+Point = tuple[float, float]  # (log(cost / target), log x)
 
 _PRECISION = 1e-5  # relative, in the parameter
-_CLOSE = 2e-6  # relative, in epsilon, below the target
+_CLOSE = 0.2  # of the precision: relative, in epsilon, below the target
+_ROUGH = 1e-2  # the precision of a search that only finds where to begin
 _LEAST_JUMP, _LONGEST_JUMP = 1e-3, 2.0  # of log x, while only one side is known; the least grows
 _SMALLEST_NOISE, _LARGEST_NOISE = 1e-4, 1e9
 _SMALLEST_RATE = 1e-12
@@ -29,6 +34,7 @@ def calibrate(
     delta: float,
     adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
     find: Find = "noise",
+    start: float | None = None,
 ) -> float:
     """Return the best parameter x for which ``make_plan(x)`` stays within (epsilon, delta).
 
@@ -46,6 +52,9 @@ def calibrate(
         The neighbouring relation.
     find : {"noise", "steps", "rate"}, default "noise"
         Which parameter is looked for.
+    start : float, optional
+        A guess of the noise or the rate, where the search begins. It changes the time that is
+        taken, not what is certified.
 
     Returns
     -------
@@ -70,17 +79,39 @@ def calibrate(
     target, delta = _validate.epsilon(epsilon), _validate.delta(delta)
     relation = Adjacency.of(adjacency)
     _validate.choice("find", find, ("noise", "steps", "rate"))
+    begin = None if start is None else _validate.positive("start", start)
 
     def cost(x: float) -> float:
         return front.epsilon(make_plan(x), delta=delta, adjacency=relation)
 
+    def about(x: float) -> float:
+        found = rough_epsilon(make_plan(x), delta, relation)
+        return math.nan if found is None else found
+
     if find == "steps":
         return _most_steps(cost, target)
     if find == "noise":
-        return _crossing(cost, target, 1.0, _SMALLEST_NOISE, _LARGEST_NOISE, falling=True)
+        search = partial(
+            _crossing, target=target, smallest=_SMALLEST_NOISE, largest=_LARGEST_NOISE, falling=True
+        )
+        begin = min(_LARGEST_NOISE, max(_SMALLEST_NOISE, begin or 1.0))
+        return search(cost, start=_where_to_begin(search, about, begin))
     if cost(1.0) <= target:
         return 1.0
-    return _crossing(cost, target, 0.01, _SMALLEST_RATE, 1.0, falling=False)
+    begin = min(1.0, max(_SMALLEST_RATE, begin or 0.01))
+    return _crossing(cost, target, begin, _SMALLEST_RATE, 1.0, falling=False)
+
+
+def _where_to_begin(
+    search: Callable[..., float], about: Callable[[float], float], begin: float
+) -> float:
+    """Return where `about`, if it has an answer at all, crosses the target: nothing rests on it."""
+    if math.isnan(about(begin)):
+        return begin
+    try:
+        return search(about, start=begin, precision=_ROUGH)
+    except (InvalidParameter, CertificateError):
+        return begin
 
 
 def _excess(cost: float, target: float) -> float:
@@ -98,21 +129,26 @@ def _crossing(
     largest: float,
     *,
     falling: bool,
+    precision: float = _PRECISION,
 ) -> float:
     """Return the extreme x on the private side of cost(x) = target, searched in log x.
 
-    `good` always satisfies cost <= target and `bad` never does; the answer is the very `best` that
-    was tried at `good`, because exp(log(x)) may be another number than x.
+    `good` always satisfies cost <= target and `bad` never does; the answer is the very x that was
+    tried, because exp(log(x)) may be another number than x.
     """
     direction = 1.0 if falling else -1.0  # in which x is more private
     x, value = start, _excess(cost(start), target)
-    good, bad, best = None, None, start
-    slope, least = 1.0, _LEAST_JUMP
-    while good is None or bad is None:
+    seen = [(value, math.log(x))]
+    good: Point | None = None
+    bad: Point | None = None
+    best, slope, least = start, 1.0, _LEAST_JUMP
+    while True:
         if value <= 0.0:
-            good, best = (math.log(x), value), x
+            good, best = seen[-1], x
         else:
-            bad = (math.log(x), value)
+            bad = seen[-1]
+        if -_CLOSE * precision < value <= 0.0:
+            return best
         if good is not None and bad is not None:
             break
         # Go a little further than the slope so far points to; between 1 and 2 is usual.
@@ -128,28 +164,44 @@ def _crossing(
                 "ask for a larger epsilon or delta, or fewer steps."
             )
         before, value = value, _excess(cost(x), target)
+        seen.append((value, math.log(x)))
         slope = min(3.0, max(0.5, abs((value - before) / math.log(x / last))))
-    # Regula falsi with a nudge to the private side. An end that stays twice pulls half as much
-    # (Illinois), and every fourth step halves the bracket.
-    pull_good, pull_bad, side = good[1], bad[1], 0
     for turn in range(100):
-        width = abs(bad[0] - good[0])
-        if width <= _PRECISION:
+        if abs(bad[1] - good[1]) <= precision:
             break
-        share = pull_bad / (pull_bad - pull_good)
-        share = 0.5 if turn % 4 == 3 else min(0.99, max(0.01, share + 0.2 * _PRECISION / width))
-        middle = bad[0] + share * (good[0] - bad[0])
+        aim = -_CLOSE * precision / 2.0
+        middle = _between(seen, good, bad, aim, halve=turn % 4 == 3)
         x = math.exp(middle)
         value = _excess(cost(x), target)
-        if value <= 0.0:
-            good, best, pull_good = (middle, value), x, value
-            pull_bad, side = (pull_bad / 2.0 if side > 0 else pull_bad), 1
-            if value > -_CLOSE:
-                break
-        else:
-            bad, pull_bad = (middle, value), value
-            pull_good, side = (pull_good / 2.0 if side < 0 else pull_good), -1
+        seen.append((value, middle))
+        if value > 0.0:
+            bad = seen[-1]
+            continue
+        good, best = seen[-1], x
+        if value > 2.0 * aim:
+            break
     return best
+
+
+def _between(seen: list[Point], good: Point, bad: Point, aim: float, *, halve: bool) -> float:
+    """Return log x strictly between both ends, where the excess should be `aim`, just below 0.
+
+    A parabola through the three points nearest to the goal, a chord where it leads outside, and
+    the middle if asked for: what converges whatever the cost is like.
+    """
+    width = good[1] - bad[1]
+    at = bad[1] + 0.5 * width
+    if not halve and bad[0] > good[0]:
+        at = bad[1] + width * (bad[0] - aim) / (bad[0] - good[0])
+        near = sorted(seen, key=lambda point: abs(point[0] - aim))[:3]
+        (u, a), (v, b), (w, c) = near if len(near) == 3 else (good, bad, good)
+        if len({u, v, w}) == 3:
+            first, second = (b - a) / (v - u), (c - b) / (w - v)
+            curved = a + (aim - u) * (first + (aim - v) * (second - first) / (w - u))
+            if 0.0 < (curved - bad[1]) / width < 1.0:
+                at = curved
+    share = (at - bad[1]) / width
+    return bad[1] + min(0.99, max(0.01, share)) * width
 
 
 def _most_steps(cost: Callable[[float], float], target: float) -> int:

@@ -87,7 +87,9 @@ def _two_uses(plan: Plan, epsilon: float, adjacency: Adjacency) -> float:
     return float(min(split))
 
 
-def _inverse(mechanism: Mechanism, delta: float, adjacency: Adjacency, high: float) -> float:
+def _inverse(
+    mechanism: Mechanism, delta: float, adjacency: Adjacency, high: float, rtol: float = 1e-13
+) -> float:
     """Return the least epsilon <= high with mechanism.delta(epsilon) <= delta, rounded up."""
 
     def excess(epsilon: float) -> float:
@@ -99,7 +101,7 @@ def _inverse(mechanism: Mechanism, delta: float, adjacency: Adjacency, high: flo
         return 0.0
     return private_root(
         excess, 0.0, high, lambda x, turn: min(high, x * (1.0 + 1e-14 * 2.0**turn)),
-        xtol=1e-14, rtol=1e-13,
+        xtol=1e-14, rtol=rtol,
     )  # fmt: skip
 
 
@@ -196,7 +198,8 @@ def _bracket(plan: Plan, delta: float, relation: Adjacency, rtol: float) -> tupl
     upper = min(pure, high, gdp_epsilon(mu, delta) if math.isfinite(mu) else math.inf)
     mechanism = _single_use(plan, relation)
     if mechanism is not None and not math.isfinite(mu):
-        upper = min(upper, _inverse(mechanism, delta, relation, upper * (1.0 + 1e-3)))
+        # Beside another bound: a few digits are enough, and where that is less one reading.
+        upper = min(upper, _inverse(mechanism, delta, relation, upper, rtol=1e-9))
     if any(isinstance(leaf, Declared) for leaf, _ in counted(plan, relation)):
         # At exactly the declared delta plain sums are tight and the lattice is not.
         upper = min(upper, LinearAccountant().epsilon(plan, delta=delta, adjacency=relation))

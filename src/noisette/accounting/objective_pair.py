@@ -26,6 +26,7 @@ _POINTS = 16_384
 _CHAIN_POINTS = 1_200
 _PERSON_POINTS = 2_400
 _TANGENTS = 48
+_STRIDE = 8  # between the splits that are tried everywhere
 _LARGEST = 700.0  # its exponential is still a number
 _TAIL = 9.5  # standard deviations; the mass beyond is charged as infinite loss
 
@@ -75,12 +76,22 @@ def _additive_tail(mechanism: ObjectiveNoise, psi: Floats) -> Floats:
     union = others * ndtr(-standard)
     if others > 49.0:  # 120 nodes follow the law of the maximum for up to 50 classes
         return np.asarray(np.minimum(union, 1.0))
-    # equicorrelated with correlation 1/2: Z_j = (U + V_j)/sqrt 2
-    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
-    hit = -np.expm1(others * log_ndtr(math.sqrt(2.0) * standard[:, None] - nodes))
-    exact = hit @ weights / math.sqrt(2.0 * math.pi) * (1.0 + 1e-9)
     # The quadrature cannot follow the far tail; the union bound can.
-    return np.asarray(np.where(union < 1e-6, union, np.minimum(exact, union)))
+    tail, bulk = np.minimum(union, 1.0), union >= 1e-6
+    # equicorrelated with correlation 1/2: Z_j = (U + V_j)/sqrt 2
+    nodes, weights = _normal_nodes()
+    hit = -np.expm1(others * log_ndtr(math.sqrt(2.0) * standard[bulk, None] - nodes))
+    tail[bulk] = np.minimum(union[bulk], hit @ weights * (1.0 + 1e-9))
+    return np.asarray(tail)
+
+
+@lru_cache(maxsize=1)
+def _normal_nodes() -> tuple[Floats, Floats]:
+    """Return nodes and weights for means over N(0, 1), but those that weigh less than 1e-20."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    weights = weights / math.sqrt(2.0 * math.pi)
+    seen = weights > 1e-20  # what is left out is far below the rounding up by 1e-9 of 1e-6
+    return nodes[seen], weights[seen]
 
 
 def _preimage(loss: Floats, k: float) -> Floats:
@@ -89,25 +100,35 @@ def _preimage(loss: Floats, k: float) -> Floats:
     return np.asarray(np.where(loss >= k, loss, middle))
 
 
+def _top(mechanism: ObjectiveNoise) -> float:
+    """Return the largest psi that is tabulated."""
+    shift = 1.0 / mechanism.noise_multiplier
+    if mechanism.law != "gaussian":
+        return shift
+    top = shift * shift / 2.0 + _TAIL * shift
+    if mechanism.shape == "softmax":
+        top += shift * math.sqrt(2.0 * math.log(mechanism.classes))
+    return top
+
+
+@lru_cache(maxsize=4)  # both orders of one mechanism ask for it, one after the other
+def _even_tail(mechanism: ObjectiveNoise) -> tuple[Floats, Floats]:
+    """Return even steps of psi and `_additive_tail` there."""
+    psi = np.linspace(0.0, _top(mechanism), _POINTS)
+    return psi, _additive_tail(mechanism, psi)
+
+
 @lru_cache(maxsize=128)
 def _law(mechanism: ObjectiveNoise, with_record: bool) -> tuple[Floats, Floats, float]:
     """Return (losses >= 0, P-masses, P-mass beyond the last loss)."""
-    shift = 1.0 / mechanism.noise_multiplier
     k = mechanism.offset if with_record else 0.0
-    if mechanism.law == "gaussian":
-        top = shift * shift / 2.0 + _TAIL * shift
-        if mechanism.shape == "softmax":
-            top += shift * math.sqrt(2.0 * math.log(mechanism.classes))
-    else:
-        top = shift
     if mechanism.shape == "self-bounded":
-        losses = np.linspace(0.0, max(top, k), _POINTS)
-        psi = _preimage(losses, k) if k > 0.0 else losses
+        losses = np.linspace(0.0, max(_top(mechanism), k), _POINTS)
+        tail = _additive_tail(mechanism, _preimage(losses, k) if k > 0.0 else losses)
     else:
         # From psi to the loss, rounded up: the other way the atom at the largest psi gets lost.
-        psi = np.linspace(0.0, top, _POINTS)
+        psi, tail = _even_tail(mechanism)
         losses = np.nextafter(k + psi, np.inf)
-    tail = _additive_tail(mechanism, psi)
     if mechanism.shape == "two-signed" and (mechanism.persons or not with_record):
         tail = 2.0 * tail  # proof: TWO-SIGNED
     tail = np.minimum.accumulate(np.minimum(tail, 1.0))
@@ -204,20 +225,30 @@ def _hockey_stick(table: LossTable, epsilons: Floats) -> Floats:
 
 
 def _chained(first: LossTable, second: LossTable, grid: Floats) -> Floats:
-    """Return min over e1 on the grid of H_1(e1) + e^{e1} H_2(e - e1)."""
+    """Return min over e1 on the grid of H_1(e1) + e^{e1} H_2(e - e1).
+
+    Every e1 is valid, so that not all are tried: some for every e, then all beside its best one.
+    """
     size = len(grid)
     h1, h2 = _hockey_stick(first, grid), _hockey_stick(second, grid)
     middle = size // 2  # grid[middle] == 0
-    best = np.ones(size)
     scaled = np.exp(grid)
-    for j in range(size):
+    best, at = np.ones(size), np.full(size, middle)
+    for j in range(0, size, _STRIDE):
         if h1[j] >= 1.0:
             continue
         # e - e1 = grid[i] - grid[j] = grid[i - j + middle]
         low, high = max(0, j - middle), min(size, size + j - middle)
-        rest = h2[low - j + middle : high - j + middle]
-        np.minimum(best[low:high], h1[j] + scaled[j] * rest, out=best[low:high])
-    return best
+        value = h1[j] + scaled[j] * h2[low - j + middle : high - j + middle]
+        better = value < best[low:high]
+        np.copyto(best[low:high], value, where=better)
+        at[low:high][better] = j
+    near = at[:, None] + np.arange(1 - _STRIDE, _STRIDE)
+    rest = np.arange(size)[:, None] - near + middle
+    inside = (near >= 0) & (near < size) & (rest >= 0) & (rest < size)
+    near, rest = np.where(inside, near, middle), np.where(inside, rest, 0)
+    value = np.where(inside, h1[near] + scaled[near] * h2[rest], 1.0)
+    return np.asarray(np.minimum(best, value.min(axis=1)))
 
 
 def table_from_curve(epsilons: Floats, deltas: Floats) -> LossTable:
@@ -226,8 +257,9 @@ def table_from_curve(epsilons: Floats, deltas: Floats) -> LossTable:
     A true curve is convex in gamma = e^e and below every point, hence below the envelope of the
     points, and below its chords. The part beyond the last point is charged as infinite loss.
     """
-    gamma = np.append(0.0, np.exp(epsilons))
-    height = np.append(1.0, deltas)
+    gammas = np.append(0.0, np.exp(epsilons))
+    heights = np.append(1.0, deltas)
+    gamma, height = gammas.tolist(), heights.tolist()  # numbers of Python are faster one by one
     hull: list[int] = []
     for i in range(len(gamma)):
         while len(hull) >= 2:
@@ -237,7 +269,7 @@ def table_from_curve(epsilons: Floats, deltas: Floats) -> LossTable:
                 break
             hull.pop()
         hull.append(i)
-    g, h = gamma[hull], np.minimum.accumulate(height[hull])
+    g, h = gammas[hull], np.minimum.accumulate(heights[hull])
     slopes = np.append(np.diff(h) / np.diff(g), 0.0)
     q = np.maximum(np.diff(slopes), 0.0)
     inner = g[1:]

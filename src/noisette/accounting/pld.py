@@ -230,7 +230,7 @@ class NumericalAccountant(Accountant[Composition]):
             return 0.0, alone.epsilon(delta)
         lower, upper = self._epsilon_bracket(self.total(plan, relation), delta)
         lower = max(lower, _shuffle_lower(leaves, delta, relation))
-        if relation is Adjacency.REPLACE_ONE and _has_allocation(leaves):
+        if relation is Adjacency.REPLACE_ONE and has_allocation(leaves):
             other_lower, other_upper = self._replace_by_zero_out(plan, delta)
             # A record with a zero vector is a record, so zero-out neighbours are among ours.
             lower, upper = max(lower, other_lower), min(upper, other_upper)
@@ -252,7 +252,7 @@ class NumericalAccountant(Accountant[Composition]):
         if alone is not None:
             return float(alone.delta(epsilon))
         value = super().delta(plan, epsilon=epsilon, adjacency=relation)
-        if relation is Adjacency.REPLACE_ONE and _has_allocation(leaves):
+        if relation is Adjacency.REPLACE_ONE and has_allocation(leaves):
             total = self._zero_out_total(plan)
             if total is not None:
                 value = min(value, self._two_changes(_upper_only(total), epsilon))
@@ -308,7 +308,8 @@ def _own_curve(leaves: list[tuple[Leaf, int]], adjacency: Adjacency) -> Any:
     return search_curve(leaf, adjacency) if isinstance(leaf, Selected) else None
 
 
-def _has_allocation(leaves: list[tuple[Leaf, int]]) -> bool:
+def has_allocation(leaves: list[tuple[Leaf, int]]) -> bool:
+    """Whether some leaf is counted by the tables of random allocation."""
     return any(
         isinstance(leaf, Sampled)
         and _amplified(leaf.mechanism)

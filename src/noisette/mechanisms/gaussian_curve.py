@@ -38,8 +38,8 @@ _SQRT_HALF_PI = math.sqrt(math.pi / 2.0)
 _SMALL_MU = 0.5
 # Above this t the continued fraction of R is used; below, erfcx loses less than one digit.
 _LARGE_T = 2.0
-# Enough terms for 1e-16 at t = 2 and more than enough above (checked against mpmath).
-_TERMS = 120
+# The same for D, of which erfcx loses a factor t R(t) / D(t) = 11 at t = 3.
+_LARGE_SLOPE_T = 3.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 # The inverse functions ask for delta (1 + _SLACK) <= target, so that the evaluation error of the
 # curve itself falls on the private side.
@@ -47,21 +47,30 @@ _SLACK = 1e-12
 
 
 def _tail(t: Floats) -> Floats:
-    """Return K(t) with R(t) = 1 / (t + K(t)), K = 1/(t + 2/(t + 3/(t + ...))), for t >= 2."""
+    """Return K(t) with R(t) = 1 / (t + K(t)), K = 1/(t + 2/(t + 3/(t + ...))), for t >= 2.
+
+    All terms are positive, so K lies between two neighbouring convergents, which come closer as t
+    grows: the terms that are enough for the least t (1e-16) are enough for all.
+    """
     k = np.zeros_like(t)
-    for j in range(_TERMS, 0, -1):
+    for j in range(_terms(float(t.min())), 0, -1):
         k = j / (t + k)
     return k
 
 
+def _terms(t: float) -> int:
+    """Return how many terms leave an error of K below 1e-16 (checked against mpmath)."""
+    return math.ceil(min(10.0 + 500.0 / (t * t), 120.0))
+
+
 def _mills_slope(t: Floats) -> Floats:
     """Return D(t) = 1 - t R(t) = -R'(t) > 0 for t > -1 without cancellation."""
-    near = np.minimum(t, _LARGE_T)
-    far = np.maximum(t, _LARGE_T)
+    near = np.minimum(t, _LARGE_SLOPE_T)
+    far = np.maximum(t, _LARGE_SLOPE_T)
     k = _tail(far)
     direct = 1.0 - near * _SQRT_HALF_PI * erfcx(near / math.sqrt(2.0))
     # 1 - t/(t + K) = K/(t + K), written so that t = 1e200 does not overflow.
-    return np.where(t < _LARGE_T, direct, (k / far) / (1.0 + k / far))
+    return np.where(t < _LARGE_SLOPE_T, direct, (k / far) / (1.0 + k / far))
 
 
 def _mills_gap(x: Floats, mu: Floats) -> Floats:

@@ -45,6 +45,14 @@ class _Law(NamedTuple):
     log_total: float
 
 
+@lru_cache(maxsize=64)  # the same start for most angles
+def _falling(start: float, d: int) -> Floats:
+    """Return the angles below `start` between which sin^{d-2} falls by about e^-2."""
+    shrink = math.log((d - 1.0) / (d + 1.0))
+    count = math.ceil(-50.0 / ((d - 1) * shrink))
+    return np.asarray(np.arcsin(math.sin(start) * np.exp(shrink * np.arange(1, count + 1))))
+
+
 def _panels(top: float, d: int, rate: float) -> tuple[Floats, Floats]:
     """Return Gauss nodes, as distances from `top`, and their weights on [0, top].
 
@@ -54,10 +62,7 @@ def _panels(top: float, d: int, rate: float) -> tuple[Floats, Floats]:
     width = 0.3 / math.sqrt(rate)
     start = min(top, math.atan(width * (d - 1) / 2.0))
     even = np.linspace(0.0, top - start, math.ceil((top - start) / width) + 1)
-    shrink = math.log((d - 1.0) / (d + 1.0))
-    count = math.ceil(-50.0 / ((d - 1) * shrink))
-    fall = np.arcsin(math.sin(start) * np.exp(shrink * np.arange(1, count + 1)))
-    knots = np.concatenate((even, top - fall, [top]))
+    knots = np.concatenate((even, top - _falling(start, d), [top]))
     half = np.diff(knots)[:, None] / 2.0
     below = (knots[:-1, None] + half * (1.0 + _NODES)).ravel()
     return below, (half * _WEIGHTS).ravel()

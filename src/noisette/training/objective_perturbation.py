@@ -21,6 +21,8 @@ from noisette.bounded import Bounded, InKernel
 from noisette.errors import InvalidParameter, PermitError, Unproven
 from noisette.losses import Loss
 from noisette.mechanisms import Gaussian, Mechanism, ObjectiveNoise, SphericalLaplace
+from noisette.mechanisms.gaussian_curve import gdp_mu
+from noisette.mechanisms.spherical_laplace_curve import largest_shift
 from noisette.plans import Plan, Repeat, Run, Together
 from noisette.solvers import attainable_tolerance
 from noisette.training.algorithm import Algorithm, PreparedModel
@@ -93,6 +95,7 @@ def least_regularization(
     quarter of epsilon, which is k itself for persons and log(1 + k) for records.
     """
     epsilon *= 1.0 - _SHARE
+    epsilon *= 1.0 - 1e-12  # so that roundings leave k below its limit, where a curve is exact
     if loss.self_bounded is not None:
         return loss.self_bounded * squared * contributions / epsilon
     if loss.kind == "multiclass":
@@ -102,42 +105,63 @@ def least_regularization(
     return loss.smoothness * squared / math.expm1(epsilon / 4.0)
 
 
+def _by_pairs(k: float, persons: bool, epsilon: float, delta: float, to: Adjacency) -> bool:
+    """Return whether the noise of one release is counted by its pair, not by its own curve."""
+    return delta > 0.0 and (persons or k > epsilon / to.contributions)
+
+
 @lru_cache(maxsize=256)
 def noise_multiplier(
     law: str, dimension: int, k: float, shape: str, classes: int, persons: bool,
-    epsilon: float, delta: float, adjacency: Adjacency,
+    epsilon: float, delta: float, adjacency: Adjacency, factor: float = 1.0,
 ) -> float:  # fmt: skip
     """Return the least multiplier of one release within (epsilon, delta), from public facts.
 
     Where the determinant costs more than epsilon (little regularisation, delta > 0), and for
-    persons, the closed form has nothing to say and the pair is used instead.
+    persons, the closed form has nothing to say and the pair is used instead. `factor` is about how
+    much more noise than for an additive release is needed; it makes the search shorter.
     """
-    if delta > 0.0 and (persons or k > epsilon / adjacency.contributions):
+    first = ObjectiveNoise(1.0, dimension, law, k, shape, classes, persons)
+    if _by_pairs(k, persons, epsilon, delta, adjacency):
         try:
             return accounting.calibrate(
-                lambda z: Run(ObjectiveNoise(z, dimension, law, k, shape, classes, persons)),
+                lambda z: Run(replace(first, noise_multiplier=z)),
                 epsilon=epsilon,
                 delta=delta,
                 adjacency=adjacency,
+                start=factor * _guess(first, epsilon, delta, adjacency),
             )
         except InvalidParameter:
             raise InvalidParameter(_TOO_LITTLE.format(epsilon)) from None
 
     def excess(log_z: float) -> float:
-        mechanism = ObjectiveNoise(math.exp(log_z), dimension, law, k, shape, classes, persons)
+        mechanism = replace(first, noise_multiplier=math.exp(log_z))
         if delta == 0.0:
             return mechanism.pure_epsilon(adjacency) - epsilon
         reached = mechanism.delta(epsilon, adjacency)
         return math.log(max(reached, 1e-300) / delta)
 
-    low, high = -8.0, 0.0
+    start = math.log(_guess(first, epsilon, delta, adjacency)) if delta > 0.0 else -2.0
+    high, step = start, 0.01
     while excess(high) > 0.0:
-        high += 2.0
+        high, step = high + step, min(4.0 * step, 2.0)
         if high > 30.0:
             raise InvalidParameter(_TOO_LITTLE.format(epsilon))
+    low, step = high, 0.01
     while excess(low) <= 0.0:
-        low -= 2.0
+        low, step = low - step, min(4.0 * step, 2.0)
     return math.exp(private_root(excess, low, high, lambda x, _: x + 1e-9, xtol=1e-9))
+
+
+def _guess(noise: ObjectiveNoise, epsilon: float, delta: float, adjacency: Adjacency) -> float:
+    """Return about the multiplier that is needed, from the curve of the additive release."""
+    if noise.shape != "self-bounded":
+        epsilon, delta = epsilon - noise.offset, delta / max(1, noise.classes - 1)
+    if noise.law == "gaussian":
+        shift = gdp_mu(max(epsilon, 1e-2), delta)
+    else:
+        shift = largest_shift(max(epsilon, 1e-2), delta, noise.dimension or 1)
+    return adjacency.contributions / shift
 
 
 def _mechanism(public: Public) -> ObjectiveNoise:
@@ -147,9 +171,9 @@ def _mechanism(public: Public) -> ObjectiveNoise:
     classes, persons = getattr(loss, "classes", 2), public.unit == "person"
     epsilon, delta = public.epsilon * (1.0 - _SHARE), public.delta * (1.0 - _SHARE)
 
-    def candidate(law: str) -> ObjectiveNoise:
+    def candidate(law: str, factor: float = 1.0) -> ObjectiveNoise:
         z = noise_multiplier(
-            law, dimension, k, shape, classes, persons, epsilon, delta, public.adjacency
+            law, dimension, k, shape, classes, persons, epsilon, delta, public.adjacency, factor
         )
         return ObjectiveNoise(z, dimension, law, k, shape, classes, persons)
 
@@ -158,9 +182,15 @@ def _mechanism(public: Public) -> ObjectiveNoise:
     gaussian = candidate("gaussian")
     if dimension > _MANY or shape == "softmax":
         return gaussian
-    spherical = candidate("spherical-laplace")
-    rms = spherical.noise_multiplier * math.sqrt(dimension + 1.0)
-    return spherical if rms < gaussian.noise_multiplier else gaussian
+    equal = gaussian.noise_multiplier / math.sqrt(dimension + 1.0)  # of the same mean square
+    factor = 1.0
+    if _by_pairs(k, persons, epsilon, delta, public.adjacency):
+        even = replace(gaussian, law="spherical-laplace", noise_multiplier=equal)
+        if accounting.epsilon(Run(even), delta=delta, adjacency=public.adjacency) > epsilon:
+            return gaussian
+        factor = gaussian.noise_multiplier / _guess(gaussian, epsilon, delta, public.adjacency)
+    spherical = candidate("spherical-laplace", factor)
+    return spherical if spherical.noise_multiplier < equal else gaussian
 
 
 def _hiding(public: Public) -> Mechanism:

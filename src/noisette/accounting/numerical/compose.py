@@ -164,7 +164,8 @@ class Composition:
             decay = self.tilt * theta * span
             exponent = moment - decay - math.log(-math.expm1(-min(decay, 700.0)) or 1e-300)
             best = min(best, exponent)
-        return math.exp(best) if best < 0 else 1.0
+        # No cap at 1: with its factor e^{tknh} a term can be far above it.
+        return math.exp(best) if best < 700 else math.inf
 
     def _cumulant(self, order: float) -> float:
         """Log of the order-th moment of the composed finite loss, offsets left out."""

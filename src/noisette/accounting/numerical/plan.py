@@ -156,7 +156,7 @@ def indices(
     shape = profile(pair)
     last = _last_kept(shape.p, plan.cut / count) + 1
     losses, p = shape.losses[:last], shape.p[:last]
-    beyond = shape.losses[min(last, len(shape.losses) - 1)]
+    beyond = float(shape.losses[min(last, len(shape.losses) - 1)])
     h, t = plan.step, plan.tilt
     tails = [_tails(losses, p, tilt) for tilt in (t, plan.saddle)]
     left = tails[0][0]
@@ -164,7 +164,9 @@ def indices(
     low = losses[min(int(np.searchsorted(left, low_cut)), len(losses) - 1)]
     if pair.is_lattice:
         low = max(pair.min_loss, -LARGEST_LOSS)
-    high = pair.max_loss if pair.max_loss < LARGEST_LOSS else beyond
+    # The tilt was chosen for what is kept; a tail that is left out must not come back here.
+    whole = pair.is_lattice or last == len(shape.losses)
+    high = pair.max_loss if whole and pair.max_loss < LARGEST_LOSS else min(pair.max_loss, beyond)
     high = min(max(high, low), LARGEST_LOSS - 2 * h)
     middle = round(float(losses[int(np.searchsorted(left, 0.5))]) / h)
     reach = max(t, plan.saddle) * h

@@ -77,8 +77,9 @@ class SphericalLaplacePair(Pair):
         """Unnormalised log density of θ under P; log1p keeps log cos accurate for big d."""
         sine = np.sin(theta)
         square = sine * sine
-        steep = np.log(np.maximum(np.cos(theta), 1e-300))
-        log_cos = np.where(square < 0.5, 0.5 * np.log1p(-np.minimum(square, 0.5)), steep)
+        log_cos = 0.5 * np.log1p(-np.minimum(square, 0.5))
+        steep = square >= 0.5
+        log_cos[steep] = np.log(np.maximum(np.cos(theta[steep]), 1e-300))
         bump = np.log1p(-square / (1 + ratio))
         out = (self.dimension - 2) * log_cos + bump + (self.epsilon / 2) * sine
         return np.asarray(out, dtype=np.float64)
