@@ -8,6 +8,7 @@ in every order.
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import InvalidData, InvalidParameter
+from noisette.parts import summed
 
 __all__ = ["NEVER", "Ranks", "count_move", "histogram", "key_counts"]
 
@@ -184,6 +186,11 @@ def _weights(weights: Any, rows: int) -> Floats:
 
 
 def _counts(codes: Any, levels: int, weights: Any) -> Floats:
+    found: Floats = summed(partial(_part_counts, levels), codes, weights)  # proof: EXACT-SUM
+    return found
+
+
+def _part_counts(levels: int, codes: Any, weights: Any) -> Floats:
     codes = np.asarray(codes, dtype=np.int64)
     w = _weights(weights, len(codes))
     if codes.min(initial=-1) < -1 or codes.max(initial=-1) >= levels:

@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from noisette.estimators.linear_model import LinearModel
 from noisette.estimators.outlook import Outlook, outlook
 from noisette.estimators.outputs import rows_fact, size_facts, target_fact
 from noisette.losses import Loss
+from noisette.parts import each
 from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
@@ -50,6 +52,11 @@ def checked_target_bounds(given: Any) -> tuple[float, float]:
             f"target_bounds must be between 1e-30 and 1e30 apart; got {given!r}."
         )
     return low, high
+
+
+def _cut_and_scaled(middle: float, half: float, y: Floats) -> Floats:
+    # proof: ROW-LOCAL
+    return np.clip((np.clip(y, middle - half, middle + half) - middle) / half, -1.0, 1.0)
 
 
 class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
@@ -148,9 +155,8 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
 
     def _scaled(self, y: Floats) -> Floats:
         """Return targets cut to their bounds, in [-1, 1]: row-local, free."""
-        # proof: ROW-LOCAL
-        middle, half = self._scale
-        return np.clip((np.clip(y, middle - half, middle + half) - middle) / half, -1.0, 1.0)
+        scaled: Floats = each(partial(_cut_and_scaled, *self._scale), y)
+        return scaled
 
     def _known(self, public: Public) -> tuple[str, ...]:
         """Return what the guarantee treats as known to everybody."""
@@ -232,9 +238,10 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         """Return checked rows, targets, weights and whose rows they are."""
         least = 2 if adjacency.size_is_public and persons is None else 1
         X, y = inputs.rows_and_numbers(self, X, y, least)
+        inputs.whole_rows(X, persons=persons)
         crowd, weights = inputs.persons(persons, X.shape[0], adjacency), None
         if sample_weight is not None:
-            weights = inputs.vector("sample_weight", sample_weight, X.shape[0], 0.0, 1.0)
+            weights = inputs.weights("sample_weight", sample_weight, X, 0.0, 1.0)
         if crowd is not None:
             weights = crowd.share(weights)  # proof: PERSON-WEIGHTS
         return X, y, weights, crowd
