@@ -15,6 +15,7 @@ from noisette.estimators import inputs
 from noisette.estimators.inputs import label_numbers
 from noisette.estimators.linear_model import LinearClassifier
 from noisette.losses import Loss, Softmax, classifier_loss
+from noisette.parts import each
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
 from noisette.training import Public, Records, Trained
@@ -240,8 +241,15 @@ def is_stream(X: Any) -> bool:
 
 def targets_of(loss: Loss, numbers: NDArray[np.intp]) -> NDArray[Any]:
     """Return class numbers as the loss's kernel reads them: -1 and +1, or int64."""
-    if isinstance(loss, Softmax):
-        return numbers.astype(np.int64, copy=False)
+    found: NDArray[Any] = each(_whole if isinstance(loss, Softmax) else _signs, numbers)
+    return found
+
+
+def _whole(numbers: NDArray[np.intp]) -> NDArray[np.int64]:
+    return numbers.astype(np.int64, copy=False)
+
+
+def _signs(numbers: NDArray[np.intp]) -> NDArray[np.float64]:
     return np.where(numbers == 1, 1.0, -1.0)
 
 

@@ -61,22 +61,24 @@ class Records:
         if blocks.d != public.features or len(self.targets) != public.models:
             raise InvalidData("rows and targets must have the shape that was prepared for.")
         for target in self.targets:
-            if not all_of(partial(_fit_for, public.loss), target, self.rows):
+            if not all_of(partial(fit_for, public.loss), target, self.rows):
                 raise InvalidData("every target vector must have one entry for each row.")
         if self.weights is not None:
             right = np.shape(self.weights) == (blocks.n,)
-            if not right or not all_of(partial(_inside, public.weight_bound), self.weights):
+            if not right or not all_of(partial(inside, public.weight_bound), self.weights):
                 raise InvalidData(
                     "sample_weight must have one entry for each row, between 0 and "
                     f"weight_bound={public.weight_bound:g}."
                 )
 
 
-def _fit_for(loss: Any, target: Any, rows: Any) -> bool:
+def fit_for(loss: Any, target: Any, rows: Any) -> bool:
+    """Return whether there is one target for each row; refuse what the loss cannot take."""
     return bool(len(loss.targets(target)) == rows.shape[0])
 
 
-def _inside(bound: float, weights: Any) -> bool:
+def inside(bound: float, weights: Any) -> bool:
+    """Return whether all weights are in [0, bound]."""
     weight = np.asarray(weights, dtype=float)
     return bool(np.all((weight >= 0.0) & (weight <= bound)))
 
