@@ -57,6 +57,7 @@ class Parted(ABC):
     shape: tuple[int, ...]
     dtype = np.dtype(np.float64)
     merges: int
+    is_sparse = False
 
     @property
     def ndim(self) -> int:
@@ -68,6 +69,9 @@ class Parted(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise TypeError("rows in parts are never put into one array.")
 
     @abstractmethod
     def apply(

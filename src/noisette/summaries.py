@@ -20,7 +20,7 @@ from noisette.bounded import Bounded
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.parts import summed
 
-__all__ = ["NEVER", "Ranks", "count_move", "histogram", "key_counts"]
+__all__ = ["NEVER", "KnownCounts", "Ranks", "count_move", "histogram", "key_counts"]
 
 NEVER = -1e300
 """The score of a candidate that is excluded by public or released facts."""
@@ -55,6 +55,14 @@ class Ranks:
         size = len(self.candidates)
         found = np.bincount(first, weights=weights, minlength=size + 1)
         return np.asarray(np.cumsum(found)[:size], dtype=np.float64)
+
+    def join(self, other: "Ranks") -> "Ranks":
+        """Add the rows of another part of the column, at the same candidates; return itself."""
+        # proof: EXACT-SUM
+        self._below = self._below + other._below
+        self._up_to = self._up_to + other._up_to
+        self._total += other._total
+        return self
 
     def quantile(
         self, quantile: float, adjacency: Adjacency, *, epsilon: float = 1.0, log_prior: Any = None
@@ -154,6 +162,16 @@ def histogram(
     return Bounded(value, adjacency, "HISTOGRAM", l2=count_move(len(columns), adjacency))
 
 
+class KnownCounts:
+    """The counts of a column's codes 0, 1, ..., exact, from whoever has counted them."""
+
+    def __init__(self, counts: Floats) -> None:
+        self.counts = counts
+
+    def __repr__(self) -> str:
+        return "<KnownCounts>"
+
+
 def key_counts(
     columns: Sequence[Any], adjacency: Adjacency, weights: Any = None
 ) -> tuple[Bounded, list[tuple[int, int]]]:
@@ -166,8 +184,11 @@ def key_counts(
     # proof: CATEGORY-THRESHOLD
     keys, counts = [(-1, -1)], [np.zeros(1)]
     for column, codes in enumerate(columns):
-        codes = np.asarray(codes, dtype=np.int64)
-        found = _counts(codes, int(codes.max(initial=-1)) + 1, weights)
+        if isinstance(codes, KnownCounts):
+            found = codes.counts
+        else:
+            codes = np.asarray(codes, dtype=np.int64)
+            found = _counts(codes, int(codes.max(initial=-1)) + 1, weights)
         present = np.nonzero(found > 0.0)[0]
         keys += [(column, int(code)) for code in present]
         counts.append(found[present])

@@ -9,14 +9,7 @@ from collections.abc import Iterable
 
 __all__ = ["THEOREMS", "with_grounds"]
 
-_SOLVER = (
-    "SOLVER-DISTANCE",
-    "SOLVER-NORM",
-    "ROUND-GRADIENT",
-    "ROUND-ATTAINABLE",
-    "SOLVER-ENDS",
-    "ROUND-ANY-ORDER",
-)
+_SOLVER = ("SOLVER-DISTANCE", "SOLVER-NORM", "ROUND-GRADIENT", "ROUND-ATTAINABLE", "SOLVER-ENDS")
 _LAST = ("LAST-ITERATE-GCM", "GRADIENT-STEP-LIPSCHITZ", "GLM-SMOOTHNESS")
 
 _GROUNDS: dict[str, tuple[str, ...]] = {
@@ -33,6 +26,7 @@ _GROUNDS: dict[str, tuple[str, ...]] = {
     "PERSON-MEAN": ("OBJECTIVE-PERTURBATION", "TWO-CHANGES"),
     "PERSON-WEIGHTS": ("ADJACENCY",),
     "PERSON-ORDER": ("PERSON-WEIGHTS",),
+    "ROUND-ANY-ORDER": ("EXACT-SUM",),
     "SOLVER-ENDS": ("SOLVER-CONTINUATION", "SOLVER-INTERIOR"),
     "SECOND-MOMENT": ("CLIP", "EXACT-SUM"),
     "CLASS-SUMS": ("CLIP", "EXACT-SUM"),

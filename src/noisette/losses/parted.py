@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from noisette.errors import InvalidParameter
-from noisette.losses.rows import Rows, block_rows_for
+from noisette.losses.rows import SPARSE_ROWS, Rows, block_rows_for
 from noisette.losses.totals import Total
 from noisette.parts import MOST_PARTS, Parted, both, merges_of, total_of
 
@@ -28,17 +29,17 @@ def most_merges(rows: Rows) -> int:
 
 
 class PartedRows(Rows):
-    """Rows in parts, with the interface of `Rows`; dense."""
+    """Rows in parts, with the interface of `Rows`."""
 
     parted = True
 
     def __init__(self, X: Parted) -> None:
         self.matrix: Any = X
-        self.is_sparse = False
+        self.is_sparse = X.is_sparse
         if X.ndim != 2:
             raise InvalidParameter(f"X must have two dimensions; got {X.ndim}.")
         self.n, self.d = X.shape
-        self.block_rows = block_rows_for(self.d)
+        self.block_rows = SPARSE_ROWS if self.is_sparse else block_rows_for(self.d)
         self.merges = X.merges + 1
 
     def blocks(self) -> Iterator[tuple[slice, Any]]:
@@ -103,13 +104,16 @@ def _part_total(
 
 def _part_sample(step: int, X: Any, *columns: Any) -> list[Any]:
     picked = slice(None, None, step)
-    rows = np.asarray(X[picked], dtype=np.float64)
+    rows = X[picked].astype(np.float64)
     return [rows, *(None if column is None else column[picked] for column in columns)]
 
 
 def _stacked(first: list[Any], second: list[Any]) -> list[Any]:
+    (X, *mine), (Z, *theirs) = first, second
+    rows = sparse.vstack([X, Z], format="csr") if sparse.issparse(X) else np.concatenate([X, Z])
     return [
-        None if a is None else np.concatenate([a, b]) for a, b in zip(first, second, strict=True)
+        rows,
+        *(None if a is None else np.concatenate([a, b]) for a, b in zip(mine, theirs, strict=True)),
     ]
 
 

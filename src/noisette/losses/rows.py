@@ -18,7 +18,7 @@ _BLOCK_ENTRIES = 1 << 18
 _MIN_ROWS, _MAX_ROWS = 64, 2048
 # A sparse block costs a few Python calls, whatever its size; rows stay below 2^11 all the same
 # where exactness asks for it (see ``exact_blocks`` in the solvers).
-_SPARSE_ROWS = 8192
+SPARSE_ROWS = 8192
 
 
 class Augmented:
@@ -206,7 +206,7 @@ class Rows:
             raise InvalidParameter(f"X must have two dimensions; got {self.matrix.ndim}.")
         self.n, self.d = (int(size) for size in self.matrix.shape)
         if block_rows is None:
-            block_rows = _SPARSE_ROWS if self.is_sparse else block_rows_for(self.d)
+            block_rows = SPARSE_ROWS if self.is_sparse else block_rows_for(self.d)
         self.block_rows = int(block_rows)
         self._cut = self._cut_sparse() if self.is_sparse else []
         if any(_repeats(block) for _, block in self._cut):

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _validate
@@ -12,14 +11,14 @@ from noisette.adjacency import Adjacency
 from noisette.columns import Encodes, Numeric, View
 from noisette.errors import InvalidParameter
 from noisette.mechanisms import Exponential
-from noisette.pipeline.grid import NATS, Grid
+from noisette.pipeline.grid import NATS, Grid, ranks_at
 from noisette.pipeline.numbers import NumbersTransformer, check_columns, grids_of
 from noisette.pipeline.sample import Sample
 from noisette.pipeline.step import PreparedStep, Step, exponential_epsilon
 from noisette.plans import Plan, Repeat, Run
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
-from noisette.summaries import Ranks, quantile_move
+from noisette.summaries import quantile_move
 from noisette.training.passage import Passage
 from noisette.training.public import PublicBudget
 
@@ -91,7 +90,7 @@ class LearnBounds(Step):
         assert isinstance(mechanism, Exponential)
         found = []
         for column, grid in zip(sample.data, self.grids, strict=True):
-            ranks = Ranks(grid.place(np.asarray(column, dtype=float)), grid.points, sample.weights)
+            ranks = ranks_at(column, grid, sample.weights)
             # proof: QUANTILE
             ends = [
                 passage.release(

@@ -19,14 +19,16 @@ open bound of dates is the first day of 1900 or of 2100, and every day between i
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.errors import InvalidParameter
+from noisette.summaries import Ranks
 
-__all__ = ["NATS", "Grid"]
+__all__ = ["NATS", "Grid", "ranks_at"]
 
 NATS = 10.0
 """About what a choice from a grid pays at most for not knowing where the answer is."""
@@ -93,6 +95,14 @@ class Grid:
         """Return the values with those outside moved to the ends, infinities too; NaN stays."""
         # proof: ROW-LOCAL
         return np.clip(values, *self.ends)
+
+
+def ranks_at(column: Any, grid: Grid, weights: Any) -> Ranks:
+    """Return the ranks of a column at the candidates, which a column in parts knows already."""
+    known: Ranks | None = getattr(column, "ranks", None)
+    if known is not None:
+        return known
+    return Ranks(grid.place(np.asarray(column, dtype=float)), grid.points, weights)
 
 
 @lru_cache(maxsize=256)

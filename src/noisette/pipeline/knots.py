@@ -18,14 +18,14 @@ from noisette.adjacency import Adjacency
 from noisette.columns import Encodes, Hats
 from noisette.errors import InvalidParameter
 from noisette.mechanisms import Exponential
-from noisette.pipeline.grid import NATS, Grid
+from noisette.pipeline.grid import NATS, Grid, ranks_at
 from noisette.pipeline.numbers import NumbersTransformer, check_columns, grids_of
 from noisette.pipeline.sample import Sample
 from noisette.pipeline.step import PreparedStep, Step, exponential_epsilon
 from noisette.plans import Plan, Repeat, Run, Together
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
-from noisette.summaries import Ranks, median_move
+from noisette.summaries import median_move
 from noisette.training.passage import Passage
 from noisette.training.public import PublicBudget
 
@@ -124,7 +124,7 @@ class LearnKnots(Step):
         self, column: Any, weights: Any, grid: Grid, prepared: PreparedStep, passage: Passage
     ) -> Knots:
         adjacency = prepared.public.adjacency
-        ranks = Ranks(grid.place(np.asarray(column, dtype=float)), grid.points, weights)
+        ranks = ranks_at(column, grid, weights)
         chosen: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         closed: set[int] = set()  # the left ends of parts in which no knot was chosen
         median = None

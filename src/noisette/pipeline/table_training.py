@@ -12,9 +12,9 @@ the norm bound and the regularisation follow from released numbers (PLAN-BEFORE-
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,6 +27,7 @@ from noisette.columns import Categorical, Column, Dates, Hashed, Hats, Ignored, 
 from noisette.errors import InvalidParameter
 from noisette.losses import Loss, Softmax
 from noisette.mechanisms import Gaussian, LaplaceVector, ObjectiveNoise
+from noisette.parts import each, is_parted
 from noisette.persons import Persons
 from noisette.pipeline.bars import Bars, bars_of, mean_bend
 from noisette.pipeline.bounds import LearnBounds
@@ -110,6 +111,19 @@ class TableSample:
     def units(self) -> int:
         """How many units there are: rows, or persons."""
         return self.frame.rows if self.persons is None else self.persons.count
+
+    def runs(self, usual: type["TableRun"]) -> type["TableRun"]:
+        """Return what runs a training on these rows: the usual, or what goes to their parts."""
+        if not is_parted(self.labels):
+            return usual
+        from noisette.pipeline.parted_run import PartedRun  # which is a run, too
+
+        return PartedRun
+
+    @property
+    def parted(self) -> bool:
+        """Whether the rows live in parts."""
+        return is_parted(self.labels)
 
     def check(self, public: PublicBudget) -> None:
         """Refuse what would break a bound, before anything is charged."""
@@ -264,7 +278,7 @@ class TableTraining(Algorithm[PreparedTable]):
 
     def run(self, sample: TableSample, prepared: PreparedTable, passage: Passage) -> FittedTable:
         """Return the completed schema and the weights of its features."""
-        work = TableRun(self, sample, prepared)
+        work: TableRun = sample.runs(TableRun)(self, sample, prepared)
         first = 0
         for step, ready in prepared.steps:
             work.learn(step, ready, passage.after(first))
@@ -296,11 +310,8 @@ class TableRun:
     @property
     def targets(self) -> Floats:
         """Numbers to predict, cut to their limits and scaled to [-1, 1], row by row."""
-        # proof: ROW-LOCAL
-        low, high = self.bounds
-        inside = np.clip(self.sample.labels, low, high)
-        scaled = (inside - (low / 2.0 + high / 2.0)) / ((high - low) / 2.0)
-        return np.asarray(np.clip(scaled, -1.0, 1.0))
+        scaled: Floats = each(partial(cut_and_scaled, *self.bounds), self.sample.labels)
+        return scaled
 
     def learn(self, step: Step, ready: PreparedStep, passage: Passage) -> None:
         """Run one step and keep what it released."""
@@ -309,13 +320,13 @@ class TableRun:
             self._take_bounds(step, ready, passage)
         elif isinstance(step, LearnKnots):
             names = [column.name for column in self.training.numbers]
-            data: list[Any] = [frame.numbers(name) for name in names]
+            data = self._numbers(names, step.grids)
             found = step.run(Sample(data, weights, count=frame.rows), ready, passage)
             for name, knots in zip(names, found, strict=True):
                 self.facts[name] = _knots(knots)
         elif isinstance(step, LearnCategories):
             names = [column.name for column in self.training.unknown]
-            data = [_coded(frame, name) for name in names]
+            data = self._coded(names)
             released = step.run(Sample(data, weights, count=frame.rows), ready, passage)
             self.levels = dict(zip(names, released, strict=True))
             for name, levels in self.levels.items():
@@ -332,9 +343,7 @@ class TableRun:
         """Buy the limits of the target and of open columns; knots lie evenly between them."""
         training, frame = self.training, self.sample.frame
         names = [column.name for column in training.numbers]
-        data = [frame.numbers(name) for name in names]
-        if training.buys_bounds:
-            data.insert(0, self.sample.labels)
+        data = self._numbers(names, step.grids)
         found = list(step.run(Sample(data, self.sample.weights, count=frame.rows), ready, passage))
         if training.buys_bounds:
             target = found.pop(0)
@@ -348,32 +357,51 @@ class TableRun:
         grids = {column.name: _grid(column) for column in self.training.numbers}
         found = {name: self.facts[name]["knots"] for name in grids}
         names = hollow(found, self.training.recipe.depth, step.columns)
-        data: list[Any] = [cells_of(frame.numbers(name), grids[name]) for name in names]
+        data = self._cells({name: grids[name] for name in names})
         data += [NOBODY] * (step.columns - len(names))  # they were paid for: nobody is counted
         counts = step.run(Sample(data, self.sample.weights, count=frame.rows), ready, passage)
         sigma = step.deviation(ready.scale, self.public.adjacency)
-        for name, each in zip(names, counts, strict=False):
-            self.facts[name]["knots"] = with_spikes(found[name], each, sigma, grids[name])
+        for name, own in zip(names, counts, strict=False):
+            self.facts[name]["knots"] = with_spikes(found[name], own, sigma, grids[name])
 
     def _count(self, step: LearnShares, ready: PreparedStep, passage: Passage) -> None:
-        frame, known = self.sample.frame, {c.name: c for c in self.schema.columns}
+        known = {column.name: column for column in self.schema.columns}
         names = [column.name for column in self.training.counted]
-        data = [_spread(known[name], frame) for name in names]
-        sample = Sample([*data, self._target()], self.sample.weights, count=frame.rows)
+        data = self._spreads([known[name] for name in names])
+        sample = Sample(data, self.sample.weights, count=self.sample.frame.rows)
         *sums, self.per_class = step.run(sample, ready, passage)
         self.sums = tuple(sums)
         sigma = step.deviation(ready.scale, self.public.adjacency)
         self.deviations |= dict.fromkeys(names, sigma) | {"": sigma}
 
+    # --- what the steps look at: here, columns in memory -----------------------------------------
+
+    def _numbers(self, names: list[str], grids: Sequence[Grid]) -> list[Any]:
+        """Return columns as numbers, behind the target where its limits are bought."""
+        before: list[Any] = [self.sample.labels] if self.training.buys_bounds else []
+        return [*before, *(self.sample.frame.numbers(name) for name in names)]
+
+    def _coded(self, names: list[str]) -> list[Any]:
+        """Return columns as codes of their texts."""
+        return [_coded(self.sample.frame, name) for name in names]
+
+    def _cells(self, grids: dict[str, Grid]) -> list[Any]:
+        """Return the candidate that is nearest to each number of columns."""
+        return [cells_of(self.sample.frame.numbers(name), grid) for name, grid in grids.items()]
+
+    def _spreads(self, columns: list[Column]) -> list[Any]:
+        """Return the entries of columns, and of the target behind them."""
+        return [*(spread_of(column, self.sample.frame) for column in columns), self._target()]
+
+    def _model_rows(self, coords: Coordinates) -> Any:
+        """Return the rows in the coordinates of the model."""
+        return coords.rows(self.sample.frame.encode(self.schema, cut=False))
+
     def _target(self) -> Spread:
         """Return the label of every row; a number in [-1, 1] lies between two labels."""
-        count = self.sample.frame.rows
-        rows = np.arange(count)
         if not self.training.regression:
-            return Spread((rows, self.sample.labels, np.ones(count)), self.training.classes)
-        above = (1.0 + self.targets) / 2.0
-        which = np.repeat([0, 1], count)
-        return Spread((np.tile(rows, 2), which, np.concatenate([1.0 - above, above])), 2)
+            return spread_of_labels(self.training.classes, self.sample.labels)
+        return spread_of_numbers(self.targets)
 
     @property
     def size(self) -> float:
@@ -415,12 +443,12 @@ class TableRun:
         noise = passage.leaf().mechanism
         assert isinstance(noise, ObjectiveNoise)
         coords = self._coordinates(blocks, noise)
-        rows = coords.rows(self.sample.frame.encode(self.schema, cut=False))
+        rows = self._model_rows(coords)
         public = training._facts(self.public, rows.shape[1], coords.norm, self.prepared.curvature)
         public = replace(public, regularization=self._shrunk(public, noise, coords.spectrum)[0])
         binary = not isinstance(training.loss, Softmax)
         origin = self._origin(public, coords) if binary else None
-        target = np.where(self.sample.labels == 1, 1.0, -1.0) if binary else self.sample.labels
+        target = each(_signs, self.sample.labels) if binary else self.sample.labels
         if training.regression:
             target = self.targets
         records = self._records(rows, target)
@@ -546,6 +574,30 @@ class TableRun:
         return float(tried[best, 0]), float(errors[best])
 
 
+def cut_and_scaled(low: float, high: float, labels: Floats) -> Floats:
+    """Return numbers cut to their limits and scaled to [-1, 1], row by row."""
+    # proof: ROW-LOCAL
+    inside = np.clip(labels, low, high)
+    scaled = (inside - (low / 2.0 + high / 2.0)) / ((high - low) / 2.0)
+    return np.asarray(np.clip(scaled, -1.0, 1.0))
+
+
+def spread_of_labels(classes: int, labels: NDArray[Any]) -> Spread:
+    """Return the label of every row."""
+    return Spread((np.arange(len(labels)), labels, np.ones(len(labels))), classes)
+
+
+def spread_of_numbers(targets: Floats) -> Spread:
+    """Return a number in [-1, 1] of every row, which lies between two labels."""
+    above = (1.0 + targets) / 2.0
+    rows, which = np.arange(len(above)), np.repeat([0, 1], len(above))
+    return Spread((np.tile(rows, 2), which, np.concatenate([1.0 - above, above])), 2)
+
+
+def _signs(labels: NDArray[Any]) -> Floats:
+    return np.where(labels == 1, 1.0, -1.0)
+
+
 def inner_of(column: Column) -> Column:
     """Return the column of numbers that a column of dates is, and any other as it is."""
     return column.column if isinstance(column, Dates) else column
@@ -587,7 +639,7 @@ def _coded(frame: Frame, name: str) -> Coded:
     return Coded(np.where(codes < 0, len(texts), codes), [*texts, ""])
 
 
-def _spread(column: Column, frame: Frame) -> Spread:
+def spread_of(column: Column, frame: Frame) -> Spread:
     """Return the entries of one column, of which those of a row add up to at most 1."""
     rows, features, values = column.places(frame.cells(column.name))  # type: ignore[union-attr]
     inner, width = inner_of(column), max(len(column.features), 1)

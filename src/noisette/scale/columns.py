@@ -46,6 +46,7 @@ class DaskColumn(Parted):
         whole = _Joint(function, [_spelt(column) for column in columns])
         found = DaskColumn(sources, whole, self.shape if shape is None else shape, held)
         found.chunks = self.chunks
+        found.is_sparse = self.is_sparse
         return found
 
     def sized(self, rows: int) -> "DaskColumn":
@@ -84,10 +85,13 @@ class DaskColumn(Parted):
         first, *others = known
         persisted = dask_module().persist(*first.leaves(_together, others))
         number = iter(range(len(known)))
-        return [
-            None if each is None else DaskColumn([persisted], _Item(next(number)), each.shape, True)
-            for each in columns
-        ]
+        found: list[Any] = []
+        for each in columns:
+            if each is not None:
+                item = DaskColumn([persisted], _Item(next(number)), each.shape, True)
+                item.is_sparse = each.is_sparse
+            found.append(None if each is None else item)
+        return found
 
     def parts(self) -> Iterator[Any]:
         """Yield the partitions, one at a time."""

@@ -42,6 +42,11 @@ class Records:
         return "<Records>"
 
     @property
+    def parted(self) -> bool:
+        """Whether the rows live in parts."""
+        return isinstance(self.rows, Parted)
+
+    @property
     def size(self) -> int:
         """How many units there are: rows, or persons."""
         return int(self.rows.shape[0]) if self.persons is None else self.persons.count
