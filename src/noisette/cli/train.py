@@ -12,10 +12,20 @@ import typer
 
 from noisette._text import visible
 from noisette.cli import options as opt
+from noisette.cli.clusters import (
+    ClusterOption,
+    WorkersOption,
+    cluster_for,
+    in_parts,
+    parts_of,
+    rows_in,
+    waiting,
+)
 from noisette.cli.console import busy, readable, warning_aloud, write_text
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 
 if TYPE_CHECKING:
+    from noisette.adjacency import Adjacency
     from noisette.cli.watched import WatchedLedger
     from noisette.tables import Schema, TableModel
 
@@ -153,6 +163,8 @@ def train(
         str | None, typer.Option(help="Charge this ledger; `noisette ledger` starts one.")
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder for the model.")] = Path("noisette-model"),
+    cluster: ClusterOption = None,
+    workers: WorkersOption = None,
     no_header: NoHeaderOption = False,
     force: ForceOption = False,
     seed: Annotated[
@@ -196,7 +208,9 @@ def train(
             "rows, or pass --learn to buy it."
         )
     check_folder(out, force=force)
+    parts = in_parts(table, cluster, workers)
     with (
+        cluster_for(cluster, workers),
         spending(ledger, epsilon, delta, relation, table.name) as budget,
         draft_folder(out) as draft,
     ):
@@ -204,17 +218,36 @@ def train(
         estimator = _estimator(
             model, wishes, facts, epsilon, delta, adjacency, population, seed, budget, extras
         )
-        with busy("reading the table"):  # and how far it is would tell the number of rows
-            rows = TableModel(estimator, facts).read(table, target=True, header=not no_header)
-        records = rows.count if relation.size_is_public else None
-        _check_size(table, records, records or population, delta, facts)
-        with busy("training"), warning_aloud():
-            # a model that takes cells finds the column of persons by itself
-            more = {} if takes_tables(estimator) else {"persons": rows.persons}
-            estimator.fit(rows.X, rows.y, **more)
+        if parts:
+            records = _fit_parts(estimator, table, facts, relation, delta, population)
+        else:
+            with busy("reading the table"):  # and how far it is would tell the number of rows
+                rows = TableModel(estimator, facts).read(table, target=True, header=not no_header)
+            records = rows.count if relation.size_is_public else None
+            _check_size(table, records, records or population, delta, facts)
+            with busy("training"), warning_aloud():
+                # a model that takes cells finds the column of persons by itself
+                more = {} if takes_tables(estimator) else {"persons": rows.persons}
+                estimator.fit(rows.X, rows.y, **more)
         fitted = _finish(estimator, facts, draft, out, records, None if ledger is None else budget)
         budget.written = True
     _report_training(fitted, out, ledger, budget, as_json=json)
+
+
+def _fit_parts(
+    estimator: Any, table: Path, facts: "Schema", relation: "Adjacency", delta: float,
+    population: int | None,
+) -> int | None:  # fmt: skip
+    """Train on files that workers read; return the number of rows where it is public."""
+    whole = parts_of(table, facts, estimator)
+    records = None
+    if relation.size_is_public:
+        with waiting("counting rows"):
+            records = rows_in(whole)
+        _check_size(table, records, records, delta, facts)
+    with waiting("training"), warning_aloud():
+        estimator.fit(whole)
+    return records
 
 
 def _check_size(

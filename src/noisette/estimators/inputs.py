@@ -218,6 +218,11 @@ def _part_weights(
 
 def matrix(estimator: Any, X: Any) -> Any:
     """Return X for prediction, with the features that `fit` saw."""
+    if is_dask(X):
+        raise InvalidData(
+            "rows in partitions are scored where they lie: X.map_partitions(model.predict) for a "
+            "table, X.map_blocks(model.predict, drop_axis=1) for an array."
+        )
     return _validated(estimator, X, reset=False)
 
 
