@@ -139,26 +139,17 @@ def parted_rows(
     assert labels is not None
     if rows.ndim != 2:
         raise InvalidData("X must be a matrix with one record per row.")
-    names = list(getattr(X, "columns", ()))
     head: Any = np.empty((0, rows.shape[1]))
-    if names and all(isinstance(name, str) for name in names):
-        head = _Head(names)
+    if hasattr(X, "columns"):
+        import pandas as pd  # which tables of Dask are made of
+
+        head = pd.DataFrame(columns=list(X.columns))
     without_data(lambda: validate_data(estimator, head, skip_check_array=True))
     rows = rows.apply(partial(_part_rows, estimator.missing == "zero", tame), (), None)
     count = int(summed(_counted, rows, labels))
     if count < least:
         raise InvalidData(f"X must have at least {least} rows.")
     return rows.sized(count), labels.sized(count)
-
-
-class _Head:
-    """The names of columns, in the form in which scikit-learn asks a table for them."""
-
-    def __init__(self, names: list[str]) -> None:
-        self.columns, self.shape = names, (0, len(names))
-
-    def __len__(self) -> int:
-        return 0
 
 
 def _part_rows(zero: bool, tame: bool, part: Any) -> Any:

@@ -60,7 +60,7 @@ def check_parts(chosen: Recommendation, X: Any) -> None:
     if is_parted(X) and name != GradientDescent.name:
         raise InvalidParameter(
             f"{name} takes batches, which rows in partitions do not give; use "
-            "sampling='full-batch' with a delta, or LogisticRegression or LinearSVC."
+            "sampling='auto' with a delta, or LogisticRegression or LinearSVC."
         )
 
 
