@@ -86,9 +86,13 @@ def beside(rows: DaskColumn, vector: Any) -> DaskColumn:
 
 
 def _pieces(values: Any, chunks: tuple[int, ...] | None) -> tuple[list[Any], Any]:
-    """Return the delayed partitions, and the sizes of those of an array where they are known."""
+    """Return the delayed partitions, and the sizes of those of an array where they are known.
+
+    Their graphs are taken as they are: optimised one by one, X and y would be cut differently
+    (small files are read together), and what makes both of them would run twice, in two orders.
+    """
     if hasattr(values, "npartitions") and hasattr(values, "divisions"):
-        return list(values.to_delayed()), None
+        return list(values.to_delayed(optimize_graph=False)), None
     if not is_dask(values):
         if chunks is None:
             raise InvalidData(_NOT_ALIKE)
@@ -107,15 +111,15 @@ def _pieces(values: Any, chunks: tuple[int, ...] | None) -> tuple[list[Any], Any
         if not known:
             raise InvalidData("an array of unknown chunk sizes must have whole rows in its chunks.")
         values = values.rechunk({1: -1})
-    return list(values.to_delayed().ravel()), values.chunks[0] if known else None
+    pieces = values.to_delayed(optimize_graph=False).ravel()
+    return list(pieces), values.chunks[0] if known else None
 
 
 def _held(values: Any) -> bool:
     """Return whether all that a collection is made of is in memory, persisted or given so."""
     if not is_dask(values):
         return True
-    graph = values.optimize() if hasattr(values, "optimize") else values
-    for node in dict(graph.__dask_graph__()).values():
+    for node in dict(values.__dask_graph__()).values():
         if isinstance(node, tuple) or (
             type(node).__name__ == "Task" and not getattr(node, "dependencies", ())
         ):
