@@ -58,6 +58,8 @@ class Parted(ABC):
     dtype = np.dtype(np.float64)
     merges: int
     is_sparse = False
+    within: float | None = None
+    """The bound within which all rows were seen to lie."""
 
     @property
     def ndim(self) -> int:

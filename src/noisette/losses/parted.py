@@ -71,7 +71,11 @@ class PartedRows(Rows):
 
     def within(self, bound: float) -> bool:
         """Return whether every row is finite and no longer than `bound`."""
-        return bool(self.matrix.reduce(partial(_part_within, bound), (), both))
+        if self.matrix.within != bound and self.matrix.reduce(
+            partial(_part_within, bound), (), both
+        ):
+            self.matrix.within = bound  # looked at once: a look may be a pass over files
+        return bool(self.matrix.within == bound)
 
     def mass(self, weights: Any) -> float:
         """Return the sum of the weights, or the number of rows."""
