@@ -155,7 +155,15 @@ class RankFailed(NoisetteError, RuntimeError):
 
 
 class ClusterFailed(NoisetteError, RuntimeError):
-    """The workers of a cluster could not finish their part. Next: as the text says."""
+    """The workers of a cluster could not finish their part. Next: as the text says.
+
+    Examples
+    --------
+    >>> from noisette.errors import ClusterFailed, NoisetteError
+    >>> issubclass(ClusterFailed, NoisetteError)
+    True
+
+    """
 
 
 class MissingExtra(NoisetteError, ImportError):

@@ -132,8 +132,8 @@ def _awaited(client: Any, root: Any) -> Any:
         elif now - alone_since > PATIENCE:
             future.cancel()
             raise ClusterFailed(
-                "the cluster lost all its workers; start new ones and train again. What was "
-                "charged before stays booked, what was not is not."
+                "the cluster lost all its workers; start new ones and train again, for what was "
+                "charged before this stays booked and gave nothing."
             )
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from noisette import _validate
 from noisette.errors import InvalidParameter
-from noisette.losses import Loss
+from noisette.losses import Loss, Rows
 from noisette.losses.parted import rows_of
 from noisette.parts import all_of, each, is_parted, total_of
 from noisette.solvers.hinge import minimise_hinge
@@ -86,7 +86,7 @@ def minimise(
     too small for the proof), or rows, labels and weights outside their declared bounds, which the
     caller's clipping has made impossible. The running time within the bound depends on the data.
     """
-    rows = rows_of(X)
+    rows = _rows(X, loss)
     shape = loss.parameter_shape(rows.d)
     b = None if linear is None else np.array(linear, dtype=np.float64)
     if b is not None and (b.shape != shape or not np.all(np.isfinite(b))):
@@ -120,8 +120,6 @@ def minimise(
             f"every row of X must be finite with norm at most norm_bound={norm_bound}: clip first."
         )
     objective = Objective(loss, rows, target, omega, b, facts)
-    if rows.parted and not np.isfinite(loss.smoothness):
-        raise InvalidParameter(NO_PARTS)
     with np.errstate(all="ignore"):  # a warning would depend on the data
         if np.isfinite(loss.smoothness):
             point = minimise_smooth(objective, goal)
@@ -134,6 +132,13 @@ def minimise(
     # proof: SOLVER-DISTANCE; rounded up
     distance = float(np.nextafter(goal / objective.lam, np.inf))
     return Solution(weights, goal, distance, float(reached))
+
+
+def _rows(X: Any, loss: Loss) -> Rows:
+    rows = rows_of(X)
+    if rows.parted and not np.isfinite(loss.smoothness):
+        raise InvalidParameter(NO_PARTS)
+    return rows
 
 
 def _tolerance(loss: Loss, facts: PublicFacts, tolerance: float | None) -> float:
