@@ -9,8 +9,14 @@ import numpy as np
 import pytest
 
 from noisette import SGDClassifier
+from noisette.losses import HuberHinge, Logistic
+from noisette.losses.parted import rows_of
 from noisette.losses.totals import Total
 from noisette.parts import merges_of
+from noisette.scale import parted
+from noisette.solvers import PublicFacts, attainable_tolerance, minimise
+from noisette.solvers.objective import Objective, Preconditioner
+from noisette.solvers.smooth import last_resort
 from noisette.training.observer import Observer
 
 UNIT = Fraction(1, 2**53)
@@ -60,6 +66,26 @@ def test_merges_bound_the_tree_that_is_built() -> None:
         assert merges_of(parts) == deepest
 
 
+@pytest.mark.parametrize("loss", [HuberHinge(), Logistic()], ids=repr)
+def test_the_last_resort_of_a_solver_works_on_parts(loss: Any) -> None:
+    """It is proven to end; nobody has seen it needed, so it is called here by itself."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3)) / 4.0
+    X /= np.maximum(np.linalg.norm(X, axis=1), 1.0)[:, None]
+    y = np.where(X[:, 0] + 0.1 * rng.normal(size=80) > 0.0, 1.0, -1.0)
+    facts = PublicFacts(80, 3, 1.0, 1.0, 0.5, 0.0)
+    tolerance = 1.01 * attainable_tolerance(loss, facts)
+    with dask.config.set(scheduler="sync"):
+        rows, labels = parted(da.from_array(X, chunks=(33, 3)), y)
+        assert rows is not None
+        assert labels is not None
+        cut = Objective(loss, rows_of(rows.sized(80)), labels.sized(80), None, None, facts)
+        point = last_resort(cut, Preconditioner(cut), tolerance)
+    assert point.norm_bound <= tolerance
+    whole = minimise(loss, X, y, regularization=0.5, tolerance=tolerance)
+    assert np.abs(point.w - whole.weights).max() <= 4.0 * tolerance / 0.5
+
+
 class Bounds(Observer):
     def __init__(self) -> None:
         self.seen: list[float] = []
@@ -87,8 +113,6 @@ def test_a_released_gradient_pays_for_twice_the_rounding(adjacency: str) -> None
     R, d, u = np.hypot(1.0, model._intercept()), 4, 2.0**-53
     depth = 2048 + -(-most // 2048) + 8 * 8 + 1
     # slopes at w = 0: |l'| <= 1 is the loss's bound; the derivative errs by loss.rounding(0)
-    from noisette.losses import Logistic
-
     rounding = Logistic().rounding(0.0)
     error = 1.02 * u * most * R * (rounding + 1.0 + depth + 1.0 + 4.0) + 4 * (d + 8) * u * most * R
     extra = found["parts"] - found["memory"]

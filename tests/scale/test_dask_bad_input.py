@@ -1,5 +1,6 @@
 """Bad partitions: one sentence that quotes no cell, nothing charged, nothing half done."""
 
+import sys
 from typing import Any
 
 import dask
@@ -18,7 +19,16 @@ from noisette import (
     TableClassifier,
     evaluate,
 )
-from noisette.errors import ClusterFailed, InvalidData, InvalidParameter, NoisetteError, Unproven
+from noisette.errors import (
+    ClusterFailed,
+    InvalidData,
+    InvalidParameter,
+    MissingExtra,
+    NoisetteError,
+    Unproven,
+)
+from noisette.estimators import inputs
+from noisette.scale import running
 
 SECRET = "Smith-4711"
 X = np.random.default_rng(0).normal(size=(200, 3))
@@ -102,6 +112,7 @@ def test_partitions_that_do_not_go_together() -> None:
     fails(InvalidData, "inconsistent", logistic(da.from_array(X, chunks=(50, 3)), Y[:-1]))
     lengths = da.from_array(Y, chunks=((40, 60, 50, 50),))
     fails(InvalidData, "inconsistent", logistic(table()[list("abc")], lengths), "replace-one")
+    fails(InvalidData, "one record per row", logistic(da.from_array(X[:, 0], chunks=50), Y))
     # alike, although nobody knows how long they are
     model = LogisticRegression(1.0, norm_bound=1.0, random_state=0)
     assert model.fit(unknown, table()["y"].to_dask_array()).coef_.shape == (1, 3)
@@ -124,6 +135,18 @@ def test_a_missing_number_and_a_strange_label() -> None:
     fails(
         InvalidData, "weight_bound", logistic(rows, Y, sample_weight=da.full(200, 1.5, chunks=60))
     )
+
+
+def test_a_quantity_is_not_taken_for_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "_MOST_CLASSES", 50)
+    rows = da.from_array(X, chunks=(60, 3))
+    fails(InvalidData, "more than 50 labels", logistic(rows, np.arange(200)))
+
+
+def test_without_dask_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'noisette\[dask\]'"):
+        running.dask_module("distributed")
 
 
 def test_what_is_not_offered_is_refused_before_the_charge() -> None:

@@ -381,8 +381,9 @@ def _unique_or_empty(y: NDArray[Any]) -> NDArray[Any]:
 
 def class_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     """Return the position of every label in `classes`; refuse others without naming them."""
-    found: NDArray[np.intp] = each(partial(_part_class_numbers, classes), y)
-    return found
+    if is_parted(y):  # in every pass, so by comparison where it can be
+        return label_numbers(classes, y)
+    return _part_class_numbers(classes, y)
 
 
 def _part_class_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:

@@ -101,8 +101,7 @@ def _part_total(
     work: Callable[..., Any], compensated: bool, block_rows: int | None, X: Any, *columns: Any
 ) -> Total:
     total = Total(compensated)
-    with np.errstate(all="ignore"):  # a warning would depend on the data
-        Rows(X, block_rows).add_to(total, work, columns)
+    Rows(X, block_rows).add_to(total, work, columns)
     return total
 
 
@@ -122,8 +121,7 @@ def _stacked(first: list[Any], second: list[Any]) -> list[Any]:
 
 
 def _on_stack(work: Callable[..., Any], stack: list[Any]) -> Any:
-    with np.errstate(all="ignore"):
-        return work(*stack)
+    return work(*stack)
 
 
 def _part_within(bound: float, X: Any) -> bool:

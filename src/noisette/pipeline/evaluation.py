@@ -184,8 +184,7 @@ def _codes(layout: Layout, model: Any, X: Any, y: Any) -> list[Any]:
 
 
 def _part_codes(layout: Layout, model: Any, X: Any, y: Any) -> Any:
-    with np.errstate(all="ignore"):
-        return layout.codes(model, X, y)
+    return layout.codes(model, X, y)
 
 
 def _public(

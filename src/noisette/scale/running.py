@@ -6,7 +6,10 @@ A message of a worker may quote a cell, so none is passed on: our own sentences 
 
 import time
 from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any
+
+import numpy as np
 
 from noisette.errors import ClusterFailed, InvalidData, InvalidParameter, MissingExtra, Unproven
 
@@ -35,7 +38,8 @@ def guarded(function: Callable[..., Any], *given: Any) -> Any:
     if failed is not None:
         return failed
     try:
-        return function(*given)
+        with np.errstate(all="ignore"):  # a warning would depend on the data
+            return function(*given)
     except _OWN as error:  # of our own words, which quote no cell
         kind = next(kind for kind in _OWN if isinstance(error, kind))
         return Failure(kind, str(error))
@@ -53,10 +57,7 @@ def joined(join: Callable[[Any, Any], Any], values: list[Any]) -> Any:
     failed = next((each for each in values if isinstance(each, Failure)), None)
     if failed is not None:
         return failed
-    total = values[0]
-    for value in values[1:]:
-        total = join(total, value)
-    return total
+    return guarded(partial(reduce, join), values)
 
 
 def dask_module(name: str = "dask") -> Any:

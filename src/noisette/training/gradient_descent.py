@@ -211,8 +211,7 @@ def _rounding_of(rows: Any, update: Update, public: Public) -> Callable[[Floats]
 
 
 def _part_gradient(update: Update, w: Floats, X: Any, y: Any, share: Any) -> Floats:
-    with np.errstate(all="ignore"):
-        return np.asarray(blocked_gradient(X, y, update, share)(w))
+    return np.asarray(blocked_gradient(X, y, update, share)(w))
 
 
 def _gradient_of(X: Any, y: NDArray[Any], update: Update, share: Floats | None) -> Any:
