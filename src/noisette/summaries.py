@@ -207,7 +207,7 @@ def _weights(weights: Any, rows: int) -> Floats:
 
 
 def _counts(codes: Any, levels: int, weights: Any) -> Floats:
-    found: Floats = summed(partial(_part_counts, levels), codes, weights)  # proof: EXACT-SUM
+    found: Floats = summed(partial(_part_counts, levels), codes, weights)  # exact
     return found
 
 

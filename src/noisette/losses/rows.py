@@ -252,7 +252,7 @@ class Rows:
 
     @property
     def depth(self) -> int:
-        """So many additions at most does a row's term go through. proof: ROUND-ANY-ORDER."""
+        """So many additions at most does a row's term go through (ROUND-ANY-ORDER)."""
         return self.block_rows + self.block_count + self.merges
 
     def add_to(self, total: Total, work: Callable[..., Any], columns: Sequence[Any]) -> None:

@@ -16,7 +16,7 @@ class Total:
     """Several sums side by side; arrays are compensated where asked, numbers never.
 
     A compensated sum keeps what every addition lost (Knuth's two-sum is exact) and errs by 2u in
-    all, however many terms there are and however sums of them are joined. proof: ROUND-ANY-ORDER.
+    all, however many terms there are and however sums of them are joined (ROUND-ANY-ORDER).
 
     Parameters
     ----------

@@ -82,6 +82,7 @@ MEANINGS: dict[str, str] = {
     "SOLVER-NORM": "How large the weights of the exact optimum can be.",
     "ROUND-GRADIENT": "How far the rounding of the computer can falsify a gradient.",
     "ROUND-ATTAINABLE": "Which accuracy of the optimum is always reached, whatever the data are.",
+    "ROUND-ANY-ORDER": "Sums over partitions are right to a known error, in whatever order.",
     "HINGE-GAP": "The same certificate for the hinge, from its dual problem.",
     "COMPOSE": "How the privacy costs of several steps add up.",
     "NN-INDEPENDENCE": "No record can reach what is computed for another one.",

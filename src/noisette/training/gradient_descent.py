@@ -142,7 +142,7 @@ class GradientDescent(Algorithm[Descent]):
         first_kept, progress = steps // 2, Progress(passage.verbose, steps)
         for t in range(steps):
             bound, proof = _sensitivity(update, w, adjacency)
-            bound += 2.0 * rounding(w)  # proof: ROUND-ANY-ORDER
+            bound += 2.0 * rounding(w)  # in both worlds
             # proof: FILTER-GDP
             value = Bounded(gradient(w), l2=bound, adjacency=adjacency, proof=proof)
             noisy = passage.release(value)
