@@ -6,16 +6,28 @@ import math
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from noisette._text import visible
 from noisette.cli import options as opt
+from noisette.cli.clusters import (
+    ClusterOption,
+    WorkersOption,
+    cluster_for,
+    in_parts,
+    parts_of,
+    rows_in,
+    waiting,
+)
 from noisette.cli.console import busy, readable, telling, warning_aloud, write_text
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from noisette.adjacency import Adjacency
     from noisette.cli.watched import WatchedLedger
     from noisette.tables import Schema, TableModel
 
@@ -154,6 +166,8 @@ def train(
         str | None, typer.Option(help="Charge this ledger; `noisette ledger` starts one.")
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder for the model.")] = Path("noisette-model"),
+    cluster: ClusterOption = None,
+    workers: WorkersOption = None,
     no_header: NoHeaderOption = False,
     force: ForceOption = False,
     seed: Annotated[
@@ -172,8 +186,8 @@ def train(
     from noisette import _validate
     from noisette.adjacency import Adjacency
     from noisette.cli.watched import spending
-    from noisette.tables import TableModel, read_schema
-    from noisette.tables.folders import check_folder, draft_folder, takes_tables
+    from noisette.tables import read_schema
+    from noisette.tables.folders import check_folder, draft_folder
 
     _validate.epsilon(epsilon)
     _validate.delta(delta)
@@ -200,7 +214,9 @@ def train(
             "rows, or pass --learn to buy it."
         )
     check_folder(out, force=force)
+    parts = in_parts(table, cluster, workers)
     with (
+        cluster_for(cluster, workers),
         spending(ledger, epsilon, delta, relation, table.name) as budget,
         draft_folder(out) as draft,
     ):
@@ -209,21 +225,57 @@ def train(
         estimator = _estimator(
             model, wishes, facts, epsilon, delta, adjacency, population, seed, budget, extras
         )
-        say("reading")
-        with busy("reading the table"):  # and how far it is would tell the number of rows
-            rows = TableModel(estimator, facts).read(table, target=True, header=not no_header)
-        records = rows.count if relation.size_is_public else None
-        _check_size(table, records, records or population, delta, facts)
-        say("training")
-        with busy("training"), warning_aloud():
-            # a model that takes cells finds the column of persons by itself
-            more = {} if takes_tables(estimator) else {"persons": rows.persons}
-            estimator.fit(rows.X, rows.y, **more)
+        work = _Work(estimator, table, facts, relation, delta, population, say)
+        records = work.fit_parts() if parts else work.fit_rows(header=not no_header)
         say("writing")
         charged = None if ledger is None else budget
         fitted = _finish(estimator, facts, draft, out, table.name, records, charged)
         budget.written = True
     _report_training(fitted, out, ledger, budget, as_json=json)
+
+
+class _Work(NamedTuple):
+    """What is trained on what; both ways return the number of rows where it is public."""
+
+    estimator: Any
+    table: Path
+    facts: "Schema"
+    relation: "Adjacency"
+    delta: float
+    population: int | None
+    say: "Callable[[str], None]"
+
+    def fit_rows(self, *, header: bool) -> int | None:
+        """Train on one file, read here."""
+        from noisette.tables import TableModel
+        from noisette.tables.folders import takes_tables
+
+        self.say("reading")
+        with busy("reading the table"):  # and how far it is would tell the number of rows
+            whole = TableModel(self.estimator, self.facts)
+            rows = whole.read(self.table, target=True, header=header)
+        records = rows.count if self.relation.size_is_public else None
+        _check_size(self.table, records, records or self.population, self.delta, self.facts)
+        self.say("training")
+        with busy("training"), warning_aloud():
+            # a model that takes cells finds the column of persons by itself
+            more = {} if takes_tables(self.estimator) else {"persons": rows.persons}
+            self.estimator.fit(rows.X, rows.y, **more)
+        return records
+
+    def fit_parts(self) -> int | None:
+        """Train on files that workers read."""
+        self.say("reading")
+        whole = parts_of(self.table, self.facts, self.estimator)
+        records = None
+        if self.relation.size_is_public:
+            with waiting("counting rows"):
+                records = rows_in(whole)
+            _check_size(self.table, records, records, self.delta, self.facts)
+        self.say("training")
+        with waiting("training"), warning_aloud():
+            self.estimator.fit(whole)
+        return records
 
 
 def _check_size(

@@ -17,6 +17,7 @@ from noisette.estimators import inputs
 from noisette.estimators.linear_model import LinearModel
 from noisette.estimators.outlook import Crowd
 from noisette.losses import Loss, Softmax
+from noisette.parts import each
 from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
@@ -248,8 +249,15 @@ def is_stream(X: Any) -> bool:
 
 def targets_of(loss: Loss, numbers: NDArray[np.intp]) -> NDArray[Any]:
     """Return class numbers as the loss's kernel reads them: -1 and +1, or int64."""
-    if isinstance(loss, Softmax):
-        return numbers.astype(np.int64, copy=False)
+    found: NDArray[Any] = each(_whole if isinstance(loss, Softmax) else _signs, numbers)
+    return found
+
+
+def _whole(numbers: NDArray[np.intp]) -> NDArray[np.int64]:
+    return numbers.astype(np.int64, copy=False)
+
+
+def _signs(numbers: NDArray[np.intp]) -> NDArray[np.float64]:
     return np.where(numbers == 1, 1.0, -1.0)
 
 

@@ -18,7 +18,9 @@ from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
 from noisette.estimators.outputs import labels_fact, size_facts
 from noisette.losses import Logistic, Loss, Softmax, SoftplusHinge
+from noisette.parts import is_parted
 from noisette.pipeline.categories import keys_of
+from noisette.pipeline.parted_tables import frame_of, labels_of
 from noisette.pipeline.recipe import TableRecipe, recipe_for
 from noisette.pipeline.table_estimator import TableEstimator
 from noisette.pipeline.table_outlook import TableOutlook, table_outlook
@@ -28,7 +30,7 @@ from noisette.pipeline.train_and_test import TrainAndTest, divided
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
 from noisette.scores.layouts import layout_for
-from noisette.tables import Frame, Schema
+from noisette.tables import Schema
 from noisette.training import train
 from noisette.training.class_weight import BALANCED, check_class_weight, public_weights
 from noisette.training.public import PublicBudget
@@ -48,9 +50,11 @@ def _has_probabilities(model: Any) -> bool:
     return True
 
 
-def _checked_labels(y: Any, rows: int) -> NDArray[Any]:
+def _checked_labels(y: Any, rows: int) -> Any:
     if rows < 1:
         raise InvalidData("the table has no rows.")
+    if is_parted(y):
+        return y
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise InvalidData(
@@ -267,9 +271,10 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
             raise InvalidParameter(
                 "the schema says that the target is a number; use TableRegressor."
             )
-        frame = Frame.of(X, schema, target=y is None)
+        frame = frame_of(X, schema, target=y is None)
+        self._check_parts(frame, persons)
         crowd = self._persons(persons, frame, schema, ledger.adjacency)
-        y = _checked_labels(frame.labels() if y is None else y, frame.rows)
+        y = _checked_labels(labels_of(frame, y), frame.rows)
         given = self.classes
         if given is None and schema.source["classes"] != _CLASSES:
             given = schema.classes

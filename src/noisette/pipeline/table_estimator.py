@@ -20,6 +20,7 @@ from noisette.estimators.private import PrivateEstimator
 from noisette.persons import Persons
 from noisette.pipeline.bars import read_bars
 from noisette.pipeline.curves import ColumnCurve, curves_of, score_unit
+from noisette.pipeline.parted_tables import NO_PERSONS, PartedFrame
 from noisette.pipeline.plots import plotted
 from noisette.pipeline.table_outlook import weakness
 from noisette.pipeline.table_training import FittedTable, TableSample, TableTraining
@@ -107,9 +108,11 @@ class TableEstimator(PrivateEstimator):
         return Schema.from_dict(node, learn=True)
 
     def _persons(
-        self, given: Any, frame: Frame, schema: Schema, adjacency: Adjacency
+        self, given: Any, frame: Any, schema: Schema, adjacency: Adjacency
     ) -> Persons | None:
         """Return whose rows they are: as given, or by the column that the schema names."""
+        if isinstance(frame, PartedFrame):
+            return None
         if schema.persons is None:
             return inputs.persons(given, frame.rows, adjacency)
         if given is not None:
@@ -117,6 +120,16 @@ class TableEstimator(PrivateEstimator):
                 f"the schema names column {schema.persons.column!r} as person; leave out persons."
             )
         return inputs.persons(frame.persons(), frame.rows, adjacency)
+
+    def _check_parts(self, frame: Any, persons: Any) -> None:
+        """Refuse what is not offered for a table in partitions."""
+        if isinstance(frame, PartedFrame) and persons is not None:
+            raise InvalidParameter(NO_PERSONS)
+        if isinstance(frame, PartedFrame) and getattr(self, "test_share", None) is not None:
+            raise InvalidParameter(
+                "test_share is not offered for tables in partitions; train on some of them and "
+                "use evaluate on others, of other people."
+            )
 
     def _public(self, n: int, adjacency: Adjacency, persons: Any = None) -> PublicBudget:
         known = units(adjacency, n, self.population, persons)

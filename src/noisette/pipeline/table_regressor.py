@@ -13,15 +13,17 @@ from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators.outputs import BOUGHT_TARGET, target_fact
 from noisette.estimators.regressor import checked_target_bounds
 from noisette.losses import Huber
+from noisette.parts import all_of, each
 from noisette.pipeline.bounds import least_tail
 from noisette.pipeline.categories import keys_of
+from noisette.pipeline.parted_tables import frame_of, labels_of
 from noisette.pipeline.recipe import TableRecipe, recipe_for_numbers
 from noisette.pipeline.table_estimator import TableEstimator
 from noisette.pipeline.table_outlook import TableOutlook, table_outlook
 from noisette.pipeline.table_training import TableSample, TableTraining
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
-from noisette.tables import Frame, Schema
+from noisette.tables import Schema
 from noisette.training.public import PublicBudget
 
 __all__ = ["TableRegressor"]
@@ -183,9 +185,10 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
     def _fit(self, X: Any, y: Any, persons: Any) -> None:
         budget = self._check_public()
         schema = self._read_schema(target=y is None)
-        frame = Frame.of(X, schema, target=y is None)
-        target = frame.labels() if y is None else _numbers(y)
-        if frame.rows < 1 or target.shape != (frame.rows,) or not np.isfinite(target).all():
+        frame = frame_of(X, schema, target=y is None)
+        self._check_parts(frame, persons)
+        target = each(_numbers, labels_of(frame, y))
+        if frame.rows < 1 or target.shape != (frame.rows,) or not all_of(_finite, target):
             raise InvalidData("the table needs rows, and y one finite number for each of them.")
         crowd = self._persons(persons, frame, schema, budget[0].adjacency)
         n = frame.rows if crowd is None else crowd.count
@@ -286,6 +289,10 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "schema_")
         return np.asarray(np.clip(self._scores(X), *self.target_bounds_))
+
+
+def _finite(target: Floats) -> bool:
+    return bool(np.isfinite(target).all())
 
 
 def _numbers(y: Any) -> Floats:

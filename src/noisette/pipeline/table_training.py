@@ -188,7 +188,7 @@ class TableTraining(Algorithm[PreparedTable]):
 
     def run(self, sample: TableSample, prepared: PreparedTable, passage: Passage) -> FittedTable:
         """Return the completed schema and the weights of its features."""
-        work = TableRun(self, sample, prepared)
+        work: TableRun = sample.runs(TableRun)(self, sample, prepared)
         first = 0
         for step, ready in prepared.steps:
             work.learn(step, ready, passage.after(first))

@@ -96,6 +96,7 @@ MEANINGS: dict[str, str] = {
     "SOLVER-NORM": "How large the weights of the exact optimum can be.",
     "ROUND-GRADIENT": "How far the rounding of the computer can falsify a gradient.",
     "ROUND-ATTAINABLE": "Which accuracy of the optimum is always reached, whatever the data are.",
+    "ROUND-ANY-ORDER": "Sums over partitions are right to a known error, in whatever order.",
     "HINGE-GAP": "The dual problem of the hinge certifies how near the computed optimum is to "
     "the exact one.",
     "COMPOSE": "How the privacy costs of several steps add up.",
