@@ -330,8 +330,8 @@ class SGDRegressor(LinearRegressor, StreamReader):
         n = X.shape[0] if crowd is None else crowd.count
         if is_parted(X):
             raise InvalidParameter(
-                "SGDRegressor is not offered for rows in partitions; use LinearRegression or "
-                "HuberRegressor."
+                f"{type(self).__name__} is not offered for rows in partitions; use "
+                "LinearRegression or HuberRegressor."
             )
         chosen = self._steps(n, X.shape[1], ledger, crowd)
         self._warn(chosen)
