@@ -40,15 +40,23 @@ def explain(
 
     [bold]Example[/bold]: noisette explain model --html curves.html
     """
-    from noisette.pipeline.effects import curves_in, effects_in, note_for
+    from noisette.pipeline.effects import (
+        curves_in,
+        effects_in,
+        note_for,
+        pair_effects_in,
+        surfaces_in,
+    )
     from noisette.report import effects_page
     from noisette.tables import read_model
 
     fitted = read_model(model)
-    text = json_module.dumps([curve.to_dict() for curve in curves_in(fitted)], indent=1) + "\n"
+    drawn = [each.to_dict() for each in (*curves_in(fitted), *surfaces_in(fitted))]
+    text = json_module.dumps(drawn, indent=1) + "\n"
     if html is not None:
         title = f"A model that predicts “{fitted.schema.target}”"
-        page = effects_page(title, effects_in(fitted), note_for(fitted))
+        pairs = pair_effects_in(fitted)
+        page = effects_page(title, effects_in(fitted), note_for(fitted), pairs)
         write_text(html, page, force=force)
         typer.echo(visible(f"wrote {html}"), err=True)
     if out is not None:
@@ -62,8 +70,8 @@ def explain(
 
 def _write_folder(out: Path, fitted: "TableModel", text: str, *, force: bool) -> None:
     """Write the pictures, numbered in the order of curves.json: a name may not fit a file."""
-    from noisette.pipeline.effects import effects_in
-    from noisette.report import effect_svg
+    from noisette.pipeline.effects import effects_in, pair_effects_in
+    from noisette.report import effect_svg, pair_svg
 
     if out.exists() and not out.is_dir():
         raise InvalidParameter(f"{out} is a file; --out names a folder.")
@@ -71,11 +79,17 @@ def _write_folder(out: Path, fitted: "TableModel", text: str, *, force: bool) ->
     write_text(out / "curves.json", text, force=force)
     style = 'xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="13" '
     lines = "<style>.grid{stroke:#e8e4da}.axis{stroke:#6b675f}.name{font-weight:600}</style>"
-    for number, effect in enumerate(effects_in(fitted), start=1):
-        drawn = effect_svg(effect).replace("<svg ", f"<svg {style}", 1)
-        if drawn:
-            head, _, rest = drawn.partition("</desc>")
-            write_text(out / f"column-{number:02d}.svg", f"{head}</desc>{lines}{rest}", force=force)
+    pictures = {
+        f"column-{number:02d}.svg": effect_svg(effect)
+        for number, effect in enumerate(effects_in(fitted), start=1)
+    } | {
+        f"pair-{number:02d}.svg": pair_svg(effect)
+        for number, effect in enumerate(pair_effects_in(fitted), start=1)
+    }
+    for name, picture in pictures.items():
+        if picture:
+            head, _, rest = picture.replace("<svg ", f"<svg {style}", 1).partition("</desc>")
+            write_text(out / name, f"{head}</desc>{lines}{rest}", force=force)
 
 
 def coefficients(
@@ -120,7 +134,7 @@ def _rows(fitted: "TableModel") -> list[dict[str, Any]]:
 
 def _plot(fitted: "TableModel", path: Path, *, force: bool) -> None:
     from noisette.pipeline.curves import score_unit
-    from noisette.pipeline.effects import curves_in
+    from noisette.pipeline.effects import curves_in, surfaces_in
     from noisette.pipeline.plots import plotted
 
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
@@ -129,7 +143,7 @@ def _plot(fitted: "TableModel", path: Path, *, force: bool) -> None:
         raise InvalidParameter(f"the folder {path.parent} does not exist.")
     if path.exists() and not force:
         raise InvalidParameter(f"{path} exists; --force replaces it.")
-    figure = plotted(curves_in(fitted), score_unit(fitted.model))
+    figure = plotted(curves_in(fitted), score_unit(fitted.model), surfaces_in(fitted))
     with _files.written(path) as file:
         figure.savefig(file, dpi=150, format=path.suffix[1:].lower())
 

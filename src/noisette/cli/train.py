@@ -344,7 +344,7 @@ def estimator_of(model: str, wishes: dict[str, str | None], **shared: Any) -> An
 def _finish(
     estimator: Any, facts: "Schema", draft: Path, out: Path, records: int | None, ledger: Any
 ) -> "TableModel":
-    from noisette.pipeline.effects import effects_in, note_for
+    from noisette.pipeline.effects import effects_in, note_for, pair_effects_in
     from noisette.pipeline.table_words import cost_rows
     from noisette.report import Subject, model_page
     from noisette.tables import TableModel, write_model
@@ -365,6 +365,7 @@ def _finish(
         records=records,
         effects=effects_in(fitted),
         effects_note=note_for(fitted),
+        pair_effects=pair_effects_in(fitted),
         scores=getattr(estimator, "test_", None),
         check=f"noisette inspect {readable(os.path.basename(os.path.realpath(out)))}",
     )

@@ -26,6 +26,11 @@ def card_of(model: Any) -> dict[str, Any]:
             "only a model of raw tables can be exported, such as `noisette train` makes without "
             "--mechanism, --loss and row_norm: of others, rows are cut to a norm as a whole."
         )
+    if model.pairs_:
+        raise InvalidParameter(
+            "a model with pairs of columns has no place on a scoring card, where every cell counts "
+            "by itself; train without pairs to export."
+        )
     columns, start = [], 0
     weights = np.atleast_2d(np.asarray(model.coef_)).T
     for column in model.schema_.columns:

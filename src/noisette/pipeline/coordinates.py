@@ -41,6 +41,8 @@ class Block:
     noise : the deviation of the shares' noise.
     size : see `shares`.
     alike : how alike neighbours in order are.
+    prior : the prior covariance of the features' weights, in place of what order says; features
+        with a smaller share than `least` are then left out instead of merged.
 
     """
 
@@ -53,6 +55,7 @@ class Block:
     noise: float = 0.0
     size: float = 1.0
     alike: float = _ALIKE
+    prior: Floats | None = None
 
     def groups(self) -> NDArray[np.intp]:
         """Return the group of every feature, numbered from 0; -1 is left out."""
@@ -63,6 +66,9 @@ class Block:
         kept = p >= self.least
         out = np.full(self.features, -1, dtype=np.intp)
         names = np.flatnonzero(kept[:hats])
+        if self.prior is not None:
+            out[names] = np.arange(len(names))
+            return out
         if self.ordered:
             if len(names) == 0:
                 return out
@@ -210,6 +216,9 @@ def _smoothing(block: Block, group: NDArray[np.intp], size: int) -> Floats:
     Neighbouring hats have like weights: 0.9 (1 - |i - j| / (m - 1)) + 0.1 [i = j]; all others are
     independent. A public linear change of coordinates.
     """
+    if block.prior is not None:
+        used = np.flatnonzero(group >= 0)
+        return _root(block.prior[np.ix_(used, used)])
     prior = np.eye(size)
     hats = block.features - (block.filled is not None)
     m = int(group[:hats].max(initial=-1)) + 1
@@ -217,6 +226,10 @@ def _smoothing(block: Block, group: NDArray[np.intp], size: int) -> Floats:
         return prior
     apart = np.abs(np.arange(m)[:, None] - np.arange(m)) / (m - 1.0)
     prior[:m, :m] = block.alike * (1.0 - apart) + (1.0 - block.alike) * np.eye(m)
+    return _root(prior)
+
+
+def _root(prior: Floats) -> Floats:
     values, vectors = np.linalg.eigh(prior)
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 

@@ -6,11 +6,21 @@ import numpy as np
 
 from noisette.columns import Column, Numeric
 from noisette.pipeline.curves import BAND, ColumnCurve, curves_of, score_unit
-from noisette.report import Effect
+from noisette.pipeline.surfaces import PairSurface
+from noisette.report import Effect, PairEffect
 from noisette.tables import TableModel
 from noisette.tables.folders import takes_tables
 
-__all__ = ["LINES", "curves_in", "effects_in", "named_weights", "note_for", "weights_in"]
+__all__ = [
+    "LINES",
+    "curves_in",
+    "effects_in",
+    "named_weights",
+    "note_for",
+    "pair_effects_in",
+    "surfaces_in",
+    "weights_in",
+]
 
 _LEVEL = 0.9545  # two standard deviations of a normal law
 LINES = "The model has no noise band: it was not released with what such a band needs."
@@ -34,6 +44,28 @@ def effects_in(fitted: TableModel) -> list[Effect]:
     """Return one picture for each column."""
     outputs = [str(each) for each in getattr(fitted.model, "classes_", ())]
     return [_effect(curve, outputs, score_unit(fitted.model)) for curve in curves_in(fitted)]
+
+
+def surfaces_in(fitted: TableModel) -> tuple[PairSurface, ...]:
+    """Return what pairs of columns add, for models of raw tables."""
+    return fitted.model.surfaces() if takes_tables(fitted.model) else ()
+
+
+def pair_effects_in(fitted: TableModel) -> list[PairEffect]:
+    """Return one heat map for each pair of columns, of several classes one for each of them."""
+    outputs = [str(each) for each in getattr(fitted.model, "classes_", ())]
+    unit, found = score_unit(fitted.model), []
+    for surface in surfaces_in(fitted):
+        value = surface.value if surface.value.ndim == 3 else surface.value[:, :, None]
+        for k in range(value.shape[2]):
+            name = outputs[k] if value.shape[2] > 1 else ""
+            spread = surface.deviation.tolist()
+            found.append(
+                PairEffect(
+                    surface.columns, surface.labels, value[:, :, k].tolist(), spread, unit, name
+                )
+            )
+    return found
 
 
 def _effect(curve: ColumnCurve, outputs: list[str], unit: str) -> Effect:
@@ -68,6 +100,13 @@ def weights_in(fitted: TableModel) -> list[dict[str, Any]]:
             )
         if curve.missing is not None:
             found.append(_entry(curve.column, "(missing)", curve.missing, curve.missing_deviation))
+    for surface in surfaces_in(fitted):
+        first, second = surface.labels
+        for i, j in np.ndindex(len(first), len(second)):
+            if surface.value[i, j].any():  # cells that hardly anybody fills were left out
+                at = f"{first[i]}, {second[j]}"
+                noise = surface.deviation[i, j]
+                found.append(_entry(surface.name, at, surface.value[i, j], noise))
     return found
 
 

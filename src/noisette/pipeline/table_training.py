@@ -34,6 +34,15 @@ from noisette.pipeline.categories import Coded, LearnCategories, ShownLevels, ke
 from noisette.pipeline.coordinates import Block, Coordinates, coordinates
 from noisette.pipeline.grid import Grid
 from noisette.pipeline.knots import Knots, LearnKnots
+from noisette.pipeline.pairs import (
+    Pair,
+    coarse,
+    filled_pairs,
+    kernel,
+    side,
+    spread_of,
+    with_pairs,
+)
 from noisette.pipeline.recipe import TableRecipe
 from noisette.pipeline.sample import Sample
 from noisette.pipeline.shares import LearnShares, Spread
@@ -132,6 +141,7 @@ class FittedTable:
     notes: tuple[str, ...]
     bounds: tuple[float, float] = (-1.0, 1.0)
     bars: dict[str, Bars] | None = None
+    pairs: tuple[Pair, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -155,6 +165,7 @@ class TableTraining(Algorithm[PreparedTable]):
     class_weight: tuple[float, ...] | str | None = None
     bounds: tuple[float | None, float | None] = (-1.0, 1.0)
     """The limits of a number to predict; None where they are bought."""
+    pairs: tuple[tuple[str, str], ...] = ()
 
     name: ClassVar[str] = "table"
     summary: ClassVar[str] = "facts of a raw table and a model, under one plan"
@@ -194,6 +205,11 @@ class TableTraining(Algorithm[PreparedTable]):
         """Whether the limits of the number to predict are bought."""
         return self.regression and None in self.bounds
 
+    @property
+    def used_pairs(self) -> tuple[tuple[str, str], ...]:
+        """The pairs for which public facts leave room."""
+        return self.pairs if self.recipe.cells else ()
+
     def steps(self, *, pure: bool, delta: float) -> Iterator[tuple[Step, float]]:
         """Yield the steps before the model, in order, each with its part of the budget."""
         recipe = self.recipe
@@ -209,7 +225,8 @@ class TableTraining(Algorithm[PreparedTable]):
         if self.unknown:
             atoms = recipe.atoms * delta
             yield LearnCategories(len(self.unknown), atoms, self.keys), recipe.levels
-        yield LearnShares(len(self.counted) + 1, exact_pure=pure), recipe.shares
+        columns = len(self.counted) + len(self.used_pairs) + 1
+        yield LearnShares(columns, exact_pure=pure), recipe.shares
 
     def prepare(self, public: PublicBudget) -> PreparedTable:
         """Return all steps and the model in one plan with the least noise for the budget."""
@@ -242,6 +259,7 @@ class TableTraining(Algorithm[PreparedTable]):
         proofs = ("PLAN-BEFORE-LOOK", "WHITENING", *(("PERSON-MEAN",) if self.persons else ()))
         proofs += tuple(id_ for step, _ in steps for id_ in step.proofs)
         proofs += weight_proofs(self.class_weight)
+        proofs += ("PAIR-CELLS",) if self.used_pairs else ()
         return PreparedTable(public, plan, (*proofs, *self.loss.proofs), prepared, k)
 
     def _curvature(self, public: PublicBudget, *, pure: bool) -> float:
@@ -290,6 +308,8 @@ class TableRun:
         self.schema = training.schema
         self.sums: tuple[Floats, ...] = ()
         self.deviations: dict[str, float] = {}
+        self.pairs: list[Pair] = []  # their views; then with weights
+        self.pair_sums: list[Floats] = []
         low, high = training.bounds
         self.bounds = (0.0 if low is None else low, 1.0 if high is None else high)
 
@@ -359,11 +379,42 @@ class TableRun:
         frame, known = self.sample.frame, {c.name: c for c in self.schema.columns}
         names = [column.name for column in self.training.counted]
         data = [_spread(known[name], frame) for name in names]
-        sample = Sample([*data, self._target()], self.sample.weights, count=frame.rows)
+        pairs = [self._pair(*each, known) for each in self.training.used_pairs]
+        sample = Sample([*data, *pairs, self._target()], self.sample.weights, count=frame.rows)
         *sums, self.per_class = step.run(sample, ready, passage)
-        self.sums = tuple(sums)
+        self.sums, self.pair_sums = tuple(sums[: len(names)]), sums[len(names) :]
         sigma = step.deviation(ready.scale, self.public.adjacency)
         self.deviations |= dict.fromkeys(names, sigma) | {"": sigma}
+
+    def _pair(self, first: str, second: str, known: dict[str, Column]) -> Spread:
+        """Fix the views of a pair by what was released, and return its cells."""
+        views, kept = [], []
+        for name in (first, second):
+            levels = self.levels.get(name)
+            counts = dict(zip(levels.levels, levels.counts, strict=True)) if levels else None
+            kept.append(coarse(known[name], self.training.recipe.cells, counts))
+            cells = np.zeros((self.sample.frame.rows, len(known[name].features)))
+            known[name].fill(self.sample.frame.cells(name), cells)  # type: ignore[union-attr]
+            views.append(cells @ side(known[name], kept[-1]))
+        nothing = np.zeros((0, len(kept[0]), len(kept[1])))
+        self.pairs.append(Pair((first, second), (kept[0], kept[1]), nothing, (), nothing))
+        return spread_of((views[0], views[1]))
+
+    def _pair_blocks(self) -> list[Block]:
+        """Return what is known of the cells of every pair."""
+        blocks, recipe = [], self.training.recipe
+        known = {column.name: column for column in self.schema.columns}
+        noise = self.deviations[""] / self.size
+        for pair, sums in zip(self.pairs, self.pair_sums, strict=True):
+            each = zip(pair.columns, pair.kept, strict=True)
+            first, second = (kernel(known[name], len(kept)) for name, kept in each)
+            prior = recipe.together * np.kron(first, second)
+            least = max(recipe.rare_cells, recipe.sure * noise)
+            shares = sums / self.size
+            blocks.append(
+                Block(len(sums), shares, least=least, whole=False, noise=noise, prior=prior)
+            )
+        return blocks
 
     def _target(self) -> Spread:
         """Return the label of every row; a number in [-1, 1] lies between two labels."""
@@ -411,11 +462,12 @@ class TableRun:
 
     def model(self, passage: Passage) -> FittedTable:
         """Train in the released coordinates and return the weights of the encoded features."""
-        training, blocks = self.training, self._blocks()
+        training, blocks = self.training, [*self._blocks(), *self._pair_blocks()]
         noise = passage.leaf().mechanism
         assert isinstance(noise, ObjectiveNoise)
         coords = self._coordinates(blocks, noise)
-        rows = coords.rows(self.sample.frame.encode(self.schema, cut=False))
+        encoded = self.sample.frame.encode(self.schema, cut=False)
+        rows = coords.rows(with_pairs(encoded, self.schema, self.pairs))
         public = training._facts(self.public, rows.shape[1], coords.norm, self.prepared.curvature)
         public = replace(public, regularization=self._shrunk(public, noise, coords.spectrum)[0])
         binary = not isinstance(training.loss, Softmax)
@@ -427,10 +479,16 @@ class TableRun:
         (theta,) = solve_with(records, public, passage, parts=(0, 1), origin=origin)
         theta = theta[None, :] if binary else training.loss.expand(theta)  # type: ignore[attr-defined]
         coef, intercept = coords.back(np.asarray(theta))
-        names = [column.name for column in self.schema.columns if column.features]
         variance = self._variance(public, noise, coords, np.asarray(theta))
-        bars = bars_of(coords, names, blocks, np.asarray(theta), variance)
-        return FittedTable(self.schema, coef, intercept, self._rarer_label(), self.bounds, bars)
+        bars = bars_of(coords, blocks, np.asarray(theta), variance)
+        names = [column.name for column in self.schema.columns if column.features]
+        width = coef.shape[1] - sum(map(len, self.pair_sums))
+        pairs = filled_pairs(self.pairs, coef[:, width:], bars[len(names) :])
+        found = dict(zip(names, bars, strict=False))
+        notes = self._rarer_label()
+        return FittedTable(
+            self.schema, coef[:, :width], intercept, notes, self.bounds, found, pairs
+        )
 
     def _variance(
         self, public: Public, noise: ObjectiveNoise, coords: Coordinates, theta: Floats

@@ -5,6 +5,7 @@ on a telephone. Everything that comes from a file is escaped.
 """
 
 from noisette.report.effects import Effect, effect_svg, effects_page
+from noisette.report.heat import PairEffect, pair_svg
 from noisette.report.numbers import attack_power, curve_of, noise_of
 from noisette.report.page import Subject, ledger_page, model_page
 from noisette.report.proofs import meaning
@@ -12,6 +13,7 @@ from noisette.report.steps import StepCost, steps_of
 
 __all__ = [
     "Effect",
+    "PairEffect",
     "StepCost",
     "Subject",
     "attack_power",
@@ -22,5 +24,6 @@ __all__ = [
     "meaning",
     "model_page",
     "noise_of",
+    "pair_svg",
     "steps_of",
 ]

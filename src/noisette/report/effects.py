@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from noisette.report import html, svg
+from noisette.report.heat import PairEffect, pair_svg
 from noisette.report.svg import opened, text
 
 __all__ = ["Effect", "effect_svg", "effects_page", "effects_section"]
@@ -14,6 +15,10 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 30, 14, 40
 _COLOURS = ("#0072B2", "#B34700", "#00785A", "#A0428A", "#5A5A5A")
 _LINES, _BARS = 5, 30  # outputs and levels in one picture
 _ROW = 22
+_DOTS = (
+    "what both columns add together, beyond what each adds by itself. Orange adds, blue takes away; "
+    "a dot marks a cell whose value is within two standard deviations of the noise."
+)
 
 
 @dataclass(frozen=True)
@@ -66,14 +71,15 @@ def effect_svg(effect: Effect) -> str:
     return _curve(effect) if len(effect.places) else _levels(effect)
 
 
-def effects_section(effects: Sequence[Effect], note: str) -> str:
-    """Return the section of a page with one picture for each column."""
+def effects_section(effects: Sequence[Effect], note: str, pairs: Sequence[PairEffect] = ()) -> str:
+    """Return the section of a page with one picture for each column, and for each pair."""
     parts = []
     for effect in effects:
         caption = effect.column
         if effect.missing is not None:
             caption += f": {effect.missing_words}"
         parts.append(html.figure(effect_svg(effect), caption))
+    parts += [html.figure(pair_svg(each), f"{each.name}: {_DOTS}") for each in pairs]
     if not any(parts):
         return ""
     unit = effects[0].unit
@@ -84,12 +90,14 @@ def effects_section(effects: Sequence[Effect], note: str) -> str:
     return html.section("What the model says of each column", html.paragraph(lead), *parts)
 
 
-def effects_page(title: str, effects: Sequence[Effect], note: str) -> str:
+def effects_page(
+    title: str, effects: Sequence[Effect], note: str, pairs: Sequence[PairEffect] = ()
+) -> str:
     """Return a page of its own about the columns."""
     body = [
         html.paragraph("Curves of a private model", "eyebrow"),
         f"<h1>{html.escape(title)}</h1>",
-        effects_section(effects, note),
+        effects_section(effects, note, pairs),
     ]
     return html.document(f"Curves: {title}", "".join(body))
 

@@ -10,6 +10,7 @@ from noisette.guarantee import Guarantee
 from noisette.privacy import Ledger
 from noisette.report import html, svg
 from noisette.report.effects import Effect, effects_section
+from noisette.report.heat import PairEffect
 from noisette.report.numbers import Noise, attack_power, curve_of, noise_of
 from noisette.report.proofs import meaning
 from noisette.report.scores import scores_section
@@ -39,7 +40,7 @@ class Subject:
     `facts` are (column, kind, facts) of the schema; `records` is None where n is private. Where
     facts were learnt, `steps` are (step, what it released, part of the budget, epsilon alone) and
     `learnt` are (column, kind, what was released about it). `scores` are those on test people, and
-    `effects` the pictures of columns.
+    `effects` the pictures of columns, `pair_effects` those of pairs.
     """
 
     title: str
@@ -51,6 +52,7 @@ class Subject:
     learnt: Sequence[tuple[str, str, str]] = ()
     effects: Sequence[Effect] = ()
     effects_note: str = ""
+    pair_effects: Sequence[PairEffect] = ()
     scores: BinaryScores | MulticlassScores | None = None
 
 
@@ -65,7 +67,7 @@ def model_page(guarantee: Guarantee, subject: Subject, ledger: Ledger | None = N
         f'<p class="statement">{html.escape(guarantee.statement())}</p>',
         scores_section(subject.scores),
         _meaning(guarantee),
-        effects_section(subject.effects, subject.effects_note),
+        effects_section(subject.effects, subject.effects_note, subject.pair_effects),
         _steps(guarantee, subject),
         _noise(guarantee, subject),
         _claims(guarantee, subject),
