@@ -51,7 +51,8 @@ def explain(
     from noisette.tables import read_model
 
     fitted = read_model(model)
-    drawn = [each.to_dict() for each in (*curves_in(fitted), *surfaces_in(fitted))]
+    drawn = [curve.to_dict() for curve in curves_in(fitted)]
+    drawn += [surface.to_dict() for surface in surfaces_in(fitted)]
     text = json_module.dumps(drawn, indent=1) + "\n"
     if html is not None:
         title = f"A model that predicts “{fitted.schema.target}”"

@@ -41,8 +41,8 @@ class Block:
     noise : the deviation of the shares' noise.
     size : see `shares`.
     alike : how alike neighbours in order are.
-    prior : the prior covariance of the features' weights, in place of what order says; features
-        with a smaller share than `least` are then left out instead of merged.
+    merged, prior : for a pair of columns, the group of every cell, and the prior covariance of
+        their weights.
 
     """
 
@@ -55,10 +55,13 @@ class Block:
     noise: float = 0.0
     size: float = 1.0
     alike: float = _ALIKE
+    merged: NDArray[np.intp] | None = None
     prior: Floats | None = None
 
     def groups(self) -> NDArray[np.intp]:
         """Return the group of every feature, numbered from 0; -1 is left out."""
+        if self.merged is not None:
+            return self.merged
         if self.shares is None:
             return np.arange(self.features)
         p = self.shares
@@ -66,9 +69,6 @@ class Block:
         kept = p >= self.least
         out = np.full(self.features, -1, dtype=np.intp)
         names = np.flatnonzero(kept[:hats])
-        if self.prior is not None:
-            out[names] = np.arange(len(names))
-            return out
         if self.ordered:
             if len(names) == 0:
                 return out
@@ -109,8 +109,9 @@ class Coordinates:
         return math.hypot(self.bound, self.bias) * (1.0 + 2.0**-50)
 
     def rows(self, X: Any) -> Any:
-        """Return the mapped rows, cut one by one, with the constant column."""
+        """Return the mapped rows, cut one by one after the change, with the constant column."""
         # proof: WHITENING
+        # proof: SMOOTHNESS-PRIOR
         if self.sparse:
             mapped = clip_rows(sparse.csr_matrix(X @ self.map), self.bound)
             last = sparse.csr_matrix(np.full((mapped.shape[0], 1), self.bias))
@@ -217,8 +218,10 @@ def _smoothing(block: Block, group: NDArray[np.intp], size: int) -> Floats:
     independent. A public linear change of coordinates.
     """
     if block.prior is not None:
-        used = np.flatnonzero(group >= 0)
-        return _root(block.prior[np.ix_(used, used)])
+        members = (group[:, None] == np.arange(size)) / np.maximum(
+            np.bincount(group[group >= 0], minlength=size), 1
+        )
+        return _root(np.asarray(members.T @ block.prior @ members))
     prior = np.eye(size)
     hats = block.features - (block.filled is not None)
     m = int(group[:hats].max(initial=-1)) + 1
@@ -251,7 +254,7 @@ def _moment(block: Block) -> tuple[Any, Floats, Floats, Floats]:
     p /= max(total, 1e-12) if block.whole else max(total, 1.0)
     second = np.diag(p)
     mean = p
-    last = int(group[-1])
+    last = int(group[-1]) if len(group) else -1
     if block.filled is not None and last >= 0:
         # A missing cell has the hats of the centre and the indicator.
         missing = np.bincount(group[used][:-1], weights=block.filled[used[:-1]], minlength=size)

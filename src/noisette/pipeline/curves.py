@@ -196,7 +196,7 @@ def _levels(column: Column) -> tuple[str, ...]:
 def score_unit(model: Any) -> str:
     """Return what the values of curves are."""
     if not hasattr(model, "classes_"):
-        return "in the unit of the target"
+        return "prediction, in the unit of the target,"
     logistic = hasattr(model, "predict_proba")
     label = f" of {model.classes_[1]}" if len(model.classes_) == 2 else ""
     return f"log-odds{label}" if logistic and label else f"score{label}"

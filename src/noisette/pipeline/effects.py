@@ -59,12 +59,8 @@ def pair_effects_in(fitted: TableModel) -> list[PairEffect]:
         value = surface.value if surface.value.ndim == 3 else surface.value[:, :, None]
         for k in range(value.shape[2]):
             name = outputs[k] if value.shape[2] > 1 else ""
-            spread = surface.deviation.tolist()
-            found.append(
-                PairEffect(
-                    surface.columns, surface.labels, value[:, :, k].tolist(), spread, unit, name
-                )
-            )
+            cells = value[:, :, k].tolist(), surface.deviation.tolist(), surface.known.tolist()
+            found.append(PairEffect(surface.columns, surface.labels, *cells, unit, name))
     return found
 
 
@@ -103,7 +99,7 @@ def weights_in(fitted: TableModel) -> list[dict[str, Any]]:
     for surface in surfaces_in(fitted):
         first, second = surface.labels
         for i, j in np.ndindex(len(first), len(second)):
-            if surface.value[i, j].any():  # cells that hardly anybody fills were left out
+            if surface.known[i, j]:
                 at = f"{first[i]}, {second[j]}"
                 noise = surface.deviation[i, j]
                 found.append(_entry(surface.name, at, surface.value[i, j], noise))

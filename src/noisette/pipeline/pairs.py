@@ -5,12 +5,15 @@ Both are linear in the encoded features of the column: a hat of fewer knots is a
 of them. So a row's cells of a pair follow from its encoded features; no table is read again.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import ndtri
 
 from noisette._typing import Floats
 from noisette.columns import Categorical, Column, Dates, Hats, Ignored, Numeric, Open
@@ -23,16 +26,21 @@ __all__ = [
     "Pair",
     "checked_pairs",
     "coarse",
+    "filled_cells",
     "filled_pairs",
     "kernel",
     "pair_scores",
     "side",
     "spread_of",
+    "steps_of",
+    "sure_of",
     "with_pairs",
 ]
 
 _MOST_PAIRS = 20
 _MOST_LEVELS = 12  # of a category in a pair, the commonest
+_BLOCK = 4  # neighbouring knots, of either number, whose rare cells are taken together
+_EMPTY = 3.0  # so many empty cells of a pair may pass for filled ones
 _REACH = 0.05  # of a column's range: over so much, what a pair adds is alike
 _BELOW_ONE = 1.0 - 2.0**-40  # so that cells of a row add up to at most 1, whatever the rounding
 
@@ -218,6 +226,41 @@ def filled_pairs(views: Sequence[Pair], coef: Floats, bars: Sequence[Bars]) -> t
         found.append(replace(pair, weights=weights, centre=bar.centre, deviation=deviation))
         start = stop
     return tuple(found)
+
+
+def sure_of(cells: int) -> float:
+    """Return how many deviations of its noise a cell must have, so that few empty ones pass."""
+    return float(ndtri(1.0 - _EMPTY / max(cells, 2.0 * _EMPTY)))
+
+
+def steps_of(column: Column) -> int:
+    """Return how many neighbours of a view may be taken together: knots may, levels may not."""
+    inner = column.column if isinstance(column, Dates) else column
+    return _BLOCK if isinstance(inner, Hats) else 1
+
+
+def filled_cells(
+    shares: Floats, coarser: tuple[int, ...], rare: float, noise: float
+) -> NDArray[np.intp]:
+    """Return the group of every cell, -1 for those left out, from released shares.
+
+    A cell that enough rows fill stands alone; what is left of a block of neighbours is one group,
+    if enough rows fill that; so a grid is fine where people are and coarse elsewhere.
+    """
+    sure = sure_of(shares.size) * noise
+    out = np.full(shares.shape, -1, dtype=np.intp)
+    alone = shares >= max(rare, sure)
+    count = int(alone.sum())
+    out[alone] = np.arange(count)
+    down, across = coarser
+    for i in range(0, shares.shape[0], down):
+        for j in range(0, shares.shape[1], across):
+            block = (slice(i, i + down), slice(j, j + across))
+            rest = ~alone[block]
+            if float(shares[block][rest].sum()) >= max(rare, sure * math.sqrt(rest.sum())):
+                out[block][rest] = count
+                count += 1
+    return out.ravel()
 
 
 def kernel(column: Column, cells: int) -> Floats:

@@ -45,9 +45,11 @@ def plotted(curves: Sequence[ColumnCurve], unit: str, surfaces: Sequence[PairSur
 def _map(figure: Any, axes: Any, surface: PairSurface, unit: str) -> None:
     """Draw a heat map; of several classes, of the last one. A dot is no more than noise."""
     value = surface.value if surface.value.ndim == 2 else surface.value[:, :, -1]
-    most = float(np.abs(value).max(initial=0.0)) or 1.0
+    value = np.where(surface.known, value, np.nan)
+    most = float(np.nanmax(np.abs(value))) if surface.known.any() else 1.0
     shown = axes.imshow(value, origin="lower", aspect="auto", cmap="PuOr_r", vmin=-most, vmax=most)
-    doubt = np.argwhere((np.abs(value) <= 2.0 * surface.deviation) & (value != 0.0))
+    axes.set_facecolor("#dcdad4")  # too few rows
+    doubt = np.argwhere(np.abs(value) <= 2.0 * surface.deviation)
     axes.plot(doubt[:, 1], doubt[:, 0], ".", color="#6b675f", ms=1.5)
     for axis, labels in zip((axes.yaxis, axes.xaxis), surface.labels, strict=True):
         places = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), 6)).round().astype(int))

@@ -100,6 +100,9 @@ class LearnShares(Step):
     def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> tuple[Floats, ...]:
         """Return the noisy sums of every column."""
         adjacency = prepared.public.adjacency
+        if len(sample.data) != self.columns:
+            # proof: PLAN-BEFORE-LOOK
+            raise InvalidData("there must be one column for each that was planned.")
         for column in sample.data:
             column.check(sample.count)
         sums = [column.sums(sample.weights) for column in sample.data]

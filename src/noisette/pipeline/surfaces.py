@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from noisette._typing import Floats
+from noisette._typing import Bools, Floats
 from noisette.columns import Categorical, Column, Dates, Hats, day_text
 from noisette.pipeline.pairs import Pair
 from noisette.tables import Schema
@@ -30,6 +30,8 @@ class PairSurface:
         What is added at each of them; for K > 2 classes, to each of their scores.
     deviation : ndarray of shape (a, b)
         The standard deviation of the noise in it, model-based.
+    known : ndarray of bool of shape (a, b)
+        Where enough rows are; all other cells add one and the same number.
 
     Examples
     --------
@@ -44,7 +46,7 @@ class PairSurface:
     >>> surface.name, len(surface.labels[0]) == len(surface.at[0])
     ('a × b', True)
     >>> sorted(surface.to_dict())
-    ['at', 'columns', 'deviation', 'kinds', 'value']
+    ['at', 'columns', 'deviation', 'kinds', 'known', 'value']
 
     """
 
@@ -53,6 +55,7 @@ class PairSurface:
     at: tuple[tuple[Any, ...], tuple[Any, ...]]
     value: Floats
     deviation: Floats
+    known: Bools
 
     @property
     def name(self) -> str:
@@ -80,7 +83,7 @@ class PairSurface:
         return {
             "columns": list(self.columns), "kinds": list(self.kinds),
             "at": [list(each) for each in self.at], "value": self.value.tolist(),
-            "deviation": self.deviation.tolist(),
+            "deviation": self.deviation.tolist(), "known": self.known.tolist(),
         }  # fmt: skip
 
 
@@ -92,14 +95,15 @@ def _text(kind: str, point: Any) -> str:
 
 def surfaces_of(schema: Schema, pairs: Sequence[Pair]) -> tuple[PairSurface, ...]:
     """Return the surface of every pair: post-processing of released values."""
-    known = {column.name: column for column in schema.columns}
+    columns = {column.name: column for column in schema.columns}
     found = []
     for pair in pairs:
-        sides = [_side(known[n], k) for n, k in zip(pair.columns, pair.kept, strict=True)]
+        sides = [_side(columns[n], k) for n, k in zip(pair.columns, pair.kept, strict=True)]
         value = np.moveaxis(pair.weights - np.array(pair.centre)[:, None, None], 0, -1)
         value = value[:, :, 0] if value.shape[2] == 1 else value
         kinds, at = (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1])
-        found.append(PairSurface(pair.columns, kinds, at, value, pair.deviation))
+        known = (pair.weights != 0.0).any(axis=0)  # cells that are left out have no weight
+        found.append(PairSurface(pair.columns, kinds, at, value, pair.deviation, known))
     return tuple(found)
 
 

@@ -277,4 +277,5 @@ class TableEstimator(PrivateEstimator):
         scores = np.asarray(rows @ self.coef_.T, dtype=np.float64) + self.intercept_
         if not self.pairs_:
             return scores
-        return scores + pair_scores(rows, self.schema_, self.pairs_).reshape(scores.shape)
+        added = pair_scores(rows, self.schema_, self.pairs_)
+        return np.asarray(scores + added.reshape(scores.shape))

@@ -37,10 +37,12 @@ from noisette.pipeline.knots import Knots, LearnKnots
 from noisette.pipeline.pairs import (
     Pair,
     coarse,
+    filled_cells,
     filled_pairs,
     kernel,
     side,
     spread_of,
+    steps_of,
     with_pairs,
 )
 from noisette.pipeline.recipe import TableRecipe
@@ -256,7 +258,8 @@ class TableTraining(Algorithm[PreparedTable]):
         for bound in (1.0, 30.0):  # scaling rows scales the problem, so two lengths stand for all
             facts = self._facts(public, 1000, bound, k * (1.0 + 1e-6))
             check_solve(facts, noise)
-        proofs = ("PLAN-BEFORE-LOOK", "WHITENING", *(("PERSON-MEAN",) if self.persons else ()))
+        proofs: tuple[str, ...] = ("PLAN-BEFORE-LOOK", "WHITENING", "SMOOTHNESS-PRIOR")
+        proofs += ("PERSON-MEAN",) if self.persons else ()
         proofs += tuple(id_ for step, _ in steps for id_ in step.proofs)
         proofs += weight_proofs(self.class_weight)
         proofs += ("PAIR-CELLS",) if self.used_pairs else ()
@@ -394,7 +397,7 @@ class TableRun:
             counts = dict(zip(levels.levels, levels.counts, strict=True)) if levels else None
             kept.append(coarse(known[name], self.training.recipe.cells, counts))
             cells = np.zeros((self.sample.frame.rows, len(known[name].features)))
-            known[name].fill(self.sample.frame.cells(name), cells)  # type: ignore[union-attr]
+            known[name].fill(self.sample.frame.cells(name), cells)
             views.append(cells @ side(known[name], kept[-1]))
         nothing = np.zeros((0, len(kept[0]), len(kept[1])))
         self.pairs.append(Pair((first, second), (kept[0], kept[1]), nothing, (), nothing))
@@ -408,11 +411,13 @@ class TableRun:
         for pair, sums in zip(self.pairs, self.pair_sums, strict=True):
             each = zip(pair.columns, pair.kept, strict=True)
             first, second = (kernel(known[name], len(kept)) for name, kept in each)
-            prior = recipe.together * np.kron(first, second)
-            least = max(recipe.rare_cells, recipe.sure * noise)
+            prior = np.asarray(recipe.together * np.kron(first, second), dtype=np.float64)
             shares = sums / self.size
+            shape = tuple(map(len, pair.kept))
+            coarser = tuple(steps_of(known[name]) for name in pair.columns)
+            merged = filled_cells(shares.reshape(shape), coarser, recipe.rare_cells, noise)
             blocks.append(
-                Block(len(sums), shares, least=least, whole=False, noise=noise, prior=prior)
+                Block(len(sums), shares, whole=False, noise=noise, merged=merged, prior=prior)
             )
         return blocks
 

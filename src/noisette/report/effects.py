@@ -16,8 +16,9 @@ _COLOURS = ("#0072B2", "#B34700", "#00785A", "#A0428A", "#5A5A5A")
 _LINES, _BARS = 5, 30  # outputs and levels in one picture
 _ROW = 22
 _DOTS = (
-    "what both columns add together, beyond what each adds by itself. Orange adds, blue takes away; "
-    "a dot marks a cell whose value is within two standard deviations of the noise."
+    "what both columns add together, beyond what each adds by itself. Orange adds, blue takes "
+    "away; a dot marks a cell within two standard deviations of the noise, and grey is where too "
+    "few rows are to tell."
 )
 
 

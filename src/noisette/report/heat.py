@@ -1,4 +1,4 @@
-"""A heat map of a pair of columns, as inline SVG: colours, signs for doubt, and the same in words."""
+"""A heat map of a pair of columns, as inline SVG: colours, dots for doubt, the same in words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +7,10 @@ from noisette.report.svg import opened, text
 
 __all__ = ["PairEffect", "pair_svg"]
 
-_WIDTH, _LEFT, _TOP, _BOTTOM, _KEY = 640, 120, 12, 44, 74
+_WIDTH, _LEFT, _TOP, _BOTTOM, _KEY = 640, 120, 12, 44, 98
 _TOLD = 6  # of the largest and smallest values, in words
-_LABEL = 46.0  # a label across takes so much
+_GREY = "#dcdad4"
+_LABEL = 66.0  # a label across takes so much
 
 
 @dataclass(frozen=True)
@@ -17,13 +18,14 @@ class PairEffect:
     """What two columns add together; all of it is released.
 
     `values` has a row for each label of the first column; `spread` is the deviation of the noise.
-    Of several outputs the one named in `output` is shown.
+    `known` says where enough rows are. Of several outputs the one named in `output` is shown.
     """
 
     columns: tuple[str, str]
     labels: tuple[Sequence[str], Sequence[str]]
     values: Sequence[Sequence[float]]
     spread: Sequence[Sequence[float]]
+    known: Sequence[Sequence[bool]]
     unit: str = "score"
     output: str = ""
 
@@ -38,14 +40,14 @@ class PairEffect:
         """The same in words: the cells that add most and least beyond their noise."""
         cells = [
             (value, first, second)
-            for first, row, noise in zip(self.labels[0], self.values, self.spread, strict=True)
-            for second, value, s in zip(self.labels[1], row, noise, strict=True)
-            if abs(value) > 2.0 * s
+            for first, *rows in zip(
+                self.labels[0], self.values, self.spread, self.known, strict=True
+            )
+            for second, value, s, known in zip(self.labels[1], *rows, strict=True)
+            if known and abs(value) > 2.0 * s
         ]
         cells.sort()
-        shown = cells[-_TOLD:][::-1] + [
-            each for each in cells[:_TOLD] if each not in cells[-_TOLD:]
-        ]
+        shown = cells[::-1][:_TOLD] + cells[: max(min(_TOLD, len(cells) - _TOLD), 0)]
         told = ", ".join(f"{value:+.2g} at {a}, {b}" for value, a, b in shown)
         return (
             f"Added to the {self.unit} by {self.columns[0]} and {self.columns[1]} together: "
@@ -61,18 +63,25 @@ def pair_svg(effect: PairEffect) -> str:
     wide = (_WIDTH - _LEFT - _KEY) / across
     tall = min(max(260.0 / down, 10.0), 28.0)
     height = _TOP + tall * down + _BOTTOM
-    most = max((abs(v) for row in effect.values for v in row), default=0.0) or 1.0
+    each = list(zip(effect.values, effect.spread, effect.known, strict=True))
+    most = (
+        max(
+            (abs(v) for row, _, known in each for v, k in zip(row, known, strict=True) if k),
+            default=0.0,
+        )
+        or 1.0
+    )
     parts = opened(height, effect.name, effect.words)
-    for i, (row, noise) in enumerate(zip(effect.values, effect.spread, strict=True)):
+    for i, rows in enumerate(each):
         # Numbers grow upwards, as on a map.
         top = _TOP + tall * (down - 1 - i)
-        for j, (value, s) in enumerate(zip(row, noise, strict=True)):
+        for j, (value, s, known) in enumerate(zip(*rows, strict=True)):
             left = _LEFT + wide * j
             parts.append(
                 f'<rect x="{left:.1f}" y="{top:.1f}" width="{wide + 0.3:.1f}" '
-                f'height="{tall + 0.3:.1f}" fill="{_colour(value / most)}"/>'
+                f'height="{tall + 0.3:.1f}" fill="{_colour(value / most) if known else _GREY}"/>'
             )
-            if value != 0.0 and abs(value) <= 2.0 * s:
+            if known and abs(value) <= 2.0 * s:
                 x, y = left + wide / 2.0, top + tall / 2.0
                 parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="1.2" fill="#6b675f"/>')
     parts += _axes(effect, wide, tall)
