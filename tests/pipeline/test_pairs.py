@@ -260,7 +260,7 @@ def test_few_rows_leave_pairs_out_and_say_so() -> None:
 
 def test_a_number_has_surfaces_in_its_own_unit_and_persons_are_fine() -> None:
     rng = np.random.default_rng(0)
-    n = 12_000
+    n = 20_000
     table = {"a": rng.uniform(0.0, 1.0, n), "b": rng.uniform(0.0, 1.0, n)}
     y = 1000.0 * np.where((table["a"] > 0.5) == (table["b"] > 0.5), 1.0, 0.0)
     facts = {name: {"kind": "numeric", "low": 0.0, "high": 1.0} for name in "ab"}

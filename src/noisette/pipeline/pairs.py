@@ -5,6 +5,7 @@ Both are linear in the encoded features of the column: a hat of fewer knots is a
 of them. So a row's cells of a pair follow from its encoded features; no table is read again.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -244,20 +245,20 @@ def filled_cells(
 ) -> NDArray[np.intp]:
     """Return the group of every cell, -1 for those left out, from released shares.
 
-    A cell that enough rows fill stands alone; what is left of a block of neighbours is one group,
-    if enough rows fill that; so a grid is fine where people are and coarse elsewhere.
+    A cell that enough rows fill stands alone; what is left of a block of neighbours is one group if
+    enough rows fill that, and so on; so a grid is fine where people are and coarse elsewhere.
     """
-    sure = sure_of(shares.size) * noise
     out = np.full(shares.shape, -1, dtype=np.intp)
-    alone = shares >= max(rare, sure)
-    count = int(alone.sum())
-    out[alone] = np.arange(count)
-    down, across = coarser
-    for i in range(0, shares.shape[0], down):
-        for j in range(0, shares.shape[1], across):
+    count = 0
+    for level in range(3):
+        down, across = (each**level for each in coarser)
+        starts = range(0, shares.shape[0], down), range(0, shares.shape[1], across)
+        sure = sure_of(len(starts[0]) * len(starts[1])) * noise
+        for i, j in itertools.product(*starts):
             block = (slice(i, i + down), slice(j, j + across))
-            rest = ~alone[block]
-            if float(shares[block][rest].sum()) >= max(rare, sure * math.sqrt(rest.sum())):
+            rest = out[block] < 0
+            filled = float(shares[block][rest].sum())
+            if rest.any() and filled >= max(rare, sure * math.sqrt(rest.sum())):
                 out[block][rest] = count
                 count += 1
     return out.ravel()

@@ -22,6 +22,7 @@ def plotted(curves: Sequence[ColumnCurve], unit: str, surfaces: Sequence[PairSur
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra("figures need matplotlib: pip install 'noisette[plot]'.") from None
+    surfaces = [surface for surface in surfaces if surface.value.size]
     count = len(curves) + len(surfaces)
     down = max(-(-count // _ACROSS), 1)
     figure = Figure(figsize=(4.2 * _ACROSS, 3.2 * down), layout="constrained")
