@@ -227,10 +227,10 @@ def test_files_keep_pairs_and_refuse_others(fitted: AdditiveClassifier, tmp_path
     assert again.pairs == PAIRS
     (pair,) = fitted.pairs_
     node = pair.to_dict()
-    assert pairs_module.Pair.read(node, fitted.schema_, 1).kept == pair.kept
+    assert pairs_module.ColumnPair.read(node, fitted.schema_, 1).kept == pair.kept
     for change in ({"kept": [[99], [0]]}, {"centre": [math.nan]}, {"weights": [[[0.0]]]}):
         with pytest.raises((TypeError, ValueError)):
-            pairs_module.Pair.read(node | change, fitted.schema_, 1)
+            pairs_module.ColumnPair.read(node | change, fitted.schema_, 1)
     with pytest.raises(InvalidParameter, match="pairs of columns"):
         card_of(fitted)
 
@@ -260,7 +260,7 @@ def test_few_rows_leave_pairs_out_and_say_so() -> None:
 
 def test_a_number_has_surfaces_in_its_own_unit_and_persons_are_fine() -> None:
     rng = np.random.default_rng(0)
-    n = 20_000
+    n = 14_000
     table = {"a": rng.uniform(0.0, 1.0, n), "b": rng.uniform(0.0, 1.0, n)}
     y = 1000.0 * np.where((table["a"] > 0.5) == (table["b"] > 0.5), 1.0, 0.0)
     facts = {name: {"kind": "numeric", "low": 0.0, "high": 1.0} for name in "ab"}

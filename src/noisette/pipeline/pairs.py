@@ -1,4 +1,4 @@
-"""`Pair`: two columns together, as products of the coarse views of both.
+"""`ColumnPair`: two columns together, as products of the coarse views of both.
 
 A coarse view of a number has the hats of a few of its knots; that of a category has its levels.
 Both are linear in the encoded features of the column: a hat of fewer knots is a sum of hats of all
@@ -24,7 +24,7 @@ from noisette.pipeline.shares import Spread
 from noisette.tables import Schema
 
 __all__ = [
-    "Pair",
+    "ColumnPair",
     "checked_pairs",
     "coarse",
     "filled_cells",
@@ -47,7 +47,7 @@ _BELOW_ONE = 1.0 - 2.0**-40  # so that cells of a row add up to at most 1, whate
 
 
 @dataclass(frozen=True)
-class Pair:
+class ColumnPair:
     """What two columns add together: the views of both, and what was released of their cells.
 
     Parameters
@@ -71,7 +71,7 @@ class Pair:
     centre: tuple[float, ...]
     deviation: Floats
 
-    def times(self, factor: float) -> "Pair":
+    def times(self, factor: float) -> "ColumnPair":
         """Return the pair in another unit."""
         centre = tuple(factor * each for each in self.centre)
         return replace(
@@ -87,7 +87,7 @@ class Pair:
         }  # fmt: skip
 
     @classmethod
-    def read(cls, node: Any, schema: Schema, outputs: int) -> "Pair":
+    def read(cls, node: Any, schema: Schema, outputs: int) -> "ColumnPair":
         """Return what `to_dict` wrote; TypeError, ValueError or KeyError if it is none."""
         first, second = node["columns"]
         kept = tuple(tuple(each) for each in node["kept"])
@@ -207,7 +207,7 @@ def with_pairs(X: Any, schema: Schema, pairs: Sequence[Any]) -> Any:
     return np.hstack([X, *parts])
 
 
-def pair_scores(X: Any, schema: Schema, pairs: Sequence[Pair]) -> Any:
+def pair_scores(X: Any, schema: Schema, pairs: Sequence[ColumnPair]) -> Any:
     """Return what pairs add to each output, shape (n, outputs); 0 without pairs."""
     total: Any = 0.0
     for pair in pairs:
@@ -216,7 +216,9 @@ def pair_scores(X: Any, schema: Schema, pairs: Sequence[Pair]) -> Any:
     return total
 
 
-def filled_pairs(views: Sequence[Pair], coef: Floats, bars: Sequence[Bars]) -> tuple[Pair, ...]:
+def filled_pairs(
+    views: Sequence[ColumnPair], coef: Floats, bars: Sequence[Bars]
+) -> tuple[ColumnPair, ...]:
     """Return the pairs with their weights and the noise of every cell."""
     found, start = [], 0
     for pair, bar in zip(views, bars, strict=True):

@@ -169,7 +169,7 @@ def recipe_for_curves(
     if _strength(public) / max(numeric, _FEW) < _FINE_FROM:
         return plain
     knots = _FEWER * plain.knots
-    curves = replace(plain, depth=3, knots=knots, floor=0.01, slack=1.3, sure=0.5, signal=1.0)
+    curves = replace(plain, depth=3, knots=knots, floor=0.03, slack=1.3, sure=0.5)
     if share is None:
         return replace(curves, spikes=_SPIKES)
     part = share / (_SPIKES + 1.0 - curves.model)  # the user's share is for all but the model

@@ -8,7 +8,7 @@ import numpy as np
 
 from noisette._typing import Bools, Floats
 from noisette.columns import Categorical, Column, Dates, Hats, day_text
-from noisette.pipeline.pairs import Pair
+from noisette.pipeline.pairs import ColumnPair
 from noisette.tables import Schema
 
 __all__ = ["PairSurface", "surfaces_of"]
@@ -93,7 +93,7 @@ def _text(kind: str, point: Any) -> str:
     return day_text(point) if kind == "date" else f"{point:.6g}"
 
 
-def surfaces_of(schema: Schema, pairs: Sequence[Pair]) -> tuple[PairSurface, ...]:
+def surfaces_of(schema: Schema, pairs: Sequence[ColumnPair]) -> tuple[PairSurface, ...]:
     """Return the surface of every pair: post-processing of released values."""
     columns = {column.name: column for column in schema.columns}
     found = []

@@ -20,7 +20,7 @@ from noisette.estimators.private import PrivateEstimator
 from noisette.persons import Persons
 from noisette.pipeline.bars import read_bars
 from noisette.pipeline.curves import ColumnCurve, curves_of, score_unit
-from noisette.pipeline.pairs import Pair, pair_scores
+from noisette.pipeline.pairs import ColumnPair, pair_scores
 from noisette.pipeline.plots import plotted
 from noisette.pipeline.surfaces import PairSurface, surfaces_of
 from noisette.pipeline.table_outlook import weakness
@@ -52,7 +52,7 @@ class TableEstimator(PrivateEstimator):
     share: float | None
     random_state: int | Randomness | None
     pairs: Any = None  # additive models have this parameter
-    pairs_: tuple[Pair, ...] = ()
+    pairs_: tuple[ColumnPair, ...] = ()
 
     @abstractmethod
     def _unnamed(self, name: str) -> dict[str, Any]:
@@ -187,7 +187,7 @@ class TableEstimator(PrivateEstimator):
         widths = {c.name: len(c.features) for c in self.schema_.columns if c.features}
         outputs = classes if classes > 2 else 1
         self.bars_ = read_bars(bars, widths, outputs)
-        self.pairs_ = tuple(Pair.read(node, self.schema_, outputs) for node in pairs or ())
+        self.pairs_ = tuple(ColumnPair.read(node, self.schema_, outputs) for node in pairs or ())
 
     def curves(self) -> tuple[ColumnCurve, ...]:
         """Return for each column what its cells add to the score, in the column's own units.

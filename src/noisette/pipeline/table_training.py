@@ -35,7 +35,7 @@ from noisette.pipeline.coordinates import Block, Coordinates, coordinates
 from noisette.pipeline.grid import Grid
 from noisette.pipeline.knots import Knots, LearnKnots
 from noisette.pipeline.pairs import (
-    Pair,
+    ColumnPair,
     coarse,
     filled_cells,
     filled_pairs,
@@ -143,7 +143,7 @@ class FittedTable:
     notes: tuple[str, ...]
     bounds: tuple[float, float] = (-1.0, 1.0)
     bars: dict[str, Bars] | None = None
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[ColumnPair, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -311,7 +311,7 @@ class TableRun:
         self.schema = training.schema
         self.sums: tuple[Floats, ...] = ()
         self.deviations: dict[str, float] = {}
-        self.pairs: list[Pair] = []  # their views; then with weights
+        self.pairs: list[ColumnPair] = []  # their views; then with weights
         self.pair_sums: list[Floats] = []
         low, high = training.bounds
         self.bounds = (0.0 if low is None else low, 1.0 if high is None else high)
@@ -400,7 +400,7 @@ class TableRun:
             known[name].fill(self.sample.frame.cells(name), cells)
             views.append(cells @ side(known[name], kept[-1]))
         nothing = np.zeros((0, len(kept[0]), len(kept[1])))
-        self.pairs.append(Pair((first, second), (kept[0], kept[1]), nothing, (), nothing))
+        self.pairs.append(ColumnPair((first, second), (kept[0], kept[1]), nothing, (), nothing))
         return spread_of((views[0], views[1]))
 
     def _pair_blocks(self) -> list[Block]:
