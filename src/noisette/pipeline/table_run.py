@@ -24,6 +24,8 @@ from noisette.pipeline.categories import LearnCategories, ShownLevels
 from noisette.pipeline.coordinates import Block, Coordinates, coordinates
 from noisette.pipeline.grid import Grid
 from noisette.pipeline.knots import LearnKnots
+from noisette.pipeline.pair_cells import PairView, coarse, filled_cells, kernel, steps_of
+from noisette.pipeline.pairs import ColumnPair, filled_pairs
 from noisette.pipeline.sample import Sample
 from noisette.pipeline.shares import LearnShares, Spread, WalkedSpread
 from noisette.pipeline.spikes import NOBODY, LearnSpikes, hollow, with_spikes
@@ -37,7 +39,14 @@ from noisette.pipeline.table_columns import (
     knot_facts,
     sums_of_levels,
 )
-from noisette.pipeline.walks import CodedColumn, NumberColumn, walked, walked_cells, walked_spread
+from noisette.pipeline.walks import (
+    CodedColumn,
+    NumberColumn,
+    walked,
+    walked_cells,
+    walked_pair,
+    walked_spread,
+)
 from noisette.tables import Frame, Schema
 from noisette.training import Public, Records
 from noisette.training.class_weight import BALANCED, balanced, weighed
@@ -70,6 +79,8 @@ class TableSample:
     def __init__(self, frame: Frame, labels: NDArray[Any], persons: Persons | None = None) -> None:
         self.frame, self.labels, self.persons = frame, labels, persons
         self.weights = None if persons is None else persons.weights
+        self.pairs = 0
+        """How many pairs of columns the model looks at, for the room that their cells need."""
         self.room: Spill | None = None
         """Where encoded rows go that are too many for memory; it is there before the charge."""
 
@@ -96,7 +107,7 @@ class TableSample:
         sample.group(self.persons).check(public)
         used = self.frame.rows if self.weights is None else int((self.weights > 0.0).sum())
         check_rows_each(used, public)
-        self.room = room_for(self.frame)
+        self.room = room_for(self.frame, self.pairs)
 
 
 @dataclass(frozen=True)
@@ -112,6 +123,7 @@ class FittedTable:
     notes: tuple[str, ...]
     bounds: tuple[float, float] = (-1.0, 1.0)
     bars: dict[str, Bars] | None = None
+    pairs: tuple[ColumnPair, ...] = ()
 
 
 class TableRun:
@@ -132,6 +144,8 @@ class TableRun:
         self.schema = training.schema
         self.sums: tuple[Floats, ...] = ()
         self.deviations: dict[str, float] = {}
+        self.pairs: list[PairView] = []
+        self.pair_sums: list[Floats] = []
         low, high = training.bounds
         self.bounds = (0.0 if low is None else low, 1.0 if high is None else high)
 
@@ -204,11 +218,40 @@ class TableRun:
         frame, known = self.sample.frame, {c.name: c for c in self.schema.columns}
         names = [column.name for column in self.training.counted]
         data = [walked_spread(known[name], frame) for name in names]
+        self.pairs = [self._pair(*each) for each in self.training.used_pairs]
+        data += [walked_pair(pair, self.schema.columns, frame) for pair in self.pairs]
         sample = Sample([*data, self._target()], self.sample.weights, count=frame.rows)
         *sums, self.per_class = step.run(sample, ready, passage)
-        self.sums = tuple(sums)
+        self.sums, self.pair_sums = tuple(sums[: len(names)]), sums[len(names) :]
         sigma = step.deviation(ready.scale, self.public.adjacency)
         self.deviations |= dict.fromkeys(names, sigma) | {"": sigma}
+
+    def _pair(self, first: str, second: str) -> PairView:
+        """Return the views of a pair, fixed by what was released."""
+        known = {column.name: column for column in self.schema.columns}
+        kept = []
+        for name in (first, second):
+            levels = self.levels.get(name)
+            counts = dict(zip(levels.levels, levels.counts, strict=True)) if levels else None
+            kept.append(coarse(known[name], self.training.recipe.cells, counts))
+        return PairView((first, second), (kept[0], kept[1]))
+
+    def _pair_blocks(self) -> list[Block]:
+        """Return what is known of the cells of every pair."""
+        blocks, recipe = [], self.training.recipe
+        known = {column.name: column for column in self.schema.columns}
+        noise = self.deviations[""] / self.size
+        for pair, sums in zip(self.pairs, self.pair_sums, strict=True):
+            each = zip(pair.columns, pair.shape, strict=True)
+            first, second = (kernel(known[name], count) for name, count in each)
+            prior = np.asarray(recipe.together * np.kron(first, second), dtype=np.float64)
+            shares = sums / self.size
+            coarser = tuple(steps_of(known[name]) for name in pair.columns)
+            merged = filled_cells(shares.reshape(pair.shape), coarser, recipe.rare_cells, noise)
+            blocks.append(
+                Block(len(sums), shares, whole=False, noise=noise, merged=merged, prior=prior)
+            )
+        return blocks
 
     def _target(self) -> WalkedSpread:
         """Return the label of every row; a number in [-1, 1] lies between two labels."""
@@ -264,11 +307,12 @@ class TableRun:
 
     def model(self, passage: Passage) -> FittedTable:
         """Train in the released coordinates and return the weights of the encoded features."""
-        training, blocks = self.training, self._blocks()
+        training, blocks = self.training, [*self._blocks(), *self._pair_blocks()]
         noise = passage.leaf().mechanism
         assert isinstance(noise, ObjectiveNoise)
         coords = self._coordinates(blocks, noise)
-        rows = encoded_rows(self.sample.frame, self.schema, coords, self.sample.room)
+        frame, room = self.sample.frame, self.sample.room
+        rows = encoded_rows(frame, self.schema, coords, room, self.pairs)
         public = training._facts(self.public, rows.shape[1], coords.norm, self.prepared.curvature)
         public = replace(public, regularization=self._shrunk(public, noise, coords.spectrum)[0])
         binary = not isinstance(training.loss, Softmax)
@@ -279,11 +323,19 @@ class TableRun:
         records = self._records(rows, target)
         (theta,) = solve_with(records, public, passage, parts=(0, 1), origin=origin)
         theta = theta[None, :] if binary else training.loss.expand(theta)  # type: ignore[attr-defined]
-        coef, intercept = coords.back(np.asarray(theta))
-        names = [column.name for column in self.schema.columns if column.features]
         variance = self._variance(public, noise, coords, np.asarray(theta))
-        bars = bars_of(coords, names, blocks, np.asarray(theta), variance)
-        return FittedTable(self.schema, coef, intercept, self._rarer_label(), self.bounds, bars)
+        bars = bars_of(coords, blocks, np.asarray(theta), variance)
+        return self._fitted(*coords.back(np.asarray(theta)), bars)
+
+    def _fitted(self, coef: Floats, intercept: Floats, bars: list[Bars]) -> FittedTable:
+        """Return what was released, by columns and by pairs."""
+        names = [column.name for column in self.schema.columns if column.features]
+        width = coef.shape[1] - sum(pair.features for pair in self.pairs)
+        pairs = filled_pairs(self.pairs, coef[:, width:], bars[len(names) :])
+        found, notes = dict(zip(names, bars, strict=False)), self._rarer_label()
+        return FittedTable(
+            self.schema, coef[:, :width], intercept, notes, self.bounds, found, pairs
+        )
 
     def _variance(
         self, public: Public, noise: ObjectiveNoise, coords: Coordinates, theta: Floats
@@ -353,7 +405,7 @@ class TableRun:
     def _coordinates(self, blocks: list[Block], noise: ObjectiveNoise) -> Coordinates:
         """Return the coordinates for released shares, and for the noise that is to come."""
         recipe = self.training.recipe
-        width = sum(block.features for block in blocks)
+        width = sum(block.width for block in blocks)
         guess = self.public.size or self.public.most or 1
         return coordinates(
             blocks, floor=recipe.floor, slack=recipe.slack, intercept=recipe.intercept,

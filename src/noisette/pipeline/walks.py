@@ -9,12 +9,20 @@ from collections.abc import Callable, Iterator, Sequence
 from noisette._typing import Floats, Integers
 from noisette.columns import Column, Hats
 from noisette.pipeline.grid import Grid
+from noisette.pipeline.pair_cells import PairView
 from noisette.pipeline.shares import RowSpread, Spread, WalkedSpread
 from noisette.pipeline.spikes import cells_of
 from noisette.pipeline.table_columns import inner_of
 from noisette.tables import Frame
 
-__all__ = ["CodedColumn", "NumberColumn", "walked", "walked_cells", "walked_spread"]
+__all__ = [
+    "CodedColumn",
+    "NumberColumn",
+    "walked",
+    "walked_cells",
+    "walked_pair",
+    "walked_spread",
+]
 
 _BLOCK = 1 << 16
 
@@ -88,6 +96,15 @@ def walked_spread(column: Column, frame: Frame) -> WalkedSpread:
     """Return the entries of one column, of which those of a row add up to at most 1."""
     width = max(len(column.features), 1)
     return _walked_frame(frame.only(column.name), width, lambda block: _spread(column, block))
+
+
+def walked_pair(pair: PairView, columns: Sequence[Column], frame: Frame) -> WalkedSpread:
+    """Return the cells of a pair of columns, of which those of a row add up to at most 1."""
+    return _walked_frame(
+        frame.only(*pair.columns),
+        pair.features,
+        lambda block: RowSpread(pair.entries(columns, block.columns), pair.features),
+    )
 
 
 def walked_cells(frame: Frame, name: str, grid: Grid) -> WalkedSpread:
