@@ -12,8 +12,10 @@ import pytest
 
 from noisette import (
     Ledger,
+    LinearRegression,
     LinearSVC,
     LogisticRegression,
+    PoissonRegressor,
     SGDClassifier,
     SGDRegressor,
     TableClassifier,
@@ -166,6 +168,17 @@ def test_what_is_not_offered_is_refused_before_the_charge() -> None:
     refused(Unproven, "clip_norm", clipped)
     steps = SGDRegressor(1.0, 1e-6, norm_bound=1.0, target_bounds=(0, 1))
     refused(InvalidParameter, "LinearRegression", steps)
+    counts = PoissonRegressor(1.0, norm_bound=1.0, most_count=3)
+    refused(InvalidParameter, "PoissonRegressor is not offered", counts)
+    bought = LinearRegression(1.0, 1e-6, norm_bound=1.0, target_bounds="learn")
+    refused(InvalidParameter, "target_bounds='learn' is not offered", bought)
+    stream = SGDClassifier(1.0, norm_bound=1.0, classes=[0, 1])
+    for each in (stream, steps):
+
+        def feed(ledger: Ledger, model: Any = each) -> Any:
+            return model.set_params(ledger=ledger).partial_fit(rows, labels)
+
+        fails(InvalidParameter, "must be in memory", feed)
     refused(InvalidData, "dask.dataframe", TableClassifier(1.0, schema=kinds))
     tested = TableClassifier(1.0, schema=kinds, test_share=0.2)
     refused(InvalidParameter, "test_share", tested, parts, table()["y"])

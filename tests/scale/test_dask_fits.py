@@ -126,6 +126,7 @@ def patients(n: int = 1500) -> pd.DataFrame:
         (TableClassifier(3.0, 1e-5, schema=KINDS, class_weight="balanced"), "ill"),
         (TableClassifier(3.0, 1e-5, schema=KINDS, adjacency="add-remove", population=1500), "ill"),
         (AdditiveClassifier(3.0, 1e-5, schema=KINDS), "ill"),
+        (AdditiveClassifier(30.0, 1e-5, schema=KINDS, pairs=[("age", "ward")]), "ill"),
         (TableRegressor(3.0, 1e-5, schema=KINDS, target_bounds="learn"), "cost"),
     ],
     ids=lambda each: str(each)[:40],

@@ -7,6 +7,7 @@ from typing import Any
 from noisette.columns import Column
 from noisette.pipeline.coordinates import Coordinates
 from noisette.pipeline.grid import Grid
+from noisette.pipeline.pair_cells import PairView
 from noisette.pipeline.parted_tables import PartedFrame
 from noisette.pipeline.shares import Spread
 from noisette.pipeline.table_run import TableRun
@@ -15,6 +16,7 @@ from noisette.pipeline.walks import (
     spread_of_labels,
     spread_of_numbers,
     walked_cells,
+    walked_pair,
     walked_spread,
 )
 from noisette.tables import Frame
@@ -50,20 +52,26 @@ class PartedRun(TableRun):
         if training.regression:
             target = partial(_number_spread, self.bounds)
         widths = [max(len(column.features), 1) for column in columns]
+        widths += [pair.features for pair in self.pairs]
         widths.append(2 if training.regression else training.classes)
-        work = partial(_part_spreads, columns, target)
+        work = partial(_part_spreads, columns, self.pairs, self.schema.columns, target)
         return self._frame.spreads(work, widths, self.sample.labels)
 
     def _model_rows(self, coords: Coordinates) -> Any:
-        return self._frame.encoded(self.schema, coords)
+        return self._frame.encoded(self.schema, coords, self.pairs)
 
 
 def _part_cells(grids: dict[str, Grid], frame: Frame) -> list[Any]:
     return [walked_cells(frame, name, grid) for name, grid in grids.items()]
 
 
-def _part_spreads(columns: list[Column], target: Any, frame: Frame, labels: Any) -> list[Any]:
-    return [*(walked_spread(column, frame) for column in columns), target(labels)]
+def _part_spreads(
+    columns: list[Column], pairs: list[PairView], every: Sequence[Column], target: Any,
+    frame: Frame, labels: Any,
+) -> list[Any]:  # fmt: skip
+    found: list[Any] = [walked_spread(column, frame) for column in columns]
+    found += [walked_pair(pair, every, frame) for pair in pairs]
+    return [*found, target(labels)]
 
 
 def _number_spread(bounds: tuple[float, float], labels: Any) -> Spread:

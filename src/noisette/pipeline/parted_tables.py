@@ -18,6 +18,7 @@ from noisette.errors import InvalidData, InvalidParameter
 from noisette.parts import all_of, summed
 from noisette.pipeline.coordinates import Coordinates
 from noisette.pipeline.grid import Grid, ranks_at
+from noisette.pipeline.pair_cells import PairView
 from noisette.pipeline.stored_rows import encoded_rows
 from noisette.scale.collections import beside, is_dask, parted
 from noisette.scale.columns import DaskColumn
@@ -117,10 +118,10 @@ class PartedFrame:
         sums = self.frames.reduce(partial(_sums, entries), others, _sums_joined)
         return [CountedSpread(each, width) for each, width in zip(sums, widths, strict=True)]
 
-    def encoded(self, schema: Schema, coords: Coordinates) -> Any:
+    def encoded(self, schema: Schema, coords: Coordinates, pairs: Sequence[PairView]) -> Any:
         """Return the rows in the coordinates of a model."""
         shape = (self.rows, coords.map.shape[1] + 1)
-        found = self.frames.apply(partial(_encoded, schema, coords), (), shape)
+        found = self.frames.apply(partial(_encoded, schema, coords, list(pairs)), (), shape)
         found.is_sparse = coords.sparse
         return found
 
@@ -181,8 +182,8 @@ def _sums_joined(first: list[Floats], second: list[Floats]) -> list[Floats]:
     return [one + other for one, other in zip(first, second, strict=True)]
 
 
-def _encoded(schema: Schema, coords: Coordinates, frame: Frame) -> Any:
-    return encoded_rows(frame, schema, coords, None)
+def _encoded(schema: Schema, coords: Coordinates, pairs: list[PairView], frame: Frame) -> Any:
+    return encoded_rows(frame, schema, coords, None, pairs)
 
 
 class RankedColumn:

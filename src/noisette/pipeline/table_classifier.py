@@ -20,8 +20,9 @@ from noisette.estimators.outputs import labels_fact, size_facts
 from noisette.losses import Logistic, Loss, Softmax, SoftplusHinge
 from noisette.parts import is_parted
 from noisette.pipeline.categories import keys_of
+from noisette.pipeline.pairs import checked_pairs
 from noisette.pipeline.parted_tables import frame_of, labels_of
-from noisette.pipeline.recipe import TableRecipe, recipe_for
+from noisette.pipeline.recipe import TableRecipe, recipe_for, with_room_for
 from noisette.pipeline.table_estimator import TableEstimator
 from noisette.pipeline.table_outlook import TableOutlook, table_outlook
 from noisette.pipeline.table_training import FittedTable, TableSample, TableTraining
@@ -290,8 +291,10 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
         algorithm: Any = training
         if self.test_share is not None:
             algorithm = self._tested(training, classes, ledger)
+        sample = TableSample(frame, numbers, crowd)
+        sample.pairs = len(training.used_pairs)
         trained = train(
-            algorithm, public, TableSample(frame, numbers, crowd), ledger=ledger,
+            algorithm, public, sample, ledger=ledger,
             randomness=randomness, observer=self._observer, label=f"{type(self).__name__}.fit",
         )  # fmt: skip
         fitted: FittedTable = trained.released
@@ -306,7 +309,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
         self.privacy_ = self._stated(
             trained.permit,
             public=self._facts(public, schema, classes, given=given is not None),
-            notes=(spent(training, pure=public.delta == 0.0), *notes, *fitted.notes),
+            notes=(*spent(training, pure=public.delta == 0.0), *notes, *fitted.notes),
             proofs=trained.proofs,
             persons=crowd,
         )
@@ -316,7 +319,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
     def _publish(self, fitted: FittedTable, classes: NDArray[Any]) -> None:
         self.schema_, self.classes_ = fitted.schema, classes
         self.coef_, self.intercept_ = fitted.coef, fitted.intercept
-        self.bars_ = fitted.bars
+        self.bars_, self.pairs_ = fitted.bars, fitted.pairs
 
     def _for_training(self, public: PublicBudget) -> PublicBudget:
         """Return the public facts of those who are trained on."""
@@ -372,7 +375,10 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
             weight = BALANCED
         keys = keys_of(public) if bare.unknown else 1
         persons = public.unit == "person"
-        return TableTraining(schema, loss, recipe, classes, persons, keys, weight)
+        pairs = checked_pairs(self.pairs, schema)
+        recipe = with_room_for(recipe, public, len(pairs), numbers=False)
+        training = TableTraining(schema, loss, recipe, classes, persons, keys, weight)
+        return replace(training, pairs=pairs)
 
     def _facts(
         self, public: PublicBudget, schema: Schema, classes: NDArray[Any], *, given: bool

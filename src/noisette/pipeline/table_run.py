@@ -27,6 +27,8 @@ from noisette.pipeline.categories import LearnCategories, ShownLevels
 from noisette.pipeline.coordinates import Block, Coordinates, coordinates
 from noisette.pipeline.grid import Grid
 from noisette.pipeline.knots import LearnKnots
+from noisette.pipeline.pair_cells import PairView, coarse, filled_cells, kernel, steps_of
+from noisette.pipeline.pairs import ColumnPair, filled_pairs
 from noisette.pipeline.sample import Sample
 from noisette.pipeline.shares import LearnShares, Spread, WalkedSpread
 from noisette.pipeline.spikes import NOBODY, LearnSpikes, hollow, with_spikes
@@ -48,6 +50,7 @@ from noisette.pipeline.walks import (
     spread_of_numbers,
     walked,
     walked_cells,
+    walked_pair,
     walked_spread,
 )
 from noisette.tables import Frame, Schema
@@ -82,6 +85,8 @@ class TableSample:
     def __init__(self, frame: Frame, labels: NDArray[Any], persons: Persons | None = None) -> None:
         self.frame, self.labels, self.persons = frame, labels, persons
         self.weights = None if persons is None else persons.weights
+        self.pairs = 0
+        """How many pairs of columns the model looks at, for the room that their cells need."""
         self.room: Spill | None = None
         """Where encoded rows go that are too many for memory; it is there before the charge."""
 
@@ -121,7 +126,7 @@ class TableSample:
         sample.group(self.persons).check(public)
         used = self.frame.rows if self.weights is None else int((self.weights > 0.0).sum())
         check_rows_each(used, public)
-        self.room = None if self.parted else room_for(self.frame)
+        self.room = None if self.parted else room_for(self.frame, self.pairs)
 
 
 @dataclass(frozen=True)
@@ -137,6 +142,7 @@ class FittedTable:
     notes: tuple[str, ...]
     bounds: tuple[float, float] = (-1.0, 1.0)
     bars: dict[str, Bars] | None = None
+    pairs: tuple[ColumnPair, ...] = ()
 
 
 class TableRun:
@@ -157,6 +163,8 @@ class TableRun:
         self.schema = training.schema
         self.sums: tuple[Floats, ...] = ()
         self.deviations: dict[str, float] = {}
+        self.pairs: list[PairView] = []
+        self.pair_sums: list[Floats] = []
         low, high = training.bounds
         self.bounds = (0.0 if low is None else low, 1.0 if high is None else high)
 
@@ -220,12 +228,40 @@ class TableRun:
     def _count(self, step: LearnShares, ready: PreparedStep, passage: Passage) -> None:
         known = {column.name: column for column in self.schema.columns}
         names = [column.name for column in self.training.counted]
+        self.pairs = [self._pair(*pair) for pair in self.training.used_pairs]
         data = self._spreads([known[name] for name in names])
         sample = Sample(data, self.sample.weights, count=self.sample.frame.rows)
         *sums, self.per_class = step.run(sample, ready, passage)
-        self.sums = tuple(sums)
+        self.sums, self.pair_sums = tuple(sums[: len(names)]), sums[len(names) :]
         sigma = step.deviation(ready.scale, self.public.adjacency)
         self.deviations |= dict.fromkeys(names, sigma) | {"": sigma}
+
+    def _pair(self, first: str, second: str) -> PairView:
+        """Return the views of a pair, fixed by what was released."""
+        known = {column.name: column for column in self.schema.columns}
+        kept = []
+        for name in (first, second):
+            levels = self.levels.get(name)
+            counts = dict(zip(levels.levels, levels.counts, strict=True)) if levels else None
+            kept.append(coarse(known[name], self.training.recipe.cells, counts))
+        return PairView((first, second), (kept[0], kept[1]))
+
+    def _pair_blocks(self) -> list[Block]:
+        """Return what is known of the cells of every pair."""
+        blocks, recipe = [], self.training.recipe
+        known = {column.name: column for column in self.schema.columns}
+        noise = self.deviations[""] / self.size
+        for pair, sums in zip(self.pairs, self.pair_sums, strict=True):
+            each = zip(pair.columns, pair.shape, strict=True)
+            first, second = (kernel(known[name], count) for name, count in each)
+            prior = np.asarray(recipe.together * np.kron(first, second), dtype=np.float64)
+            shares = sums / self.size
+            coarser = tuple(steps_of(known[name]) for name in pair.columns)
+            merged = filled_cells(shares.reshape(pair.shape), coarser, recipe.rare_cells, noise)
+            blocks.append(
+                Block(len(sums), shares, whole=False, noise=noise, merged=merged, prior=prior)
+            )
+        return blocks
 
     # --- what the steps look at: here, columns of a table that is at hand ------------------------
 
@@ -248,12 +284,16 @@ class TableRun:
         return [walked_cells(self.sample.frame, name, grid) for name, grid in grids.items()]
 
     def _spreads(self, columns: list[Column]) -> list[Any]:
-        """Return the entries of columns, and of the target behind them."""
-        return [*(walked_spread(column, self.sample.frame) for column in columns), self._target()]
+        """Return the entries of columns, of pairs of them, and of the target behind them."""
+        frame, every = self.sample.frame, self.schema.columns
+        found = [walked_spread(column, frame) for column in columns]
+        found += [walked_pair(pair, every, frame) for pair in self.pairs]
+        return [*found, self._target()]
 
     def _model_rows(self, coords: Coordinates) -> Any:
         """Return the rows in the coordinates of the model."""
-        return encoded_rows(self.sample.frame, self.schema, coords, self.sample.room)
+        frame, room = self.sample.frame, self.sample.room
+        return encoded_rows(frame, self.schema, coords, room, self.pairs)
 
     def _target(self) -> WalkedSpread:
         """Return the label of every row; a number in [-1, 1] lies between two labels."""
@@ -304,7 +344,7 @@ class TableRun:
 
     def model(self, passage: Passage) -> FittedTable:
         """Train in the released coordinates and return the weights of the encoded features."""
-        training, blocks = self.training, self._blocks()
+        training, blocks = self.training, [*self._blocks(), *self._pair_blocks()]
         noise = passage.leaf().mechanism
         assert isinstance(noise, ObjectiveNoise)
         coords = self._coordinates(blocks, noise)
@@ -319,11 +359,19 @@ class TableRun:
         records = self._records(rows, target)
         (theta,) = solve_with(records, public, passage, parts=(0, 1), origin=origin)
         theta = theta[None, :] if binary else training.loss.expand(theta)  # type: ignore[attr-defined]
-        coef, intercept = coords.back(np.asarray(theta))
-        names = [column.name for column in self.schema.columns if column.features]
         variance = self._variance(public, noise, coords, np.asarray(theta))
-        bars = bars_of(coords, names, blocks, np.asarray(theta), variance)
-        return FittedTable(self.schema, coef, intercept, self._rarer_label(), self.bounds, bars)
+        bars = bars_of(coords, blocks, np.asarray(theta), variance)
+        return self._fitted(*coords.back(np.asarray(theta)), bars)
+
+    def _fitted(self, coef: Floats, intercept: Floats, bars: list[Bars]) -> FittedTable:
+        """Return what was released, by columns and by pairs."""
+        names = [column.name for column in self.schema.columns if column.features]
+        width = coef.shape[1] - sum(pair.features for pair in self.pairs)
+        pairs = filled_pairs(self.pairs, coef[:, width:], bars[len(names) :])
+        found, notes = dict(zip(names, bars, strict=False)), self._rarer_label()
+        return FittedTable(
+            self.schema, coef[:, :width], intercept, notes, self.bounds, found, pairs
+        )
 
     def _variance(
         self, public: Public, noise: ObjectiveNoise, coords: Coordinates, theta: Floats
@@ -393,7 +441,7 @@ class TableRun:
     def _coordinates(self, blocks: list[Block], noise: ObjectiveNoise) -> Coordinates:
         """Return the coordinates for released shares, and for the noise that is to come."""
         recipe = self.training.recipe
-        width = sum(block.features for block in blocks)
+        width = sum(block.width for block in blocks)
         guess = self.public.size or self.public.most or 1
         return coordinates(
             blocks, floor=recipe.floor, slack=recipe.slack, intercept=recipe.intercept,

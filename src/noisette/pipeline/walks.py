@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from noisette._typing import Floats, Integers
 from noisette.columns import Column, Hats
 from noisette.pipeline.grid import Grid
+from noisette.pipeline.pair_cells import PairView
 from noisette.pipeline.shares import RowSpread, Spread, WalkedSpread
 from noisette.pipeline.spikes import cells_of
 from noisette.pipeline.table_columns import inner_of
@@ -26,6 +27,7 @@ __all__ = [
     "spread_of_numbers",
     "walked",
     "walked_cells",
+    "walked_pair",
     "walked_spread",
 ]
 
@@ -101,6 +103,15 @@ def walked_spread(column: Column, frame: Frame) -> WalkedSpread:
     """Return the entries of one column, of which those of a row add up to at most 1."""
     width = max(len(column.features), 1)
     return _walked_frame(frame.only(column.name), width, lambda block: _spread(column, block))
+
+
+def walked_pair(pair: PairView, columns: Sequence[Column], frame: Frame) -> WalkedSpread:
+    """Return the cells of a pair of columns, of which those of a row add up to at most 1."""
+    return _walked_frame(
+        frame.only(*pair.columns),
+        pair.features,
+        lambda block: RowSpread(pair.entries(columns, block.columns), pair.features),
+    )
 
 
 def walked_cells(frame: Frame, name: str, grid: Grid) -> WalkedSpread:
