@@ -11,7 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from noisette._version import __version__
 
-__all__ = ["COMMANDS", "app"]
+__all__ = ["COMMANDS", "app", "command_of"]
 
 COMMANDS = {
     "schema": (
@@ -92,10 +92,11 @@ class _Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that is to be run."""
         name, found, rest = super().resolve_command(ctx, args)
-        return name, None if found is None or name is None else _loaded(name), rest
+        return name, None if found is None or name is None else command_of(name), rest
 
 
-def _loaded(name: str) -> Any:
+def command_of(name: str) -> Any:
+    """Return a command by its name, imported now."""
     module = importlib.import_module(f"noisette.cli.{COMMANDS[name][0]}")
     alone = typer.Typer(
         pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False

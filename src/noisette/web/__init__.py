@@ -13,8 +13,8 @@ try:
     import uvicorn as _uvicorn  # noqa: F401
 except ImportError:
     raise MissingExtra(
-        "the page needs starlette, uvicorn, jinja2 and python-multipart; pip install "
-        "'noisette[web]'."
+        "the page needs starlette, uvicorn, jinja2 and python-multipart; "
+        "pip install 'noisette[web]'."
     ) from None
 
 from noisette.web.server import serve
