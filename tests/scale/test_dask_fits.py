@@ -136,11 +136,15 @@ def test_a_raw_table_in_partitions(model: Any, target: str) -> None:
     model.set_params(random_state=1)
     whole = model.fit(table[list(KINDS)], table[target])
     expected, source = flat(whole), whole.schema_.source
+    pairs = [pair.weights for pair in getattr(whole, "pairs_", ())]
+    assert bool(pairs) == bool(getattr(model, "pairs", None))
     for count in (1, 5):
         parts = dd.from_pandas(table, npartitions=count)
         fitted = model.fit(parts[list(KINDS)], parts[target])
         assert np.abs(flat(fitted) - expected).max() < 1e-8
         assert fitted.schema_.source == source  # knots and levels, exactly
+        for pair, weights in zip(getattr(fitted, "pairs_", ()), pairs, strict=True):
+            assert np.abs(pair.weights - weights).max() < 1e-8
 
 
 def test_scores_of_partitions_are_those_of_the_whole_table() -> None:
