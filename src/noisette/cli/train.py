@@ -129,6 +129,21 @@ def label_weights(text: str) -> Any:
     return found
 
 
+def named_pairs(text: str, model: str, facts: "Schema") -> tuple[tuple[str, str], ...]:
+    """Return what ``--pairs`` says: columns that an additive model may look at together."""
+    from noisette.pipeline.pairs import checked_pairs
+
+    if model != ADDITIVE:
+        raise InvalidParameter("--pairs is for --model additive.")
+    found = [[name.strip() for name in part.split(":")] for part in text.split(",")]
+    if not all(len(names) == 2 and all(names) for names in found):
+        raise InvalidParameter(
+            "--pairs must name columns such as day:month,latitude:longitude (in Python, `pairs` "
+            f"takes names with a colon or a comma too); got {text!r}."
+        )
+    return checked_pairs(found, facts)
+
+
 def train(
     table: TableArgument,
     epsilon: Annotated[
@@ -148,6 +163,10 @@ def train(
         bool, typer.Option("--learn", help='Learn facts that the schema leaves open ("?").')
     ] = False,
     model: Annotated[str, typer.Option(help="One of: " + ", ".join(CHOICES) + ".")] = "logistic",
+    pairs: Annotated[
+        str | None,
+        typer.Option(help="For additive: columns to look at together, such as day:month,lat:long."),
+    ] = None,
     mechanism: Annotated[str, typer.Option(help=opt.mechanism_help())] = "auto",
     loss: Annotated[str | None, typer.Option(help=opt.loss_help())] = None,
     sampling: Annotated[str | None, typer.Option(help=opt.sampling_help())] = None,
@@ -208,6 +227,8 @@ def train(
     if class_weight is not None:
         extras["class_weight"] = label_weights(class_weight)
     facts = read_schema(schema, target, learn=learn)
+    if pairs is not None:
+        extras["pairs"] = named_pairs(pairs, model, facts)
     if not learn and None in (facts.target_bounds or ()):
         raise InvalidParameter(
             "low or high of [target] is still to be filled in; write what is known without the "
@@ -296,11 +317,12 @@ def _estimator(
     extras: dict[str, Any],
 ) -> Any:  # fmt: skip
     if facts.target_bounds is not None:
-        for key in extras:  # not dropped in silence: nobody would be scored
+        for key in extras.keys() - {"pairs"}:  # not dropped in silence: nobody would be scored
             option = f"--{key.replace('_', '-')}"
             raise InvalidParameter(f"{option} is for labels, and the target is a number.")
         return table_regressor(model, wishes, facts, epsilon, delta=delta, adjacency=adjacency,
-                               population=population, random_state=seed, ledger=ledger)  # fmt: skip
+                               population=population, random_state=seed, ledger=ledger,
+                               **extras)  # fmt: skip
     if model == "sgd":
         check_sgd(adjacency, delta, population)
     if learns(model, wishes, facts):
