@@ -7,7 +7,7 @@ from noisette.report.svg import BLUE, ORANGE, WIDTH, opened, short, text
 
 __all__ = ["PairEffect", "pair_svg", "score_words"]
 
-_LEFT, _TOP, _BOTTOM, _KEY = 96, 12, 44, 76
+_LEFT, _TOP, _BOTTOM, _KEY = 92, 12, 44, 90
 _TOLD = 6  # of the largest and smallest values, in words
 _GREY = ("#5A5A5A", 0.3)  # of kit.SERIES, as the others are
 _LABEL = 62.0  # a label across takes so much
@@ -76,7 +76,8 @@ def pair_svg(effect: PairEffect) -> str:
     wide = (WIDTH - _LEFT - _KEY) / across
     tall = min(max(220.0 / down, 8.0), 26.0)
     parts = opened(_TOP + tall * down + _BOTTOM, effect.name, effect.words)
-    most = effect.most
+    parts.append('<g shape-rendering="crispEdges">')  # else the paper shines through between cells
+    most, dots = effect.most, []
     for i, rows in enumerate(zip(effect.values, effect.spread, effect.known, strict=True)):
         # Numbers grow upwards, as on a map.
         top = _TOP + tall * (down - 1 - i)
@@ -85,9 +86,9 @@ def pair_svg(effect: PairEffect) -> str:
             parts.append(_cell(left, top, wide, tall, _colour(value / most) if known else _GREY))
             if known and abs(value) <= 2.0 * s:
                 x, y = left + wide / 2.0, top + tall / 2.0
-                parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="1.1" class="mark"/>')
-    parts += _axes(effect, wide, tall)
-    return "".join([*parts, *_key(most, tall * down), "</svg>"])
+                dots.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="1.1" class="mark"/>')
+    scale, words = _key(most, tall * down)
+    return "".join([*parts, *scale, "</g>", *dots, *words, *_axes(effect, wide, tall), "</svg>"])
 
 
 def _cell(x: float, y: float, wide: float, tall: float, colour: tuple[str, float]) -> str:
@@ -117,16 +118,16 @@ def _axes(effect: PairEffect, wide: float, tall: float) -> list[str]:
     return parts
 
 
-def _key(most: float, height: float) -> list[str]:
-    """Return the scale of colours with its ends and the zero."""
-    parts, left, steps = [], WIDTH - _KEY + 12, 21
+def _key(most: float, height: float) -> tuple[list[str], list[str]]:
+    """Return the scale of colours, and its ends and the zero in words."""
+    left, steps = WIDTH - _KEY + 12, 21
     each = height / steps
-    for k in range(steps):
-        colour = _colour(1.0 - 2.0 * k / (steps - 1))
-        parts.append(_cell(left, _TOP + each * k, 10.0, each, colour))
-    for share, words in ((0.0, f"{most:+.2g}"), (0.5, "0"), (1.0, f"{-most:+.2g}")):
-        parts.append(text(left + 14, _TOP + 4 + share * height, words, "start"))
-    return parts
+    scale = [
+        _cell(left, _TOP + each * k, 10.0, each, _colour(1.0 - 2.0 * k / (steps - 1)))
+        for k in range(steps)
+    ]
+    ends = ((0.0, f"{most:+.3g}"), (0.5, "0"), (1.0, f"{-most:+.3g}"))
+    return scale, [text(left + 14, _TOP + 4 + at * height, words, "start") for at, words in ends]
 
 
 def _colour(share: float) -> tuple[str, float]:
