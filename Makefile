@@ -74,6 +74,7 @@ bench: $(VENV)/.dev ## measure speed against named peers
 	$(ONE) $(BIN)/python benchmarks/solvers.py
 	$(ONE) $(BIN)/python benchmarks/linear.py --quick
 	$(ONE) $(BIN)/python benchmarks/networks.py
+	$(ONE) $(BIN)/python benchmarks/dask_fits.py --rows 2000000
 	$(ONE) $(BIN)/python benchmarks/audit_mutants.py
 
 format: $(VENV)/.dev ## apply the formatter

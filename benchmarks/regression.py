@@ -40,6 +40,7 @@ STATED: dict[str, Any] = {
     name: {"kind": "numeric", "low": low, "high": high} for name, (low, high) in NUMBERS.items()
 }
 STATED["ocean_proximity"] = {"kind": "categorical", "categories": ["<1H OCEAN", *PLACES]}
+PAIRS = [("latitude", "longitude"), ("population", "households")]  # a place, a crowd
 KINDS = dict.fromkeys(NUMBERS, "numeric") | {"ocean_proximity": "categorical"}
 
 
@@ -103,6 +104,9 @@ def methods() -> dict[str, Any]:
         ),
         "AdditiveRegressor, stated": lambda e, a, s, n: AdditiveRegressor(
             e, DELTA, schema=STATED, target_bounds=(0.0, TOP), **common(n, a, s)
+        ),
+        "AdditiveRegressor, pairs": lambda e, a, s, n: AdditiveRegressor(
+            e, DELTA, schema=STATED, target_bounds=(0.0, TOP), pairs=PAIRS, **common(n, a, s)
         ),
         "TableRegressor, columns learnt": lambda e, a, s, n: TableRegressor(
             e, DELTA, schema=KINDS, target_bounds=(0.0, TOP), **common(n, a, s)

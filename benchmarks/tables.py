@@ -9,6 +9,7 @@ Run: ``NOISETTE_DATA=/path/to/data python benchmarks/tables.py [--quick] [--seed
   whitened, on the same splits.
 * **schema**: `TableClassifier` with the bounds and levels of the hand-written encoding stated.
 * **additive**: raw, with `AdditiveClassifier`.
+* **pairs**: additive, with the pairs of columns in `PAIRS`: a day and its month make a date.
 * **missing**: raw, with 10 % of the cells taken away at random, in training or everywhere.
 
 Figures are mean ± standard deviation over seeds; each seed has its own 80/20 split and its own
@@ -47,6 +48,7 @@ from tables_report import DATA, DELTA, Cell, Store, report
 Columns = dict[str, NDArray[Any]]
 NUMBERS = ("tenure", "MonthlyCharges", "TotalCharges", "Latitude", "Longitude")
 MISSING = 0.1
+PAIRS = {"bank": [("day", "month")]}
 
 
 def cells() -> Iterator[Cell]:
@@ -58,6 +60,8 @@ def cells() -> Iterator[Cell]:
                 yield from (Cell(name, method, a, e) for a in relations for e in budgets)
     for name in DATA:
         yield from (Cell(name, "additive", a, e) for a in relations for e in budgets)
+    for name in PAIRS:
+        yield from (Cell(name, "pairs", a, e) for a in relations for e in budgets)
     yield Cell("adult", "schema", "replace-one", 1.0, 0.0)
     yield Cell("adult", "schema", "replace-one", 1.0)
     for method in ("missing in training", "missing everywhere"):
@@ -165,8 +169,9 @@ def raw(cell: Cell, seed: int) -> dict[str, Any]:
         first = holes(first, seed)
     if cell.method == "missing everywhere":
         second = holes(second, seed + 1_000_000)
-    kind = AdditiveClassifier if cell.method == "additive" else TableClassifier
-    model = kind(**common(cell, len(train), seed), schema=schema)
+    kind = AdditiveClassifier if cell.method in ("additive", "pairs") else TableClassifier
+    more = {"pairs": PAIRS[cell.data]} if cell.method == "pairs" else {}
+    model = kind(**common(cell, len(train), seed), schema=schema, **more)
     start = time.process_time()
     model.fit(first, y[train])
     seconds = time.process_time() - start

@@ -8,6 +8,7 @@ the data. Each class also derives from the built-in that a caller would expect, 
 __all__ = [
     "AdjacencyMismatch",
     "BudgetExceeded",
+    "ClusterFailed",
     "InvalidData",
     "InvalidParameter",
     "LedgerError",
@@ -151,6 +152,18 @@ class RandomnessError(NoisetteError, RuntimeError):
 
 class RankFailed(NoisetteError, RuntimeError):
     """Another process of a distributed training failed. Next: see what that one says."""
+
+
+class ClusterFailed(NoisetteError, RuntimeError):
+    """The workers of a cluster could not finish their part. Next: as the text says.
+
+    Examples
+    --------
+    >>> from noisette.errors import ClusterFailed, NoisetteError
+    >>> issubclass(ClusterFailed, NoisetteError)
+    True
+
+    """
 
 
 class MissingExtra(NoisetteError, ImportError):

@@ -53,7 +53,7 @@ IN_FOLDER = "model.noisette"
 
 _TEXT, _ARRAYS = "model.json", ("coef", "intercept")
 _NOT_STORED = {"ledger", "random_state"}
-_APART = {"schema"}  # stored as the facts that were learnt, not as it was handed in
+_APART = {"schema", "pairs"}  # stored as what was learnt, not as it was handed in
 _MAY_BE_INFINITE, _INFINITE = {"radius"}, "infinite"  # JSON has no such number
 _RELEASED = ("residual_scale_", "clipped_share_")
 _POSITIVE = ("regularization", "eta0", "radius", "clip_norm")  # where they are numbers
@@ -132,6 +132,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         text["schema"] = model.schema_.source
         bars = model.bars_ or {}
         text["bars"] = {name: each.to_dict() for name, each in bars.items()} or None
+        text["pairs"] = [pair.to_dict() for pair in model.pairs_]
     if hasattr(model, "test_"):
         text["test"] = stored(model.test_)
     text["seal"] = _seal(text, arrays)
@@ -364,7 +365,9 @@ def _filled(name: str, node: dict[str, Any]) -> Any:
         model.classes_ = _labels(node["classes"])
     model.n_features_in_ = _whole(node["features"])
     if "schema" in parameters:
-        model._restore(parameters["schema"], node.get("bars"))
+        model._restore(parameters["schema"], node.get("bars"), node.get("pairs"))
+        if "pairs" in kind().get_params(deep=False) and model.pairs_:
+            model.pairs = [pair.columns for pair in model.pairs_]
     names = list(node["feature_names"])
     if not all(isinstance(each, str) for each in names):
         raise TypeError

@@ -8,6 +8,7 @@ in every order.
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import InvalidData, InvalidParameter
+from noisette.parts import summed
 
-__all__ = ["NEVER", "Ranks", "count_move", "histogram", "key_counts"]
+__all__ = ["NEVER", "KnownCounts", "Ranks", "count_move", "histogram", "key_counts"]
 
 NEVER = -1e300
 """The score of a candidate that is excluded by public or released facts."""
@@ -76,6 +78,14 @@ class Ranks:
         size = len(self.candidates)
         found = np.bincount(first, weights=weights, minlength=size + 1)
         return np.asarray(np.cumsum(found)[:size], dtype=np.float64)
+
+    def join(self, other: "Ranks") -> "Ranks":
+        """Add the rows of another part of the column, at the same candidates; return itself."""
+        # proof: EXACT-SUM
+        self._below = self._below + other._below
+        self._up_to = self._up_to + other._up_to
+        self._total += other._total
+        return self
 
     def quantile(
         self, quantile: float, adjacency: Adjacency, *, epsilon: float = 1.0, log_prior: Any = None
@@ -175,6 +185,16 @@ def histogram(
     return Bounded(value, adjacency, "HISTOGRAM", l2=count_move(len(columns), adjacency))
 
 
+class KnownCounts:
+    """The counts of a column's codes 0, 1, ..., exact, from whoever has counted them."""
+
+    def __init__(self, counts: Floats) -> None:
+        self.counts = counts
+
+    def __repr__(self) -> str:
+        return "<KnownCounts>"
+
+
 def key_counts(
     columns: Iterable[Any], adjacency: Adjacency, weights: Any = None
 ) -> tuple[Bounded, list[tuple[int, int]]]:
@@ -188,8 +208,11 @@ def key_counts(
     keys, counts, number = [(-1, -1)], [np.zeros(1)], 0
     for column, codes in enumerate(columns):
         number = column + 1
-        codes = np.asarray(codes, dtype=np.int64)
-        found = _counts(codes, int(codes.max(initial=-1)) + 1, weights)
+        if isinstance(codes, KnownCounts):
+            found = codes.counts
+        else:
+            codes = np.asarray(codes, dtype=np.int64)
+            found = _counts(codes, int(codes.max(initial=-1)) + 1, weights)
         present = np.nonzero(found > 0.0)[0]
         keys += [(column, int(code)) for code in present]
         counts.append(found[present])
@@ -208,6 +231,11 @@ def _weights(weights: Any, rows: int) -> Floats:
 
 
 def _counts(codes: Any, levels: int, weights: Any) -> Floats:
+    found: Floats = summed(partial(_part_counts, levels), codes, weights)  # exact
+    return found
+
+
+def _part_counts(levels: int, codes: Any, weights: Any) -> Floats:
     codes = np.asarray(codes, dtype=np.int64)
     w = None if weights is None else _weights(weights, len(codes))
     if codes.min(initial=-1) < -1 or codes.max(initial=-1) >= levels:

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 
@@ -150,6 +151,12 @@ CASES: list[tuple[str, Callable[[], Any], set[str]]] = [
          5.0, 1e-5, schema={"a": "numeric"}, class_weight="balanced", test_share=0.3
      ).fit({"a": X[:, 0]}, y),
      {"TEST-SHARE", "SCORE-TABLE", "PARALLEL-GROUPS", "CLASS-WEIGHT", "QUANTILE-TREE"}),
+    ("partitions",
+     lambda: LogisticRegression(norm_bound=1.0).fit(da.from_array(X, chunks=(90, 3)), y),
+     GROUND | OBJECTIVE | {"ROUND-ANY-ORDER", "EXACT-SUM"}),
+    ("descent in partitions",
+     lambda: SGDClassifier(1.0, 1e-5, norm_bound=1.0).fit(da.from_array(X, chunks=(200, 3)), y),
+     GROUND | {"ROUND-ANY-ORDER", "FILTER-GDP"}),
     ("bounds", lambda: PrivateBounds().fit(X), {"QUANTILE", "EXPONENTIAL-BR", "ROW-LOCAL"}),
     ("knots", lambda: PrivateKnots().fit(X), {"QUANTILE-TREE", "EXPONENTIAL-BR", "ROW-LOCAL"}),
     ("categories", lambda: PrivateCategories(1.0, 1e-5).fit(X.round()),

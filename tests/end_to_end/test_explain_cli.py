@@ -143,3 +143,57 @@ def test_a_file_of_a_model_of_matrices_is_listed_drawn_and_exported(tmp_path: An
     card = json.loads(run("export", tmp_path / "m.noisette")[0])
     assert [column["name"] for column in card["columns"]] == ["dose", "weeks"]
     assert card["cut"] == 3.0
+
+
+@pytest.fixture(scope="module")
+def paired(folder: Any) -> Any:
+    trained = folder / "paired"
+    run("train", folder / "people.csv", "--schema", folder / "facts.toml", "--epsilon", 30,
+        "--delta", 1e-5, "--learn", "--model", "additive", "--pairs", "age:ward, born:ward",
+        "--seed", 1, "--out", trained)  # fmt: skip
+    return trained
+
+
+def test_pairs_named_on_the_command_line_have_heat_maps_everywhere(
+    paired: Any, tmp_path: Any
+) -> None:
+    model = load(paired)
+    assert model.pairs == [("age", "ward"), ("born", "ward")]
+    page = (paired / "report.html").read_text()
+    assert "And of pairs of columns" in page
+    assert "<title>age × ward</title><desc>Added to the log-odds of yes by age and ward" in page
+    shown, _ = run("explain", paired, "--json")
+    last = json.loads(shown)[-1]
+    assert last["columns"] == ["born", "ward"]
+    assert last["value"] == model.surfaces()[1].value.tolist()
+    run("explain", paired, "--html", tmp_path / "c.html", "--out", tmp_path / "c")
+    assert (tmp_path / "c.html").read_text().count("<svg") == 5
+    drawn = sorted(path.name for path in (tmp_path / "c").glob("pair-*.svg"))
+    assert drawn == ["pair-01.svg", "pair-02.svg"]
+    for file in (paired, paired / "model.noisette"):
+        listed, _ = run("coefficients", file, "--json", "--plot", tmp_path / "w.png", "--force")
+        cells = {row["at"] for row in json.loads(listed) if row["column"] == "age × ward"}
+        assert any(at.endswith(", <b>") for at in cells)
+    for form in ("card", "onnx"):
+        _, error = run("export", paired, "--format", form, "--out", tmp_path / "e", code=2)
+        assert "pairs of columns cannot be exported" in error.replace("\n", " ")
+        assert not (tmp_path / "e").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--pairs", "age:ward"), "--pairs is for --model additive"),
+        (("--model", "additive", "--pairs", "age"), "--pairs must name columns such as"),
+        (("--model", "additive", "--pairs", "age:ward:born"), "--pairs must name columns"),
+        (("--model", "additive", "--pairs", "age:wrad"), "the model uses no column 'wrad'"),
+        (("--model", "additive", "--pairs", "age:ward,ward:age"), "stated twice"),
+    ],
+)
+def test_wrong_pairs_are_refused_before_the_table_is_read(
+    folder: Any, tmp_path: Any, options: Any, words: str
+) -> None:
+    facts = ("--schema", folder / "facts.toml", "--epsilon", 1, "--delta", 1e-5, "--learn")
+    _, error = run("train", tmp_path / "no.csv", *facts, *options, "--out", tmp_path / "m", code=2)
+    assert words in " ".join(error.split())
+    assert not (tmp_path / "m").exists()

@@ -38,6 +38,17 @@ import numpy as np
 X = np.random.default_rng(0).normal(size=(2000, 4)) / 4
 y = (X[:, 0] > 0).astype(int)
 """,
+    "docs/dask.md": """
+from pathlib import Path
+import numpy as np
+import pandas as pd
+FEATURES = ["a", "b"]
+Path("visits").mkdir()
+X = np.random.default_rng(0).normal(size=(2000, 2)) / 4
+table = pd.DataFrame(X, columns=FEATURES).assign(ill=(X[:, 0] > 0).astype(int))
+for part in range(2):
+    table[part::2].to_parquet(f"visits/part-{part}.parquet")
+""",
 }
 LONG = {"docs/tuning.md"}  # its plan is for 100 weights and three candidates
 KNOWN = {"python", "py", "sh", "bash", "toml", "text", ""}
@@ -87,8 +98,9 @@ def follow(page, folder, monkeypatch):
     ],
 )
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
-    if re.search(r"\btorch\b", PAGES[page]):
-        pytest.importorskip("torch")
+    for library in ("torch", "dask"):
+        if re.search(rf"\b{library}\b", PAGES[page]):
+            pytest.importorskip(library)
     state = np.random.get_state()
     followed = follow(page, tmp_path, monkeypatch)
     np.random.set_state(state)

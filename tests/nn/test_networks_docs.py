@@ -14,7 +14,11 @@ import noisette
 from noisette import nn as private
 
 PAGE = (Path(__file__).parents[2] / "docs" / "networks.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
+BLOCKS = [
+    text
+    for text in re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
+    if "init_process_group" not in text  # a script for torchrun: see test_torchrun.py
+]
 SMALLER = {
     "steps=2400": "steps=3", "batch_size=512": "batch_size=60", "num_workers=4": "num_workers=0",
     "784": "12", "range(20)": "range(1)", "split(512)": "split(60)", "256": "8",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisette import TableClassifier, TableRegressor, _spill
+from noisette import AdditiveClassifier, AdditiveRegressor, TableClassifier, TableRegressor, _spill
 from noisette.errors import InvalidData
 from noisette.pipeline import stored_rows, table_run
 from noisette.privacy import Ledger
@@ -48,7 +48,8 @@ def schema_of(**more):
 
 def fitted(kind, path, schema, **options):
     table = Frame.read(path, schema, target=True)
-    model = kind(2.0, 1e-5, schema=schema, random_state=3, **options)
+    epsilon = 20.0 if "pairs" in options else 2.0  # so that there is room for them
+    model = kind(epsilon, 1e-5, schema=schema, random_state=3, **options)
     model.fit(table, table.labels(), table.persons() if schema.persons is None else None)
     return model
 
@@ -62,18 +63,19 @@ def small(monkeypatch, *, wide):
         monkeypatch.setattr(table_run, "_WIDE", 10)
 
 
+COSTS = {"target": {"name": "cost", "kind": "numeric", "low": 0, "high": 400}}
 CASES = {
     "classes": (TableClassifier, {}, {}),
     "support vectors": (TableClassifier, {}, {"model": "svm"}),
     "weights": (TableClassifier, {}, {"class_weight": "balanced"}),
     "tested": (TableClassifier, {}, {"test_share": 0.25}),
     "persons": (TableClassifier, {"person": "who", "max_rows": 2}, {}),
-    "numbers": (
-        TableRegressor,
-        {"target": {"name": "cost", "kind": "numeric", "low": 0, "high": 400}},
-        {},
+    "numbers": (TableRegressor, COSTS, {}),
+    "pairs": (AdditiveClassifier, {}, {"pairs": [("age", "dose"), ("age", "ward")]}),
+    "pairs of persons": (
+        AdditiveRegressor, {**COSTS, "person": "who", "max_rows": 2}, {"pairs": [("dose", "sex")]}
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore::noisette.errors.WeakModelWarning")
@@ -104,6 +106,9 @@ def test_the_model_is_the_same_to_the_bit(path, monkeypatch, case, wide):
     assert near.schema_.source == far.schema_.source
     np.testing.assert_array_equal(near.coef_, far.coef_)
     np.testing.assert_array_equal(near.intercept_, far.intercept_)
+    assert len(near.pairs_) == len(options.get("pairs", ()))
+    for one, two in zip(near.pairs_, far.pairs_, strict=True):
+        np.testing.assert_array_equal(one.weights, two.weights)
     assert near.privacy_.to_dict() == far.privacy_.to_dict()
 
 

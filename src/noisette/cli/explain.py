@@ -43,15 +43,24 @@ def explain(
 
     [bold]Example[/bold]: noisette explain model --html curves.html
     """
-    from noisette.pipeline.effects import curves_in, effects_in, note_for
+    from noisette.pipeline.effects import (
+        curves_in,
+        effects_in,
+        note_for,
+        pair_effects_in,
+        surfaces_in,
+    )
     from noisette.report import effects_page
     from noisette.tables import read_model
 
     fitted = read_model(model)
-    text = json_module.dumps([curve.to_dict() for curve in curves_in(fitted)], indent=1) + "\n"
+    drawn = [curve.to_dict() for curve in curves_in(fitted)]
+    drawn += [surface.to_dict() for surface in surfaces_in(fitted)]
+    text = json_module.dumps(drawn, indent=1) + "\n"
     if html is not None:
         title = f"A model that predicts “{fitted.schema.target}”"
-        page = effects_page(title, effects_in(fitted), note_for(fitted))
+        pairs = pair_effects_in(fitted)
+        page = effects_page(title, effects_in(fitted), note_for(fitted), pairs)
         write_text(html, page, force=force)
         typer.echo(visible(f"wrote {html}"), err=True)
     if out is not None:
@@ -65,8 +74,8 @@ def explain(
 
 def _write_folder(out: Path, fitted: "TableModel", text: str, *, force: bool) -> None:
     """Write the pictures, numbered in the order of curves.json: a name may not fit a file."""
-    from noisette.pipeline.effects import effects_in
-    from noisette.report import effect_svg
+    from noisette.pipeline.effects import effects_in, pair_effects_in
+    from noisette.report import effect_svg, pair_svg
 
     if out.exists() and not out.is_dir():
         raise InvalidParameter(f"{out} is a file; --out names a folder.")
@@ -74,11 +83,17 @@ def _write_folder(out: Path, fitted: "TableModel", text: str, *, force: bool) ->
     write_text(out / "curves.json", text, force=force)
     style = 'xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="13" '
     lines = "<style>.grid{stroke:#e8e4da}.axis{stroke:#6b675f}.name{font-weight:600}</style>"
-    for number, effect in enumerate(effects_in(fitted), start=1):
-        drawn = effect_svg(effect).replace("<svg ", f"<svg {style}", 1)
-        if drawn:
-            head, _, rest = drawn.partition("</desc>")
-            write_text(out / f"column-{number:02d}.svg", f"{head}</desc>{lines}{rest}", force=force)
+    pictures = {
+        f"column-{number:02d}.svg": effect_svg(effect)
+        for number, effect in enumerate(effects_in(fitted), start=1)
+    } | {
+        f"pair-{number:02d}.svg": pair_svg(effect)
+        for number, effect in enumerate(pair_effects_in(fitted), start=1)
+    }
+    for name, picture in pictures.items():
+        if picture:
+            head, _, rest = picture.replace("<svg ", f"<svg {style}", 1).partition("</desc>")
+            write_text(out / name, f"{head}</desc>{lines}{rest}", force=force)
 
 
 def coefficients(
@@ -94,7 +109,13 @@ def coefficients(
     [bold]Example[/bold]: noisette coefficients model --plot weights.png
     """
     from noisette.pipeline.curves import score_unit
-    from noisette.pipeline.effects import curves_in, named_weights, note_for, weights_curve
+    from noisette.pipeline.effects import (
+        curves_in,
+        named_weights,
+        note_for,
+        surfaces_in,
+        weights_curve,
+    )
     from noisette.tables import read_model
     from noisette.tables.folders import load_model, takes_tables
 
@@ -102,14 +123,16 @@ def coefficients(
         fitted = read_model(model)
         rows, note = _rows(fitted), note_for(fitted)
         drawn, unit = curves_in(fitted), score_unit(fitted.model)
+        maps = surfaces_in(fitted)
     else:
         loaded = load_model(model)
         rows, note = named_weights(loaded)
         tables = takes_tables(loaded)
         drawn = loaded.curves() if tables else (weights_curve(loaded),)
         unit = score_unit(loaded) if tables else "weight"
+        maps = loaded.surfaces() if tables else ()
     if plot is not None:
-        _plot(drawn, unit, plot, force=force)
+        _plot(drawn, maps, unit, plot, force=force)
     if json:
         print(json_module.dumps(rows))
     else:
@@ -133,7 +156,7 @@ def _rows(fitted: "TableModel") -> list[dict[str, Any]]:
     return weights_in(fitted)
 
 
-def _plot(curves: Any, unit: str, path: Path, *, force: bool) -> None:
+def _plot(curves: Any, surfaces: Any, unit: str, path: Path, *, force: bool) -> None:
     from noisette.pipeline.plots import plotted
 
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
@@ -142,7 +165,7 @@ def _plot(curves: Any, unit: str, path: Path, *, force: bool) -> None:
         raise InvalidParameter(f"the folder {path.parent} does not exist.")
     if path.exists() and not force:
         raise InvalidParameter(f"{path} exists; --force replaces it.")
-    figure = plotted(curves, unit)
+    figure = plotted(curves, unit, surfaces)
     with _files.written(path) as file:
         figure.savefig(file, dpi=150, format=path.suffix[1:].lower())
 

@@ -6,16 +6,28 @@ import math
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from noisette._text import visible
 from noisette.cli import options as opt
+from noisette.cli.clusters import (
+    ClusterOption,
+    WorkersOption,
+    cluster_for,
+    in_parts,
+    parts_of,
+    rows_in,
+    waiting,
+)
 from noisette.cli.console import busy, readable, telling, warning_aloud, write_text
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from noisette.adjacency import Adjacency
     from noisette.cli.watched import WatchedLedger
     from noisette.tables import Schema, TableModel
 
@@ -117,6 +129,21 @@ def label_weights(text: str) -> Any:
     return found
 
 
+def named_pairs(text: str, model: str, facts: "Schema") -> tuple[tuple[str, str], ...]:
+    """Return what ``--pairs`` says: columns that an additive model may look at together."""
+    from noisette.pipeline.pairs import checked_pairs
+
+    if model != ADDITIVE:
+        raise InvalidParameter("--pairs is for --model additive.")
+    found = [[name.strip() for name in part.split(":")] for part in text.split(",")]
+    if not all(len(names) == 2 and all(names) for names in found):
+        raise InvalidParameter(
+            "--pairs must name columns such as day:month,latitude:longitude (in Python, `pairs` "
+            f"takes names with a colon or a comma too); got {text!r}."
+        )
+    return checked_pairs(found, facts)
+
+
 def train(
     table: TableArgument,
     epsilon: Annotated[
@@ -136,6 +163,10 @@ def train(
         bool, typer.Option("--learn", help='Learn facts that the schema leaves open ("?").')
     ] = False,
     model: Annotated[str, typer.Option(help="One of: " + ", ".join(CHOICES) + ".")] = "logistic",
+    pairs: Annotated[
+        str | None,
+        typer.Option(help="For additive: columns to look at together, such as day:month,lat:long."),
+    ] = None,
     mechanism: Annotated[str, typer.Option(help=opt.mechanism_help())] = "auto",
     loss: Annotated[str | None, typer.Option(help=opt.loss_help())] = None,
     sampling: Annotated[str | None, typer.Option(help=opt.sampling_help())] = None,
@@ -154,6 +185,8 @@ def train(
         str | None, typer.Option(help="Charge this ledger; `noisette ledger` starts one.")
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder for the model.")] = Path("noisette-model"),
+    cluster: ClusterOption = None,
+    workers: WorkersOption = None,
     no_header: NoHeaderOption = False,
     force: ForceOption = False,
     seed: Annotated[
@@ -172,8 +205,8 @@ def train(
     from noisette import _validate
     from noisette.adjacency import Adjacency
     from noisette.cli.watched import spending
-    from noisette.tables import TableModel, read_schema
-    from noisette.tables.folders import check_folder, draft_folder, takes_tables
+    from noisette.tables import read_schema
+    from noisette.tables.folders import check_folder, draft_folder
 
     _validate.epsilon(epsilon)
     _validate.delta(delta)
@@ -194,13 +227,17 @@ def train(
     if class_weight is not None:
         extras["class_weight"] = label_weights(class_weight)
     facts = read_schema(schema, target, learn=learn)
+    if pairs is not None:
+        extras["pairs"] = named_pairs(pairs, model, facts)
     if not learn and None in (facts.target_bounds or ()):
         raise InvalidParameter(
             "low or high of [target] is still to be filled in; write what is known without the "
             "rows, or pass --learn to buy it."
         )
     check_folder(out, force=force)
+    parts = in_parts(table, cluster, workers)
     with (
+        cluster_for(cluster, workers),
         spending(ledger, epsilon, delta, relation, table.name) as budget,
         draft_folder(out) as draft,
     ):
@@ -209,21 +246,57 @@ def train(
         estimator = _estimator(
             model, wishes, facts, epsilon, delta, adjacency, population, seed, budget, extras
         )
-        say("reading")
-        with busy("reading the table"):  # and how far it is would tell the number of rows
-            rows = TableModel(estimator, facts).read(table, target=True, header=not no_header)
-        records = rows.count if relation.size_is_public else None
-        _check_size(table, records, records or population, delta, facts)
-        say("training")
-        with busy("training"), warning_aloud():
-            # a model that takes cells finds the column of persons by itself
-            more = {} if takes_tables(estimator) else {"persons": rows.persons}
-            estimator.fit(rows.X, rows.y, **more)
+        work = _Work(estimator, table, facts, relation, delta, population, say)
+        records = work.fit_parts() if parts else work.fit_rows(header=not no_header)
         say("writing")
         charged = None if ledger is None else budget
         fitted = _finish(estimator, facts, draft, out, table.name, records, charged)
         budget.written = True
     _report_training(fitted, out, ledger, budget, as_json=json)
+
+
+class _Work(NamedTuple):
+    """What is trained on what; both ways return the number of rows where it is public."""
+
+    estimator: Any
+    table: Path
+    facts: "Schema"
+    relation: "Adjacency"
+    delta: float
+    population: int | None
+    say: "Callable[[str], None]"
+
+    def fit_rows(self, *, header: bool) -> int | None:
+        """Train on one file, read here."""
+        from noisette.tables import TableModel
+        from noisette.tables.folders import takes_tables
+
+        self.say("reading")
+        with busy("reading the table"):  # and how far it is would tell the number of rows
+            whole = TableModel(self.estimator, self.facts)
+            rows = whole.read(self.table, target=True, header=header)
+        records = rows.count if self.relation.size_is_public else None
+        _check_size(self.table, records, records or self.population, self.delta, self.facts)
+        self.say("training")
+        with busy("training"), warning_aloud():
+            # a model that takes cells finds the column of persons by itself
+            more = {} if takes_tables(self.estimator) else {"persons": rows.persons}
+            self.estimator.fit(rows.X, rows.y, **more)
+        return records
+
+    def fit_parts(self) -> int | None:
+        """Train on files that workers read."""
+        self.say("reading")
+        whole = parts_of(self.table, self.facts, self.estimator)
+        records = None
+        if self.relation.size_is_public:
+            with waiting("counting rows"):
+                records = rows_in(whole)
+            _check_size(self.table, records, records, self.delta, self.facts)
+        self.say("training")
+        with waiting("training"), warning_aloud():
+            self.estimator.fit(whole)
+        return records
 
 
 def _check_size(
@@ -244,11 +317,12 @@ def _estimator(
     extras: dict[str, Any],
 ) -> Any:  # fmt: skip
     if facts.target_bounds is not None:
-        for key in extras:  # not dropped in silence: nobody would be scored
+        for key in extras.keys() - {"pairs"}:  # not dropped in silence: nobody would be scored
             option = f"--{key.replace('_', '-')}"
             raise InvalidParameter(f"{option} is for labels, and the target is a number.")
         return table_regressor(model, wishes, facts, epsilon, delta=delta, adjacency=adjacency,
-                               population=population, random_state=seed, ledger=ledger)  # fmt: skip
+                               population=population, random_state=seed, ledger=ledger,
+                               **extras)  # fmt: skip
     if model == "sgd":
         check_sgd(adjacency, delta, population)
     if learns(model, wishes, facts):

@@ -26,8 +26,9 @@ import numpy as np
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.errors import InvalidParameter
+from noisette.summaries import Ranks
 
-__all__ = ["NATS", "Grid", "Placed"]
+__all__ = ["NATS", "Grid", "Placed", "ranks_at"]
 
 NATS = 10.0
 """About what a choice from a grid pays at most for not knowing where the answer is."""
@@ -128,6 +129,14 @@ class Placed:
             if self._up is None
             else self._grid.snapped(values, up=self._up)
         )
+
+
+def ranks_at(column: Any, grid: Grid, weights: Any, *, up: bool | None = None) -> Ranks:
+    """Return the ranks of a column at the candidates, which a column in parts knows already."""
+    known: dict[bool | None, Ranks] | None = getattr(column, "ranks", None)
+    if known is not None:
+        return known[up]
+    return Ranks(Placed(column, grid, up=up), grid.points, weights)
 
 
 @lru_cache(maxsize=256)

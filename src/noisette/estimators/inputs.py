@@ -5,6 +5,7 @@ float: 'Smith'"), so each of them is passed on only if it is known to speak of s
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,10 @@ from sklearn.utils.validation import check_array, validate_data
 from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter
+from noisette.parts import each, is_parted, summed
 from noisette.persons import Persons
+from noisette.scale.collections import beside, is_dask, parted
+from noisette.scale.columns import DaskColumn
 from noisette.training.levels import Levels
 
 __all__ = [
@@ -37,6 +41,8 @@ __all__ = [
     "sorted_classes",
     "tamed",
     "vector",
+    "weights",
+    "whole_rows",
 ]
 
 
@@ -54,6 +60,7 @@ _SAFE = (
 )
 _TYPES = ["float64", "float32"]
 
+_MOST_CLASSES = 10_000
 MISSING = ("refuse", "zero")
 MISSING_AS_ZERO = "Missing entries (NaN) of X were read as 0, row by row, which costs nothing."
 _LARGEST = {"float64": 1e100, "float32": 1e15}
@@ -95,6 +102,8 @@ def rows_and_labels(
         raise InvalidData(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
+    if is_dask(X):
+        return parted_rows(estimator, X, y, least, tame=tame)
     X, y = _validated(estimator, X, y, ensure_min_samples=least)
     return (tamed(X) if tame else X), y
 
@@ -105,6 +114,9 @@ def rows_and_numbers(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, F
         raise InvalidData(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
+    if is_dask(X):
+        X, y = parted_rows(estimator, X, y, least)
+        return X, each(finite_numbers, y)
     X, y = _validated(estimator, X, y, ensure_min_samples=least, y_numeric=True)
     return tamed(X), finite_numbers(y)
 
@@ -117,8 +129,93 @@ def finite_numbers(y: Any) -> Floats:
     return target
 
 
+# --- rows in partitions --------------------------------------------------------------------------
+
+
+def parted_rows(
+    estimator: Any, X: Any, y: Any, least: int, *, tame: bool = True
+) -> tuple[Any, Any]:
+    """Return rows and labels in the partitions of Dask, counted and checked where they lie."""
+    rows, labels = parted(X, y)
+    assert rows is not None
+    assert labels is not None
+    if rows.ndim != 2:
+        raise InvalidData("X must be a matrix with one record per row.")
+    head: Any = np.empty((0, rows.shape[1]))
+    if hasattr(X, "columns"):
+        import pandas as pd  # which tables of Dask are made of
+
+        head = pd.DataFrame(columns=list(X.columns))
+    without_data(lambda: validate_data(estimator, head, skip_check_array=True))
+    rows = rows.apply(partial(_part_rows, estimator.missing == "zero", tame), (), None)
+    count = int(summed(_counted, rows, labels))
+    if count < least:
+        raise InvalidData(f"X must have at least {least} rows.")
+    return rows.sized(count), labels.sized(count)
+
+
+def _part_rows(zero: bool, tame: bool, part: Any) -> Any:
+    """Return one partition as a dense matrix of finite numbers."""
+    if sparse.issparse(part):
+        raise InvalidData("partitions of sparse rows are not offered; make them dense.")
+    hint = "" if zero else "missing='zero' reads NaN as 0 (infinity is never read)"
+    found = without_data(
+        lambda: check_array(
+            part, dtype=_TYPES, ensure_all_finite="allow-nan" if zero else True,
+            ensure_min_samples=0,
+        ),
+        hint,
+    )  # fmt: skip
+    found = _filled(found) if zero else found
+    return tamed(found) if tame else found
+
+
+def _counted(rows: Any, labels: Any) -> int:
+    if len(labels) != rows.shape[0]:
+        raise InvalidData("Found input variables with inconsistent numbers of samples.")
+    return int(rows.shape[0])
+
+
+def whole_rows(X: Any, **given: Any) -> None:
+    """Refuse what has no proof, or no code, for rows in partitions."""
+    if not is_parted(X):
+        return
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidParameter(
+                f"{name} is not offered for rows in partitions; fit an array or a table in memory."
+            )
+
+
+def weights(
+    name: str, values: Any, rows: Any, low: float, high: float, cap: str | None = None
+) -> Any:
+    """Return one number in [low, high] for each of the rows, which may live in partitions."""
+    if not isinstance(rows, DaskColumn):
+        if is_dask(values):
+            raise InvalidData(f"{name} lives in partitions, so X must, too.")
+        return vector(name, values, rows.shape[0], low, high, cap)
+    if np.isscalar(values):
+        values = np.full(rows.shape[0], values)
+    check = partial(_part_weights, name, low, high, cap)
+    found = beside(rows, values).apply(check, (rows,), None)
+    summed(len, found)  # whatever is wrong is said before anything is charged
+    return found
+
+
+def _part_weights(
+    name: str, low: float, high: float, cap: str | None, values: Any, rows: Any
+) -> Floats:
+    return vector(name, values, rows.shape[0], low, high, cap)
+
+
 def matrix(estimator: Any, X: Any) -> Any:
     """Return X for prediction, with the features that `fit` saw."""
+    if is_dask(X):
+        raise InvalidData(
+            "rows in partitions are scored where they lie: X.map_partitions(model.predict) for a "
+            "table, X.map_blocks(model.predict, drop_axis=1) for an array."
+        )
     return _validated(estimator, X, reset=False)
 
 
@@ -226,6 +323,20 @@ def sorted_classes(given: Sequence[Any] | NDArray[Any] | None, y: NDArray[Any]) 
     """Return the sorted label set: `given`, or that of y, which is then treated as public."""
     if given is not None:
         return listed_classes(given)
+    found: NDArray[Any]
+    if isinstance(y, DaskColumn):
+        found = y.reduce(_part_classes, (), _all_classes)
+    else:
+        found = _part_classes(y)
+    if len(found) < 2:
+        raise InvalidData(
+            "y holds a single class; name all classes with classes=[...] to train all the same."
+        )
+    return found
+
+
+def _part_classes(y: NDArray[Any]) -> NDArray[Any]:
+    """Return the sorted labels of some rows."""
     if _lacks_labels(y):
         raise InvalidData(
             "Unknown label type: y holds a missing label; take such rows out, whoever they are of."
@@ -235,11 +346,19 @@ def sorted_classes(given: Sequence[Any] | NDArray[Any] | None, y: NDArray[Any]) 
             "Unknown label type: y holds fractions; a classifier needs labels, not a quantity."
         )
     found = _unique_or_empty(y)
-    if len(found) == 0:
+    if len(found) == 0 and len(y):
         raise InvalidData("Unknown label type: the labels in y must be of one type.")
-    if len(found) < 2:
+    return found
+
+
+def _all_classes(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    """Return the labels of two lists; few, so that they fit anywhere."""
+    if not len(first) or not len(second):
+        return second if len(second) else first
+    found = _part_classes(np.concatenate([first, second]))
+    if len(found) > _MOST_CLASSES:
         raise InvalidData(
-            "y holds a single class; name all classes with classes=[...] to train all the same."
+            f"y holds more than {_MOST_CLASSES} labels; a classifier needs labels, not a quantity."
         )
     return found
 
@@ -264,6 +383,12 @@ def _unique_or_empty(y: NDArray[Any]) -> NDArray[Any]:
 
 def class_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     """Return the position of every label in `classes`; refuse others without naming them."""
+    if is_parted(y):  # in every pass, so by comparison where it can be
+        return label_numbers(classes, y)
+    return _part_class_numbers(classes, y)
+
+
+def _part_class_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     position = {label: i for i, label in enumerate(classes.tolist())}
     values: Any = y.tolist()
     try:
@@ -314,8 +439,13 @@ def levels(
 
 def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     """Return positions in `classes`: by comparison where both are numbers, else one by one."""
+    found: NDArray[np.intp] = each(partial(_part_label_numbers, classes), y)
+    return found
+
+
+def _part_label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     if classes.dtype.kind not in "biuf" or y.dtype.kind not in "biuf":
-        return class_numbers(classes, y)
+        return _part_class_numbers(classes, y)
     if len(classes) == 2:
         numbers = (y == classes[1]).astype(np.intp)
         right = bool(np.all((numbers == 1) | (y == classes[0])))

@@ -4,6 +4,7 @@ import math
 import warnings
 from abc import abstractmethod
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from noisette.estimators.linear_model import LinearModel
 from noisette.estimators.outlook import Crowd, Outlook, outlook, planned_persons
 from noisette.estimators.outputs import BOUGHT_TARGET, rows_fact, size_facts, target_fact
 from noisette.losses import Loss
+from noisette.parts import each
 from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
@@ -178,7 +180,11 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
 
     def _scaled(self, y: Floats) -> Floats:
         """Return targets in [-1, 1]; as they are where their limits are still to be bought."""
-        return y if self._learns else scaled(y, *self._limits)
+        if self._learns:
+            return y
+        low, high = self._limits
+        found: Floats = each(partial(scaled, low=low, high=high), y)
+        return found
 
     def _known(self, public: Public) -> tuple[str, ...]:
         """Return what the guarantee treats as known to everybody."""
@@ -266,9 +272,11 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         """Return checked rows, targets, weights and whose rows they are."""
         least = 2 if adjacency.size_is_public and persons is None else 1
         X, y = inputs.rows_and_numbers(self, X, y, least)
+        bought = {"target_bounds='learn'": True if self._learns else None}
+        inputs.whole_rows(X, persons=persons, **bought)
         crowd, weights = inputs.persons(persons, X.shape[0], adjacency), None
         if sample_weight is not None:
-            weights = inputs.vector("sample_weight", sample_weight, X.shape[0], 0.0, 1.0)
+            weights = inputs.weights("sample_weight", sample_weight, X, 0.0, 1.0)
         if crowd is not None:
             weights = crowd.share(weights)  # proof: PERSON-WEIGHTS
         return X, y, weights, crowd

@@ -7,6 +7,7 @@ no training loss, no norm. ``fit`` either succeeds or leaves the estimator as it
 import math
 from abc import abstractmethod
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ from noisette.estimators.noise_bars import bars_of_fit
 from noisette.estimators.outlook import Crowd
 from noisette.estimators.outputs import size_facts
 from noisette.losses import Loss, Softmax
+from noisette.parts import each
 from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
@@ -124,6 +126,7 @@ class OneShotClassifier(LinearClassifier):
         ledger, randomness = self._check_public()
         known = ledger.adjacency.size_is_public
         X, y = inputs.rows_and_labels(self, X, y, 2 if known and persons is None else 1)
+        inputs.whole_rows(X, persons=persons, sample_epsilon=sample_epsilon)
         crowd = inputs.persons(persons, X.shape[0], ledger.adjacency)
         n = X.shape[0] if crowd is None else crowd.count
         _validate.delta_for(self.delta, n if known else self.population)
@@ -131,7 +134,7 @@ class OneShotClassifier(LinearClassifier):
         numbers = inputs.class_numbers(classes, y)
         rows, bound = with_intercept(X, self._row_bound(), self._intercept())
         public = self._describe(n, rows.shape[1], bound, len(classes), ledger.adjacency, crowd)
-        weights = self._weights(sample_weight, sample_epsilon, len(numbers))
+        weights = self._weights(sample_weight, sample_epsilon, X)
         if weights is not None:
             public = replace(public, weight_bound=float(self.weight_bound))
         factors = public_weights(self.class_weight, classes)
@@ -234,7 +237,7 @@ class OneShotClassifier(LinearClassifier):
         )
         return balancing(chosen, classes, float(self.epsilon)) if even else chosen
 
-    def _weights(self, sample_weight: Any, sample_epsilon: Any, n: int) -> Floats | None:
+    def _weights(self, sample_weight: Any, sample_epsilon: Any, X: Any) -> Any:
         if sample_epsilon is not None and self.class_weight is not None:
             raise InvalidParameter("pass sample_epsilon or class_weight, not both.")
         if sample_weight is None:
@@ -242,7 +245,7 @@ class OneShotClassifier(LinearClassifier):
         if sample_epsilon is not None:
             raise InvalidData("pass sample_weight or sample_epsilon, not both.")
         cap = float(self.weight_bound)
-        return inputs.vector("sample_weight", sample_weight, n, 0.0, cap, "weight_bound")
+        return inputs.weights("sample_weight", sample_weight, X, 0.0, cap, "weight_bound")
 
     def _targets(
         self, public: Public, numbers: NDArray[np.intp], classes: int
@@ -251,8 +254,8 @@ class OneShotClassifier(LinearClassifier):
         if isinstance(public.loss, Softmax):
             return [numbers]
         if public.models == 1:
-            return [np.where(numbers == 1, 1.0, -1.0)]
-        return [np.where(numbers == k, 1.0, -1.0) for k in range(classes)]
+            return [each(partial(_signs, 1), numbers)]
+        return [each(partial(_signs, k), numbers) for k in range(classes)]
 
     def _known(self, public: Public, classes: NDArray[Any], *, weighed: bool) -> tuple[str, ...]:
         more: tuple[str, ...] = ()
@@ -265,6 +268,10 @@ class OneShotClassifier(LinearClassifier):
             given=self.classes is not None,
             more=more,
         )
+
+
+def _signs(number: int, numbers: NDArray[np.intp]) -> Floats:
+    return np.where(numbers == number, 1.0, -1.0)
 
 
 def _capped(persons: Persons | None) -> bool:

@@ -39,7 +39,7 @@ from noisette.training.class_weight import (
 )
 from noisette.training.levels import GROUPINGS, level_notes
 from noisette.training.recommend import Recommendation
-from noisette.training.recommend_sgd import recommend_sgd
+from noisette.training.recommend_sgd import bounded_parts, check_parts, recommend_sgd
 from noisette.training.steps import Update, canonical_rows
 
 __all__ = ["SGDClassifier"]
@@ -371,6 +371,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
         X, y = inputs.rows_and_labels(
             self, X, y, 2 if known and persons is None else 1, tame=False
         )  # the kernels blank huge rows
+        inputs.whole_rows(X, persons=persons, sample_epsilon=sample_epsilon)
         crowd = inputs.persons(persons, X.shape[0], ledger.adjacency)
         classes = inputs.sorted_classes(self.classes, y)
         loss = classifier_loss(self.loss, len(classes))
@@ -387,7 +388,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
         if sample_epsilon is not None:
             levels = inputs.levels(sample_epsilon, n, float(self.epsilon), self.grouping, crowd)
         if sample_weight is not None:
-            weights = inputs.vector("sample_weight", sample_weight, n, 0.0, 1.0)
+            weights = inputs.weights("sample_weight", sample_weight, X, 0.0, 1.0)
         if levels is not None and weights is not None:
             raise InvalidData("pass sample_weight or sample_epsilon, not both.")
         factors = public_weights(self.class_weight, classes)
@@ -398,7 +399,9 @@ class SGDClassifier(LinearClassifier, StreamReader):
         if crowd is not None:
             weights = crowd.share(weights)  # proof: PERSON-WEIGHTS
         public = self._describe(size, X.shape[1], loss, ledger, crowd)
+        public = bounded_parts(public, X, self.population)
         chosen = self._recommended(public, len(classes), levels)
+        check_parts(chosen, X)
         self._warn(chosen)
         method = {"noisy-sgd": "direct"}.get(chosen.algorithm.name, chosen.algorithm.name)
         trained = train(

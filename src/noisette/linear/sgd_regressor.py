@@ -11,6 +11,7 @@ from noisette.estimators.outlook import Crowd
 from noisette.estimators.regressor import LinearRegressor
 from noisette.linear.sgd_stream import StreamReader, is_stream, refuse_persons
 from noisette.losses import Huber, Loss, Squared
+from noisette.parts import is_parted
 from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
@@ -327,6 +328,11 @@ class SGDRegressor(LinearRegressor, StreamReader):
         ledger, randomness = self._check_public()
         X, y, weights, crowd = self._read(X, y, sample_weight, persons, ledger.adjacency)
         n = X.shape[0] if crowd is None else crowd.count
+        if is_parted(X):
+            raise InvalidParameter(
+                f"{type(self).__name__} is not offered for rows in partitions; use "
+                "LinearRegression or HuberRegressor."
+            )
         chosen = self._steps(n, X.shape[1], ledger, crowd)
         self._warn(chosen)
         method = {"noisy-sgd": "direct"}.get(chosen.algorithm.name, chosen.algorithm.name)

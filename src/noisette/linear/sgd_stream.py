@@ -17,10 +17,12 @@ from noisette.estimators import inputs
 from noisette.estimators.linear_model import LinearModel
 from noisette.estimators.outlook import Crowd
 from noisette.losses import Loss, Softmax
+from noisette.parts import each
 from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
 from noisette.sampling import SAMPLERS, Sampler
+from noisette.scale.collections import is_dask
 from noisette.training import Public, Records, Trained
 from noisette.training.recommend import Recommendation
 from noisette.training.recommend_sgd import RELEASES, noises, recommend_sgd
@@ -85,6 +87,15 @@ class StreamReader(LinearModel):
     @abstractmethod
     def _first_chunk(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         """Return checked rows and targets of the first chunk; sets the features."""
+
+    def _first_rows(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        """Return the first chunk; a chunk in partitions is refused before anything is charged."""
+        if is_dask(X):
+            raise InvalidParameter(
+                "a chunk of a stream must be in memory; pass rows in partitions to fit, all at "
+                "once."
+            )
+        return self._first_chunk(X, y)
 
     @abstractmethod
     def _stream_targets(self, y: Any) -> NDArray[Any]:
@@ -164,7 +175,7 @@ class StreamReader(LinearModel):
         if stream is None:
             self._check_stream(given)
             ledger, randomness = self._check_public()
-            rows, y = self._first_chunk(X, y)
+            rows, y = self._first_rows(X, y)
             target = self._stream_targets(y)
             stream = self._open(rows.shape, ledger, randomness)
         else:
@@ -225,7 +236,7 @@ class StreamReader(LinearModel):
         for X, y in chunks:
             if getattr(X, "shape", (1,))[0] == 0:
                 continue  # a file may hold an empty part; sizes of chunks are public
-            rows, y = self._first_chunk(X, y) if first else _chunk(self, X, y)
+            rows, y = self._first_rows(X, y) if first else _chunk(self, X, y)
             first, traces = False, [trace for trace in traces if trace.alive]
             _refuse_again(_trace_of(rows), traces)
             traces.append(_trace_of(rows))
@@ -248,8 +259,15 @@ def is_stream(X: Any) -> bool:
 
 def targets_of(loss: Loss, numbers: NDArray[np.intp]) -> NDArray[Any]:
     """Return class numbers as the loss's kernel reads them: -1 and +1, or int64."""
-    if isinstance(loss, Softmax):
-        return numbers.astype(np.int64, copy=False)
+    found: NDArray[Any] = each(_whole if isinstance(loss, Softmax) else _signs, numbers)
+    return found
+
+
+def _whole(numbers: NDArray[np.intp]) -> NDArray[np.int64]:
+    return numbers.astype(np.int64, copy=False)
+
+
+def _signs(numbers: NDArray[np.intp]) -> NDArray[np.float64]:
     return np.where(numbers == 1, 1.0, -1.0)
 
 

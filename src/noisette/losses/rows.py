@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from noisette.errors import InvalidParameter
+from noisette.losses.totals import Total
 
 # One block of float64 entries (2 MB) should stay in cache, so that the two products with it
 # (scores, then gradient) read memory once; measured best between 1024 and 4096 rows at d = 100.
@@ -17,7 +18,7 @@ _BLOCK_ENTRIES = 1 << 18
 _MIN_ROWS, _MAX_ROWS = 64, 2048
 # A sparse block costs a few Python calls, whatever its size; rows stay below 2^11 all the same
 # where exactness asks for it (see ``exact_blocks`` in the solvers).
-_SPARSE_ROWS = 8192
+SPARSE_ROWS = 8192
 
 
 class Augmented:
@@ -187,6 +188,9 @@ class Rows:
 
     """
 
+    parted = False
+    merges = 0
+
     def __init__(self, X: Any, block_rows: int | None = None) -> None:
         self._stored = hasattr(X, "cut")  # rows that are not in memory hand out blocks themselves
         self.is_sparse = bool(X.is_sparse if self._stored else sparse.issparse(X))
@@ -205,10 +209,7 @@ class Rows:
             raise InvalidParameter(f"X must have two dimensions; got {self.matrix.ndim}.")
         self.n, self.d = (int(size) for size in self.matrix.shape)
         if block_rows is None:
-            per_block = _BLOCK_ENTRIES // max(self.d, 1)
-            block_rows = (
-                _SPARSE_ROWS if self.is_sparse else min(_MAX_ROWS, max(_MIN_ROWS, per_block))
-            )
+            block_rows = SPARSE_ROWS if self.is_sparse else block_rows_for(self.d)
         self.block_rows = int(block_rows)
         self._cut = self._cut_sparse() if self.is_sparse and not self._stored else []
         if any(_repeats(block) for _, block in self._cut):
@@ -255,22 +256,127 @@ class Rows:
             rows = slice(start, min(start + self.block_rows, self.n))
             yield rows, np.asarray(self.matrix[rows], dtype=np.float64)
 
-    def sample(self, count: int) -> tuple[slice, Any]:
-        """Return about ``count`` evenly spaced rows, for warm starts.
+    @property
+    def depth(self) -> int:
+        """So many additions at most does a row's term go through (ROUND-ANY-ORDER)."""
+        return self.block_rows + self.block_count + self.merges
+
+    def add_to(self, total: Total, work: Callable[..., Any], columns: Sequence[Any]) -> None:
+        """Add work(block, *parts of the columns) of every block, in order.
+
+        Parameters
+        ----------
+        total : Total
+            What to add to.
+        work : callable
+            Returns one term for each sum.
+        columns : sequence of (ndarray or None)
+            Vectors with an entry for each row.
+
+        """
+        for part, block in self.blocks():
+            total.add(work(block, *(None if each is None else each[part] for each in columns)))
+
+    def sums(
+        self, work: Callable[..., Any], *columns: Any, start: Sequence[Any] = (),
+        compensated: bool = False, block_rows: int | None = None,
+    ) -> list[Any]:  # fmt: skip
+        """Return the sums of work(block, *parts of the columns) over all blocks.
+
+        Parameters
+        ----------
+        work : callable
+            Returns one term for each sum; it treats rows one by one, and can be pickled.
+        *columns : ndarray or None
+            Vectors with an entry for each row.
+        start : sequence, optional
+            What the sums begin with.
+        compensated : bool, default False
+            Whether the sums of arrays err by 2u only.
+        block_rows : int, optional
+            How many rows a block has here.
+
+        Returns
+        -------
+        list of ndarray or float
+            The sums.
+
+        """
+        total = Total(compensated, start)
+        rows = self if block_rows is None else Rows(self.matrix, block_rows)
+        rows.add_to(total, work, columns)
+        return total.values()
+
+    def on_sample(self, count: int, work: Callable[..., Any], *columns: Any) -> Any:
+        """Return work(rows, *columns) of about ``count`` evenly spaced rows, for warm starts.
 
         Parameters
         ----------
         count : int
             How many.
+        work : callable
+            What to do with them.
+        *columns : ndarray or None
+            Vectors with an entry for each row.
 
         Returns
         -------
-        tuple of (slice, ndarray or sparse matrix)
-            Which rows, and these rows in float64.
+        object
+            What `work` returns.
 
         """
         picked = slice(None, None, max(1, self.n // max(count, 1)))
-        return picked, self.matrix[picked].astype(np.float64)
+        rows = self.matrix[picked].astype(np.float64)
+        return work(rows, *(None if column is None else column[picked] for column in columns))
+
+    def fetched(self, column: Any) -> Any:
+        """Return a whole column.
+
+        Parameters
+        ----------
+        column : ndarray or None
+            A vector with an entry for each row.
+
+        Returns
+        -------
+        ndarray or None
+            The same.
+
+        """
+        return column
+
+    def mass(self, weights: npt.NDArray[np.float64] | None) -> float:
+        """Return the sum of the weights, or the number of rows.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n,) or None
+            The weights.
+
+        Returns
+        -------
+        float
+            The total weight.
+
+        """
+        return float(self.n if weights is None else np.sum(weights))
+
+    def curved(self, weights: npt.NDArray[np.float64] | None) -> float:
+        """Return the sum of weight x squared norm.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n,) or None
+            The weights; None is 1 for each.
+
+        Returns
+        -------
+        float
+            The sum.
+
+        """
+        squares = self.squared_norms()
+        return float(np.sum(squares if weights is None else squares * weights))
 
     def squared_norms(self) -> npt.NDArray[np.float64]:
         """Return the squared norm of every row.
@@ -324,6 +430,11 @@ class Rows:
         for rows, block in self.blocks():
             out[rows] = block @ parameter.T
         return out
+
+
+def block_rows_for(features: int) -> int:
+    """How many dense rows of that many features a block has."""
+    return min(_MAX_ROWS, max(_MIN_ROWS, _BLOCK_ENTRIES // max(features, 1)))
 
 
 def _repeats(block: Any) -> bool:

@@ -4,11 +4,14 @@ They are trained as `TableClassifier` and `TableRegressor` are, by the same plan
 proofs; the recipe differs, which public facts choose. Their curves are what they are for.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from noisette.pipeline.recipe import TableRecipe, recipe_for_curves, recipe_for_number_curves
 from noisette.pipeline.table_classifier import TableClassifier
 from noisette.pipeline.table_regressor import TableRegressor
+from noisette.privacy import Ledger
+from noisette.randomness import Randomness
 from noisette.training.public import PublicBudget
 
 __all__ = ["AdditiveClassifier", "AdditiveRegressor"]
@@ -29,6 +32,10 @@ class AdditiveClassifier(TableClassifier):
     schema : dict, Schema or path
         For each column its kind, ``{"age": "numeric", "ward": "categorical", "id": "ignore"}``, or
         a schema with any mix of known and unknown facts. A kind must not be read off the rows.
+    pairs : list of (str, str), optional
+        Columns that the model may look at together, chosen without a look at the table: latitude
+        and longitude, day and month. Each adds a surface; where rows times epsilon are too few for
+        that, by a public rule, they are left out, and the guarantee's notes say so.
     model : str
         "logistic" (default) or "svm".
     adjacency : str
@@ -68,6 +75,30 @@ class AdditiveClassifier(TableClassifier):
 
     _released = "an additive classifier with the facts of its columns"
 
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        schema: Any = None,
+        pairs: Any = None,
+        model: str = "logistic",
+        adjacency: str = "replace-one",
+        population: int | None = None,
+        classes: Sequence[Any] | None = None,
+        class_weight: Any = None,
+        test_share: float | None = None,
+        share: float | None = None,
+        random_state: int | Randomness | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon, delta, schema=schema, model=model, adjacency=adjacency, population=population,
+            classes=classes, class_weight=class_weight, test_share=test_share, share=share,
+            random_state=random_state, ledger=ledger,
+        )  # fmt: skip
+        self.pairs = pairs
+
     def _recipe(self, public: PublicBudget, **columns: Any) -> TableRecipe:
         return recipe_for_curves(public, **columns)
 
@@ -86,6 +117,10 @@ class AdditiveRegressor(TableRegressor):
     schema : dict, Schema or path
         For each column its kind, ``{"age": "numeric", "ward": "categorical", "id": "ignore"}``, or
         a schema with any mix of known and unknown facts. A kind must not be read off the rows.
+    pairs : list of (str, str), optional
+        Columns that the model may look at together, chosen without a look at the table: latitude
+        and longitude, day and month. Each adds a surface; where rows times epsilon are too few for
+        that, by a public rule, they are left out, and the guarantee's notes say so.
     target_bounds : pair of float, "learn" or None
         The limits (low, high) of the target, public; "learn" buys them (two quantiles); None takes
         what the schema says of its target. Values beyond are cut.
@@ -118,6 +153,28 @@ class AdditiveRegressor(TableRegressor):
     """
 
     _released = "an additive regression with the facts of its columns"
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        schema: Any = None,
+        pairs: Any = None,
+        target_bounds: Any = None,
+        threshold: float = 0.3,
+        adjacency: str = "replace-one",
+        population: int | None = None,
+        share: float | None = None,
+        random_state: int | Randomness | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon, delta, schema=schema, target_bounds=target_bounds, threshold=threshold,
+            adjacency=adjacency, population=population, share=share, random_state=random_state,
+            ledger=ledger,
+        )  # fmt: skip
+        self.pairs = pairs
 
     def _recipe(self, public: PublicBudget, **columns: Any) -> TableRecipe:
         return recipe_for_number_curves(public, **columns)

@@ -81,12 +81,11 @@ def mean_bend(mean: float, variance: float) -> float:
 
 
 def bars_of(
-    coords: Coordinates, names: Sequence[str], blocks: Sequence[Block], theta: Floats,
-    variance: Floats,
-) -> dict[str, Bars]:  # fmt: skip
-    """Return the bars of every column, given the variance of the noise in each coordinate."""
-    found, row, start = {}, 0, 0
-    for name, block, size in zip(names, blocks, coords.sizes, strict=True):
+    coords: Coordinates, blocks: Sequence[Block], theta: Floats, variance: Floats
+) -> list[Bars]:
+    """Return the bars of every block, given the variance of the noise in each coordinate."""
+    found, row, start = [], 0, 0
+    for block, size in zip(blocks, coords.sizes, strict=True):
         part = slice(start, start + size)
         cells = coords.map[row : row + block.features, part].toarray()
         if block.filled is not None:  # a missing cell has the hats of the median besides
@@ -95,6 +94,6 @@ def bars_of(
         spread = np.sqrt(((cells - centre) ** 2) @ variance[part])
         nothing = float(np.sqrt((centre**2) @ variance[part]))
         average = theta[:, :-1][:, part] @ centre
-        found[name] = Bars(tuple(average.tolist()), tuple(spread.tolist()), nothing)
+        found.append(Bars(tuple(average.tolist()), tuple(spread.tolist()), nothing))
         row, start = row + block.features, start + size
     return found

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.columns import Encodes, Numeric, View
-from noisette.columns.grid import NATS, Grid, Placed
+from noisette.columns.grid import NATS, Grid, ranks_at
 from noisette.errors import InvalidParameter
 from noisette.mechanisms import Exponential
 from noisette.pipeline.numbers import NumbersTransformer, check_columns, grids_of
@@ -19,7 +19,7 @@ from noisette.pipeline.step import PreparedStep, Step, exponential_epsilon
 from noisette.plans import Plan, Repeat, Run
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
-from noisette.summaries import Ranks, quantile_move
+from noisette.summaries import quantile_move
 from noisette.training.passage import Passage
 from noisette.training.public import PublicBudget
 
@@ -95,9 +95,9 @@ class LearnBounds(Step):
         for column, grid in zip(sample.data, self.grids, strict=True):
             ends = []
             for q in (self.tail, 1.0 - self.tail):
-                values = Placed(column, grid, up=q > 0.5)
+                ranks = ranks_at(column, grid, sample.weights, up=q > 0.5)
                 # proof: QUANTILE
-                scores = Ranks(values, grid.points, sample.weights).quantile(
+                scores = ranks.quantile(
                     q, adjacency, epsilon=mechanism.epsilon, log_prior=grid.log_prior
                 )
                 ends.append(passage.release(scores))

@@ -33,6 +33,11 @@ def card_of(model: Any, schema: Schema | None = None) -> dict[str, Any]:
     """
     if not hasattr(model, "privacy_"):
         raise InvalidParameter("only a fitted model can be exported.")
+    if getattr(model, "pairs_", ()):
+        raise InvalidParameter(
+            "a model with pairs of columns cannot be exported, since each cell of a card or graph "
+            "counts by itself; train without pairs to export."
+        )
     facts = getattr(model, "schema_", schema)
     weights = np.atleast_2d(np.asarray(model.coef_)).T
     scale = 1.0

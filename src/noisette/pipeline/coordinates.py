@@ -18,7 +18,9 @@ from scipy import sparse
 from noisette._typing import Floats
 from noisette.clipping import clip_rows
 from noisette.columns import Cells, Column, encode_rows
+from noisette.columns.base import Entries
 from noisette.columns.rows import matrix_of, sparse_entries
+from noisette.pipeline.pair_cells import PairView
 
 __all__ = ["Block", "Coordinates", "coordinates"]
 
@@ -43,6 +45,8 @@ class Block:
     noise : the deviation of the shares' noise.
     size : see `shares`.
     alike : how alike neighbours in order are.
+    merged, prior : for a pair of columns, the group of every cell, and the prior covariance of
+        their weights.
 
     """
 
@@ -55,9 +59,18 @@ class Block:
     noise: float = 0.0
     size: float = 1.0
     alike: float = _ALIKE
+    merged: NDArray[np.intp] | None = None
+    prior: Floats | None = None
+
+    @property
+    def width(self) -> int:
+        """How many coordinates it may have: features, or groups of a pair's cells."""
+        return self.features if self.merged is None else int(self.merged.max(initial=-1)) + 1
 
     def groups(self) -> NDArray[np.intp]:
         """Return the group of every feature, numbered from 0; -1 is left out."""
+        if self.merged is not None:
+            return self.merged
         if self.shares is None:
             return np.arange(self.features)
         p = self.shares
@@ -104,23 +117,39 @@ class Coordinates:
         """The norm bound of the rows, the constant column included."""
         return math.hypot(self.bound, self.bias) * (1.0 + 2.0**-50)
 
-    def rows(self, columns: Sequence[Column], cells: Mapping[str, Cells]) -> Any:
-        """Return the rows of some cells: encoded, mapped, cut one by one, with the constant."""
+    def rows(
+        self, columns: Sequence[Column], cells: Mapping[str, Cells],
+        pairs: Sequence[PairView] = (),
+    ) -> Any:  # fmt: skip
+        """Return the rows of some cells: encoded, mapped, cut one by one, with the constant.
+
+        The cells of pairs stand behind the features of all columns.
+        """
         # proof: WHITENING
+        # proof: SMOOTHNESS-PRIOR
+        added = [(pair.features, pair.entries(columns, cells)) for pair in pairs]
         if self.sparse:
-            return self._sparse_rows([column for column in columns if column.features], cells)
+            used = [column for column in columns if column.features]
+            return self._sparse_rows(used, cells, added)
         X = encode_rows(columns, cells, None)
         matrix, out = self.map.toarray(), np.empty((X.shape[0], self.map.shape[1] + 1))
         for start in range(0, X.shape[0], _ROWS):
-            piece = np.asarray(X[start : start + _ROWS] @ matrix) - self.centre
+            part = slice(start, start + _ROWS)
+            piece = np.asarray(_beside(X[part], added, part) @ matrix) - self.centre
             out[start : start + _ROWS, :-1] = clip_rows(piece, self.bound)
         out[:, -1] = self.bias
         return out
 
-    def _sparse_rows(self, used: Sequence[Any], cells: Mapping[str, Cells]) -> Any:
+    def _sparse_rows(
+        self, used: Sequence[Any], cells: Mapping[str, Cells], added: Sequence[tuple[int, Entries]]
+    ) -> Any:
         """Move and scale every entry by itself: a feature goes to one coordinate or to none."""
         n = len(cells[used[0].name]) if used else len(next(iter(cells.values())))
         features, values = sparse_entries(used, cells, n)
+        start = sum(len(column.features) for column in used)
+        for width, (places, products) in added:
+            features = np.hstack([features, places + np.int32(start)])
+            values, start = np.hstack([values, products]), start + width
         whole = self.map.tocsr()
         there = np.diff(whole.indptr) > 0
         group, scale = np.zeros(len(there), dtype=np.int32), np.zeros(len(there))
@@ -143,6 +172,16 @@ class Coordinates:
         weights = theta[:, :-1]
         coef = np.asarray((self.map @ weights.T).T)
         return coef, theta[:, -1] * self.bias - weights @ self.centre
+
+
+def _beside(X: Any, added: Sequence[tuple[int, Entries]], part: slice) -> Any:
+    """Return encoded rows with the cells of pairs behind them."""
+    if not added:
+        return X
+    grids = [matrix_of(places[part], values[part], width) for width, (places, values) in added]
+    if sparse.issparse(X):
+        return sparse.hstack([X, *grids], format="csr")
+    return np.hstack([X, *(grid.toarray() for grid in grids)])
 
 
 def coordinates(
@@ -231,6 +270,11 @@ def _smoothing(block: Block, group: NDArray[np.intp], size: int) -> Floats:
     Neighbouring hats have like weights: 0.9 (1 - |i - j| / (m - 1)) + 0.1 [i = j]; all others are
     independent. A public linear change of coordinates.
     """
+    if block.prior is not None:
+        members = (group[:, None] == np.arange(size)) / np.maximum(
+            np.bincount(group[group >= 0], minlength=size), 1
+        )
+        return _root(np.asarray(members.T @ block.prior @ members))
     prior = np.eye(size)
     hats = block.features - (block.filled is not None)
     m = int(group[:hats].max(initial=-1)) + 1
@@ -238,6 +282,10 @@ def _smoothing(block: Block, group: NDArray[np.intp], size: int) -> Floats:
         return prior
     apart = np.abs(np.arange(m)[:, None] - np.arange(m)) / (m - 1.0)
     prior[:m, :m] = block.alike * (1.0 - apart) + (1.0 - block.alike) * np.eye(m)
+    return _root(prior)
+
+
+def _root(prior: Floats) -> Floats:
     values, vectors = np.linalg.eigh(prior)
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
@@ -259,7 +307,7 @@ def _moment(block: Block) -> tuple[Any, Floats, Floats, Floats]:
     p /= max(total, 1e-12) if block.whole else max(total, 1.0)
     second = np.diag(p)
     mean = p
-    last = int(group[-1])
+    last = int(group[-1]) if len(group) else -1
     if block.filled is not None and last >= 0:
         # A missing cell has the hats of the centre and the indicator.
         missing = np.bincount(group[used][:-1], weights=block.filled[used[:-1]], minlength=size)

@@ -7,16 +7,20 @@ import numpy as np
 from noisette.columns import Numeric
 from noisette.pipeline.bars import Bars
 from noisette.pipeline.curves import BAND, ColumnCurve, curves_of, score_unit
-from noisette.report import Effect
+from noisette.pipeline.surfaces import PairSurface
+from noisette.report import Effect, PairEffect
 from noisette.tables import TableModel
 from noisette.tables.folders import takes_tables
 
 __all__ = [
     "LINES",
+    "column_weights_in",
     "curves_in",
     "effects_in",
     "named_weights",
     "note_for",
+    "pair_effects_in",
+    "surfaces_in",
     "weights_curve",
     "weights_in",
 ]
@@ -62,6 +66,24 @@ def effects_in(fitted: TableModel) -> list[Effect]:
     return [_effect(curve, outputs, score_unit(fitted.model)) for curve in curves_in(fitted)]
 
 
+def surfaces_in(fitted: TableModel) -> tuple[PairSurface, ...]:
+    """Return what pairs of columns add, for models of raw tables."""
+    return fitted.model.surfaces() if takes_tables(fitted.model) else ()
+
+
+def pair_effects_in(fitted: TableModel) -> list[PairEffect]:
+    """Return one heat map for each pair of columns, of several classes one for each of them."""
+    outputs = [str(each) for each in getattr(fitted.model, "classes_", ())]
+    unit, found = score_unit(fitted.model), []
+    for surface in surfaces_in(fitted):
+        value = surface.value if surface.value.ndim == 3 else surface.value[:, :, None]
+        for k in range(value.shape[2]):
+            name = outputs[k] if value.shape[2] > 1 else ""
+            cells = value[:, :, k].tolist(), surface.deviation.tolist(), surface.known.tolist()
+            found.append(PairEffect(surface.columns, surface.labels, *cells, unit, name))
+    return found
+
+
 def _effect(curve: ColumnCurve, outputs: list[str], unit: str) -> Effect:
     value = curve.value if curve.value.ndim == 2 else curve.value[:, None]
     missing = None if curve.missing is None else np.atleast_1d(curve.missing).tolist()
@@ -78,7 +100,7 @@ def _effect(curve: ColumnCurve, outputs: list[str], unit: str) -> Effect:
     )
 
 
-def weights_in(fitted: TableModel) -> list[dict[str, Any]]:
+def column_weights_in(fitted: TableModel) -> list[dict[str, Any]]:
     """Return one entry for each knot, level and missing cell: what it adds, and the noise in it."""
     found: list[dict[str, Any]] = []
     columns = {column.name: column for column in fitted.schema.columns}
@@ -101,6 +123,19 @@ def weights_in(fitted: TableModel) -> list[dict[str, Any]]:
             )
         if curve.missing is not None:
             found.append(_entry(curve.column, "(missing)", curve.missing, curve.missing_deviation))
+    return found
+
+
+def weights_in(fitted: TableModel) -> list[dict[str, Any]]:
+    """Return the entries of all columns, then one for each cell of a pair that rows fill."""
+    found = column_weights_in(fitted)
+    for surface in surfaces_in(fitted):
+        first, second = surface.labels
+        for i, j in np.ndindex(len(first), len(second)):
+            if surface.known[i, j]:
+                at = f"{first[i]}, {second[j]}"
+                noise = surface.deviation[i, j]
+                found.append(_entry(surface.name, at, surface.value[i, j], noise))
     return found
 
 

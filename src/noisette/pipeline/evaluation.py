@@ -1,6 +1,9 @@
 """`evaluate`: how good a released model is, on rows of people who are to be protected."""
 
+import copy
 from dataclasses import replace
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -10,10 +13,12 @@ from noisette.adjacency import Adjacency, require_same
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
 from noisette.estimators.outputs import size_facts
+from noisette.parts import is_parted, summed
 from noisette.persons import Persons
 from noisette.pipeline.score_table import counted, table_for
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
+from noisette.scale.collections import is_dask, parted
 from noisette.scores.layouts import Layout, layout_for
 from noisette.scores.measure import AnyScores
 from noisette.training import train
@@ -117,17 +122,16 @@ def evaluate(
         raise InvalidParameter("ledger must be a Ledger or None.")
     require_same(ledger.adjacency, "the ledger", relation, "the evaluation")
     layout = layout_for(model, bins, target_bounds)
-    y = np.asarray(y)
-    if y.ndim != 1 or len(y) < 1:
-        raise InvalidData("the table needs rows, and y one entry for each of them.")
+    X, y = _rows_and_truth(X, y)
+    inputs.whole_rows(y, persons=persons)
     people = inputs.persons(persons, len(y), relation)
     public = _public(len(y), people, population, epsilon=epsilon, delta=delta, adjacency=relation)
     weights = None
     if sample_weight is not None:
-        weights = inputs.vector("sample_weight", sample_weight, len(y), 0.0, 1.0)
+        weights = inputs.weights("sample_weight", sample_weight, y, 0.0, 1.0)
     step, prepared = table_for(layout, public, pure=ledger.rule == "sums")
     with np.errstate(all="ignore"):
-        sample = counted(layout, layout.codes(model, X, y), weights).group(people)
+        sample = counted(layout, _codes(layout, model, X, y), weights).group(people)
         trained = train(
             step, prepared.public, sample, ledger=ledger, randomness=randomness, label="evaluate"
         )
@@ -141,6 +145,46 @@ def evaluate(
         proofs=trained.proofs, max_rows=None if people is None else people.max_rows,
     )  # fmt: skip
     return replace(found, privacy_=guarantee)
+
+
+def _rows_and_truth(X: Any, y: Any) -> tuple[Any, Any]:
+    """Return what the model takes and the truth, both in memory or both in partitions."""
+    if is_dask(X):
+        rows, truth = parted(X, y)
+        assert rows is not None
+        assert truth is not None
+        count = int(summed(_as_many, rows, truth))
+        X, y = rows.sized(count), truth.sized(count)
+    elif is_dask(y):
+        raise InvalidData("y lives in partitions, so X must, too.")
+    else:
+        y = np.asarray(y)
+    if y.ndim != 1 or len(y) < 1:
+        raise InvalidData("the table needs rows, and y one entry for each of them.")
+    return X, y
+
+
+def _as_many(rows: Any, truth: Any) -> int:
+    if len(rows) != len(truth):
+        raise InvalidData("the table needs rows, and y one entry for each of them.")
+    return len(truth)
+
+
+def _codes(layout: Layout, model: Any, X: Any, y: Any) -> list[Any]:
+    """Return the cells of every row; where rows are in partitions, when they are asked for."""
+    if not is_parted(X):
+        found: list[Any] = layout.codes(model, X, y)
+        return found
+    model = copy.copy(model)
+    for name in ("ledger", "random_state"):  # they are the driver's, and no worker sees them
+        if hasattr(model, name):
+            setattr(model, name, None)
+    whole = X.apply(partial(_part_codes, layout, model), (y,), y.shape)
+    return [whole.apply(itemgetter(k), (), None) for k in range(len(layout.sizes))]
+
+
+def _part_codes(layout: Layout, model: Any, X: Any, y: Any) -> Any:
+    return layout.codes(model, X, y)
 
 
 def _public(

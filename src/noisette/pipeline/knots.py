@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from noisette import _validate
 from noisette.adjacency import Adjacency
 from noisette.columns import Encodes, Hats
-from noisette.columns.grid import NATS, Grid, Placed
+from noisette.columns.grid import NATS, Grid, ranks_at
 from noisette.errors import InvalidParameter
 from noisette.mechanisms import Exponential
 from noisette.pipeline.numbers import NumbersTransformer, check_columns, grids_of
@@ -25,7 +25,7 @@ from noisette.pipeline.step import PreparedStep, Step, exponential_epsilon
 from noisette.plans import Plan, Repeat, Run, Together
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
-from noisette.summaries import Ranks, median_move
+from noisette.summaries import median_move
 from noisette.training.passage import Passage
 from noisette.training.public import PublicBudget
 
@@ -124,7 +124,7 @@ class LearnKnots(Step):
         self, column: Any, weights: Any, grid: Grid, prepared: PreparedStep, passage: Passage
     ) -> Knots:
         adjacency = prepared.public.adjacency
-        ranks = Ranks(Placed(column, grid), grid.points, weights)
+        ranks = ranks_at(column, grid, weights)
         chosen: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         closed: set[int] = set()  # the left ends of parts in which no knot was chosen
         median = None

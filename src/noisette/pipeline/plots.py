@@ -7,6 +7,7 @@ import numpy as np
 
 from noisette.errors import MissingExtra
 from noisette.pipeline.curves import ColumnCurve
+from noisette.pipeline.surfaces import PairSurface
 
 __all__ = ["plotted"]
 
@@ -15,16 +16,18 @@ _COLOURS = ("#0072B2", "#B34700", "#009E73", "#CC79A7", "#56B4E9")
 _NAMED = 24  # levels of one picture
 
 
-def plotted(curves: Sequence[ColumnCurve], unit: str) -> Any:
-    """Return a figure with one picture for each curve."""
+def plotted(curves: Sequence[ColumnCurve], unit: str, surfaces: Sequence[PairSurface] = ()) -> Any:
+    """Return a figure with one picture for each curve, then one for each pair of columns."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra("figures need matplotlib: pip install 'noisette[plot]'.") from None
-    down = max(-(-len(curves) // _ACROSS), 1)
+    surfaces = [surface for surface in surfaces if surface.value.size]
+    count = len(curves) + len(surfaces)
+    down = max(-(-count // _ACROSS), 1)
     figure = Figure(figsize=(4.2 * _ACROSS, 3.2 * down), layout="constrained")
     pictures = figure.subplots(down, _ACROSS, squeeze=False).ravel()
-    for axes in pictures[len(curves) :]:
+    for axes in pictures[count:]:
         axes.set_axis_off()
     for axes, curve in zip(pictures, curves, strict=False):
         if curve.kind == "levels":
@@ -33,9 +36,29 @@ def plotted(curves: Sequence[ColumnCurve], unit: str) -> Any:
             _line(axes, curve)
         axes.set_title(curve.column, fontsize=10)
         axes.grid(alpha=0.3, lw=0.5)
-    for row in range(down):
+    for axes, surface in zip(pictures[len(curves) :], surfaces, strict=False):
+        _map(figure, axes, surface, unit)
+    for row in range(-(-len(curves) // _ACROSS)):
         pictures[row * _ACROSS].set_ylabel(unit)
     return figure
+
+
+def _map(figure: Any, axes: Any, surface: PairSurface, unit: str) -> None:
+    """Draw a heat map; of several classes, of the last one. A dot is no more than noise."""
+    value = surface.value if surface.value.ndim == 2 else surface.value[:, :, -1]
+    value = np.where(surface.known, value, np.nan)
+    most = float(np.nanmax(np.abs(value))) if surface.known.any() else 1.0
+    shown = axes.imshow(value, origin="lower", aspect="auto", cmap="PuOr_r", vmin=-most, vmax=most)
+    axes.set_facecolor("#dcdad4")  # too few rows
+    doubt = np.argwhere(np.abs(value) <= 2.0 * surface.deviation)
+    axes.plot(doubt[:, 1], doubt[:, 0], ".", color="#6b675f", ms=1.5)
+    for axis, labels in zip((axes.yaxis, axes.xaxis), surface.labels, strict=True):
+        places = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), 6)).round().astype(int))
+        axis.set_ticks(places, [labels[k] for k in places], fontsize=7)
+    axes.set_ylabel(surface.columns[0], fontsize=8)
+    axes.set_xlabel(surface.columns[1], fontsize=8)
+    axes.set_title(surface.name, fontsize=10)
+    figure.colorbar(shown, ax=axes, label=unit)
 
 
 def _each(curve: ColumnCurve) -> list[Any]:

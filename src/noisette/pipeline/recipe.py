@@ -17,6 +17,7 @@ __all__ = [
     "recipe_for_curves",
     "recipe_for_number_curves",
     "recipe_for_numbers",
+    "with_room_for",
 ]
 
 _WITHOUT_SIZE = 3
@@ -33,6 +34,9 @@ _MANY, _ENOUGH = 16, 2_000  # knots for numbers to predict, from so many rows ti
 # numbers, and how much is left of that for knots.
 _FINE_FROM, _SPIKES, _FEWER = 800, 0.2, 0.6
 _FINE_KNOTS = 32
+# Pairs of columns, from so many rows times mu for all of them and for each on; the most knots of a
+# number in a pair whose knots are bought, and with knots for free, shared by the pairs.
+_PAIRS_FROM, _EACH_PAIR, _BOUGHT_CELLS, _FREE_CELLS = 1_500, 1_000, 9, 32
 _KNOTS, _COUNTS, _PURE_COUNTS = 0.08, 0.10, 0.07  # of the budget
 
 
@@ -75,6 +79,11 @@ class TableRecipe:
         How alike neighbouring knots are, between 0 and 1.
     public_knots : int
         Where bounds are public, so many knots between them instead of bought ones; 0 buys.
+    cells : int
+        How many knots a number has in a pair of columns; 0 leaves pairs out.
+    together, rare_cells : float
+        The prior variance of a pair's cell, in units of that of a column's feature, and the share
+        below which a cell is left out.
 
     """
 
@@ -97,6 +106,9 @@ class TableRecipe:
     bent: float = 0.1
     spikes: float = 0.0
     alike: float = 0.9
+    cells: int = 0
+    together: float = 1.0
+    rare_cells: float = 0.002
 
     @property
     def model(self) -> float:
@@ -173,6 +185,24 @@ def recipe_for_number_curves(
     """Return the recipe of additive models of a number: more knots where there are rows enough."""
     plain = recipe_for_numbers(public, bought=bought, counted=counted, unknown=unknown, share=share)
     return replace(plain, public_knots=_FINE_KNOTS) if plain.public_knots == _MANY else plain
+
+
+def with_room_for(
+    recipe: TableRecipe, public: PublicBudget, pairs: int, numbers: bool
+) -> TableRecipe:
+    """Return the recipe with the cells that so many pairs get, none where they would drown.
+
+    Cells that few rows fill are taken together later, so a grid is fine only where people are.
+    Half of what single numbers get is left to the weights, of which there are more now. Chosen on
+    the splits 100 to 103 of Bank and 0 to 3 of California.
+    """
+    if not pairs or public.size is None or public.delta == 0.0:
+        return recipe
+    if _strength(public) < max(_PAIRS_FROM, _EACH_PAIR * pairs):
+        return recipe
+    if not numbers:
+        return replace(recipe, cells=_BOUGHT_CELLS, spikes=recipe.spikes / 2.0)
+    return replace(recipe, cells=max(int(_FREE_CELLS / pairs**0.5), 4), together=3.0)
 
 
 def _depth(public: PublicBudget, numeric: int) -> tuple[int, int]:

@@ -1,14 +1,16 @@
 """`Sample`: the sensitive half of a step. It is checked before the charge and never shown."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from noisette._typing import Floats
 from noisette.errors import InvalidData, InvalidParameter
+from noisette.parts import all_of, each
 from noisette.persons import Persons
 from noisette.training.public import PublicBudget
-from noisette.training.records import check_unit
+from noisette.training.records import check_unit, inside
 
 __all__ = ["Sample"]
 
@@ -34,8 +36,8 @@ class Sample:
         self, data: Any, weights: Any = None, labels: Any = None, *, count: int | None = None
     ) -> None:
         self.data = data
-        self.weights: Floats | None = None if weights is None else np.asarray(weights, dtype=float)
-        self.labels = None if labels is None else np.asarray(labels)
+        self.weights: Floats | None = None if weights is None else each(_floats, weights)
+        self.labels = None if labels is None else each(np.asarray, labels)
         self.count = int(data.shape[0]) if count is None else int(count)
         self.persons: Persons | None = None
 
@@ -59,7 +61,7 @@ class Sample:
         check_unit(self, public)
         weights = self.weights
         if weights is not None and not (
-            weights.shape == (self.count,) and bool(np.all((weights >= 0.0) & (weights <= 1.0)))
+            weights.shape == (self.count,) and all_of(partial(inside, 1.0), weights)
         ):
             raise InvalidData("weights must be one number between 0 and 1 for each row.")
         if self.labels is not None and self.labels.shape != (self.count,):
@@ -69,3 +71,7 @@ class Sample:
     def present(self) -> Floats:
         """The weights as numbers, 1 for each row where none were given."""
         return np.ones(self.count) if self.weights is None else self.weights
+
+
+def _floats(values: Any) -> Floats:
+    return np.asarray(values, dtype=float)

@@ -6,10 +6,13 @@ of each column of cells. So the table is a histogram, and whatever is computed f
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
+from noisette._typing import Floats
+from noisette.parts import is_parted, summed
 from noisette.pipeline.sample import Sample
 from noisette.pipeline.shares import LearnShares, Spread
 from noisette.pipeline.step import PreparedStep
@@ -54,9 +57,33 @@ def table_for(
     return step, prepared
 
 
+def spread_of_codes(codes: NDArray[Any], size: int) -> Spread:
+    """Return the cell of every row, or its shares in two of them."""
+    return Spread(places_of(codes), size)
+
+
+class CodeSpread:
+    """The cells of rows in partitions, counted where they lie."""
+
+    def __init__(self, codes: Any, features: int) -> None:
+        self._codes, self.features = codes, features
+
+    def __repr__(self) -> str:
+        return "<CodeSpread>"
+
+    def checked_sums(self, count: int, weights: Any) -> Floats:
+        """Return the exact sum of every cell, after a check in every part."""
+        # proof: EXACT-SUM
+        found: Floats = summed(partial(_part_sums, self.features), self._codes, weights)
+        return found
+
+
+def _part_sums(size: int, codes: Any, weights: Any) -> Floats:
+    return spread_of_codes(codes, size).checked_sums(len(codes), weights)
+
+
 def counted(layout: Layout, codes: Sequence[NDArray[Any]], weights: Any) -> Sample:
     """Return what the step looks at: the cells of every row, none for the code -1."""
-    spreads = [
-        Spread(places_of(column), size) for column, size in zip(codes, layout.sizes, strict=True)
-    ]
+    kind: Any = CodeSpread if is_parted(codes[0]) else spread_of_codes
+    spreads = [kind(column, size) for column, size in zip(codes, layout.sizes, strict=True)]
     return Sample(spreads, weights, count=len(codes[0]))

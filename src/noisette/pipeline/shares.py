@@ -153,6 +153,9 @@ class LearnShares(Step):
     def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> tuple[Floats, ...]:
         """Return the noisy sums of every column."""
         adjacency = prepared.public.adjacency
+        if len(sample.data) != self.columns:
+            # proof: PLAN-BEFORE-LOOK
+            raise InvalidData("there must be one column for each that was planned.")
         sums = [column.checked_sums(sample.count, sample.weights) for column in sample.data]
         value = np.concatenate(sums)
         # proof: HISTOGRAM

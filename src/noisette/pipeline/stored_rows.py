@@ -6,7 +6,7 @@ its arithmetic and its certificate are the same to the last bit.
 """
 
 import bisect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from noisette._spill import IN_MEMORY, Spill
 from noisette.columns import Categorical, Hashed, Ignored
 from noisette.errors import InvalidData
 from noisette.pipeline.coordinates import Coordinates
+from noisette.pipeline.pair_cells import CELLS, PairView
 from noisette.tables import Frame, Schema
 
 __all__ = ["StoredRows", "encoded_rows", "room_for"]
@@ -26,17 +27,19 @@ _WIDE = 2**26  # entries of dense rows at most (`table_run.is_wide`)
 _ROWS = 8192
 
 
-def room_for(frame: Frame) -> Spill | None:
+def room_for(frame: Frame, pairs: int = 0) -> Spill | None:
     """Return a file with room for the encoded rows of a table; None if memory will do.
 
     The bound follows from the kinds of the columns and the number of rows: three entries of a
-    number, one of a category. It is asked for before the charge, so no full disk comes after it.
+    number, one of a category, four of a pair. It is asked for before the charge, so no full disk
+    comes after it.
     """
     columns = () if frame.schema is None else frame.schema.columns
     few = (Categorical, Hashed, Ignored)
     entries = 1 + sum(
         1 if isinstance(c, few) or getattr(c, "kind", "") == "categorical" else 3 for c in columns
     )
+    entries += CELLS * pairs
     copies = 1 if frame.schema is None or frame.schema.persons is None else 2  # without those
     size = 12 * entries * frame.rows  # beyond a person's cap
     if size <= IN_MEMORY:
@@ -51,11 +54,14 @@ def room_for(frame: Frame) -> Spill | None:
     return room
 
 
-def encoded_rows(frame: Frame, schema: Schema, coords: Coordinates, room: Spill | None) -> Any:
+def encoded_rows(
+    frame: Frame, schema: Schema, coords: Coordinates, room: Spill | None,
+    pairs: Sequence[PairView] = (),
+) -> Any:  # fmt: skip
     """Return the rows of a table in their coordinates; in the file if they are many."""
     kept = _Keeping(room)
     for _, block in frame.blocks():
-        kept.add(coords.rows(schema.columns, block.columns))
+        kept.add(coords.rows(schema.columns, block.columns, pairs))
     return kept.rows()
 
 

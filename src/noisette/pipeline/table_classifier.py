@@ -18,8 +18,11 @@ from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
 from noisette.estimators.outputs import labels_fact, size_facts
 from noisette.losses import Logistic, Loss, Softmax, SoftplusHinge
+from noisette.parts import is_parted
 from noisette.pipeline.categories import keys_of
-from noisette.pipeline.recipe import TableRecipe, recipe_for
+from noisette.pipeline.pairs import checked_pairs
+from noisette.pipeline.parted_tables import frame_of, labels_of
+from noisette.pipeline.recipe import TableRecipe, recipe_for, with_room_for
 from noisette.pipeline.table_estimator import TableEstimator
 from noisette.pipeline.table_outlook import TableOutlook, table_outlook
 from noisette.pipeline.table_training import FittedTable, TableSample, TableTraining
@@ -28,7 +31,7 @@ from noisette.pipeline.train_and_test import TrainAndTest, divided
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
 from noisette.scores.layouts import layout_for
-from noisette.tables import Frame, Schema
+from noisette.tables import Schema
 from noisette.training import train
 from noisette.training.class_weight import BALANCED, check_class_weight, public_weights
 from noisette.training.public import PublicBudget
@@ -48,9 +51,11 @@ def _has_probabilities(model: Any) -> bool:
     return True
 
 
-def _checked_labels(y: Any, rows: int) -> NDArray[Any]:
+def _checked_labels(y: Any, rows: int) -> Any:
     if rows < 1:
         raise InvalidData("the table has no rows.")
+    if is_parted(y):
+        return y
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise InvalidData(
@@ -267,9 +272,10 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
             raise InvalidParameter(
                 "the schema says that the target is a number; use TableRegressor."
             )
-        frame = Frame.of(X, schema, target=y is None)
+        frame = frame_of(X, schema, target=y is None)
+        self._check_parts(frame, persons)
         crowd = self._persons(persons, frame, schema, ledger.adjacency)
-        y = _checked_labels(frame.labels() if y is None else y, frame.rows)
+        y = _checked_labels(labels_of(frame, y), frame.rows)
         given = self.classes
         if given is None and schema.source["classes"] != _CLASSES:
             given = schema.classes
@@ -285,8 +291,10 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
         algorithm: Any = training
         if self.test_share is not None:
             algorithm = self._tested(training, classes, ledger)
+        sample = TableSample(frame, numbers, crowd)
+        sample.pairs = len(training.used_pairs)
         trained = train(
-            algorithm, public, TableSample(frame, numbers, crowd), ledger=ledger,
+            algorithm, public, sample, ledger=ledger,
             randomness=randomness, observer=self._observer, label=f"{type(self).__name__}.fit",
         )  # fmt: skip
         fitted: FittedTable = trained.released
@@ -301,7 +309,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
         self.privacy_ = self._stated(
             trained.permit,
             public=self._facts(public, schema, classes, given=given is not None),
-            notes=(spent(training, pure=public.delta == 0.0), *notes, *fitted.notes),
+            notes=(*spent(training, pure=public.delta == 0.0), *notes, *fitted.notes),
             proofs=trained.proofs,
             persons=crowd,
         )
@@ -311,7 +319,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
     def _publish(self, fitted: FittedTable, classes: NDArray[Any]) -> None:
         self.schema_, self.classes_ = fitted.schema, classes
         self.coef_, self.intercept_ = fitted.coef, fitted.intercept
-        self.bars_ = fitted.bars
+        self.bars_, self.pairs_ = fitted.bars, fitted.pairs
 
     def _for_training(self, public: PublicBudget) -> PublicBudget:
         """Return the public facts of those who are trained on."""
@@ -367,7 +375,10 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
             weight = BALANCED
         keys = keys_of(public) if bare.unknown else 1
         persons = public.unit == "person"
-        return TableTraining(schema, loss, recipe, classes, persons, keys, weight)
+        pairs = checked_pairs(self.pairs, schema)
+        recipe = with_room_for(recipe, public, len(pairs), numbers=False)
+        training = TableTraining(schema, loss, recipe, classes, persons, keys, weight)
+        return replace(training, pairs=pairs)
 
     def _facts(
         self, public: PublicBudget, schema: Schema, classes: NDArray[Any], *, given: bool

@@ -20,7 +20,10 @@ from noisette.estimators.private import PrivateEstimator
 from noisette.persons import Persons
 from noisette.pipeline.bars import read_bars
 from noisette.pipeline.curves import ColumnCurve, curves_of, score_unit
+from noisette.pipeline.pairs import ColumnPair, pair_scores
+from noisette.pipeline.parted_tables import NO_PERSONS, PartedFrame
 from noisette.pipeline.plots import plotted
+from noisette.pipeline.surfaces import PairSurface, surfaces_of
 from noisette.pipeline.table_outlook import weakness
 from noisette.pipeline.table_training import FittedTable, TableSample, TableTraining
 from noisette.pipeline.table_words import spent
@@ -49,6 +52,8 @@ class TableEstimator(PrivateEstimator):
     population: int | None
     share: float | None
     random_state: int | Randomness | None
+    pairs: Any = None  # additive models have this parameter
+    pairs_: tuple[ColumnPair, ...] = ()
 
     @abstractmethod
     def _unnamed(self, name: str) -> dict[str, Any]:
@@ -107,9 +112,11 @@ class TableEstimator(PrivateEstimator):
         return Schema.from_dict(node, learn=True)
 
     def _persons(
-        self, given: Any, frame: Frame, schema: Schema, adjacency: Adjacency
+        self, given: Any, frame: Any, schema: Schema, adjacency: Adjacency
     ) -> Persons | None:
         """Return whose rows they are: as given, or by the column that the schema names."""
+        if isinstance(frame, PartedFrame):
+            return None
         if schema.persons is None:
             return inputs.persons(given, frame.rows, adjacency)
         if given is not None:
@@ -117,6 +124,16 @@ class TableEstimator(PrivateEstimator):
                 f"the schema names column {schema.persons.column!r} as person; leave out persons."
             )
         return inputs.persons(frame.persons(), frame.rows, adjacency)
+
+    def _check_parts(self, frame: Any, persons: Any) -> None:
+        """Refuse what is not offered for a table in partitions."""
+        if isinstance(frame, PartedFrame) and persons is not None:
+            raise InvalidParameter(NO_PERSONS)
+        if isinstance(frame, PartedFrame) and getattr(self, "test_share", None) is not None:
+            raise InvalidParameter(
+                "test_share is not offered for tables in partitions; train on some of them and "
+                "use evaluate on others, of other people."
+            )
 
     def _public(self, n: int, adjacency: Adjacency, persons: Any = None) -> PublicBudget:
         known = units(adjacency, n, self.population, persons)
@@ -149,7 +166,7 @@ class TableEstimator(PrivateEstimator):
         fitted: FittedTable = trained.released
         self.schema_ = fitted.schema
         self.coef_, self.intercept_ = fitted.coef, fitted.intercept
-        self.bars_ = fitted.bars
+        self.bars_, self.pairs_ = fitted.bars, fitted.pairs
         columns = training.schema.columns
         self.n_features_in_ = len(columns)
         self.feature_names_in_ = np.array([c.name for c in columns], dtype=object)
@@ -166,7 +183,7 @@ class TableEstimator(PrivateEstimator):
         self.privacy_ = self._stated(
             trained.permit,
             public=(*size_facts(public, public.size), columns, target, program),
-            notes=(spent(training, pure=public.delta == 0.0), *trained.released.notes),
+            notes=(*spent(training, pure=public.delta == 0.0), *trained.released.notes),
             proofs=trained.proofs,
             persons=persons,
         )
@@ -176,12 +193,14 @@ class TableEstimator(PrivateEstimator):
         """The number of encoded features."""
         return len(self.schema_.features)
 
-    def _restore(self, source: dict[str, Any], bars: Any = None) -> None:
+    def _restore(self, source: dict[str, Any], bars: Any = None, pairs: Any = None) -> None:
         """Take the learnt facts of a model file, and the noise of its weights."""
         self.schema_ = Schema.from_dict(source)
         classes = len(getattr(self, "classes_", ()))
         widths = {c.name: len(c.features) for c in self.schema_.columns if c.features}
-        self.bars_ = read_bars(bars, widths, classes if classes > 2 else 1)
+        outputs = classes if classes > 2 else 1
+        self.bars_ = read_bars(bars, widths, outputs)
+        self.pairs_ = tuple(ColumnPair.read(node, self.schema_, outputs) for node in pairs or ())
 
     def curves(self) -> tuple[ColumnCurve, ...]:
         """Return for each column what its cells add to the score, in the column's own units.
@@ -213,7 +232,7 @@ class TableEstimator(PrivateEstimator):
         Parameters
         ----------
         columns : sequence of str, optional
-            Which ones, all by default.
+            Which ones; by default all, and the pairs of columns as heat maps.
 
         Returns
         -------
@@ -240,12 +259,42 @@ class TableEstimator(PrivateEstimator):
         curves = {curve.column: curve for curve in self.curves()}
         for name in columns or ():
             _validate.choice("columns", name, tuple(curves))
-        return plotted([curves[name] for name in columns or curves], score_unit(self))
+        surfaces = self.surfaces() if columns is None else ()
+        return plotted([curves[name] for name in columns or curves], score_unit(self), surfaces)
+
+    def surfaces(self) -> tuple[PairSurface, ...]:
+        """Return for each pair of columns what their cells add together; () without pairs.
+
+        It costs nothing: all of it follows from released values.
+
+        Returns
+        -------
+        tuple of PairSurface
+            One for each pair that the model uses, with the noise of every cell.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import TableClassifier
+        >>> age = np.arange(2000) % 80
+        >>> model = TableClassifier(2.0, 1e-6, schema={"age": "numeric"}, random_state=0)
+        >>> model.fit({"age": age}, age > 40).surfaces()
+        ()
+
+        """
+        check_is_fitted(self, "schema_")
+        return surfaces_of(self.schema_, self.pairs_)
 
     def _scores(self, X: Any) -> Floats:
         frame = Frame.of(X, self.schema_)
-        found = [
-            np.asarray(block.encode(self.schema_, cut=False) @ self.coef_.T, dtype=np.float64)
-            for _, block in frame.blocks()
-        ]
+        found = [self._added(block) for _, block in frame.blocks()]
         return np.concatenate(found) + self.intercept_
+
+    def _added(self, block: Frame) -> Floats:
+        """Return what columns and pairs add to the scores of some rows."""
+        rows = block.encode(self.schema_, cut=False)
+        scores = np.asarray(rows @ self.coef_.T, dtype=np.float64)
+        if not self.pairs_:
+            return scores
+        added = pair_scores(self.schema_.columns, block.columns, self.pairs_)
+        return np.asarray(scores + added.reshape(scores.shape))

@@ -2,7 +2,7 @@
 
 import datetime
 
-from noisette.pipeline.effects import effects_in, note_for, weights_in
+from noisette.pipeline.effects import column_weights_in, effects_in, note_for, pair_effects_in
 from noisette.pipeline.table_words import cost_rows
 from noisette.privacy import Ledger
 from noisette.report import Subject, model_page
@@ -52,6 +52,7 @@ def page_of(
         learnt=learnt,
         effects=effects_in(fitted),
         effects_note=note_for(fitted),
+        pair_effects=pair_effects_in(fitted),
         scores=getattr(model, "test_", None),
         weights=_weights(fitted),
         table=table,
@@ -62,9 +63,12 @@ def page_of(
 
 
 def _weights(fitted: TableModel) -> list[tuple[str, str, str, str]]:
-    """Return (column, cell, what it adds, two deviations of its noise) in words."""
+    """Return (column, cell, what it adds, two deviations of its noise) in words.
+
+    Not of pairs, which may have a thousand cells: `noisette coefficients` lists them.
+    """
     found = []
-    for row in weights_in(fitted):
+    for row in column_weights_in(fitted):
         values = row["weight"] if isinstance(row["weight"], list) else [row["weight"]]
         noise = "unknown" if row["deviation"] is None else f"± {2.0 * row['deviation']:.2g}"
         adds = ", ".join(f"{value:+.3g}" for value in values)

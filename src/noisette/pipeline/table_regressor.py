@@ -13,15 +13,18 @@ from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators.outputs import BOUGHT_TARGET, target_fact
 from noisette.estimators.regressor import checked_target_bounds
 from noisette.losses import Huber
+from noisette.parts import all_of, each
 from noisette.pipeline.bounds import least_tail
 from noisette.pipeline.categories import keys_of
-from noisette.pipeline.recipe import TableRecipe, recipe_for_numbers
+from noisette.pipeline.pairs import checked_pairs
+from noisette.pipeline.parted_tables import frame_of, labels_of
+from noisette.pipeline.recipe import TableRecipe, recipe_for_numbers, with_room_for
 from noisette.pipeline.table_estimator import TableEstimator
 from noisette.pipeline.table_outlook import TableOutlook, table_outlook
 from noisette.pipeline.table_training import TableSample, TableTraining
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
-from noisette.tables import Frame, Schema
+from noisette.tables import Schema
 from noisette.training.public import PublicBudget
 
 __all__ = ["TableRegressor"]
@@ -183,19 +186,23 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
     def _fit(self, X: Any, y: Any, persons: Any) -> None:
         budget = self._check_public()
         schema = self._read_schema(target=y is None)
-        frame = Frame.of(X, schema, target=y is None)
-        target = frame.labels() if y is None else _numbers(y)
-        if frame.rows < 1 or target.shape != (frame.rows,) or not np.isfinite(target).all():
+        frame = frame_of(X, schema, target=y is None)
+        self._check_parts(frame, persons)
+        target = each(_numbers, labels_of(frame, y))
+        if frame.rows < 1 or target.shape != (frame.rows,) or not all_of(_finite, target):
             raise InvalidData("the table needs rows, and y one finite number for each of them.")
         crowd = self._persons(persons, frame, schema, budget[0].adjacency)
         n = frame.rows if crowd is None else crowd.count
         public = self._public(n, budget[0].adjacency, crowd)
         training = self._training(schema, public)
-        trained = self._trained(training, public, TableSample(frame, target, crowd), budget)
+        sample = TableSample(frame, target, crowd)
+        sample.pairs = len(training.used_pairs)
+        trained = self._trained(training, public, sample, budget)
         low, high = self.target_bounds_ = trained.released.bounds
         middle, half = low / 2.0 + high / 2.0, (high - low) / 2.0
         if self.bars_ is not None:
             self.bars_ = {name: each.times(half) for name, each in self.bars_.items()}
+        self.pairs_ = tuple(pair.times(half) for pair in self.pairs_)
         self.coef_ = half * np.asarray(self.coef_)[0]
         self.intercept_ = middle + half * float(np.asarray(self.intercept_)[0])
         fact = BOUGHT_TARGET if training.buys_bounds else target_fact(low, high)
@@ -237,6 +244,7 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         bounds, loss = self._limits(schema), Huber(float(self.threshold))
         least = recipe_for_numbers(public, bought=1, counted=1, unknown=0)
         bare = TableTraining(schema, loss, least, persons=public.unit == "person", bounds=bounds)
+        bare = replace(bare, pairs=checked_pairs(self.pairs, schema))
         if bare.unknown:
             bare = replace(bare, keys=keys_of(public))
         bought = len(bare.numbers) + bare.buys_bounds
@@ -247,6 +255,7 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
             unknown=len(bare.unknown),
             share=self.share if self.share is not None else schema.share,
         )
+        recipe = with_room_for(recipe, public, len(bare.pairs), numbers=True)
         training = replace(bare, recipe=recipe)
         if not bought:
             return training
@@ -286,6 +295,10 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "schema_")
         return np.asarray(np.clip(self._scores(X), *self.target_bounds_))
+
+
+def _finite(target: Floats) -> bool:
+    return bool(np.isfinite(target).all())
 
 
 def _numbers(y: Any) -> Floats:

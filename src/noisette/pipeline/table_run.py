@@ -6,7 +6,9 @@ memory.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +16,10 @@ from numpy.typing import NDArray
 
 from noisette._spill import Spill
 from noisette._typing import Floats
-from noisette.columns import Categorical, Hats, Ignored
+from noisette.columns import Categorical, Column, Hats, Ignored
 from noisette.losses import Softmax
 from noisette.mechanisms import ObjectiveNoise
+from noisette.parts import each, is_parted
 from noisette.persons import Persons
 from noisette.pipeline.bars import Bars, bars_of, mean_bend
 from noisette.pipeline.bounds import LearnBounds
@@ -24,6 +27,8 @@ from noisette.pipeline.categories import LearnCategories, ShownLevels
 from noisette.pipeline.coordinates import Block, Coordinates, coordinates
 from noisette.pipeline.grid import Grid
 from noisette.pipeline.knots import LearnKnots
+from noisette.pipeline.pair_cells import PairView, coarse, filled_cells, kernel, steps_of
+from noisette.pipeline.pairs import ColumnPair, filled_pairs
 from noisette.pipeline.sample import Sample
 from noisette.pipeline.shares import LearnShares, Spread, WalkedSpread
 from noisette.pipeline.spikes import NOBODY, LearnSpikes, hollow, with_spikes
@@ -37,7 +42,17 @@ from noisette.pipeline.table_columns import (
     knot_facts,
     sums_of_levels,
 )
-from noisette.pipeline.walks import CodedColumn, NumberColumn, walked, walked_cells, walked_spread
+from noisette.pipeline.walks import (
+    CodedColumn,
+    NumberColumn,
+    cut_and_scaled,
+    spread_of_labels,
+    spread_of_numbers,
+    walked,
+    walked_cells,
+    walked_pair,
+    walked_spread,
+)
 from noisette.tables import Frame, Schema
 from noisette.training import Public, Records
 from noisette.training.class_weight import BALANCED, balanced, weighed
@@ -70,6 +85,8 @@ class TableSample:
     def __init__(self, frame: Frame, labels: NDArray[Any], persons: Persons | None = None) -> None:
         self.frame, self.labels, self.persons = frame, labels, persons
         self.weights = None if persons is None else persons.weights
+        self.pairs = 0
+        """How many pairs of columns the model looks at, for the room that their cells need."""
         self.room: Spill | None = None
         """Where encoded rows go that are too many for memory; it is there before the charge."""
 
@@ -90,13 +107,26 @@ class TableSample:
         """How many units there are: rows, or persons."""
         return self.frame.rows if self.persons is None else self.persons.count
 
+    @property
+    def parted(self) -> bool:
+        """Whether the rows live in parts."""
+        return is_parted(self.labels)
+
+    def runs(self, usual: type["TableRun"]) -> type["TableRun"]:
+        """Return what runs a training on these rows: the usual, or what goes to their parts."""
+        if not self.parted:
+            return usual
+        from noisette.pipeline.parted_run import PartedRun  # which is a run, too
+
+        return PartedRun
+
     def check(self, public: PublicBudget) -> None:
         """Refuse what would break a bound, before anything is charged."""
         sample = Sample([], None, self.labels, count=self.frame.rows)
         sample.group(self.persons).check(public)
         used = self.frame.rows if self.weights is None else int((self.weights > 0.0).sum())
         check_rows_each(used, public)
-        self.room = room_for(self.frame)
+        self.room = None if self.parted else room_for(self.frame, self.pairs)
 
 
 @dataclass(frozen=True)
@@ -112,6 +142,7 @@ class FittedTable:
     notes: tuple[str, ...]
     bounds: tuple[float, float] = (-1.0, 1.0)
     bars: dict[str, Bars] | None = None
+    pairs: tuple[ColumnPair, ...] = ()
 
 
 class TableRun:
@@ -132,20 +163,16 @@ class TableRun:
         self.schema = training.schema
         self.sums: tuple[Floats, ...] = ()
         self.deviations: dict[str, float] = {}
+        self.pairs: list[PairView] = []
+        self.pair_sums: list[Floats] = []
         low, high = training.bounds
         self.bounds = (0.0 if low is None else low, 1.0 if high is None else high)
 
     @property
     def targets(self) -> Floats:
         """Numbers to predict, cut to their limits and scaled to [-1, 1], row by row."""
-        return self._scaled(slice(None))
-
-    def _scaled(self, part: slice) -> Floats:
-        # proof: ROW-LOCAL
-        low, high = self.bounds
-        inside = np.clip(self.sample.labels[part], low, high)
-        scaled = (inside - (low / 2.0 + high / 2.0)) / ((high - low) / 2.0)
-        return np.asarray(np.clip(scaled, -1.0, 1.0))
+        scaled: Floats = each(partial(cut_and_scaled, *self.bounds), self.sample.labels)
+        return scaled
 
     def learn(self, step: Step, ready: PreparedStep, passage: Passage) -> None:
         """Run one step and keep what it released."""
@@ -154,13 +181,13 @@ class TableRun:
             self._take_bounds(step, ready, passage)
         elif isinstance(step, LearnKnots):
             names = [column.name for column in self.training.numbers]
-            data: list[Any] = [NumberColumn(frame, name) for name in names]
+            data = self._numbers(names, step.grids, (None,))
             found = step.run(Sample(data, weights, count=frame.rows), ready, passage)
             for name, knots in zip(names, found, strict=True):
                 self.facts[name] = knot_facts(knots)
         elif isinstance(step, LearnCategories):
             names = [column.name for column in self.training.unknown]
-            data = [CodedColumn(frame, name) for name in names]
+            data = self._coded(names)
             released = step.run(Sample(data, weights, count=frame.rows), ready, passage)
             self.levels = dict(zip(names, released, strict=True))
             for name, levels in self.levels.items():
@@ -177,9 +204,7 @@ class TableRun:
         """Buy the limits of the target and of open columns; knots lie evenly between them."""
         training, frame = self.training, self.sample.frame
         names = [column.name for column in training.numbers]
-        data: list[Any] = [NumberColumn(frame, name) for name in names]
-        if training.buys_bounds:
-            data.insert(0, self.sample.labels)
+        data = self._numbers(names, step.grids, (False, True))
         found = list(step.run(Sample(data, self.sample.weights, count=frame.rows), ready, passage))
         if training.buys_bounds:
             target = found.pop(0)
@@ -193,22 +218,82 @@ class TableRun:
         grids = {column.name: grid_of(column) for column in self.training.numbers}
         found = {name: self.facts[name]["knots"] for name in grids}
         names = hollow(found, self.training.recipe.depth, step.columns)
-        data: list[Any] = [walked_cells(frame, name, grids[name]) for name in names]
+        data = self._cells({name: grids[name] for name in names})
         data += [NOBODY] * (step.columns - len(names))  # they were paid for: nobody is counted
         counts = step.run(Sample(data, self.sample.weights, count=frame.rows), ready, passage)
         sigma = step.deviation(ready.scale, self.public.adjacency)
-        for name, each in zip(names, counts, strict=False):
-            self.facts[name]["knots"] = with_spikes(found[name], each, sigma, grids[name])
+        for name, own in zip(names, counts, strict=False):
+            self.facts[name]["knots"] = with_spikes(found[name], own, sigma, grids[name])
 
     def _count(self, step: LearnShares, ready: PreparedStep, passage: Passage) -> None:
-        frame, known = self.sample.frame, {c.name: c for c in self.schema.columns}
+        known = {column.name: column for column in self.schema.columns}
         names = [column.name for column in self.training.counted]
-        data = [walked_spread(known[name], frame) for name in names]
-        sample = Sample([*data, self._target()], self.sample.weights, count=frame.rows)
+        self.pairs = [self._pair(*pair) for pair in self.training.used_pairs]
+        data = self._spreads([known[name] for name in names])
+        sample = Sample(data, self.sample.weights, count=self.sample.frame.rows)
         *sums, self.per_class = step.run(sample, ready, passage)
-        self.sums = tuple(sums)
+        self.sums, self.pair_sums = tuple(sums[: len(names)]), sums[len(names) :]
         sigma = step.deviation(ready.scale, self.public.adjacency)
         self.deviations |= dict.fromkeys(names, sigma) | {"": sigma}
+
+    def _pair(self, first: str, second: str) -> PairView:
+        """Return the views of a pair, fixed by what was released."""
+        known = {column.name: column for column in self.schema.columns}
+        kept = []
+        for name in (first, second):
+            levels = self.levels.get(name)
+            counts = dict(zip(levels.levels, levels.counts, strict=True)) if levels else None
+            kept.append(coarse(known[name], self.training.recipe.cells, counts))
+        return PairView((first, second), (kept[0], kept[1]))
+
+    def _pair_blocks(self) -> list[Block]:
+        """Return what is known of the cells of every pair."""
+        blocks, recipe = [], self.training.recipe
+        known = {column.name: column for column in self.schema.columns}
+        noise = self.deviations[""] / self.size
+        for pair, sums in zip(self.pairs, self.pair_sums, strict=True):
+            each = zip(pair.columns, pair.shape, strict=True)
+            first, second = (kernel(known[name], count) for name, count in each)
+            prior = np.asarray(recipe.together * np.kron(first, second), dtype=np.float64)
+            shares = sums / self.size
+            coarser = tuple(steps_of(known[name]) for name in pair.columns)
+            merged = filled_cells(shares.reshape(pair.shape), coarser, recipe.rare_cells, noise)
+            blocks.append(
+                Block(len(sums), shares, whole=False, noise=noise, merged=merged, prior=prior)
+            )
+        return blocks
+
+    # --- what the steps look at: here, columns of a table that is at hand ------------------------
+
+    def _numbers(
+        self, names: list[str], grids: Sequence[Grid], ups: Sequence[bool | None]
+    ) -> list[Any]:
+        """Return columns as numbers, behind the target where its limits are bought.
+
+        `ups` says how a step will snap them to its `grids` (`columns.grid.Placed`).
+        """
+        before: list[Any] = [self.sample.labels] if self.training.buys_bounds else []
+        return [*before, *(NumberColumn(self.sample.frame, name) for name in names)]
+
+    def _coded(self, names: list[str]) -> list[Any]:
+        """Return columns as codes of their texts."""
+        return [CodedColumn(self.sample.frame, name) for name in names]
+
+    def _cells(self, grids: dict[str, Grid]) -> list[Any]:
+        """Return the candidate that is nearest to each number of columns."""
+        return [walked_cells(self.sample.frame, name, grid) for name, grid in grids.items()]
+
+    def _spreads(self, columns: list[Column]) -> list[Any]:
+        """Return the entries of columns, of pairs of them, and of the target behind them."""
+        frame, every = self.sample.frame, self.schema.columns
+        found = [walked_spread(column, frame) for column in columns]
+        found += [walked_pair(pair, every, frame) for pair in self.pairs]
+        return [*found, self._target()]
+
+    def _model_rows(self, coords: Coordinates) -> Any:
+        """Return the rows in the coordinates of the model."""
+        frame, room = self.sample.frame, self.sample.room
+        return encoded_rows(frame, self.schema, coords, room, self.pairs)
 
     def _target(self) -> WalkedSpread:
         """Return the label of every row; a number in [-1, 1] lies between two labels."""
@@ -218,15 +303,10 @@ class TableRun:
         return walked(count, 2, self._between)
 
     def _labels(self, part: slice) -> Spread:
-        labels = self.sample.labels[part]
-        count = len(labels)
-        return Spread((np.arange(count), labels, np.ones(count)), self.training.classes)
+        return spread_of_labels(self.training.classes, self.sample.labels[part])
 
     def _between(self, part: slice) -> Spread:
-        above = (1.0 + self._scaled(part)) / 2.0
-        count = len(above)
-        rows, which = np.tile(np.arange(count), 2), np.repeat([0, 1], count)
-        return Spread((rows, which, np.concatenate([1.0 - above, above])), 2)
+        return spread_of_numbers(cut_and_scaled(*self.bounds, self.sample.labels[part]))
 
     @property
     def size(self) -> float:
@@ -264,26 +344,34 @@ class TableRun:
 
     def model(self, passage: Passage) -> FittedTable:
         """Train in the released coordinates and return the weights of the encoded features."""
-        training, blocks = self.training, self._blocks()
+        training, blocks = self.training, [*self._blocks(), *self._pair_blocks()]
         noise = passage.leaf().mechanism
         assert isinstance(noise, ObjectiveNoise)
         coords = self._coordinates(blocks, noise)
-        rows = encoded_rows(self.sample.frame, self.schema, coords, self.sample.room)
+        rows = self._model_rows(coords)
         public = training._facts(self.public, rows.shape[1], coords.norm, self.prepared.curvature)
         public = replace(public, regularization=self._shrunk(public, noise, coords.spectrum)[0])
         binary = not isinstance(training.loss, Softmax)
         origin = self._origin(public, coords) if binary else None
-        target = np.where(self.sample.labels == 1, 1.0, -1.0) if binary else self.sample.labels
+        target = each(_signs, self.sample.labels) if binary else self.sample.labels
         if training.regression:
             target = self.targets
         records = self._records(rows, target)
         (theta,) = solve_with(records, public, passage, parts=(0, 1), origin=origin)
         theta = theta[None, :] if binary else training.loss.expand(theta)  # type: ignore[attr-defined]
-        coef, intercept = coords.back(np.asarray(theta))
-        names = [column.name for column in self.schema.columns if column.features]
         variance = self._variance(public, noise, coords, np.asarray(theta))
-        bars = bars_of(coords, names, blocks, np.asarray(theta), variance)
-        return FittedTable(self.schema, coef, intercept, self._rarer_label(), self.bounds, bars)
+        bars = bars_of(coords, blocks, np.asarray(theta), variance)
+        return self._fitted(*coords.back(np.asarray(theta)), bars)
+
+    def _fitted(self, coef: Floats, intercept: Floats, bars: list[Bars]) -> FittedTable:
+        """Return what was released, by columns and by pairs."""
+        names = [column.name for column in self.schema.columns if column.features]
+        width = coef.shape[1] - sum(pair.features for pair in self.pairs)
+        pairs = filled_pairs(self.pairs, coef[:, width:], bars[len(names) :])
+        found, notes = dict(zip(names, bars, strict=False)), self._rarer_label()
+        return FittedTable(
+            self.schema, coef[:, :width], intercept, notes, self.bounds, found, pairs
+        )
 
     def _variance(
         self, public: Public, noise: ObjectiveNoise, coords: Coordinates, theta: Floats
@@ -353,7 +441,7 @@ class TableRun:
     def _coordinates(self, blocks: list[Block], noise: ObjectiveNoise) -> Coordinates:
         """Return the coordinates for released shares, and for the noise that is to come."""
         recipe = self.training.recipe
-        width = sum(block.features for block in blocks)
+        width = sum(block.width for block in blocks)
         guess = self.public.size or self.public.most or 1
         return coordinates(
             blocks, floor=recipe.floor, slack=recipe.slack, intercept=recipe.intercept,
@@ -397,3 +485,7 @@ class TableRun:
         errors = each.sum(axis=1)
         best = int(np.argmin(errors))
         return float(tried[best, 0]), float(errors[best])
+
+
+def _signs(labels: NDArray[Any]) -> Floats:
+    return np.where(labels == 1, 1.0, -1.0)

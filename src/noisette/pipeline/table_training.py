@@ -79,6 +79,7 @@ class TableTraining(Algorithm[PreparedTable]):
     class_weight: tuple[float, ...] | str | None = None
     bounds: tuple[float | None, float | None] = (-1.0, 1.0)
     """The limits of a number to predict; None where they are bought."""
+    pairs: tuple[tuple[str, str], ...] = ()
 
     name: ClassVar[str] = "table"
     summary: ClassVar[str] = "facts of a raw table and a model, under one plan"
@@ -118,6 +119,11 @@ class TableTraining(Algorithm[PreparedTable]):
         """Whether the limits of the number to predict are bought."""
         return self.regression and None in self.bounds
 
+    @property
+    def used_pairs(self) -> tuple[tuple[str, str], ...]:
+        """The pairs for which public facts leave room."""
+        return self.pairs if self.recipe.cells else ()
+
     def steps(self, *, pure: bool, delta: float) -> Iterator[tuple[Step, float]]:
         """Yield the steps before the model, in order, each with its part of the budget."""
         recipe = self.recipe
@@ -133,7 +139,8 @@ class TableTraining(Algorithm[PreparedTable]):
         if self.unknown:
             atoms = recipe.atoms * delta
             yield LearnCategories(len(self.unknown), atoms, self.keys), recipe.levels
-        yield LearnShares(len(self.counted) + 1, exact_pure=pure), recipe.shares
+        columns = len(self.counted) + len(self.used_pairs) + 1
+        yield LearnShares(columns, exact_pure=pure), recipe.shares
 
     def prepare(self, public: PublicBudget) -> PreparedTable:
         """Return all steps and the model in one plan with the least noise for the budget."""
@@ -163,9 +170,11 @@ class TableTraining(Algorithm[PreparedTable]):
         for bound in (1.0, 30.0):  # scaling rows scales the problem, so two lengths stand for all
             facts = self._facts(public, 1000, bound, k * (1.0 + 1e-6))
             check_solve(facts, noise)
-        proofs = ("PLAN-BEFORE-LOOK", "WHITENING", *(("PERSON-MEAN",) if self.persons else ()))
+        proofs: tuple[str, ...] = ("PLAN-BEFORE-LOOK", "WHITENING", "SMOOTHNESS-PRIOR")
+        proofs += ("PERSON-MEAN",) if self.persons else ()
         proofs += tuple(id_ for step, _ in steps for id_ in step.proofs)
         proofs += weight_proofs(self.class_weight)
+        proofs += ("PAIR-CELLS",) if self.used_pairs else ()
         return PreparedTable(public, plan, (*proofs, *self.loss.proofs), prepared, k)
 
     def _curvature(self, public: PublicBudget, *, pure: bool) -> float:
@@ -188,7 +197,7 @@ class TableTraining(Algorithm[PreparedTable]):
 
     def run(self, sample: TableSample, prepared: PreparedTable, passage: Passage) -> FittedTable:
         """Return the completed schema and the weights of its features."""
-        work = TableRun(self, sample, prepared)
+        work: TableRun = sample.runs(TableRun)(self, sample, prepared)
         first = 0
         for step, ready in prepared.steps:
             work.learn(step, ready, passage.after(first))

@@ -19,8 +19,8 @@ def _columns(count: int, kind: str = "") -> str:
     return f"{count} {kind}column" + ("s" if count != 1 else "")
 
 
-def spent(training: TableTraining, *, pure: bool) -> str:
-    """Return one sentence about the parts of the budget, before anything is known of the rows."""
+def spent(training: TableTraining, *, pure: bool) -> tuple[str, ...]:
+    """Return sentences about the parts of the budget, before anything is known of the rows."""
     recipe = training.recipe
     parts = [
         (recipe.knots, _bought_of(training)),
@@ -30,10 +30,19 @@ def spent(training: TableTraining, *, pure: bool) -> str:
     ]
     bought = [f"{percent(part)} went to {what}" for part, what in parts if part]
     unit = "epsilon" if pure else "mu squared, the unit in which such costs add up"
-    return (
+    sentence = (
         f"Of the budget, {', '.join(bought)} and {percent(recipe.model)} went to the weights "
         f"(parts of {unit}); all of it was charged before the first look at the rows."
     )
+    if not training.pairs:
+        return (sentence,)
+    named = ", ".join(" × ".join(pair) for pair in training.pairs)
+    if training.used_pairs:
+        return (
+            sentence,
+            f"Pairs of columns that the user chose without a look at the rows: {named}.",
+        )
+    return sentence, f"Too few rows times epsilon for pairs, by a public rule; left out: {named}."
 
 
 def _bought_of(training: TableTraining) -> str:

@@ -5,6 +5,7 @@ on a telephone. Everything that comes from a file is escaped.
 """
 
 from noisette.report.effects import Effect, effect_svg, effects_page
+from noisette.report.heat import PairEffect, pair_svg
 from noisette.report.kit import stylesheet
 from noisette.report.ledgers import ledger_page
 from noisette.report.numbers import attack_power, curve_of, noise_of
@@ -14,6 +15,7 @@ from noisette.report.steps import StepCost, steps_of
 
 __all__ = [
     "Effect",
+    "PairEffect",
     "StepCost",
     "Subject",
     "attack_power",
@@ -24,6 +26,7 @@ __all__ = [
     "meaning",
     "model_page",
     "noise_of",
+    "pair_svg",
     "steps_of",
     "stylesheet",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from noisette.report import html, svg
+from noisette.report.heat import PairEffect, pair_svg, score_words
 from noisette.report.kit import SERIES
 from noisette.report.svg import opened, text
 
@@ -17,6 +18,11 @@ _COLOURS = tuple(SERIES)
 _LINES, _BARS = 5, 30  # outputs and levels in one picture
 _ROW = 22
 _SLIVER = 0.01  # of the axis: places in it could not be told apart
+_PAIRS = (
+    "What both columns add together, beyond what each adds by itself. Orange adds, blue takes "
+    "away; a dot marks a cell within two standard deviations of its noise, and grey is where too "
+    "few rows are to tell."
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Effect:
     @property
     def score(self) -> str:
         """What is added to: the score, or the prediction in some unit."""
-        return f"prediction, {self.unit}," if self.unit.startswith("in ") else self.unit
+        return score_words(self.unit)
 
     @property
     def crowded(self) -> bool:
@@ -80,8 +86,13 @@ def effect_svg(effect: Effect) -> str:
     return _curve(effect) if len(effect.places) else _levels(effect)
 
 
-def effects_section(effects: Sequence[Effect], note: str, numbers: str = "") -> str:
-    """Return the section of a page with one picture for each column; `numbers` is its table."""
+def effects_section(
+    effects: Sequence[Effect], note: str, numbers: str = "", pairs: Sequence[PairEffect] = ()
+) -> str:
+    """Return the section of a page with one picture for each column; `numbers` is its table.
+
+    Pairs of columns follow, with one heat map each.
+    """
     parts = []
     for effect in effects:
         words = ["Drawn at equal distances, since some places lie far out."] * effect.crowded
@@ -93,15 +104,25 @@ def effects_section(effects: Sequence[Effect], note: str, numbers: str = "") -> 
         f"What each column adds to the {effects[0].score} of an average row. Everything drawn here "
         f"is part of the release that the promise covers. {note}"
     )
-    drawn = html.figures(parts)
-    return html.section("What the model says of each column", html.paragraph(lead), drawn, numbers)
+    body = [html.paragraph(lead), html.figures(parts), numbers, _together(pairs)]
+    return html.section("What the model says of each column", *body)
 
 
-def effects_page(title: str, effects: Sequence[Effect], note: str) -> str:
+def _together(pairs: Sequence[PairEffect]) -> str:
+    """Return the heat maps of pairs of columns."""
+    maps = html.figures([html.figure(pair_svg(each), "", each.name) for each in pairs])
+    if not maps:
+        return ""
+    return html.subsection("And of pairs of columns", html.paragraph(_PAIRS), maps)
+
+
+def effects_page(
+    title: str, effects: Sequence[Effect], note: str, pairs: Sequence[PairEffect] = ()
+) -> str:
     """Return a page of its own about the columns."""
     body = [
         html.title("Curves of a private model", title),
-        effects_section(effects, note),
+        effects_section(effects, note, pairs=pairs),
     ]
     return html.document(f"Curves: {title}", "".join(body))
 

@@ -8,6 +8,7 @@ from noisette.privacy import Ledger
 from noisette.report import html, svg
 from noisette.report.decision import decision, delta_words, neighbours_of
 from noisette.report.effects import Effect, effects_section
+from noisette.report.heat import PairEffect
 from noisette.report.ledgers import ledger_section
 from noisette.report.noise_words import noise_section
 from noisette.report.numbers import Curve, curve_of
@@ -24,7 +25,8 @@ class Subject:
     `facts` are (column, kind, facts) of the schema; `records` is None where n is private. Where
     facts were learnt, `steps` are (step, what it released, part of the budget, epsilon alone) and
     `learnt` are (column, kind, what was released about it). `scores` are those on test people,
-    `effects` the pictures of columns and `weights` their table: (column, cell, adds, noise).
+    `effects` the pictures of columns, `weights` their table: (column, cell, adds, noise), and
+    `pair_effects` the pictures of pairs.
     `table` is what the user calls the table, `schema` the schema's digest; there is none of the
     table, which would tell two neighbours apart. `date` is when the model was trained.
     """
@@ -38,6 +40,7 @@ class Subject:
     learnt: Sequence[tuple[str, str, str]] = ()
     effects: Sequence[Effect] = ()
     effects_note: str = ""
+    pair_effects: Sequence[PairEffect] = ()
     scores: Scores | None = None
     weights: Sequence[tuple[str, str, str, str]] = ()
     table: str = ""
@@ -52,7 +55,9 @@ def model_page(guarantee: Guarantee, subject: Subject, ledger: Ledger | None = N
         html.title("Differential-privacy report", subject.title),
         decision(guarantee, subject, curve, ledger),
         scores_section(subject.scores),
-        effects_section(subject.effects, subject.effects_note, _weights(subject)),
+        effects_section(
+            subject.effects, subject.effects_note, _weights(subject), subject.pair_effects
+        ),
         _steps(guarantee, subject),
         noise_section(guarantee, subject.records),
         ledger_section(ledger, guarantee),

@@ -96,8 +96,12 @@ MEANINGS: dict[str, str] = {
     "SOLVER-NORM": "How large the weights of the exact optimum can be.",
     "ROUND-GRADIENT": "How far the rounding of the computer can falsify a gradient.",
     "ROUND-ATTAINABLE": "Which accuracy of the optimum is always reached, whatever the data are.",
+    "ROUND-ANY-ORDER": "Sums over partitions are right to a known error, in whatever order.",
     "HINGE-GAP": "The dual problem of the hinge certifies how near the computed optimum is to "
     "the exact one.",
+    "SMOOTHNESS-PRIOR": "Weights of neighbours may be expected to be alike, by a public change of "
+    "coordinates; rows are cut after it.",
+    "PAIR-CELLS": "The cells of a pair of columns count as one column, however many there are.",
     "COMPOSE": "How the privacy costs of several steps add up.",
     "NN-INDEPENDENCE": "No record can reach what is computed for another one.",
     "NN-CLIP": "Every person's gradient of the network is cut to a public length.",

@@ -33,7 +33,7 @@ from noisette.losses import HuberHinge
 from noisette.losses.rows import back
 from noisette.solvers.interior import interior_points
 from noisette.solvers.limits import interior_plan
-from noisette.solvers.objective import Objective, Preconditioner
+from noisette.solvers.objective import Objective, Preconditioner, weigh
 from noisette.solvers.rounding import UNIT, dual_error, gradient_error
 from noisette.solvers.smooth import newton
 
@@ -110,8 +110,8 @@ def last_resort(objective: Objective, tolerance: float) -> DualPoint:
 def _goal(smoothed: Objective, width: float, w: Floats) -> float:
     """Gradient norm at which a stage is solved: margins to a twentieth of the band's width."""
     facts, size = smoothed.facts, float(np.linalg.norm(w))
-    terms = smoothed.rows.block_rows + smoothed.rows.block_count
-    error = gradient_error(smoothed.loss, facts, size, smoothed.mass, smoothed.exact, terms)
+    depth = smoothed.rows.depth
+    error = gradient_error(smoothed.loss, facts, size, smoothed.mass, smoothed.exact, depth)
     return max(0.05 * width * smoothed.lam / facts.norm_bound, 3.0 * error)
 
 
@@ -121,7 +121,7 @@ def _polish(objective: Objective, point: DualPoint) -> tuple[Floats, Floats]:
     Rows with 0 < alpha_i < omega_i have m_i = 1 at the optimum; with A their signed rows this is
     A A' change = Lambda (1 - m). Exact once the free rows are the optimum's.
     """
-    limit = objective.weigh(np.ones(objective.rows.n), slice(None))
+    limit = weigh(np.ones(objective.rows.n), objective.omega)
     free = np.flatnonzero((point.alpha > 0.0) & (point.alpha < limit))
     if not 0 < len(free) * objective.rows.d <= _POLISH_ENTRIES:
         return point.alpha, point.w
@@ -142,7 +142,7 @@ def _dual(objective: Objective, w: Floats, width: float) -> Floats:
     """Alpha = omega |l_h'(m)| at w; exactly 0 and exactly omega off the band."""
     margins = objective.y * objective.rows.scores(w)
     alpha = -HuberHinge(width).derivative(margins)
-    return np.asarray(objective.weigh(np.asarray(alpha), slice(None)))
+    return np.asarray(weigh(np.asarray(alpha), objective.omega))
 
 
 def certify(objective: Objective, alpha: Floats, near: Floats | None = None) -> DualPoint:
@@ -155,8 +155,7 @@ def certify(objective: Objective, alpha: Floats, near: Floats | None = None) -> 
     for part, block in objective.rows.blocks():
         total += back(block, alpha[part] * objective.y[part])
     w = (total - objective.linear) / objective.lam
-    terms = objective.rows.block_rows + objective.rows.block_count
-    drift = dual_error(objective.facts, float(np.sum(alpha)), terms)
+    drift = dual_error(objective.facts, float(np.sum(alpha)), objective.rows.depth)
     point = _certify_at(objective, alpha, w, drift)
     if near is None:
         return point
@@ -169,7 +168,7 @@ def _certify_at(objective: Objective, alpha: Floats, w: Floats, apart: float) ->
     """HINGE-GAP at (w, alpha), where apart >= ||w - w(alpha)||."""
     facts, d, n = objective.facts, objective.rows.d, objective.rows.n
     blur = 1.02 * UNIT * ((d + 3.0) * facts.norm_bound * float(np.linalg.norm(w)) + 2.0)
-    room = objective.weigh(np.ones(n), slice(None)) - alpha
+    room = weigh(np.ones(n), objective.omega) - alpha
     short = 1.0 - objective.y * objective.rows.scores(w)
     parts = room * np.maximum(short + blur, 0.0) + alpha * np.maximum(blur - short, 0.0)
     gap = float(np.sum(parts)) * (1.0 + (n + 8.0) * UNIT)
@@ -182,7 +181,7 @@ def _certify_at(objective: Objective, alpha: Floats, w: Floats, apart: float) ->
 def _ascend(objective: Objective, point: DualPoint) -> tuple[Floats, Floats]:
     """One sweep of exact dual coordinate ascent over the rows that still contribute a gap."""
     alpha, w = point.alpha.copy(), point.w.copy()
-    limit = objective.weigh(np.ones(objective.rows.n), slice(None))
+    limit = weigh(np.ones(objective.rows.n), objective.omega)
     for part, block in objective.rows.blocks():
         for i in np.flatnonzero(point.doubtful[part]):
             k = part.start + int(i)

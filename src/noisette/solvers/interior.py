@@ -35,7 +35,7 @@ from scipy import linalg
 
 from noisette._typing import Floats
 from noisette.losses.rows import back
-from noisette.solvers.objective import DENSE_MODEL, Objective, cholesky, gram
+from noisette.solvers.objective import DENSE_MODEL, Objective, cholesky, gram, weigh
 
 FIRST_RATIO, TRIES, RETREATS = 10.0, 20, 40
 _CENTRED = 0.25
@@ -77,7 +77,7 @@ class _Path:
         dual = objective.loss.box_dual(objective.y)
         assert dual is not None
         n = objective.rows.n
-        weight = objective.weigh(np.ones(n), slice(None))
+        weight = weigh(np.ones(n), objective.omega)
         self.present = weight > 0.0
         # rows of weight 0 keep a box of their own, far from everything, and are masked
         with localcontext(self.context):

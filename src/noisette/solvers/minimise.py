@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy.typing as npt
 from noisette import _validate
 from noisette.errors import InvalidParameter
 from noisette.losses import Loss, Rows
+from noisette.losses.parted import rows_of
+from noisette.parts import all_of, each, is_parted, total_of
 from noisette.solvers.hinge import minimise_hinge
 from noisette.solvers.limits import check_ends, check_range
 from noisette.solvers.objective import Objective
@@ -19,6 +22,12 @@ from noisette.solvers.smooth import minimise_smooth
 
 # rows that a clip in float64 (or float32) left at the bound may exceed it by rounding
 _CLIP_SLACK = 1e-10
+
+
+NO_PARTS = (
+    "the hinge needs a number for every row in one place, so it is not offered for rows in "
+    "partitions; use loss='softplus' or 'huber'."
+)
 
 
 class SolverDefect(RuntimeError):
@@ -77,7 +86,7 @@ def minimise(
     too small for the proof), or rows, labels and weights outside their declared bounds, which the
     caller's clipping has made impossible. The running time within the bound depends on the data.
     """
-    rows = Rows(X)
+    rows = _rows(X, loss)
     shape = loss.parameter_shape(rows.d)
     b = None if linear is None else np.array(linear, dtype=np.float64)
     if b is not None and (b.shape != shape or not np.all(np.isfinite(b))):
@@ -103,7 +112,7 @@ def minimise(
     goal = _tolerance(loss, facts, tolerance)
     check_ends(loss, facts, tolerance)
     omega = _weights(sample_weight, rows.n, facts)
-    target = loss.targets(y)
+    target = each(loss.targets, y)
     if len(target) != rows.n:
         raise InvalidParameter(f"y must have {rows.n} entries; got {len(target)}.")
     if not rows.within(norm_bound * (1.0 + _CLIP_SLACK)):
@@ -123,6 +132,13 @@ def minimise(
     # proof: SOLVER-DISTANCE; rounded up
     distance = float(np.nextafter(goal / objective.lam, np.inf))
     return Solution(weights, goal, distance, float(reached))
+
+
+def _rows(X: Any, loss: Loss) -> Rows:
+    rows = rows_of(X)
+    if rows.parted and not np.isfinite(loss.smoothness):
+        raise InvalidParameter(NO_PARTS)
+    return rows
 
 
 def _tolerance(loss: Loss, facts: PublicFacts, tolerance: float | None) -> float:
@@ -145,9 +161,7 @@ def _tolerance(loss: Loss, facts: PublicFacts, tolerance: float | None) -> float
     return float(tolerance)
 
 
-def _weights(
-    sample_weight: npt.ArrayLike | None, n: int, facts: PublicFacts
-) -> npt.NDArray[np.float64] | None:
+def _weights(sample_weight: npt.ArrayLike | None, n: int, facts: PublicFacts) -> Any:
     bound = facts.weight_bound
     if sample_weight is None:
         if bound < 1.0:
@@ -155,11 +169,17 @@ def _weights(
         if n > facts.mass:
             raise InvalidParameter("the weights add up to more than total_weight, a public bound.")
         return None
-    omega = np.asarray(sample_weight, dtype=np.float64)
-    if omega.shape != (n,) or not bool(np.all((omega >= 0.0) & (omega <= bound))):
+    omega: Any = sample_weight
+    if not is_parted(omega):
+        omega = np.asarray(sample_weight, dtype=np.float64)
+    if omega.shape != (n,) or not all_of(partial(_inside, bound), omega):
         raise InvalidParameter(
             f"sample_weight must be {n} numbers in [0, {bound}] (weight_bound): clip first."
         )
-    if float(omega.sum()) > facts.mass * (1.0 + 1e-9):
+    if total_of(omega) > facts.mass * (1.0 + 1e-9):
         raise InvalidParameter("the weights add up to more than total_weight, a public bound.")
     return omega
+
+
+def _inside(bound: float, omega: npt.NDArray[np.float64]) -> bool:
+    return bool(np.all((omega >= 0.0) & (omega <= bound)))

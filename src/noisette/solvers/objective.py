@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,26 +51,74 @@ def _split(block: Any, size: float, bits: int) -> tuple[Any, Any]:
     return lead, rest
 
 
-class _Sum:
-    """A sum of arrays, compensated where asked: then it errs by 2u, however many there are."""
+def weigh(values: Floats, omega: Floats | None) -> Floats:
+    """Values times omega, row by row."""
+    if omega is None:
+        return values
+    return np.asarray(values * (omega if values.ndim == 1 else omega[:, None]))
 
-    def __init__(self, shape: tuple[int, ...], compensated: bool) -> None:
-        self.total = np.zeros(shape)
-        self.lost = np.zeros(shape) if compensated else None
 
-    def add(self, term: Floats) -> None:
-        """Add; Knuth's two-sum: total + term = new + error, exactly."""
-        if self.lost is None:
-            self.total += term
-            return
-        new = self.total + term
-        seen = new - self.total
-        self.lost += (self.total - (new - seen)) + (term - seen)
-        self.total = new
+# --- terms of one block, wherever it lies ------------------------------------------------------
 
-    def value(self) -> Floats:
-        """The sum."""
-        return self.total if self.lost is None else self.total + self.lost
+
+def _gradient_terms(loss: Loss, w: Floats, block: Any, y: Any, omega: Any) -> tuple[Any, ...]:
+    losses, slopes = loss.at_scores(block @ w.T, y)
+    value = float(np.sum(weigh(np.asarray(losses), omega)))
+    return value, back(block, weigh(np.asarray(slopes), omega))
+
+
+def _exact_terms(
+    loss: Loss, w: Floats, w_lead: Floats, R: float, block: Any, y: Any, omega: Any
+) -> tuple[Any, ...]:
+    """The same through error-free products."""
+    w_rest = w - w_lead
+    lead, rest = _split(block, R, 25)
+    scores = lead @ w_lead.T + (rest @ w.T + lead @ w_rest.T)
+    losses, slopes = loss.at_scores(scores, y)
+    value = float(np.sum(weigh(np.asarray(losses), omega)))
+    r = weigh(np.asarray(slopes), omega)
+    lead, rest = _split(block, R, 20)
+    r_lead = _grid(r, float(np.max(np.abs(r), initial=0.0)), 20)
+    return value, (back(lead, r_lead), back(rest, r) + back(lead, r - r_lead))
+
+
+def _bent_terms(
+    loss: Loss, w: Floats, vector: Floats, block: Any, y: Any, omega: Any
+) -> tuple[Any, ...]:
+    bent = loss.curvature(block @ w.T, y, block @ vector.T)
+    return (back(block, weigh(np.asarray(bent), omega)),)
+
+
+def _hessian_terms(loss: Loss, w: Floats, k: int, block: Any, y: Any, omega: Any) -> tuple[Any]:
+    d = block.shape[1]
+    term = np.zeros((k, d, k, d))
+    scores = block @ w.T
+    for j in range(k):
+        unit = np.zeros((block.shape[0], k))
+        unit[:, j] = 1.0
+        bend = loss.curvature(scores, y, unit.reshape(scores.shape))
+        bend = weigh(np.asarray(bend, dtype=np.float64).reshape(-1, k), omega)
+        for i in range(j + 1):
+            term[i, :, j, :] = gram(block, bend[:, i])
+    return (term,)
+
+
+def _slope_terms(
+    loss: Loss, w: Floats, p: Floats, t: float, block: Any, y: Any, omega: Any
+) -> tuple[float]:
+    moves = block @ p.T
+    _, slopes = loss.at_scores(block @ w.T + t * moves, y)
+    return (float(np.vdot(slopes, weigh(moves, omega))),)
+
+
+def _model_terms(
+    loss: Loss, at: Floats | None, scale: float, dense: bool, block: Any, y: Any, omega: Any
+) -> tuple[Floats]:
+    bend = np.full(block.shape[0], loss.initial_curvature)
+    if at is not None:
+        bend = np.asarray(loss.curvature(block @ at, y, bend / bend))
+    bend = scale * weigh(bend, omega)
+    return (gram(block, bend) if dense else back(squared(block), bend),)
 
 
 class Objective:
@@ -91,15 +141,8 @@ class Objective:
         self.lam = facts.regularization
         self.shape = loss.parameter_shape(rows.d)
         self.linear = np.zeros(self.shape) if linear is None else linear
-        self.mass = float(rows.n if sample_weight is None else np.sum(sample_weight))
+        self.mass = rows.mass(sample_weight)
         self.exact = False
-
-    def weigh(self, values: Floats, part: slice) -> Floats:
-        """Values times omega, row by row."""
-        if self.omega is None:
-            return values
-        factor = self.omega[part]
-        return np.asarray(values * (factor if values.ndim == 1 else factor[:, None]))
 
     def at(self, w: Floats) -> Point:
         """Evaluate; ``norm_bound`` includes the rounding error (ROUND-GRADIENT)."""
@@ -108,79 +151,76 @@ class Objective:
         norm = float(np.linalg.norm(gradient))
         size = float(np.linalg.norm(w))
         value += 0.5 * self.lam * size * size + float(np.vdot(self.linear, w))
-        terms = self.rows.block_rows + self.rows.block_count
-        error = gradient_error(self.loss, self.facts, size, self.mass, self.exact, terms)
+        error = gradient_error(self.loss, self.facts, size, self.mass, self.exact, self.rows.depth)
         # the computed norm of k numbers errs by at most (k+4)u relatively
         certified = norm * (1.0 + (gradient.size + 4.0) * 2.0 * UNIT) + error
         # NaN certifies nothing
         return Point(w, value, gradient, norm, certified if certified >= 0.0 else np.inf)
 
     def _sum(self, w: Floats) -> tuple[float, Floats]:
-        value, total = 0.0, np.zeros(self.shape)
-        for part, block in self.rows.blocks():
-            losses, slopes = self.loss.at_scores(block @ w.T, self.y[part])
-            value += float(np.sum(self.weigh(np.asarray(losses), part)))
-            total += back(block, self.weigh(np.asarray(slopes), part))
+        value, total = self.rows.sums(
+            partial(_gradient_terms, self.loss, w), self.y, self.omega,
+            start=(0.0, np.zeros(self.shape)),
+        )  # fmt: skip
         return value, total
 
     def _sum_exact(self, w: Floats) -> tuple[float, Floats]:
         """The same sums through error-free products and a compensated sum over blocks."""
-        size, R = float(np.linalg.norm(w)), self.facts.norm_bound
-        w_lead = _grid(w, size, 25)
-        w_rest = w - w_lead
-        value, total = 0.0, _Sum(self.shape, compensated=True)
-        for part, block in Rows(self.rows.matrix, EXACT_ROWS).blocks():
-            lead, rest = _split(block, R, 25)
-            scores = lead @ w_lead.T + (rest @ w.T + lead @ w_rest.T)
-            losses, slopes = self.loss.at_scores(scores, self.y[part])
-            value += float(np.sum(self.weigh(np.asarray(losses), part)))
-            r = self.weigh(np.asarray(slopes), part)
-            lead, rest = _split(block, R, 20)
-            r_lead = _grid(r, float(np.max(np.abs(r), initial=0.0)), 20)
-            total.add(back(lead, r_lead))
-            total.add(back(rest, r) + back(lead, r - r_lead))
-        return value, total.value()
+        lead = _grid(w, float(np.linalg.norm(w)), 25)
+        value, total = self.rows.sums(
+            partial(_exact_terms, self.loss, w, lead, self.facts.norm_bound), self.y, self.omega,
+            start=(0.0, np.zeros(self.shape)), compensated=True, block_rows=EXACT_ROWS,
+        )  # fmt: skip
+        return value, total
 
     def hessian_product(self, w: Floats, vector: Floats) -> Floats:
         """(Hessian of J at w) vector."""
-        total = _Sum(self.shape, self.exact)
-        total.add(self.lam * vector)
-        for part, block in self.rows.blocks():
-            bent = self.loss.curvature(block @ w.T, self.y[part], block @ vector.T)
-            total.add(back(block, self.weigh(np.asarray(bent), part)))
-        return total.value()
+        (total,) = self.rows.sums(
+            partial(_bent_terms, self.loss, w, vector), self.y, self.omega,
+            start=(self.lam * vector,), compensated=self.exact,
+        )  # fmt: skip
+        return np.asarray(total)
 
     def hessian(self, w: Floats) -> Floats:
         """The Hessian of J at w as a (k d, k d) matrix; k = 1 for scalar scores."""
         d, k = self.rows.d, int(np.prod(self.shape[:-1], dtype=int))
-        total, term = _Sum((k, d, k, d), self.exact), np.zeros((k, d, k, d))
-        for part, block in self.rows.blocks():
-            scores = block @ w.T
-            for j in range(k):
-                unit = np.zeros((block.shape[0], k))
-                unit[:, j] = 1.0
-                bend = self.loss.curvature(scores, self.y[part], unit.reshape(scores.shape))
-                bend = self.weigh(np.asarray(bend, dtype=np.float64).reshape(-1, k), part)
-                for i in range(j + 1):
-                    term[i, :, j, :] = gram(block, bend[:, i])
-            total.add(term)
-        whole = total.value()
+        (whole,) = self.rows.sums(
+            partial(_hessian_terms, self.loss, w, k), self.y, self.omega,
+            start=(np.zeros((k, d, k, d)),), compensated=self.exact,
+        )  # fmt: skip
         for j in range(k):
             for i in range(j):
                 whole[j, :, i, :] = whole[i, :, j, :]
         return np.asarray(whole.reshape(k * d, k * d) + self.lam * np.eye(k * d))
 
-    def sample(self, count: int) -> tuple[Objective, float]:
-        """(objective of about ``count`` evenly spaced rows, factor that restores the mass)."""
-        picked, block = self.rows.sample(count)
-        omega = None if self.omega is None else self.omega[picked]
-        part = Objective(self.loss, Rows(block), self.y[picked], omega, self.linear, self.facts)
-        return part, self.mass / part.mass if part.mass > 0.0 else 1.0
+    def slopes_along(self, w: Floats, p: Floats) -> Callable[[float], float]:
+        """T -> the slope of the summed losses at w + tp along p.
+
+        The scores move along a line, s + tq, so in memory one pass over X pays for every t.
+        """
+        if self.rows.parted:
+
+            def slope(t: float) -> float:
+                work = partial(_slope_terms, self.loss, w, p, t)
+                return float(self.rows.sums(work, self.y, self.omega, start=(0.0,))[0])
+
+            return slope
+        scores, moves = self.rows.scores(w), self.rows.scores(p)
+        weighted = weigh(moves, self.omega)
+        return lambda t: float(
+            np.vdot(self.loss.at_scores(scores + t * moves, self.y)[1], weighted)
+        )
+
+    def gathered(self) -> Objective:
+        """The same problem with every row's target and weight at hand, for the last resort."""
+        y, omega = self.rows.fetched(self.y), self.rows.fetched(self.omega)
+        found = Objective(self.loss, self.rows, y, None, self.linear, self.facts)
+        found.omega, found.mass, found.exact = omega, self.mass, self.exact
+        return found
 
     def largest_curvature(self) -> float:
         """beta: a bound on the Hessian's eigenvalues, Lambda + c sum omega ||x||^2."""
-        squares = self.rows.squared_norms()
-        mass = float(np.sum(squares if self.omega is None else squares * self.omega))
+        mass = self.rows.curved(self.omega)
         return self.lam + self.loss.smoothness * mass * (1.0 + 1e-6)
 
 
@@ -209,23 +249,17 @@ class Preconditioner:
     """
 
     def __init__(self, objective: Objective, scale: float = 1.0, at: Floats | None = None) -> None:
-        rows, lam, loss = objective.rows, objective.lam, objective.loss
+        rows, lam = objective.rows, objective.lam
         self._factor: Any = None
-        self._diagonal = np.full(rows.d, lam)
         dense = rows.d <= (SPARSE_MODEL if rows.is_sparse else DENSE_MODEL)
-        matrix = lam * np.eye(rows.d) if dense else np.empty((0, 0))
-        for part, block in rows.blocks():
-            bend = np.full(block.shape[0], loss.initial_curvature)
-            if at is not None and len(objective.shape) == 1:
-                bend = np.asarray(loss.curvature(block @ at, objective.y[part], bend / bend))
-            bend = scale * objective.weigh(bend, part)
-            if dense:
-                matrix += gram(block, bend)
-            else:
-                self._diagonal += back(squared(block), bend)
+        point = at if len(objective.shape) == 1 else None
+        (model,) = rows.sums(
+            partial(_model_terms, objective.loss, point, scale, dense), objective.y,
+            objective.omega, start=(lam * np.eye(rows.d) if dense else np.full(rows.d, lam),),
+        )  # fmt: skip
+        self._diagonal = np.diag(model).copy() if dense else model
         if dense:
-            self._diagonal = np.diag(matrix).copy()
-            self._factor = cholesky(matrix)
+            self._factor = cholesky(model)
 
     def solve(self, vector: Floats) -> Floats:
         """The model's inverse Hessian applied to a parameter-shaped vector."""

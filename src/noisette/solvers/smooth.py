@@ -18,15 +18,19 @@ Phases 1 to 3 are there for speed and prove nothing; ordinary problems end in th
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy import linalg
 
 from noisette._typing import Floats
+from noisette.losses import Loss, Rows
 from noisette.solvers.continuation import continuation
 from noisette.solvers.interior import interior_points
 from noisette.solvers.limits import interior_plan
 from noisette.solvers.objective import Objective, Point, Preconditioner, cholesky
+from noisette.solvers.rounding import PublicFacts
 
 _MEMORY = 10
 _PATIENCE = 5
@@ -63,9 +67,10 @@ def last_resort(objective: Objective, model: Preconditioner, tolerance: float) -
     if objective.loss.self_concordance is not None:
         return continuation(objective, tolerance)
     plan = interior_plan(objective.loss, objective.facts, tolerance)
+    whole = objective.gathered()
     best = objective.at(np.zeros(objective.shape))
     for digits in (None, plan.digits):
-        for w, _ in interior_points(objective, plan.last, digits):
+        for w, _ in interior_points(whole, plan.last, digits):
             for point in (near := objective.at(w), newton(objective, near, model, tolerance)):
                 best = point if point.norm_bound < best.norm_bound else best
             if best.norm_bound <= tolerance:
@@ -82,11 +87,24 @@ def _warm_start(objective: Objective, w: Floats) -> tuple[Floats, Preconditioner
     count = max(_SAMPLE, _SAMPLE_PER_FEATURE * objective.rows.d)
     if objective.rows.n < 4 * count:
         return w, Preconditioner(objective)
-    part, factor = objective.sample(count)
-    part.omega = np.full(part.rows.n, factor) if part.omega is None else factor * part.omega
-    part.mass = objective.mass
-    slope = objective.loss.derivative_bound(0.0) * objective.facts.norm_bound
-    loose = 0.01 * slope * float(np.sqrt(max(objective.mass, 1.0)))
+    known = (objective.loss, objective.linear, objective.facts, objective.mass, w)
+    started: tuple[Floats, Preconditioner] = objective.rows.on_sample(
+        count, partial(_start_on, *known), objective.y, objective.omega
+    )
+    return started
+
+
+def _start_on(
+    loss: Loss, linear: Floats, facts: PublicFacts, mass: float, w: Floats,
+    X: Any, y: Any, omega: Any,
+) -> tuple[Floats, Preconditioner]:  # fmt: skip
+    """The loose optimum of a sample, and its model there, for a problem of weight ``mass``."""
+    part = Objective(loss, Rows(X), y, omega, linear, facts)
+    factor = mass / part.mass if part.mass > 0.0 else 1.0
+    part.omega = np.full(part.rows.n, factor) if omega is None else factor * omega
+    part.mass = mass
+    slope = loss.derivative_bound(0.0) * facts.norm_bound
+    loose = 0.01 * slope * float(np.sqrt(max(mass, 1.0)))
     w = _quasi_newton(part, part.at(w), Preconditioner(part), loose).w
     return w, Preconditioner(part, at=w)
 
@@ -176,23 +194,18 @@ def _unfinished(point: Point, tolerance: float) -> bool:
 
 
 def _line_search(objective: Objective, point: Point, p: Floats, slope: float, full: Point) -> Point:
-    """Double, then bisect, for phi'(0)/2 <= phi'(t) <= 0; phi' increases along p.
-
-    The scores move along a line, s + tq, so one pass over X pays for all trial points.
-    """
+    """Double, then bisect, for phi'(0)/2 <= phi'(t) <= 0; phi' increases along p."""
     low, high, t = 0.0, np.inf, 1.0
     end = float(np.vdot(full.gradient, p))
     if 0.5 * slope <= end <= 0.0:
         return full
-    scores, moves = objective.rows.scores(point.w), objective.rows.scores(p)
-    weighted = objective.weigh(moves, slice(None))
+    slopes = objective.slopes_along(point.w, p)
     fixed = float(np.vdot(objective.linear, p) + objective.lam * np.vdot(point.w, p))
     square = objective.lam * float(np.vdot(p, p))
     for _ in range(120):
         low, high = (t, high) if end < 0.0 else (low, t)
         t = 2.0 * low if np.isinf(high) else 0.5 * (low + high)
-        _, slopes = objective.loss.at_scores(scores + t * moves, objective.y)
-        end = float(np.vdot(slopes, weighted)) + fixed + t * square
+        end = slopes(t) + fixed + t * square
         if 0.5 * slope <= end <= 0.0:
             break
     return objective.at(point.w + t * p)

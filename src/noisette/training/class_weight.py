@@ -6,6 +6,7 @@ weighted row obeys every bound of a plain one. What was asked for is a ratio, an
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter
 from noisette.losses import Softmax
 from noisette.mechanisms import LaplaceVector
+from noisette.parts import each
 from noisette.plans import Run, Together
 from noisette.summaries import histogram
 from noisette.training.algorithm import Algorithm, PreparedModel
@@ -93,6 +95,11 @@ def balanced(counts: Floats, least: float) -> Floats:
 
 def weighed(weights: Floats | None, factors: Floats, numbers: Any) -> Floats:
     """Return the weight of every row times that of its class."""
+    found: Floats = each(partial(_weighed, factors), numbers, weights)
+    return found
+
+
+def _weighed(factors: Floats, numbers: Any, weights: Floats | None) -> Floats:
     own = factors[np.asarray(numbers)]
     return np.asarray(own if weights is None else weights * own)
 
@@ -183,7 +190,9 @@ class Balanced(Algorithm[PreparedBalanced]):
         """Return what the algorithm releases on weighted rows."""
         public = prepared.public
         numbers = self._numbers(records, public)
-        present = None if records.weights is None else records.weights / public.weight_bound
+        present = None
+        if records.weights is not None:
+            present = each(partial(_relative, public.weight_bound), records.weights)
         factors = class_factors(passage, numbers, self.classes, present)
         weights = weighed(records.weights, factors, numbers)
         lighter = Records(records.rows, records.targets, weights, records.persons)
@@ -192,7 +201,19 @@ class Balanced(Algorithm[PreparedBalanced]):
     def _numbers(self, records: Records, public: Public) -> Any:
         """Return the class number of every row from the targets of the models."""
         if isinstance(public.loss, Softmax):
-            return np.asarray(records.targets[0])
+            return each(np.asarray, records.targets[0])
         if len(records.targets) == 1:
-            return (np.asarray(records.targets[0]) > 0.0).astype(np.int64)
-        return np.argmax(np.stack(records.targets), axis=0)
+            return each(_positive, records.targets[0])
+        return each(_largest, *records.targets)
+
+
+def _relative(most: float, weights: Floats) -> Floats:
+    return weights / most
+
+
+def _positive(target: Any) -> Any:
+    return (np.asarray(target) > 0.0).astype(np.int64)
+
+
+def _largest(*targets: Any) -> Any:
+    return np.argmax(np.stack(targets), axis=0)

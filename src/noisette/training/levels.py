@@ -39,13 +39,14 @@ from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.mechanisms import Gaussian, step_noises
 from noisette.mechanisms.gaussian_curve import gdp_mu
+from noisette.parts import all_of, is_parted
 from noisette.persons import Persons
 from noisette.plans import Parallel, Plan, Repeat, Sampled
 from noisette.sampling import Poisson
 from noisette.solvers import default_tolerance
 from noisette.training.output_perturbation import noise_for
 from noisette.training.public import Public
-from noisette.training.records import Records, check_unit
+from noisette.training.records import Records, check_rows_each, check_unit, fit_for, inside
 from noisette.training.steps import Update
 
 __all__ = [
@@ -127,6 +128,8 @@ def present(
     If there are none, all of them stay, with zeros instead of their data; the solution is then 0
     whatever their number is.
     """
+    if is_parted(rows):  # in partitions they stay, and add nothing
+        return rows, numbers, weights, persons
     kept = weights > 0.0
     if bool(np.all(kept)):
         return rows, numbers, weights, persons
@@ -176,14 +179,15 @@ def check_rows(
         raise InvalidData(
             f"the training was prepared for {public.size} {public.unit}s, not for {records.size}."
         )
-    if len(update.loss.targets(y)) != n:
+    check_rows_each(n, public)
+    if not all_of(partial(fit_for, update.loss), y, records.rows):
         raise InvalidData("y must have one entry for each row of X.")
     if levels is not None and levels.values.shape != (records.size,):
         raise InvalidData(f"levels must have one entry above 0 for each {public.unit}.")
     if weights is not None:
-        inside = (weights >= 0.0) & (weights <= 1.0)  # proof: SAMPLE-WEIGHT
         alone = levels is not None and records.persons is None
-        if weights.shape != (n,) or not bool(np.all(inside)) or alone:
+        # proof: SAMPLE-WEIGHT
+        if weights.shape != (n,) or not all_of(partial(inside, 1.0), weights) or alone:
             raise InvalidData(
                 "sample_weight must have one entry in [0, 1] for each row of X, and no levels "
                 "beside it."

@@ -8,17 +8,18 @@ from noisette import accounting
 from noisette.errors import InvalidParameter, Unproven
 from noisette.losses import Loss
 from noisette.mechanisms import AdditiveNoise, step_noises
+from noisette.parts import is_parted
 from noisette.sampling import Disjoint, Sampler
 from noisette.training.gradient_descent import GradientDescent
 from noisette.training.levels import Levels
 from noisette.training.noisy_sgd import NoisySGD, make_sampler, plan_for
 from noisette.training.public import Public, check_scale
-from noisette.training.recommend import Recommendation
+from noisette.training.recommend import Recommendation, bound_on_units
 from noisette.training.single_pass import SinglePass, noise_for_one_use
 from noisette.training.steps import Update
 from noisette.training.streaming import StreamedPass
 
-__all__ = ["RELEASES", "noises", "recommend_sgd"]
+__all__ = ["RELEASES", "bounded_parts", "check_parts", "noises", "recommend_sgd"]
 
 RELEASES = ("all", "last")
 
@@ -44,6 +45,23 @@ def recommend_sgd(
     chosen = _choose(wishes, public, levels, stream=stream)
     # how long a stream will be is not known without a guess
     return chosen if stream and wishes.population is None else chosen.judged("steps")
+
+
+def bounded_parts(public: Public, X: Any, population: int | None) -> Public:
+    """Return the facts with a public bound on the rows, where they live in partitions."""
+    if not is_parted(X):
+        return public
+    return replace(public, most=bound_on_units(public.adjacency, X.shape[0], population))
+
+
+def check_parts(chosen: Recommendation, X: Any) -> None:
+    """Refuse rows in partitions for whatever does not take all rows in every step."""
+    name = chosen.algorithm.name
+    if is_parted(X) and name != GradientDescent.name:
+        raise InvalidParameter(
+            f"{name} takes batches, which rows in partitions do not give; use "
+            "sampling='auto' with a delta, or LogisticRegression or LinearSVC."
+        )
 
 
 def _choose(wishes: Any, public: Public, levels: Levels | None, *, stream: bool) -> Recommendation:

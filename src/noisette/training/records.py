@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,11 @@ from scipy import sparse
 from noisette._typing import Floats
 from noisette.clipping import clip_factors, clipped_and_measured, row_norms
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.losses import Augmented, Measured, Rows
+from noisette.losses import Augmented, Measured
+from noisette.losses.parted import rows_of
+from noisette.parts import Parted, all_of, each
 from noisette.persons import Persons
+from noisette.solvers.minimise import NO_PARTS
 from noisette.training.passage import Passage
 from noisette.training.public import Public, PublicBudget
 
@@ -29,10 +33,18 @@ class Records:
         self, rows: Any, targets: list[NDArray[Any]], weights: Floats | None = None,
         persons: Persons | None = None,
     ) -> None:  # fmt: skip
-        self.rows, self.targets, self.weights, self.persons = rows, targets, weights, persons
+        self.persons = persons
+        if isinstance(rows, Parted):
+            rows, weights, *targets = rows.kept([rows, weights, *targets])
+        self.rows, self.targets, self.weights = rows, targets, weights
 
     def __repr__(self) -> str:
         return "<Records>"
+
+    @property
+    def parted(self) -> bool:
+        """Whether the rows live in parts."""
+        return isinstance(self.rows, Parted)
 
     @property
     def size(self) -> int:
@@ -41,7 +53,9 @@ class Records:
 
     def check(self, public: Public) -> None:
         """Refuse what the solvers would refuse, before anything is charged or drawn."""
-        blocks = Rows(self.rows)
+        blocks = rows_of(self.rows)
+        if blocks.parted and not math.isfinite(public.loss.smoothness):
+            raise InvalidParameter(NO_PARTS)
         check_unit(self, public, public.weight_bound)
         check_rows_each(blocks.n, public)
         if not blocks.within(public.norm_bound * (1.0 + 1e-10)):
@@ -52,16 +66,26 @@ class Records:
         if blocks.d != public.features or len(self.targets) != public.models:
             raise InvalidData("rows and targets must have the shape that was prepared for.")
         for target in self.targets:
-            if len(public.loss.targets(target)) != blocks.n:
+            if not all_of(partial(fit_for, public.loss), target, self.rows):
                 raise InvalidData("every target vector must have one entry for each row.")
         if self.weights is not None:
-            weight = np.asarray(self.weights, dtype=float)
-            inside = (weight >= 0.0) & (weight <= public.weight_bound)
-            if weight.shape != (blocks.n,) or not bool(np.all(inside)):
+            right = np.shape(self.weights) == (blocks.n,)
+            if not right or not all_of(partial(inside, public.weight_bound), self.weights):
                 raise InvalidData(
                     "sample_weight must have one entry for each row, between 0 and "
                     f"weight_bound={public.weight_bound:g}."
                 )
+
+
+def fit_for(loss: Any, target: Any, rows: Any) -> bool:
+    """Return whether there is one target for each row; refuse what the loss cannot take."""
+    return bool(len(loss.targets(target)) == rows.shape[0])
+
+
+def inside(bound: float, weights: Any) -> bool:
+    """Return whether all weights are in [0, bound]."""
+    weight = np.asarray(weights, dtype=float)
+    return bool(np.all((weight >= 0.0) & (weight <= bound)))
 
 
 def check_unit(sample: Any, public: PublicBudget, weight_bound: float = 1.0) -> None:
@@ -138,11 +162,8 @@ def with_intercept(rows: Any, norm_bound: float, intercept: float | None) -> tup
         extra = float(intercept)
         bound = math.hypot(norm_bound, extra) * (1.0 + 2.0**-50)  # rounded up
     if not sparse.issparse(rows):
-        matrix = np.asarray(rows)
-        norms = row_norms(matrix)
-        factor = clip_factors(matrix, norm_bound, norms=norms)
-        column = None if intercept is None else np.full(len(matrix), extra)
-        return Augmented(matrix, factor, column, norms), bound
+        shape = (rows.shape[0], rows.shape[1] + (intercept is not None))
+        return each(partial(_augmented, norm_bound, intercept), rows, shape=shape), bound
     clipped, norms = clipped_and_measured(rows, norm_bound)
     if intercept is None:
         return Measured(clipped, squares=norms**2), bound
@@ -152,3 +173,11 @@ def with_intercept(rows: Any, norm_bound: float, intercept: float | None) -> tup
     bound = math.hypot(norm_bound, extra) * (1.0 + 2.0**-50)
     whole = sparse.hstack([clipped, sparse.csr_matrix(last)], format="csr")
     return Measured(whole, squares=norms**2 + extra**2), bound
+
+
+def _augmented(norm_bound: float, intercept: float | None, rows: Any) -> Augmented:
+    matrix = np.asarray(rows)
+    norms = row_norms(matrix)
+    factor = clip_factors(matrix, norm_bound, norms=norms)
+    column = None if intercept is None else np.full(len(matrix), float(intercept))
+    return Augmented(matrix, factor, column, norms)

@@ -6,6 +6,7 @@ blocks as far as it can move each of them alone, so the vector is bounded as a w
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.losses import Rows
+from noisette.losses.parted import rows_of
 from noisette.training.passage import Passage
 from noisette.training.second_moment import bits_of_squares, on_public_grid
 
@@ -80,7 +82,7 @@ def release_moments(
     `most` is a public bound on the number of rows. A row of weight 0 adds nothing.
     """
     # proof: REGRESSION-MOMENTS
-    gram = _gram(Rows(rows), targets, bound, most, weights)
+    gram = _gram(rows_of(rows), targets, bound, most, weights)
     d = gram.shape[0] - 3
     upper = np.triu_indices(d, 1)
     a = math.sqrt(shares.rows) / bound**2
@@ -112,21 +114,28 @@ def release_moments(
     )  # fmt: skip
 
 
-def _gram(blocks: Rows, targets: Floats, bound: float, most: int, weights: Floats | None) -> Floats:
+def _gram(blocks: Rows, targets: Any, bound: float, most: int, weights: Any) -> Floats:
     """Return the exact Gram matrix of (x, y, 1, [|y| = 1]), every entry on a public grid."""
-    bits, d = bits_of_squares(most), blocks.d
+    size = blocks.d + 3
+    (out,) = blocks.sums(
+        partial(_products, bound, bits_of_squares(most)), targets, weights,
+        start=(np.zeros((size, size)),),
+    )  # fmt: skip
+    return np.asarray(out)
+
+
+def _products(bound: float, bits: int, block: Any, y: Floats, weights: Any) -> tuple[Floats]:
+    d = block.shape[1]
+    own = np.column_stack([y, np.ones(len(y)), np.abs(y) >= _AT_BOUND])
+    if weights is not None:
+        root = np.sqrt(weights)[:, None]
+        block = block.multiply(root).tocsr() if sparse.issparse(block) else block * root
+        own = own * root
+    # proof: EXACT-SUM
+    x, own = on_public_grid(block, bound, bits), on_public_grid(own, 1.0, bits)
+    product = x.T @ x
     out = np.zeros((d + 3, d + 3))
-    for where, block in blocks.blocks():
-        y = targets[where]
-        own = np.column_stack([y, np.ones(len(y)), np.abs(y) >= _AT_BOUND])
-        if weights is not None:
-            root = np.sqrt(weights[where])[:, None]
-            block = block.multiply(root).tocsr() if sparse.issparse(block) else block * root
-            own = own * root
-        # proof: EXACT-SUM
-        x, own = on_public_grid(block, bound, bits), on_public_grid(own, 1.0, bits)
-        product = x.T @ x
-        out[:d, :d] += product.toarray() if sparse.issparse(product) else product
-        out[:d, d:] += x.T @ own
-        out[d:, d:] += own.T @ own
-    return out
+    out[:d, :d] = product.toarray() if sparse.issparse(product) else product
+    out[:d, d:] = x.T @ own
+    out[d:, d:] = own.T @ own
+    return (out,)

@@ -9,6 +9,7 @@ others.
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.clipping import clip_rows
-from noisette.losses import Rows
+from noisette.losses.parted import most_merges, rows_of
 from noisette.training.passage import Passage
 
 __all__ = ["Cuts", "ResidualSums", "Whitener", "release_residual_sums", "residual_move"]
@@ -84,54 +85,64 @@ def residual_move(
     return math.sqrt((4.0 if twice else 1.0) + SQUARES + third) * (1.0 + 1e-9) + 2.0 * rounding
 
 
-def rounding_of(most: int, block: int, features: int, stretch: float) -> float:
+def rounding_of(most: int, block: int, features: int, stretch: float, merges: int = 0) -> float:
     """Return how far the computed sum can be from the exact one, in units of R' tau.
 
-    Sums of at most `most` rows in blocks of `block`; `stretch` bounds ||A||_F R / R' and
-    (1 + |theta| R) / tau, the cancellation inside of a row.
+    Sums of at most `most` rows in blocks of `block`, and of parts in `merges` additions more;
+    `stretch` bounds ||A||_F R / R' and (1 + |theta| R) / tau, the cancellation inside of a row.
     """
     # proof: RESIDUAL-SUMS
     inside = 4.0 * (features + 8.0) * (1.0 + stretch)
-    return 2.0 * most * _UNIT * (block + most / block + 1.0 + inside)
+    return 2.0 * most * _UNIT * (block + most / block + 1.0 + merges + inside)
+
+
+def _residuals(
+    theta: Floats, whitener: Whitener, clip: float, cuts: Cuts | None, block: Any,
+    targets: Floats, weights: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return what the rows of one block add to each of the sums."""
+    whole = targets - np.asarray(block @ theta).reshape(-1)
+    r = np.clip(whole, -clip, clip)
+    w = np.ones(len(r)) if weights is None else weights
+    found = whitener(block).T @ (w * r), float((w * r) @ r)
+    if cuts is None:
+        return found
+    r = np.clip(whole, -cuts.residual, cuts.residual)
+    moved = Whitener(whitener.map, cuts.row)(block) * (np.sqrt(w) * r)[:, None]
+    return *found, moved.T @ moved
 
 
 def release_residual_sums(
-    rows: Any, targets: Floats, theta: Floats, whitener: Whitener, clip: float,
+    rows: Any, targets: Any, theta: Floats, whitener: Whitener, clip: float,
     norm_bound: float, adjacency: Adjacency, passage: Passage, *, most: int,
-    weights: Floats | None = None, part: int = 0, cuts: Cuts | None = None,
+    weights: Any = None, part: int = 0, cuts: Cuts | None = None,
 ) -> ResidualSums:  # fmt: skip
     """Return sum w x~ r and sum w r^2, r the residual at `theta` cut to [-clip, clip].
 
     With `cuts` also sum w r^2 x~ x~', where x~ and r are cut as `cuts` says.
     """
-    blocks = Rows(rows)
+    blocks = rows_of(rows)
     d = whitener.map.shape[1]
     later = whitener if cuts is None else Whitener(whitener.map, cuts.row)
-    total, squares, directions = np.zeros(d), 0.0, np.zeros((d, d))
-    for where, block in blocks.blocks():
-        whole = targets[where] - np.asarray(block @ theta).reshape(-1)
-        r = np.clip(whole, -clip, clip)
-        w = np.ones(len(r)) if weights is None else weights[where]
-        total += whitener(block).T @ (w * r)
-        squares += float((w * r) @ r)
-        if cuts is not None:
-            r = np.clip(whole, -cuts.residual, cuts.residual)
-            moved = later(block) * (np.sqrt(w) * r)[:, None]
-            directions += moved.T @ moved
+    third = () if cuts is None else (np.zeros((d, d)),)
+    total, squares, *directions = blocks.sums(
+        partial(_residuals, theta, whitener, clip, cuts), targets, weights,
+        start=(np.zeros(d), 0.0, *third),
+    )  # fmt: skip
     stretch = max(
         norm_bound * float(np.linalg.norm(whitener.map)) / min(whitener.bound, later.bound),
         (1.0 + norm_bound * float(np.linalg.norm(theta))) / clip,
     )
     unit = whitener.bound * clip
-    rounding = rounding_of(most, blocks.block_rows, blocks.d, stretch)
+    rounding = rounding_of(most, blocks.block_rows, blocks.d, stretch, most_merges(blocks))
     move = unit * residual_move(adjacency, rounding, directions=cuts is not None)
     # what a record of largest size adds to each block, in units of R' tau: 1, sqrt(c), sqrt(c')
     h = math.sqrt(SQUARES) * whitener.bound / clip
     q = 0.0 if cuts is None else math.sqrt(DIRECTIONS) * unit / (cuts.row * cuts.residual) ** 2
     upper = np.triu_indices(d, 1)
     flat = np.append(total, h * squares)
-    if cuts is not None:
-        more = [q * np.diag(directions), math.sqrt(2.0) * q * directions[upper]]
+    for sums in directions:
+        more = [q * np.diag(sums), math.sqrt(2.0) * q * sums[upper]]
         flat = np.concatenate([flat, *more])
     noisy = passage.release(Bounded(flat, adjacency, "RESIDUAL-SUMS", l2=move), part)
     mechanism: Any = passage.leaf(part).mechanism

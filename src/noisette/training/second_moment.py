@@ -1,6 +1,7 @@
 """The private second moment of bounded rows, and the coordinates in which rows are alike."""
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy import sparse
 from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
-from noisette.losses import Rows
+from noisette.losses.parted import rows_of
 from noisette.training.passage import Passage
 
 __all__ = ["bits_of_squares", "on_public_grid", "second_moment", "whitener"]
@@ -50,16 +51,11 @@ def second_moment(
     """
     # proof: SECOND-MOMENT
     factor = math.sqrt(2.0) if adjacency is Adjacency.REPLACE_ONE else 1.0
-    blocks, bits = Rows(rows), bits_of_squares(most)
+    blocks = rows_of(rows)
     d = blocks.d
-    exact = np.zeros((d, d))
-    for where, block in blocks.blocks():  # float64, whatever the type of the rows
-        if weights is not None:
-            root = np.sqrt(weights[where])[:, None]
-            block = block.multiply(root).tocsr() if sparse.issparse(block) else block * root
-        block = on_public_grid(block, bound, bits)
-        product = block.T @ block
-        exact += product.toarray() if sparse.issparse(product) else product
+    (exact,) = blocks.sums(
+        partial(_squares, bound, bits_of_squares(most)), weights, start=(np.zeros((d, d)),)
+    )
     upper = np.triu_indices(d, 1)
     flat = np.concatenate([np.diag(exact), math.sqrt(2.0) * exact[upper]]).astype(float)
     value = Bounded(flat, l2=_PAID * factor * bound**2, adjacency=adjacency, proof="SECOND-MOMENT")
@@ -67,6 +63,16 @@ def second_moment(
     out = np.zeros((d, d))
     out[upper] = noisy[d:] / math.sqrt(2.0)
     return np.asarray(out + out.T + np.diag(noisy[:d]))
+
+
+def _squares(bound: float, bits: int, block: Any, weights: Floats | None) -> tuple[Floats]:
+    """Return the exact sum of x x' over one block, which is in float64."""
+    if weights is not None:
+        root = np.sqrt(weights)[:, None]
+        block = block.multiply(root).tocsr() if sparse.issparse(block) else block * root
+    block = on_public_grid(block, bound, bits)
+    product = block.T @ block
+    return (product.toarray() if sparse.issparse(product) else product,)
 
 
 def whitener(mean_moment: Floats, bound: float, floor: float = _FLOOR) -> tuple[Floats, float]:

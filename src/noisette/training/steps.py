@@ -23,6 +23,7 @@ from noisette.bounded import Bounded, InKernel
 from noisette.clipping import checked_bound
 from noisette.errors import InvalidParameter, PermitError, Unproven
 from noisette.losses import Loss, Softmax
+from noisette.parts import is_parted
 from noisette.persons import Persons
 from noisette.randomness import Randomness
 from noisette.sampling import Sampler
@@ -228,7 +229,12 @@ class Progress:
 
 
 def canonical_rows(X: Any) -> Any:
-    """Return rows as the kernels read them: C-ordered float32 or float64, or canonical CSR."""
+    """Return rows as the kernels read them: C-ordered float32 or float64, or canonical CSR.
+
+    Those in partitions stay there.
+    """
+    if is_parted(X):
+        return X
     if sparse.issparse(X):
         if not X.has_canonical_format:
             # an entry stored in two halves would pass a norm check that it should fail

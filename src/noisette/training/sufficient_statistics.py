@@ -22,6 +22,7 @@ from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter
 from noisette.mechanisms import Gaussian, Mechanism, SphericalLaplace
+from noisette.parts import each
 from noisette.plans import Noisy, Plan, Repeat, Run, Together
 from noisette.training.algorithm import Algorithm, PreparedModel
 from noisette.training.passage import Passage
@@ -147,7 +148,7 @@ class SufficientStatistics(Algorithm[PreparedSums]):
         most = public.most_rows
         assert most is not None
         bound = math.sqrt(public.squared_bound)
-        target = np.asarray(records.targets[0], dtype=float)
+        target = each(_floats, records.targets[0])
         moments = release_moments(
             records.rows, target, bound, public.adjacency, passage, most=most,
             weights=records.weights,
@@ -167,6 +168,10 @@ class SufficientStatistics(Algorithm[PreparedSums]):
             )  # fmt: skip
             solve.take(sums, clip)
         return solve.result()
+
+
+def _floats(values: Any) -> Floats:
+    return np.asarray(values, dtype=float)
 
 
 class _Solve:

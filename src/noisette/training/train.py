@@ -35,7 +35,8 @@ def train(
     )  # fmt: skip
     released = algorithm.run(records, prepared, passage)
     weighed = algorithm.weight_proofs if records.weights is not None else ()
-    return Trained(released, passage.permit, (*prepared.proofs, *weighed))
+    parted = ("ROUND-ANY-ORDER",) if getattr(records, "parted", False) else ()
+    return Trained(released, passage.permit, (*prepared.proofs, *weighed, *parted))
 
 
 def begin(

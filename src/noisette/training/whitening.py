@@ -11,8 +11,8 @@ Lambda = s R'^2 / k with it, because the pair of the objective step depends on (
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import ClassVar
+from functools import lru_cache, partial
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from noisette.clipping import clip_rows
 from noisette.errors import InvalidParameter, NoisetteError, Unproven
 from noisette.losses import Rows
 from noisette.mechanisms import Gaussian, ObjectiveNoise
+from noisette.parts import each
 from noisette.plans import Plan, Run, Together
 from noisette.training.algorithm import Algorithm, PreparedModel
 from noisette.training.noisy_weights import NoisyWeights, noise_of_minimiser
@@ -132,8 +133,7 @@ class WhitenedObjective(Algorithm[Whitened]):
         count = public.size or public.most
         assert count is not None
         map_, new_bound = whitener(moment / count, public.norm_bound)
-        rows = [np.asarray(block @ map_) for _, block in Rows(records.rows).blocks()]
-        mapped = clip_rows(np.concatenate(rows), new_bound)  # proof: WHITENING
+        mapped = each(partial(_whitened, map_, new_bound), records.rows)
         inner = _inner(public, new_bound, prepared.k)
         whitened = Records(mapped, records.targets, records.weights, records.persons)
         (theta,) = solve_with(whitened, inner, passage, parts=(1, 2))
@@ -149,10 +149,21 @@ class WhitenedObjective(Algorithm[Whitened]):
         return out
 
 
+def _whitened(map_: Floats, bound: float, rows: Any) -> Any:
+    """Return the rows in the released coordinates, each cut by itself."""
+    moved = [np.asarray(block @ map_) for _, block in Rows(rows).blocks()]
+    # proof: WHITENING
+    return clip_rows(np.concatenate(moved or [np.zeros((0, len(map_)))]), bound)
+
+
 def _inner(public: Public, bound: float, k: float) -> Public:
     """Return the facts of the objective step: rows of norm R' = `bound`, Lambda = s R'^2 / k."""
     inner = replace(public, norm_bound=bound, regularization=None)
     return replace(inner, regularization=per_row(public.loss) * inner.squared_bound / k)
+
+
+def _positive(weights: Floats) -> Floats:
+    return (weights > 0.0).astype(float)
 
 
 def _private_second_moment(records: Records, public: Public, passage: Passage) -> Floats:
@@ -160,7 +171,9 @@ def _private_second_moment(records: Records, public: Public, passage: Passage) -
 
     The rows of a person share one weight here too.
     """
-    taking_part = None if records.weights is None else (records.weights > 0.0).astype(float)
+    taking_part = None
+    if records.weights is not None:
+        taking_part = each(_positive, records.weights)
     if records.persons is not None:
         taking_part = records.persons.share(taking_part)  # proof: PERSON-WEIGHTS
     return second_moment(

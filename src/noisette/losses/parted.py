@@ -1,0 +1,136 @@
+"""Rows that live in parts, elsewhere: what a solver may ask of them, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from noisette.errors import InvalidParameter
+from noisette.losses.rows import SPARSE_ROWS, Rows, block_rows_for
+from noisette.losses.totals import Total
+from noisette.parts import MOST_PARTS, Parted, both, merges_of, total_of
+
+__all__ = ["PartedRows", "most_merges", "rows_of"]
+
+
+def rows_of(X: Any) -> Rows:
+    """Return the rows of any matrix, as solvers see them."""
+    return PartedRows(X) if isinstance(X, Parted) else Rows(X)
+
+
+def most_merges(rows: Rows) -> int:
+    """Return a public bound on the additions with which sums of parts are joined."""
+    return merges_of(MOST_PARTS) + 1 if rows.parted else 0
+
+
+class PartedRows(Rows):
+    """Rows in parts, with the interface of `Rows`."""
+
+    parted = True
+
+    def __init__(self, X: Parted) -> None:
+        self.matrix: Any = X
+        self.is_sparse = X.is_sparse
+        if X.ndim != 2:
+            raise InvalidParameter(f"X must have two dimensions; got {X.ndim}.")
+        self.n, self.d = X.shape
+        self.block_rows = SPARSE_ROWS if self.is_sparse else block_rows_for(self.d)
+        self.merges = X.merges + 1
+
+    def blocks(self) -> Iterator[tuple[slice, Any]]:
+        """Yield blocks of one part after the other: for the last resort of a solver only."""
+        start = 0
+        for part in self.matrix.parts():
+            rows = Rows(part)
+            for where, block in rows.blocks():
+                yield slice(start + where.start, start + where.stop), block
+            start += rows.n
+
+    def sums(
+        self, work: Callable[..., Any], *columns: Any, start: Sequence[Any] = (),
+        compensated: bool = False, block_rows: int | None = None,
+    ) -> list[Any]:  # fmt: skip
+        """Return the sums of work(block, *parts of the columns) over all blocks of all parts."""
+        # proof: ROUND-ANY-ORDER
+        total = self.matrix.reduce(
+            partial(_part_total, work, compensated, block_rows), columns, Total.join
+        )
+        return Total(compensated, start).join(total).values()
+
+    def on_sample(self, count: int, work: Callable[..., Any], *columns: Any) -> Any:
+        """Return work(rows, *columns) of about `count` rows, spread over all parts."""
+        step = max(1, self.n // max(count, 1))
+        return self.matrix.reduce(
+            partial(_part_sample, step), columns, _stacked, partial(_on_stack, work)
+        )
+
+    def within(self, bound: float) -> bool:
+        """Return whether every row is finite and no longer than `bound`."""
+        if self.matrix.within != bound and self.matrix.reduce(
+            partial(_part_within, bound), (), both
+        ):
+            self.matrix.within = bound  # looked at once: a look may be a pass over files
+        return bool(self.matrix.within == bound)
+
+    def mass(self, weights: Any) -> float:
+        """Return the sum of the weights, or the number of rows."""
+        return float(self.n) if weights is None else float(total_of(weights))
+
+    def curved(self, weights: Any) -> float:
+        """Return the sum of weight x squared norm."""
+        return float(self.matrix.reduce(_part_curved, (weights,), _added))
+
+    def scores(self, parameter: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return X w, all of it: for the last resort of a solver only."""
+        out = np.empty((self.n, *parameter.shape[:-1]))
+        for rows, block in self.blocks():
+            out[rows] = block @ parameter.T
+        return out
+
+    def fetched(self, column: Any) -> Any:
+        """Return a whole column: for the last resort of a solver only."""
+        return None if column is None else np.concatenate(list(column.parts()))
+
+
+def _part_total(
+    work: Callable[..., Any], compensated: bool, block_rows: int | None, X: Any, *columns: Any
+) -> Total:
+    total = Total(compensated)
+    Rows(X, block_rows).add_to(total, work, columns)
+    return total
+
+
+def _part_sample(step: int, X: Any, *columns: Any) -> list[Any]:
+    picked = slice(None, None, step)
+    rows = X[picked].astype(np.float64)
+    return [rows, *(None if column is None else column[picked] for column in columns)]
+
+
+def _stacked(first: list[Any], second: list[Any]) -> list[Any]:
+    (X, *mine), (Z, *theirs) = first, second
+    rows = sparse.vstack([X, Z], format="csr") if sparse.issparse(X) else np.concatenate([X, Z])
+    return [
+        rows,
+        *(None if a is None else np.concatenate([a, b]) for a, b in zip(mine, theirs, strict=True)),
+    ]
+
+
+def _on_stack(work: Callable[..., Any], stack: list[Any]) -> Any:
+    return work(*stack)
+
+
+def _part_within(bound: float, X: Any) -> bool:
+    return Rows(X).within(bound)
+
+
+def _part_curved(X: Any, weights: Any) -> float:
+    return Rows(X).curved(weights)
+
+
+def _added(first: float, second: float) -> float:
+    return first + second

@@ -1,0 +1,158 @@
+"""`Parted`: a matrix or a vector whose rows live in parts, elsewhere.
+
+Whoever holds the parts (`noisette.scale`) evaluates a function on each of them where it lies and
+joins the answers in a fixed order. No row leaves its part but those of a sample, which the holder
+of another part may see, and the driver never.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "FAN",
+    "MOST_PARTS",
+    "Parted",
+    "all_of",
+    "each",
+    "is_parted",
+    "merges_of",
+    "summed",
+    "total_of",
+]
+
+MOST_PARTS = 2**24
+"""So many parts at most, so that a public number bounds the additions of their sums."""
+
+FAN = 8
+"""So many sums of parts are added in one place."""
+
+
+def merges_of(parts: int) -> int:
+    """Return how many additions a term goes through while sums of `parts` parts are joined."""
+    # proof: ROUND-ANY-ORDER
+    levels, left = 0, max(parts, 1)
+    while left > 1:
+        left, levels = -(-left // FAN), levels + 1
+    return FAN * levels
+
+
+class Parted(ABC):
+    """A matrix or a vector cut into parts by rows.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        As of an array; the first entry is as private as the number of rows is.
+    merges : int
+        So many sums of parts at most go into another one on the way to the total.
+
+    """
+
+    shape: tuple[int, ...]
+    dtype = np.dtype(np.float64)
+    merges: int
+    is_sparse = False
+    within: float | None = None
+    """The bound within which all rows were seen to lie."""
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise TypeError("rows in parts are never put into one array.")
+
+    @abstractmethod
+    def apply(
+        self, function: Callable[..., Any], others: Sequence[Any], shape: tuple[int, ...] | None
+    ) -> Parted:
+        """Return function(part, parts of the others) of every part, when it is asked for.
+
+        `others` are parted alike, or None. `shape` is that of the result; None keeps it.
+        """
+
+    @abstractmethod
+    def reduce(
+        self, function: Callable[..., Any], others: Sequence[Any], join: Callable[[Any, Any], Any],
+        last: Callable[[Any], Any] | None = None,
+    ) -> Any:  # fmt: skip
+        """Return function(part, parts of the others) of all parts, joined in a fixed order.
+
+        `last`, if given, is applied to the result before it leaves the parts' place.
+        """
+
+    def kept(self, columns: Sequence[Any]) -> list[Any]:
+        """Return columns that go with this one, made once and for all where that costs little."""
+        return list(columns)
+
+    @abstractmethod
+    def parts(self) -> Iterator[Any]:
+        """Yield the parts themselves, one at a time: for the last resort of a solver only."""
+
+
+def is_parted(values: Any) -> bool:
+    """Return whether rows live in parts elsewhere."""
+    return isinstance(values, Parted)
+
+
+def each(
+    function: Callable[..., Any], first: Any, *others: Any, shape: tuple[int, ...] | None = None
+) -> Any:
+    """Return function(first, *others), part by part where `first` is parted.
+
+    `function` must treat rows one by one; None among `others` is handed on.
+    """
+    if isinstance(first, Parted):
+        return first.apply(function, others, shape)
+    return function(first, *others)
+
+
+def total_of(column: Any) -> float:
+    """Return the sum of a column, to rounding."""
+    if isinstance(column, Parted):
+        return math.fsum(column.reduce(_part_sum, (), _listed))
+    return float(np.sum(column))
+
+
+def summed(function: Callable[..., Any], first: Any, *others: Any) -> Any:
+    """Return function(first, *others), or its sum over parts; for sums that are exact anyway."""
+    if isinstance(first, Parted):
+        return first.reduce(function, others, _added)
+    return function(first, *others)
+
+
+def all_of(function: Callable[..., bool], first: Any, *others: Any) -> bool:
+    """Return whether function(first, *others) holds, on every part where `first` is parted."""
+    if isinstance(first, Parted):
+        return bool(first.reduce(function, others, both))
+    return bool(function(first, *others))
+
+
+def both(first: bool, second: bool) -> bool:
+    """Return whether both hold."""
+    return first and second
+
+
+def _part_sum(column: Any) -> list[float]:
+    return [float(np.sum(column))]
+
+
+def _listed(first: list[float], second: list[float]) -> list[float]:
+    return [*first, *second]
+
+
+def _added(first: Any, second: Any) -> Any:
+    return first + second
