@@ -41,6 +41,9 @@ def for_table(table: ChosenTable) -> Same:
     """Return how the header is read."""
     header = [] if table.header else ["--no-header"]
     more = f", header={table.header}" if not table.header else ""
+    if "encoding" in table.file:
+        header += ["--encoding", table.file["encoding"]]
+        more += f", encoding={table.file['encoding']!r}"
     python = (
         "from noisette.tables import template\n\n"
         f"print(template({str(table.path)!r}{more}, learn=True))"
