@@ -1,6 +1,7 @@
 """What a hostile reader tried: counted guesses, files under an order, two studios, odd tables."""
 
 import os
+import re
 import threading
 
 import pytest
@@ -8,7 +9,9 @@ from test_runs import LINE, pretend
 from visitors import Person, write_patients
 
 from noisette import Ledger
+from noisette.scores import Score
 from noisette.tables import read_schema
+from noisette.web import results as results_module
 from noisette.web.chosen import choose
 
 
@@ -126,3 +129,36 @@ def test_a_wrong_encoding_is_corrected_without_saying_all_again(person, tmp_path
     person.choose(table, encoding="cp1252")
     assert "weiß nicht" in person.page.text
     assert 'value="hashed" selected' in person.page.text
+
+
+def test_a_weak_plan_warns_at_the_button_that_spends(person, patients):
+    person.choose(patients)
+    person.say_facts()
+    person.give_budget(epsilon="0.01", delta="0", rows="300")
+    warned = re.search(r'class="note warn"><bdi>(.*?)</bdi>',
+                       person.get(f"w/{person.walk}/budget").text)  # fmt: skip
+    person.take_ledger(total_epsilon="1,5", total_delta="0")
+    assert "Train the model" in person.page.text, person.error
+    assert warned
+    assert warned[1] in person.page.text
+    assert Ledger.open(person.folder / "p.ledger").remaining == (1.5, 0.0)
+
+
+def test_what_speaks_against_a_model_stands_beside_its_scores():
+    class Tested:
+        auc = accuracy = Score(1.015, 0.02, 0.02, 0.97, 1.0)
+        majority = ("nein", Score(0.94, 0.02, 0.02, 0.9, 0.98))
+
+        def verdict(self):
+            return "It is not certain that the model beats the answer 'nein' to everybody."
+
+    class Fitted:
+        model = type("Model", (), {"test_": Tested()})
+        guarantee = type("Promise", (), {"notes": ("a", "3 % have the rarer label, so ...")})
+
+    assert results_module._verdict(Fitted) == [
+        "It is not certain that the model beats the answer 'nein' to everybody.",
+        "3 % have the rarer label, so ...",
+    ]
+    shown = dict(results_module._scores(Fitted))
+    assert shown["AUC"].startswith("1.000 ± 0.020")  # 1.015 cannot be

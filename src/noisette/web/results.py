@@ -80,9 +80,10 @@ class Results:
             "files": FILES, "guarantee": fitted.guarantee, "target": fitted.schema.target,
             "unit": fitted.schema.protected, "scores": _scores(fitted),
             "predicted": self._predicted.get(run.order.key, []), "card": _card(fitted)[1],
-            "left": self._left(run), "same": same.for_model(run.order.out), "form": {},
+            "left": self._left(run), "form": {},
+            "same": same.for_model(run.order.out, proba=_has_proba(fitted)),
             "changed": walk is not None and _changed(walk.table),
-            "headless": bool(fitted.schema.file.names),
+            "headless": bool(fitted.schema.file.names), "verdict": _verdict(fitted),
         }  # fmt: skip
         return self._studio.show("result.html", status, at="result", **known | more)
 
@@ -142,12 +143,13 @@ class Results:
         run = self._done(request)
         try:
             header = form.get("header", "auto")
-            written = read_model(run.order.out).schema.file
+            fitted = read_model(run.order.out)
+            written = fitted.schema.file
             table = choose(
                 form.get("path", ""), self._studio.folder, header=header, encoding=written.encoding
             )
             out = free_name(self._studio.folder, f"{table.stem}-predictions", ".csv")
-            words = [] if table.header else ["--no-header"]
+            words = ["--proba"] * _has_proba(fitted) + ["--no-header"] * (not table.header)
             done = subprocess.run(
                 noisette_command("predict", str(run.order.out), str(table.path), *words,
                                  "--out", str(out)),
@@ -189,6 +191,18 @@ def _changed(table: Any) -> bool:
     except NoisetteError:
         return True
     return False
+
+
+def _has_proba(fitted: TableModel) -> bool:
+    return hasattr(fitted.model, "predict_proba")
+
+
+def _verdict(fitted: TableModel) -> list[str]:
+    """Return what speaks against the model: no better than one answer, a label that is rare."""
+    found = getattr(fitted.model, "test_", None)
+    spoken = "" if found is None else found.verdict()
+    rare = [note for note in fitted.guarantee.notes if "have the rarer label" in note]
+    return [visible(words) for words in (spoken, *rare) if words]
 
 
 def _scores(fitted: TableModel) -> list[tuple[str, str]]:

@@ -137,12 +137,14 @@ def for_training(
     return command("noisette", *train_arguments(table, schema, budget, ledger, out)), python
 
 
-def for_model(out: Path, new: str = "TABLE") -> Same:
+def for_model(out: Path, new: str = "TABLE", *, proba: bool = False) -> Same:
     """Return how a model is checked, exported and used."""
     lines = (
         command("noisette", "inspect", out),
         command("noisette", "export", out, "--format", "card", "--out", f"{out}-card.json"),
-        command("noisette", "predict", out, new, "--out", f"{out}-predictions.csv"),
+        command(
+            "noisette", "predict", out, new, *["--proba"] * proba, "--out", f"{out}-predictions.csv"
+        ),
     )
     python = (
         "from noisette.tables import read_model\n\n"

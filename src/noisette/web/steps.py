@@ -275,7 +275,8 @@ class Steps:
         return self._page(
             "train", walk, 200, error=visible(error), same=shown, before=before,
             schema=walk.schema, budget=walk.budget, order=walk.order, left=ledger.remaining,
-            sums=ledger.rule == "sums", earlier=self._studio.runs.of_walk(walk.key),
+            sums=ledger.rule == "sums", warning=forecast_of(walk.schema, walk.budget).warning,
+            earlier=self._studio.runs.of_walk(walk.key),
         )  # fmt: skip
 
     def take_train(self, request: Request, form: Form) -> Response:
