@@ -162,3 +162,17 @@ def test_what_speaks_against_a_model_stands_beside_its_scores():
     ]
     shown = dict(results_module._scores(Fitted))
     assert shown["AUC"].startswith("1.000 ± 0.020")  # 1.015 cannot be
+
+
+def test_a_schema_that_was_changed_behind_the_page_starts_nothing(person, patients, monkeypatch):
+    pretend(monkeypatch, f"{LINE}reading")
+    person.walk_to_training(patients)
+    facts = person.folder / "patients.schema.toml"
+    said = facts.read_text()
+    facts.write_text(said.replace("one row is one person", "one row is one visit"))
+    person.train()
+    assert "was changed or removed since step 2" in person.error
+    assert person.runs.running is None
+    facts.write_text(said)
+    person.train()
+    assert person.runs.running is not None

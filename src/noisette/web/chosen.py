@@ -9,6 +9,7 @@ from typing import Any
 
 from noisette._text import visible
 from noisette.errors import InvalidData, InvalidParameter
+from noisette.model_files import IN_FOLDER
 from noisette.tables import template
 from noisette.tables.fact_checks import UNKNOWN
 from noisette.tables.reading import is_parquet
@@ -159,12 +160,12 @@ def listed(folder: Path) -> Path:
 
 
 def entries(folder: Path) -> list[Entry]:
-    """Return the folders and tables in a folder, by name; hidden ones are left out."""
+    """Return the folders and tables in a folder, by name; hidden ones and models are left out."""
     found = []
     try:
         with os.scandir(folder) as items:
             for item in items:
-                is_folder = item.is_dir()
+                is_folder = item.is_dir() and not (Path(item.path) / IN_FOLDER).is_file()
                 wanted = is_folder or item.name.lower().endswith(_ENDINGS)
                 if wanted and not item.name.startswith(".") and _is_text(item.path):
                     found.append(Entry(item.name, item.path, is_folder))

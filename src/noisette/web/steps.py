@@ -293,6 +293,7 @@ class Steps:
                 )
             try:
                 walk.table.check_same()
+                walk.check_facts()
                 other = self._with_free_folder(walk)
                 if other is not walk:
                     return self._train(other, "the model folder was taken by another training in "

@@ -103,6 +103,20 @@ class Walk:
         same = list(table.columns) == list(self.table.columns)
         return Walk(table, answers=self.answers if same else {}, counted=self.counted)
 
+    def check_facts(self) -> None:
+        """Refuse a schema file that is not what was said on the cards any more."""
+        assert self.facts_file is not None
+        assert self.schema is not None
+        try:
+            same = self.facts_file.read_text(encoding="utf-8") == toml.dumps(self.schema.source)
+        except (OSError, ValueError):
+            same = False
+        if not same:
+            raise InvalidParameter(
+                f"{visible(str(self.facts_file))} was changed or removed since step 2; send step 2 "
+                "again; nothing was charged."
+            )
+
     def check_guess(self, budget: Budget) -> None:
         """Refuse a counted number where the number of people is private."""
         if not budget.size_is_public and budget.rows in self.counted:
