@@ -47,15 +47,15 @@ def hidden(folder):
 
 
 def test_a_draft_of_a_killed_run_is_cleared_away_and_no_other(tmp_path, holder):
-    alive, kept = holder(tmp_path / "m")
-    _, other = holder(tmp_path / "n")
     killed, left = holder(tmp_path / "m")
+    _, other = holder(tmp_path / "n")
     strange = [tmp_path / ".m.abcd1234", tmp_path / ".m.noisette-draft-elsewhere-1"]
     for path in strange:
         path.mkdir()
     killed.kill()
     killed.wait()
     assert left.is_dir()
+    alive, kept = holder(tmp_path / "m")
     check_folder(tmp_path / "m", force=False)
     assert not left.exists()
     assert (kept / "new").is_dir()
@@ -102,3 +102,16 @@ def test_a_link_in_the_place_of_a_draft_is_not_followed(tmp_path):
     link.symlink_to(precious)
     drafts.clear_away(tmp_path / "m")
     assert precious.is_dir()
+
+
+def test_two_living_runs_do_not_write_one_folder(tmp_path, holder):
+    """The second would take the first one's model away, although both were charged."""
+    _, kept = holder(tmp_path / "m")
+    with (
+        pytest.raises(InvalidParameter, match="another training is about to write"),
+        draft_folder(tmp_path / "m"),
+    ):
+        pass
+    assert hidden(tmp_path) == [kept.name]
+    with draft_folder(tmp_path / "n") as draft:
+        assert draft.is_dir()

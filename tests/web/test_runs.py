@@ -136,7 +136,8 @@ def test_a_new_table_is_predicted(trained):
     person.post(f"r/{key}/predict", path="new.csv")
     assert "new-predictions.csv" in person.page.text
     lines = person.get(f"r/{key}/files/new-predictions.csv").text.splitlines()
-    assert lines[0] == "predicted ill"
+    assert lines[0].split(",")[0] == "predicted ill"
+    assert "yes" in lines[0]  # and the probability of each label: a rare one is never the likelier
     assert len(lines) == 41
     assert SECRET not in "".join(lines)
 
@@ -152,6 +153,40 @@ def test_a_table_that_cannot_be_predicted_is_one_sentence(trained, monkeypatch):
     person.post(f"r/{key}/predict", path="سن patients.csv")
     assert person.error == "the table has no column"
     assert "A private model that predicts" in person.page.text
+    crash = f"raise ValueError('{SECRET}')"
+    monkeypatch.setattr(
+        results_module, "noisette_command", lambda *_: [sys.executable, "-c", crash]
+    )
+    person.post(f"r/{key}/predict", path="سن patients.csv")
+    assert person.error == "nothing was predicted."
+    assert SECRET not in person.page.text
+
+
+def test_a_model_of_an_earlier_studio_is_opened_again(trained):
+    folder, name = trained[0].folder, "سن-patients-model"
+    later = Person(folder).come_in()
+    assert "Or look at a model again" in later.page.text
+    later.post("model", model=name)
+    assert "A private model that predicts" in later.page.text
+    key = later.page.url.path.rsplit("/", 1)[1]
+    assert later.get(f"r/{key}/report").text == (folder / name / "report.html").read_text()
+    assert later.get(f"r/{key}/files/guarantee.json").status_code == 200
+    write_patients(folder / "later.csv", n=20, seed=1)
+    later.post(f"r/{key}/predict", path="later.csv")
+    assert "later-predictions.csv" in later.page.text
+    assert later.post(f"r/{key}/stop").status_code == 422  # there is nothing to stop
+    assert Ledger.open(folder / "p.ledger").count == 1
+    for other in ("..", "../elsewhere", "/etc", "", f"{name}/../{name}"):
+        later.post("model", model=other)
+        assert "no such model" in later.error
+
+
+def test_a_folder_with_a_broken_model_is_one_sentence(person, tmp_path):
+    (tmp_path / "m").mkdir()
+    for name in ("model.noisette", "report.html", "schema.toml"):
+        (tmp_path / "m" / name).write_bytes(b"no model")
+    person.post("model", model="m")
+    assert "That is not possible" in person.page.text
 
 
 def test_what_is_shown_is_what_is_run(trained):

@@ -250,8 +250,15 @@ def train(
         records = work.fit_parts() if parts else work.fit_rows(header=not no_header)
         say("writing")
         charged = None if ledger is None else budget
-        fitted = _finish(estimator, facts, draft, out, table.name, records, charged)
+        fitted, place = _finish(
+            estimator, facts, draft, out, table.name, records, charged, force=force
+        )
         budget.written = True
+    if place != _validate.real_path(out):
+        raise NoisetteError(
+            f"somebody else wrote {out} while this model was trained, so nothing was replaced: the "
+            f"model is whole, in {place}."
+        )
     _report_training(fitted, out, ledger, budget, as_json=json)
 
 
@@ -429,8 +436,8 @@ def estimator_of(model: str, wishes: dict[str, str | None], **shared: Any) -> An
 
 def _finish(
     estimator: Any, facts: "Schema", draft: Path, out: Path, table: str, records: int | None,
-    ledger: Any,
-) -> "TableModel":  # fmt: skip
+    ledger: Any, *, force: bool,
+) -> tuple["TableModel", Path]:  # fmt: skip
     from noisette.pipeline.table_page import page_of
     from noisette.tables import TableModel, write_model
     from noisette.tables.folders import stated, takes_tables
@@ -440,8 +447,8 @@ def _finish(
     estimator.privacy_ = stated(estimator.privacy_, facts, learnt=learnt)
     fitted = TableModel(estimator, facts)
     folder = readable(os.path.basename(os.path.realpath(out)))
-    write_model(draft, out, fitted, page_of(fitted, readable(table), records, ledger, folder))
-    return fitted
+    page = page_of(fitted, readable(table), records, ledger, folder)
+    return fitted, write_model(draft, out, fitted, page, force=force)
 
 
 def _tested_lines(model: Any) -> list[str]:

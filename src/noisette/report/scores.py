@@ -31,7 +31,12 @@ def headline(found: Scores | None) -> tuple[list[tuple[str, str]], str]:
 
 
 def _big(score: Score) -> str:
-    return f"{score.value:.3f} ± {score.error:.3f}" if score.trusted else "cannot tell"
+    return f"{_within(score):.3f} ± {score.error:.3f}" if score.trusted else "cannot tell"
+
+
+def _within(score: Score) -> float:
+    """Return a value that can be: the noise may carry a share beyond 1, its interval never is."""
+    return min(max(score.value, score.low), score.high)
 
 
 def _entries(found: Scores) -> list[tuple[str, Score]]:
@@ -43,7 +48,10 @@ def _entries(found: Scores) -> list[tuple[str, Score]]:
     entries = [("accuracy", found.accuracy), (f"always answering “{answer}”", share)]
     if isinstance(found, BinaryScores):
         at = found.confusion()
-        entries = [("AUC", found.auc), *entries, ("precision", at.precision), ("recall", at.recall)]
+        entries = [
+            ("AUC", found.auc), *entries, (f"precision of “{found.classes[1]}”", at.precision),
+            (f"recall of “{found.classes[1]}”", at.recall),
+        ]  # fmt: skip
     return entries
 
 
@@ -91,7 +99,7 @@ def _lines(entries: Sequence[tuple[str, Score]]) -> list[tuple[str, str, str, st
     return [
         (
             name,
-            f"{score.value:.3f}" if score.trusted else "cannot tell",
+            f"{_within(score):.3f}" if score.trusted else "cannot tell",
             f"{score.error:.3f}" if score.trusted else "-",
             f"{score.low:.3f} to {score.high:.3f}",
         )

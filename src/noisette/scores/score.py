@@ -60,7 +60,8 @@ class Score:
     def __str__(self) -> str:
         if not self.trusted:
             return f"cannot tell well: 95 % interval {self.low:.3f} to {self.high:.3f}"
-        return f"{self.value:.3f} ± {self.error:.3f} (95 %: {self.low:.3f} to {self.high:.3f})"
+        possible = min(max(self.value, self.low), self.high)  # noise may carry a share beyond 1
+        return f"{possible:.3f} ± {self.error:.3f} (95 %: {self.low:.3f} to {self.high:.3f})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers for JSON, None for what cannot be told.

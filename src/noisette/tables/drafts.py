@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["OLD", "clear_away", "new_draft"]
+__all__ = ["OLD", "clear_away", "is_alone", "new_draft"]
 
 OLD = "old"
 """Where in a draft the model lies that is being replaced."""
@@ -58,6 +58,27 @@ def new_draft(target: Path) -> Iterator[Path]:
         shutil.rmtree(draft, ignore_errors=True)
         if handle is not None:
             os.close(handle)
+
+
+def is_alone(draft: Path, target: Path) -> bool:
+    """Whether no other process of this machine works on a draft of `target`; True if unknown."""
+    try:
+        import fcntl
+
+        prefix = _prefix(target)
+        found = [item.path for item in os.scandir(target.parent) if item.name.startswith(prefix)]
+        for other in set(found) - {str(draft)}:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                handle = os.open(other, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                finally:
+                    os.close(handle)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return True
+    return True
 
 
 def clear_away(target: Path) -> None:

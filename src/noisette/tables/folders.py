@@ -6,6 +6,7 @@ than its own is refused.
 """
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from noisette import _files, _validate, model_files
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.guarantee import TAKEN_AS_GIVEN, Guarantee
 from noisette.tables import toml
-from noisette.tables.drafts import OLD, clear_away, new_draft
+from noisette.tables.drafts import OLD, clear_away, is_alone, new_draft
 from noisette.tables.encoding import Encoded, encode
 from noisette.tables.frame import Frame
 from noisette.tables.schema import Schema, read_schema
@@ -166,17 +167,25 @@ def check_folder(folder: Path, *, force: bool) -> None:
 @contextlib.contextmanager
 def draft_folder(folder: Path) -> Iterator[Path]:
     """Yield a new folder beside `folder`; it is removed at the end, whatever happens."""
+    target = _validate.real_path(folder)
     with contextlib.ExitStack() as stack:
         try:
-            draft = stack.enter_context(new_draft(_validate.real_path(folder)))
+            draft = stack.enter_context(new_draft(target))
         except OSError as error:
             raise InvalidParameter(
                 f"{folder} cannot be written ({error.strerror}); nothing was charged."
             ) from None
+        if not is_alone(draft, target):
+            raise InvalidParameter(
+                f"another training is about to write {folder}; wait for its end, or give another "
+                "folder; nothing was charged."
+            )
         yield draft
 
 
-def write_model(draft: Path, folder: Path, fitted: TableModel, page: str) -> None:
+def write_model(
+    draft: Path, folder: Path, fitted: TableModel, page: str, *, force: bool = True
+) -> Path:
     """Fill `draft` and give it the name `folder`, so that it appears whole or not at all.
 
     Parameters
@@ -184,11 +193,18 @@ def write_model(draft: Path, folder: Path, fitted: TableModel, page: str) -> Non
     draft : Path
         An empty folder on the same disk.
     folder : Path
-        The model's folder; one that is there is replaced.
+        The model's folder.
     fitted : TableModel
         The model, whose guarantee states the schema among the public facts.
     page : str
         The HTML page for a reviewer.
+    force : bool, default True
+        Whether a model that is there is replaced; else this one gets a free name beside it.
+
+    Returns
+    -------
+    Path
+        Where the model is.
 
     Raises
     ------
@@ -212,7 +228,9 @@ def write_model(draft: Path, folder: Path, fitted: TableModel, page: str) -> Non
     >>> model.privacy_ = replace(promise, public=(*promise.public, *schema.public))
     >>> home = Path(tempfile.mkdtemp())
     >>> (home / "draft").mkdir()
-    >>> write_model(home / "draft", home / "risk", TableModel(model, schema), "<html></html>")
+    >>> place = write_model(home / "draft", home / "risk", TableModel(model, schema), "<html>")
+    >>> place.name
+    'risk'
     >>> read_model(home / "risk").guarantee.epsilon
     1.0
 
@@ -224,6 +242,8 @@ def write_model(draft: Path, folder: Path, fitted: TableModel, page: str) -> Non
     _files.write(full / GUARANTEE, fitted.guarantee.to_json() + "\n")
     _files.write(full / REPORT, page)
     target = _validate.real_path(folder)
+    if not force:
+        return _named_beside(full, target)
     try:
         if target.exists() and any(target.iterdir()):
             os.rename(target, draft / OLD)
@@ -232,6 +252,22 @@ def write_model(draft: Path, folder: Path, fitted: TableModel, page: str) -> Non
         if (draft / OLD).exists() and not target.exists():
             os.rename(draft / OLD, target)
         raise
+    return target
+
+
+def _named_beside(full: Path, target: Path) -> Path:
+    """Rename a folder to `target`, or to a free name beside it: nobody's model is taken away."""
+    place, k = target, 1
+    while True:
+        try:
+            os.rename(full, place)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            k += 1
+            place = target.with_name(f"{target.name}-{k}")
+        else:
+            return place
 
 
 def read_model(folder: str | Path) -> TableModel:

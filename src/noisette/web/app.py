@@ -19,6 +19,7 @@ from noisette.web import pages
 from noisette.web.guard import Guard, Keys
 from noisette.web.results import Results
 from noisette.web.runs import Runs
+from noisette.web.shelf import Shelf
 from noisette.web.steps import Steps
 from noisette.web.walk import Walks
 
@@ -45,7 +46,7 @@ class Studio:
 
     def __init__(self, folder: Path, keys: Keys) -> None:
         self.folder, self.keys = folder, keys
-        self.walks, self.runs = Walks(), Runs()
+        self.walks, self.runs, self.shelf = Walks(), Runs(), Shelf(folder)
 
     def show(self, name: str, status: int = 200, **known: Any) -> Response:
         """Return a page with what all pages need."""
@@ -150,6 +151,7 @@ def application(folder: Path, keys: Keys, host: str) -> tuple[Guard, Runs]:
 
     routes = [
         get("/", steps.show_table), post("/table", steps.take_table),
+        post("/model", results.open),
         get("/w/{walk}/facts", steps.show_facts), post("/w/{walk}/facts", steps.take_facts),
         get("/w/{walk}/budget", steps.show_budget), post("/w/{walk}/budget", steps.take_budget),
         post("/w/{walk}/outlook", steps.show_outlook), post("/w/{walk}/count", steps.count),

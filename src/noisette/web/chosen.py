@@ -9,8 +9,10 @@ from typing import Any
 
 from noisette._text import visible
 from noisette.errors import InvalidData, InvalidParameter
+from noisette.model_files import IN_FOLDER
 from noisette.tables import template
 from noisette.tables.fact_checks import UNKNOWN
+from noisette.tables.reading import is_parquet
 from noisette.web.guesses import guessed_kind
 
 __all__ = ["HEADERS", "ChosenTable", "Entry", "choose", "entries", "listed"]
@@ -56,6 +58,17 @@ class ChosenTable:
         kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in stem if c.isprintable())
         return kept.strip("-")[:40] or "table"
 
+    @property
+    def read_as(self) -> str:
+        """How a text file is read, in a sentence; nothing for a file that says so itself."""
+        if is_parquet(self.path):
+            return ""
+        between = {";": "semicolons", "\t": "tabs", "|": "bars"}
+        words = between.get(self.file.get("delimiter", ","), "commas")
+        number = f"1{self.file.get('decimal', '.')}5"
+        code = self.file.get("encoding", "utf-8")
+        return f"{words} separate its columns, numbers are written {number}, its letters are {code}"
+
     def check_same(self) -> None:
         """Refuse to go on with a table that vanished or is not the one of step 1."""
         if _stamp(self.path) != self.stamp:
@@ -75,9 +88,12 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 def choose(
     text: str, folder: Path, *, header: str = "auto", names: str = "", encoding: str = "utf-8",
-    decimal: str = ".",
+    decimal: str = "",
 ) -> ChosenTable:  # fmt: skip
-    """Return the table at a path, relative to `folder`; only its header and types are read."""
+    """Return the table at a path, relative to `folder`; only its header and types are read.
+
+    Without a `decimal` sign it is a comma where semicolons separate the names, else a point.
+    """
     text = text.strip()
     if not text or "\x00" in text:
         raise InvalidParameter("give the path of a table, or choose one from the list.")
@@ -105,7 +121,7 @@ def choose(
     if first is False:
         columns = _named(columns, names)
         file["names"] = list(columns)
-    if decimal == ",":
+    if (decimal or ("," if file.get("delimiter") == ";" else ".")) == ",":
         file["decimal"] = ","
     kinds = {name: _kind(name, facts) for name, facts in columns.items()}
     return ChosenTable(path, columns, kinds, file, first is not False, stamp)
@@ -144,12 +160,12 @@ def listed(folder: Path) -> Path:
 
 
 def entries(folder: Path) -> list[Entry]:
-    """Return the folders and tables in a folder, by name; hidden ones are left out."""
+    """Return the folders and tables in a folder, by name; hidden ones and models are left out."""
     found = []
     try:
         with os.scandir(folder) as items:
             for item in items:
-                is_folder = item.is_dir()
+                is_folder = item.is_dir() and not (Path(item.path) / IN_FOLDER).is_file()
                 wanted = is_folder or item.name.lower().endswith(_ENDINGS)
                 if wanted and not item.name.startswith(".") and _is_text(item.path):
                     found.append(Entry(item.name, item.path, is_folder))

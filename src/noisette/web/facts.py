@@ -1,6 +1,7 @@
 """Step 2: from the cards of the page to a schema. Every fault is one sentence that names a card."""
 
 import csv
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from noisette.errors import InvalidParameter
 from noisette.tables import Schema
 from noisette.web.chosen import ChosenTable
 
-__all__ = ["HELP", "KINDS", "UNITS", "FactFault", "schema_from", "split_list"]
+__all__ = ["HELP", "KINDS", "UNITS", "WRITTEN", "FactFault", "schema_from", "split_list"]
 
 KINDS = {
     "numeric": "a number",
@@ -36,6 +37,17 @@ UNITS = {
 }
 
 
+WRITTEN = {
+    "": "2020-12-31 or 31.12.2020",
+    "%d/%m/%Y": "31/12/2020, day first",
+    "%m/%d/%Y": "12/31/2020, month first",
+    "%Y": "2020, a year alone",
+    "%m/%Y": "12/2020, month and year",
+}
+"""How dates may be written: the form in a schema, and an example."""
+_BOUND = re.compile(r"(target-)?(low|high)\b")
+
+
 class FactFault(InvalidParameter):
     """What is missing or wrong on a card; `card` is its number, None for those at the top."""
 
@@ -45,17 +57,19 @@ class FactFault(InvalidParameter):
 
 
 def split_list(text: str) -> list[str]:
-    r"""Return the entries of a list: one a line, or in a single line between commas.
+    r"""Return the entries of a list: one a line, or in a single line between commas or semicolons.
 
     Examples
     --------
     >>> from noisette.web.facts import split_list
-    >>> split_list("no, yes"), split_list("under 10, at home\nelsewhere")
+    >>> split_list("no; yes"), split_list("under 10, at home\nelsewhere")
     (['no', 'yes'], ['under 10, at home', 'elsewhere'])
 
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if len(lines) == 1:
+    if len(lines) == 1 and "," not in lines[0] and ";" in lines[0]:
+        lines = [line.strip() for line in lines[0].split(";")]
+    elif len(lines) == 1:
         lines = [cell.strip() for cell in next(csv.reader(lines, skipinitialspace=True))]
     return [line for line in lines if line]
 
@@ -63,6 +77,8 @@ def split_list(text: str) -> list[str]:
 def schema_from(form: Mapping[str, str], table: ChosenTable) -> Schema:
     """Return the schema that the cards state; what may be learnt stays open."""
     names = list(table.columns)
+    if table.file.get("decimal") == ",":  # whoever writes so in the table writes so here
+        form = {k: v.replace(",", ".") if _BOUND.match(k) else v for k, v in form.items()}
     target = _chosen(form.get("target", ""), names, "choose the column to predict.")
     node: dict[str, Any] = _target(form, target)
     node |= _unit(form, names, target)
@@ -99,7 +115,10 @@ def _target(form: Mapping[str, str], target: str) -> dict[str, Any]:
         return {"target": limits}
     classes = split_list(form.get("classes", ""))
     if len(classes) < 2:
-        raise FactFault("list every answer that can occur in the column to predict; at least two.")
+        raise FactFault(
+            "list every answer that can occur in the column to predict, with commas between them; "
+            "at least two."
+        )
     return {"target": target, "classes": classes}
 
 

@@ -17,7 +17,8 @@ from noisette.tables import TableModel, read_model
 from noisette.web import same
 from noisette.web.chosen import choose
 from noisette.web.guard import REPORT_POLICY
-from noisette.web.runs import STEPS, StartedTraining, noisette_command
+from noisette.web.runs import SAID, STEPS, StartedTraining, noisette_command
+from noisette.web.shelf import StoredModel
 from noisette.web.walk import free_name
 
 if TYPE_CHECKING:
@@ -48,22 +49,27 @@ class Results:
             raise InvalidParameter("there is no such training in this studio.")
         return run
 
-    def _done(self, request: Request) -> StartedTraining:
-        run = self._run(request)
+    def _done(self, request: Request) -> StartedTraining | StoredModel:
+        run = self._studio.shelf.get(request.path_params["run"]) or self._run(request)
         if run.state != "done":
             raise InvalidParameter("this training has no model.")
         return run
 
     def show(self, request: Request) -> Response:
         """Show how far it is, how it ended, or the model."""
-        return self._show(self._run(request))
+        stored = self._studio.shelf.get(request.path_params["run"])
+        return self._show(stored or self._run(request))
 
-    def _show(self, run: StartedTraining, status: int = 200, **more: Any) -> Response:
+    def open(self, request: Request, form: Mapping[str, str]) -> Response:
+        """Show a model of an earlier day."""
+        return self._studio.go(f"r/{self._studio.shelf.open(form.get('model', '')).order.key}")
+
+    def _show(self, run: StartedTraining | StoredModel, status: int = 200, **more: Any) -> Response:
         known: dict[str, Any] = {
             "run": run, "walk": self._studio.walks.get(run.order.walk), "steps_said": STEPS,
             "error": "", "same": None,
         }  # fmt: skip
-        if run.state == "running":
+        if isinstance(run, StartedTraining) and run.state == "running":
             run.seen()
             return self._studio.show("run.html", status, at="train", **known | more)
         if run.state != "done":
@@ -74,12 +80,14 @@ class Results:
             "files": FILES, "guarantee": fitted.guarantee, "target": fitted.schema.target,
             "unit": fitted.schema.protected, "scores": _scores(fitted),
             "predicted": self._predicted.get(run.order.key, []), "card": _card(fitted)[1],
-            "left": self._left(run), "same": same.for_model(run.order.out), "form": {},
+            "left": self._left(run), "form": {},
+            "same": same.for_model(run.order.out, proba=_has_proba(fitted)),
             "changed": walk is not None and _changed(walk.table),
+            "headless": bool(fitted.schema.file.names), "verdict": _verdict(fitted),
         }  # fmt: skip
         return self._studio.show("result.html", status, at="result", **known | more)
 
-    def _left(self, run: StartedTraining) -> tuple[float, float] | None:
+    def _left(self, run: StartedTraining | StoredModel) -> tuple[float, float] | None:
         walk = self._studio.walks.get(run.order.walk)
         if walk is None or walk.books is None:
             return None
@@ -135,18 +143,22 @@ class Results:
         run = self._done(request)
         try:
             header = form.get("header", "auto")
-            table = choose(form.get("path", ""), self._studio.folder, header=header)
+            fitted = read_model(run.order.out)
+            written = fitted.schema.file
+            table = choose(
+                form.get("path", ""), self._studio.folder, header=header, encoding=written.encoding
+            )
             out = free_name(self._studio.folder, f"{table.stem}-predictions", ".csv")
-            words = [] if table.header else ["--no-header"]
+            words = ["--proba"] * _has_proba(fitted) + ["--no-header"] * (not table.header)
             done = subprocess.run(
                 noisette_command("predict", str(run.order.out), str(table.path), *words,
                                  "--out", str(out)),
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                 text=True, errors="replace", check=False, cwd=self._studio.folder,
             )  # fmt: skip
-            said = done.stderr.strip().splitlines()[-1:] or [""]
-            if done.returncode:
-                raise InvalidParameter(said[0].removeprefix("noisette: ") or "no predictions.")
+            if done.returncode:  # what is not our own sentence may quote a cell
+                said = [line for line in done.stderr.splitlines() if line.startswith(SAID)]
+                raise InvalidParameter((said or ["nothing was predicted."])[-1].removeprefix(SAID))
         except NoisetteError as error:
             return self._show(run, error=visible(str(error)), form=form)
         self._predicted.setdefault(run.order.key, []).append(out)
@@ -179,6 +191,18 @@ def _changed(table: Any) -> bool:
     except NoisetteError:
         return True
     return False
+
+
+def _has_proba(fitted: TableModel) -> bool:
+    return hasattr(fitted.model, "predict_proba")
+
+
+def _verdict(fitted: TableModel) -> list[str]:
+    """Return what speaks against the model: no better than one answer, a label that is rare."""
+    found = getattr(fitted.model, "test_", None)
+    spoken = "" if found is None else found.verdict()
+    rare = [note for note in fitted.guarantee.notes if "have the rarer label" in note]
+    return [visible(words) for words in (spoken, *rare) if words]
 
 
 def _scores(fitted: TableModel) -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ from noisette.cli.console import PROGRESS
 from noisette.errors import InvalidParameter, NoisetteError
 from noisette.tables.folders import check_folder
 
-__all__ = ["STEPS", "Order", "Runs", "StartedTraining", "noisette_command"]
+__all__ = ["SAID", "STEPS", "Order", "Runs", "StartedTraining", "noisette_command"]
 
 STEPS = {
     "starting": "starting",
@@ -31,7 +31,8 @@ STEPS = {
 }
 """The steps of a training in order, in words; how long each takes is all that they tell."""
 
-_SAID = "noisette: "
+SAID = "noisette: "
+"""How each sentence of a command to its user begins."""
 _WARNING = "noisette: warning: "
 _CLOSED_AFTER = 90.0  # seconds without a sign of the page; browsers slow down hidden pages
 _HARD_AFTER = 30.0  # seconds that a training has for its polite end
@@ -113,8 +114,8 @@ class StartedTraining:
                 self._note(line.removeprefix(PROGRESS))
             elif line.startswith(_WARNING):
                 self.warning = line.removeprefix(_WARNING)
-            elif line.startswith(_SAID):
-                said = line.removeprefix(_SAID)
+            elif line.startswith(SAID):
+                said = line.removeprefix(SAID)
         code = self._process.wait()
         self._process.stderr.close()
         self.seconds = max(time.monotonic() - self._began, 1e-3)

@@ -41,6 +41,9 @@ def for_table(table: ChosenTable) -> Same:
     """Return how the header is read."""
     header = [] if table.header else ["--no-header"]
     more = f", header={table.header}" if not table.header else ""
+    if "encoding" in table.file:
+        header += ["--encoding", table.file["encoding"]]
+        more += f", encoding={table.file['encoding']!r}"
     python = (
         "from noisette.tables import template\n\n"
         f"print(template({str(table.path)!r}{more}, learn=True))"
@@ -134,12 +137,14 @@ def for_training(
     return command("noisette", *train_arguments(table, schema, budget, ledger, out)), python
 
 
-def for_model(out: Path, new: str = "TABLE") -> Same:
+def for_model(out: Path, new: str = "TABLE", *, proba: bool = False) -> Same:
     """Return how a model is checked, exported and used."""
     lines = (
         command("noisette", "inspect", out),
         command("noisette", "export", out, "--format", "card", "--out", f"{out}-card.json"),
-        command("noisette", "predict", out, new, "--out", f"{out}-predictions.csv"),
+        command(
+            "noisette", "predict", out, new, *["--proba"] * proba, "--out", f"{out}-predictions.csv"
+        ),
     )
     python = (
         "from noisette.tables import read_model\n\n"

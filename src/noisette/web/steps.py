@@ -1,6 +1,7 @@
 """Steps 1 to 5: each has a page that asks, and a form that is checked, kept and led on."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,13 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from noisette._text import visible
-from noisette.errors import InvalidParameter, NoisetteError
+from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.privacy import Ledger
 from noisette.tables import toml
 from noisette.tables.counting import count_units
 from noisette.web import same
 from noisette.web.chosen import HEADERS, choose, entries, listed
-from noisette.web.facts import HELP, KINDS, UNITS, FactFault, schema_from
+from noisette.web.facts import HELP, KINDS, UNITS, WRITTEN, FactFault, schema_from
 from noisette.web.forecast import MODELS, RELATIONS, Budget, budget_from, forecast_of
 from noisette.web.walk import Walk, open_books
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Steps"]
 
 Form = Mapping[str, str]
+_HOW_IT_IS_READ = "How the file is read is said in step 1; what you said since is kept."
 _DELTAS = ("0", "1e-5", "1e-6", "1e-7", "1e-8", "1e-9")
 
 
@@ -59,11 +61,11 @@ class Steps:
             found = entries(place)
         except NoisetteError as fault:
             found, error = [], error or str(fault)
-        asked = {"path": "", "header": "auto", "names": "", "encoding": "utf-8", "decimal": "."}
+        asked = {"path": "", "header": "auto", "names": "", "encoding": "utf-8", "decimal": ""}
         return self._page(
             "table", None, 200, entries=found, place=str(place),
             above=str(place.parent), form=asked | dict(form), error=visible(error),
-            same=None, headers=HEADERS,
+            same=None, headers=HEADERS, models=self._studio.shelf.names(),
         )  # fmt: skip
 
     def take_table(self, request: Request, form: Form) -> Response:
@@ -77,7 +79,9 @@ class Steps:
         except NoisetteError as error:
             place = Path(form.get("place", self._studio.folder))
             return self._tables(place, {**form, "path": wanted}, str(error))
-        walk = self._studio.walks.keep(Walk(table))
+        before = self._studio.walks.last_on(table.path)
+        walk = Walk(table) if before is None else before.afresh(table)
+        self._studio.walks.keep(walk)
         return self._studio.go(f"w/{walk.key}/facts")
 
     # --- 2: what is public ----------------------------------------------------
@@ -92,7 +96,8 @@ class Steps:
         typed = {name: facts["kind"] != "?" for name, facts in walk.table.columns.items()}
         return self._page(
             "facts", walk, 200, names=names, form=form, typed=typed,
-            kinds=KINDS, help=HELP, units=UNITS, error=visible(str(error)) if error else "",
+            kinds=KINDS, help=HELP, units=UNITS, written=WRITTEN,
+            error=visible(str(error)) if error else "",
             fault=None if error is None else error.card, same=same.for_table(walk.table),
         )  # fmt: skip
 
@@ -104,7 +109,9 @@ class Steps:
             schema = schema_from(form, walk.table)
         except FactFault as error:
             return self._facts(walk, answers, error)
-        self._studio.walks.keep(walk.with_facts(answers, schema, self._studio.folder))
+        with self._studio.walks.lock:  # two tabs may send it at once, and there is one file
+            walk = self._walk(request, 2)
+            self._studio.walks.keep(walk.with_facts(answers, schema, self._studio.folder))
         return self._studio.go(f"w/{walk.key}/budget")
 
     # --- 3: a budget ----------------------------------------------------
@@ -152,7 +159,9 @@ class Steps:
         known = self._outlook(walk, None)
         if form.get("rows", "").strip():
             try:
-                known = self._outlook(walk, budget_from(form, walk.schema))
+                budget = budget_from(form, walk.schema)
+                walk.check_guess(budget)
+                known = self._outlook(walk, budget)
             except NoisetteError as error:
                 known["refused"] = visible(str(error))
         return self._page("_outlook", walk, **known)
@@ -167,7 +176,13 @@ class Steps:
                 "under add-remove the number of people is private; give a guess made without the "
                 "table."
             )
-        found = count_units(walk.table.path, walk.schema, header=walk.table.header)
+        try:
+            found = count_units(walk.table.path, walk.schema, header=walk.table.header)
+        except InvalidData as error:
+            return self._budget(walk, form, f"{error} {_HOW_IT_IS_READ}")
+        with self._studio.walks.lock:
+            walk = self._walk(request, 3)
+            self._studio.walks.keep(replace(walk, counted=walk.counted | {found}))
         return self._budget(walk, {**form, "rows": str(found)}, "")
 
     def take_budget(self, request: Request, form: Form) -> Response:
@@ -176,6 +191,7 @@ class Steps:
         assert walk.schema is not None
         try:
             budget = budget_from(form, walk.schema)
+            walk.check_guess(budget)
             forecast_of(walk.schema, budget)  # refuses what cannot be trained
         except NoisetteError as error:
             return self._budget(walk, form, str(error))
@@ -234,7 +250,15 @@ class Steps:
         assert walk.order is not None
         if self._studio.runs.get(walk.order.key) is not None:
             return self._studio.go(f"r/{walk.order.key}")
-        return self._train(walk, "")
+        return self._train(self._with_free_folder(walk), "")
+
+    def _with_free_folder(self, walk: Walk) -> Walk:
+        """Return the walk, with another order if the model folder of its own was taken since."""
+        with self._studio.walks.lock:
+            order = walk.order
+            if order is None or self._studio.runs.get(order.key) or not order.out.exists():
+                return walk
+            return self._studio.walks.keep(walk.ordered(self._studio.folder))
 
     def _train(self, walk: Walk, error: str) -> Response:
         assert walk.order is not None
@@ -251,7 +275,8 @@ class Steps:
         return self._page(
             "train", walk, 200, error=visible(error), same=shown, before=before,
             schema=walk.schema, budget=walk.budget, order=walk.order, left=ledger.remaining,
-            sums=ledger.rule == "sums", earlier=self._studio.runs.of_walk(walk.key),
+            sums=ledger.rule == "sums", warning=forecast_of(walk.schema, walk.budget).warning,
+            earlier=self._studio.runs.of_walk(walk.key),
         )  # fmt: skip
 
     def take_train(self, request: Request, form: Form) -> Response:
@@ -268,6 +293,12 @@ class Steps:
                 )
             try:
                 walk.table.check_same()
+                walk.check_facts()
+                other = self._with_free_folder(walk)
+                if other is not walk:
+                    return self._train(other, "the model folder was taken by another training in "
+                                       "the meantime, so this one gets another name; nothing was "
+                                       "started, so confirm it once more.")  # fmt: skip
                 run = self._studio.runs.start(order, ends_with_page=form.get("closed") == "stop")
             except NoisetteError as error:
                 return self._train(walk, str(error))
@@ -293,8 +324,9 @@ def _as_form(budget: Budget) -> dict[str, str]:
 
 
 def _total(form: Form) -> tuple[float, float]:
+    given = [form.get(f"total-{name}", "").replace(",", ".") for name in ("epsilon", "delta")]
     try:
-        return float(form.get("total-epsilon", "")), float(form.get("total-delta", ""))
+        return float(given[0]), float(given[1])
     except ValueError:
         raise InvalidParameter("the total of a ledger is two numbers, epsilon and delta.") from None
 

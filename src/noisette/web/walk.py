@@ -36,7 +36,11 @@ class Books:
 
 @dataclass(frozen=True)
 class Walk:
-    """One way from a table to a model."""
+    """One way from a table to a model.
+
+    `named` says that an order, maybe a confirmed one, names `facts_file`; `counted` are numbers
+    that were counted in the table and so are no guess.
+    """
 
     table: ChosenTable
     key: str = field(default_factory=lambda: secrets.token_urlsafe(9))
@@ -46,6 +50,8 @@ class Walk:
     budget: Budget | None = None
     books: Books | None = None
     order: Order | None = None
+    named: bool = False
+    counted: frozenset[int] = frozenset()
 
     @property
     def reached(self) -> int:
@@ -59,7 +65,7 @@ class Walk:
         A file that an order names is not written again: what was confirmed is what will run.
         """
         self.table.check_same()
-        file = self.facts_file if self.order is None else None
+        file = None if self.named else self.facts_file
         file = file or free_name(folder, f"{self.table.stem}.schema", ".toml")
         try:
             _files.write(file, toml.dumps(schema.source))
@@ -68,8 +74,9 @@ class Walk:
                 f"{visible(str(file))} cannot be written ({error.strerror}); nothing was charged."
             ) from None
         return replace(
-            self, answers=answers, schema=schema, facts_file=file, books=None, order=None
-        )
+            self, answers=answers, schema=schema, facts_file=file, books=None, order=None,
+            named=False,
+        )  # fmt: skip
 
     def with_budget(self, budget: Budget) -> "Walk":
         """Return the walk after step 3."""
@@ -89,7 +96,34 @@ class Walk:
         out = free_name(folder, f"{self.table.stem}-model")
         arguments = train_arguments(self.table, self.facts_file, self.budget, self.books.place, out)
         order = Order(tuple(arguments), out, visible(str(self.books.place)), self.key)
-        return replace(self, order=order)
+        return replace(self, order=order, named=True)
+
+    def afresh(self, table: ChosenTable) -> "Walk":
+        """Return a new walk on the same table, read in another way, with what was said so far."""
+        same = list(table.columns) == list(self.table.columns)
+        return Walk(table, answers=self.answers if same else {}, counted=self.counted)
+
+    def check_facts(self) -> None:
+        """Refuse a schema file that is not what was said on the cards any more."""
+        assert self.facts_file is not None
+        assert self.schema is not None
+        try:
+            same = self.facts_file.read_text(encoding="utf-8") == toml.dumps(self.schema.source)
+        except (OSError, ValueError):
+            same = False
+        if not same:
+            raise InvalidParameter(
+                f"{visible(str(self.facts_file))} was changed or removed since step 2; send step 2 "
+                "again; nothing was charged."
+            )
+
+    def check_guess(self, budget: Budget) -> None:
+        """Refuse a counted number where the number of people is private."""
+        if not budget.size_is_public and budget.rows in self.counted:
+            raise InvalidParameter(
+                "this number was counted in the table, and under add-remove it is private; give a "
+                "guess made without the table."
+            )
 
 
 def free_name(folder: Path, stem: str, ending: str = "") -> Path:
@@ -148,6 +182,11 @@ class Walks:
         """Return a walk, if it is known."""
         with self.lock:
             return self._walks.get(key)
+
+    def last_on(self, path: Path) -> Walk | None:
+        """Return the walk that was last changed among those on one table."""
+        with self.lock:
+            return next((w for w in reversed(self._walks.values()) if w.table.path == path), None)
 
     def keep(self, walk: Walk) -> Walk:
         """Store a walk under its key; the oldest one is forgotten when there are many."""
