@@ -307,8 +307,8 @@ def test_commands_train_on_persons(folder: Path, tmp_path: Path, model: list[str
     for path in out.iterdir():
         assert b"MRN0" not in path.read_bytes()
     report = (out / "report.html").read_text()
-    assert "800" in report
-    assert "persons, a public number" in report
+    assert "<dt>Persons</dt><dd>800</dd>" in report
+    assert "the number of persons, 800" in report  # among what is public
     assert "records of one person in several rows" not in report
     table = tmp_path / "new.csv"
     table.write_text("age,ward\n44,A\n80,B\n")
