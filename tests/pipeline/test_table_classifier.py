@@ -243,7 +243,7 @@ def test_nothing_of_the_rows_is_kept() -> None:
     kept = {key for key in vars(model) if key.endswith("_")}
     assert kept == {
         "schema_", "classes_", "coef_", "intercept_", "n_features_in_", "feature_names_in_",
-        "privacy_", "bars_",
+        "privacy_", "bars_", "pairs_",
     }  # fmt: skip
     assert "n17" not in repr(vars(model))
 
