@@ -154,11 +154,13 @@ def test_what_speaks_against_a_model_stands_beside_its_scores():
 
     class Fitted:
         model = type("Model", (), {"test_": Tested()})
-        guarantee = type("Promise", (), {"notes": ("a", "3 % have the rarer label, so ...")})
+        guarantee = type(
+            "Promise", (), {"notes": ("a", "3 % have the rarer label: rank records by it.")}
+        )
 
     assert results_module._verdict(Fitted) == [
         "It is not certain that the model beats the answer 'nein' to everybody.",
-        "3 % have the rarer label, so ...",
+        "3 % have the rarer label: sort the predictions by their probability instead.",
     ]
     shown = dict(results_module._scores(Fitted))
     assert shown["AUC"].startswith("1.000 ± 0.020")  # 1.015 cannot be
