@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from noisette.cli.app import app
 from noisette.errors import InvalidData
 from noisette.linear import LogisticRegression
 from noisette.report import Subject, model_page
-from noisette.tables import Schema, TableModel, read_model, write_model
+from noisette.tables import Schema, TableModel, folders, read_model, write_model
 from noisette.tables.folders import draft_folder, stated
 
 
@@ -30,3 +32,26 @@ def test_a_model_of_other_classes_is_refused(tmp_path, rng):
         write_model(draft, out, TableModel(model, schema), page)
     with pytest.raises(InvalidData, match="does not fit the classes"):
         read_model(out)
+
+
+def test_a_model_that_somebody_else_wrote_meanwhile_is_not_taken_away(tmp_path, monkeypatch):
+    """Another machine on the same network drive, of which no lock is seen here."""
+    table, facts = tmp_path / "t.csv", tmp_path / "f.toml"
+    table.write_text("x,ill\n" + "1,no\n9,yes\n" * 100)
+    facts.write_text('target = "ill"\nclasses = ["no", "yes"]\nunit = "one row is one person"\n'
+                     '[columns.x]\nkind = "numeric"\nlow = 0\nhigh = 10\n')  # fmt: skip
+    out, real = tmp_path / "m", folders.write_model
+
+    def late(draft, folder, *rest, **more):
+        out.mkdir()
+        (out / "model.noisette").write_bytes(b"years of work")
+        return real(draft, folder, *rest, **more)
+
+    monkeypatch.setattr("noisette.tables.write_model", late)
+    done = CliRunner().invoke(
+        app, ["train", str(table), "--schema", str(facts), "--epsilon", "1", "--out", str(out)]
+    )
+    assert done.exit_code != 0
+    assert "the model is whole, in" in str(done.exception)
+    assert (out / "model.noisette").read_bytes() == b"years of work"
+    assert read_model(tmp_path / "m-2").guarantee.epsilon == 1.0

@@ -123,7 +123,7 @@ def test_a_wrong_encoding_is_corrected_without_saying_all_again(person, tmp_path
     walk = person.walk
     person.post(f"w/{walk}/count", epsilon="2", delta="1e-6", test="no")
     assert "cannot be read" in person.error
-    assert "what you said since is kept" in person.error
+    assert "in step 1, “About the file”. What you said since is kept." in person.error
     assert person.page.status_code == 200
     assert "How much may the model tell" in person.page.text
     person.choose(table, encoding="cp1252")
@@ -154,11 +154,13 @@ def test_what_speaks_against_a_model_stands_beside_its_scores():
 
     class Fitted:
         model = type("Model", (), {"test_": Tested()})
-        guarantee = type("Promise", (), {"notes": ("a", "3 % have the rarer label, so ...")})
+        guarantee = type(
+            "Promise", (), {"notes": ("a", "3 % have the rarer label: rank records by it.")}
+        )
 
     assert results_module._verdict(Fitted) == [
         "It is not certain that the model beats the answer 'nein' to everybody.",
-        "3 % have the rarer label, so ...",
+        "3 % have the rarer label: sort the predictions by their probability instead.",
     ]
     shown = dict(results_module._scores(Fitted))
     assert shown["AUC"].startswith("1.000 ± 0.020")  # 1.015 cannot be
@@ -176,3 +178,9 @@ def test_a_schema_that_was_changed_behind_the_page_starts_nothing(person, patien
     facts.write_text(said)
     person.train()
     assert person.runs.running is not None
+
+
+def test_a_workbook_says_how_to_make_a_table_of_it(person, tmp_path):
+    (tmp_path / "x.XLSX").write_bytes(b"PK")
+    person.choose("x.XLSX")
+    assert "save the sheet as “CSV UTF-8”" in person.error

@@ -254,11 +254,7 @@ def train(
             estimator, facts, draft, out, table.name, records, charged, force=force
         )
         budget.written = True
-    if place != _validate.real_path(out):
-        raise NoisetteError(
-            f"somebody else wrote {out} while this model was trained, so nothing was replaced: the "
-            f"model is whole, in {place}."
-        )
+    _tell_other_place(place, out)
     _report_training(fitted, out, ledger, budget, as_json=json)
 
 
@@ -449,6 +445,17 @@ def _finish(
     folder = readable(os.path.basename(os.path.realpath(out)))
     page = page_of(fitted, readable(table), records, ledger, folder)
     return fitted, write_model(draft, out, fitted, page, force=force)
+
+
+def _tell_other_place(place: Path, out: Path) -> None:
+    """Say so loudly if the model is not where it was to be: programs look for it there."""
+    from noisette import _validate
+
+    if place != _validate.real_path(out):
+        raise NoisetteError(
+            f"somebody else wrote {out} while this model was trained, so nothing was replaced: the "
+            f"model is whole, in {place}."
+        )
 
 
 def _tested_lines(model: Any) -> list[str]:

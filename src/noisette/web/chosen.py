@@ -15,12 +15,13 @@ from noisette.tables.fact_checks import UNKNOWN
 from noisette.tables.reading import is_parquet
 from noisette.web.guesses import guessed_kind
 
-__all__ = ["HEADERS", "ChosenTable", "Entry", "choose", "entries", "listed"]
+__all__ = ["HEADERS", "ChosenTable", "Entry", "choose", "entries", "listed", "on_page"]
 
 HEADERS = ("auto", "names", "row")
 """What the first line of a CSV file is: names if that is beyond doubt, surely names, or a row."""
 
 _ENDINGS = (".csv", ".tsv", ".txt", ".data", ".gz", ".parquet", ".pq")
+_WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
 _MOST_COLUMNS = 2000
 _MOST_ENTRIES = 400
 
@@ -86,6 +87,11 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev
 
 
+def on_page(error: Exception) -> str:
+    """Return a sentence about a file in the words of the page, where no schema is written."""
+    return str(error).replace("under [file] in the schema", "in step 1, “About the file”")
+
+
 def choose(
     text: str, folder: Path, *, header: str = "auto", names: str = "", encoding: str = "utf-8",
     decimal: str = "",
@@ -101,6 +107,11 @@ def choose(
     path = Path(os.path.abspath(path if path.is_absolute() else folder / path))
     if not path.exists():
         raise InvalidData(f"there is no table {visible(str(path))}.")
+    if path.suffix.lower() in _WORKBOOKS:
+        raise InvalidData(
+            f"{visible(path.name)} is a workbook, not a table; open it where it was made, save the "
+            "sheet as “CSV UTF-8”, and choose that file."
+        )
     stamp = _stamp(path)
     first = {"auto": None, "names": True, "row": False}.get(header)
     try:
@@ -111,7 +122,7 @@ def choose(
                 "the first line of the file has numbers where names are expected; say below "
                 "whether it is a row, and what the columns are called."
             ) from None
-        raise
+        raise InvalidData(on_page(error)) from None
     columns: dict[str, dict[str, Any]] = node["columns"]
     if len(columns) > _MOST_COLUMNS:
         raise InvalidData(

@@ -202,6 +202,8 @@ def _verdict(fitted: TableModel) -> list[str]:
     found = getattr(fitted.model, "test_", None)
     spoken = "" if found is None else found.verdict()
     rare = [note for note in fitted.guarantee.notes if "have the rarer label" in note]
+    advice = ": sort the predictions by their probability instead."
+    rare = [note.partition(": rank ")[0].rstrip(".") + advice for note in rare]
     return [visible(words) for words in (spoken, *rare) if words]
 
 

@@ -14,7 +14,7 @@ from noisette.privacy import Ledger
 from noisette.tables import toml
 from noisette.tables.counting import count_units
 from noisette.web import same
-from noisette.web.chosen import HEADERS, choose, entries, listed
+from noisette.web.chosen import HEADERS, choose, entries, listed, on_page
 from noisette.web.facts import HELP, KINDS, UNITS, WRITTEN, FactFault, schema_from
 from noisette.web.forecast import MODELS, RELATIONS, Budget, budget_from, forecast_of
 from noisette.web.walk import Walk, open_books
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Steps"]
 
 Form = Mapping[str, str]
-_HOW_IT_IS_READ = "How the file is read is said in step 1; what you said since is kept."
+_KEPT = "What you said since is kept."
 _DELTAS = ("0", "1e-5", "1e-6", "1e-7", "1e-8", "1e-9")
 
 
@@ -179,7 +179,7 @@ class Steps:
         try:
             found = count_units(walk.table.path, walk.schema, header=walk.table.header)
         except InvalidData as error:
-            return self._budget(walk, form, f"{error} {_HOW_IT_IS_READ}")
+            return self._budget(walk, form, f"{on_page(error)} {_KEPT}")
         with self._studio.walks.lock:
             walk = self._walk(request, 3)
             self._studio.walks.keep(replace(walk, counted=walk.counted | {found}))
