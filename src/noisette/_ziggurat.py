@@ -116,7 +116,7 @@ def normals(count: int, words: Callable[[int], NDArray[Any]]) -> Floats:
     while filled < count:
         # Every number takes a word at least; a try that was cut off has one already.
         missing = max(1, min(count - filled, _PIECE) - min(1, len(left)))
-        taken = np.concatenate((left, words(missing)))
+        taken = np.concatenate((left, words(missing))) if len(left) else words(missing)
         used, more = _fill(taken, out[filled:], *tables())
         left, filled = taken[used:], filled + more
     return out

@@ -33,6 +33,7 @@ _KEY_BITS = 128
 _BULK = 1 << 13  # normal numbers in one draw; below, loading compiled code costs more than it saves
 _GROUP = 8  # words: the cipher's counter goes on by four blocks at a time
 _PIECE = 4096  # blocks that are encrypted in one call, and stay in the cache
+_NUMBERS = np.arange(_PIECE, dtype=np.uint64)
 Words = NDArray[np.uint64]
 _live: "weakref.WeakSet[Randomness]" = weakref.WeakSet()
 
@@ -90,25 +91,27 @@ class _Stream:
         self._state = state
         self._left = state["state"][state["offset"] :].view(np.uint64)
         self._counter = int(state["counter"][0])
+        self._counters = np.empty((_PIECE, 2), dtype=np.uint64)
+        self._counters[:, 1] = state["counter"][1]
         self._cipher = _openssl()(state["seed"][:2].tobytes())  # type: ignore[misc]
 
     def take(self, count: int) -> Words:
         """Return the next words."""
-        words = [self._left[:count]]
+        words, missing = [self._left[:count]], count - len(self._left)
         self._left = self._left[count:]
-        while (missing := count - sum(map(len, words))) > 0:
+        while missing > 0:
             groups = min(-(-missing // _GROUP), _PIECE // 4)
-            self._left = self._encrypted(4 * groups)
-            words.append(self._left[:missing])
-            self._left = self._left[missing:]
+            made = self._encrypted(4 * groups)
+            words.append(made[:missing])
+            self._left = made[missing:]
+            missing -= len(made)
         return np.concatenate(words) if len(words) > 2 or len(words[0]) else words[-1]
 
     def _encrypted(self, blocks: int) -> Words:
         if self._counter + blocks > 2**64 - 8:  # the carry would be lost
             raise RandomnessError("a source of noise is used up; make another one.")
-        counters = np.empty((blocks, 2), dtype=np.uint64)
-        counters[:, 0] = np.arange(self._counter, self._counter + blocks, dtype=np.uint64)
-        counters[:, 1] = self._state["counter"][1]
+        counters = self._counters[:blocks]
+        np.add(_NUMBERS[:blocks], np.uint64(self._counter), out=counters[:, 0])
         self._counter += blocks
         self._last = np.frombuffer(self._cipher.update(counters.data.cast("B")), dtype=np.uint64)
         return self._last

@@ -7,6 +7,8 @@ torch = pytest.importorskip("torch")
 from gradient_oracle import agrees  # noqa: E402
 from torch import nn  # noqa: E402
 
+from noisette.nn.gradients import conv  # noqa: E402
+
 torch.set_num_threads(1)
 N = 5
 
@@ -179,3 +181,75 @@ def test_random_nets(seed: int) -> None:
     net = nn.Sequential(*layers)
     copies = pick(1, 2)
     agrees(net, torch.randn(N * copies, 2, side, side, generator=g), copies=copies)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_windows_are_the_same_by_places_and_by_strides(monkeypatch, groups: int) -> None:
+    layout = conv.Layout((3, 2), (2, 1), (1, 2), (1, 2), groups)
+    x, g = images(4, 8, 9), images(6, 4, 11)
+    term = conv.Windows(torch.zeros(6, 4 // groups, 3, 2), layout, x, g, 1)
+    by_places = term.windows(x)
+    wanted = nn.functional.unfold(x, layout.kernel_size, (1, 2), (1, 2), (2, 1))
+    assert torch.equal(by_places, wanted)
+    monkeypatch.setattr(conv, "_WINDOW_ENTRIES", 1)
+    assert torch.equal(term.windows(x), wanted)
+
+
+CHOICES = {
+    "numbers": lambda: torch.randint(0, 4, (N,)),
+    "shares": lambda: torch.rand(N, 4).softmax(1),
+}
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("target", CHOICES)
+def test_cross_entropy(target: str, smoothing: float) -> None:
+    torch.manual_seed(1)
+    options = {"reduction": "none", "label_smoothing": smoothing}
+    weight = torch.tensor([0.5, 1.0, 2.0, 1.5])
+
+    def losses(module, batch):
+        x, y = batch
+        found = nn.functional.cross_entropy(module(x), y, weight.to(x.dtype), **options)
+        one = nn.functional.cross_entropy(module(x)[0], y[0], **options)
+        return found + one.reshape(1)
+
+    agrees(nn.Linear(3, 4), (images(3), CHOICES[target]()), losses)
+
+
+def test_cross_entropy_of_sequences_and_copies() -> None:
+    torch.manual_seed(1)
+    tokens = torch.randint(0, 4, (2 * N, 6))
+    tokens[0, :3] = -100  # left out
+
+    def losses(module, batch):
+        x, y = batch
+        return nn.functional.cross_entropy(module(x).mT, y, reduction="none").sum(1)
+
+    agrees(nn.Linear(3, 4), (torch.randn(2 * N, 6, 3), tokens), losses, copies=2)
+
+
+def test_cross_entropy_whose_weight_or_target_is_trained() -> None:
+    class Own(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(3, 4)
+            self.weight, self.target = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(1, 4))
+
+    def losses(module, batch):
+        score = module.linear(batch)
+        by_target = nn.functional.cross_entropy(score, module.target, reduction="none")
+        shares = score.detach().softmax(1)
+        return by_target + nn.functional.cross_entropy(
+            score, shares, module.weight, reduction="none"
+        )
+
+    torch.manual_seed(1)
+    agrees(Own(), images(3), losses)
+
+
+def test_cross_entropy_with_a_reduction_is_left_to_vmap() -> None:
+    def losses(module, batch):
+        return nn.functional.cross_entropy(module(batch[0]), batch[1]).reshape(1)
+
+    agrees(nn.Linear(3, 4), (images(3), torch.randint(0, 4, (N,))), losses)

@@ -23,7 +23,7 @@ from noisette.errors import (
     Unproven,
 )
 from noisette.mechanisms import Exponential, Gaussian, Laplace, RandomizedResponse, SphericalLaplace
-from noisette.mechanisms.base import on_grid
+from noisette.mechanisms.base import add_on_grid, on_grid
 from noisette.plans import Declared, Repeat, Sampled, Together
 from noisette.privacy import Ledger, NoiseStream, Permit, release
 from noisette.randomness import Randomness
@@ -330,3 +330,23 @@ def test_a_bound_needs_a_proof_and_never_shows_its_value():
     for relation in RELATIONS:
         contribution = Bounded([0.0], relation, "CLIP", contribution=3.0)
         assert contribution.l2 == 3.0 * relation.contributions
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("exponent", [-60, -24, 0, 30])
+def test_the_compiled_sum_is_rounded_as_the_plain_one(dtype, exponent):
+    grid, rng = 2.0**exponent, np.random.default_rng(0)
+    noise = rng.normal(size=20_000) * grid * 2.0 ** rng.integers(-3, 60, 20_000)
+    value = (rng.normal(size=20_000) * grid * 2.0**24).astype(dtype)
+    noise[:9] = [0.5, -0.5, 1.5, 2.5, -0.25, -0.0, 0.0, 1e300, -1e300]
+    noise[:7] *= grid  # ties go to the even neighbour, and a zero has no sign
+    value[:9] = 0.0
+    whole, pieces = np.empty_like(value), np.empty_like(value)
+    with np.errstate(over="ignore"):
+        wanted = on_grid(noise + value, grid).astype(dtype)
+        add_on_grid(noise.copy(), value, grid, whole)
+        for start in range(0, 20_000, 5_000):  # short ones are not compiled
+            part = slice(start, start + 5_000)
+            add_on_grid(noise[part].copy(), value[part], grid, pieces[part])
+    assert whole.tobytes() == wanted.tobytes() == pieces.tobytes()
+    assert not np.signbit(whole[whole == 0.0]).any()

@@ -19,6 +19,8 @@ from noisette.errors import InvalidParameter, PermitError
 
 __all__ = ["AdditiveNoise", "Mechanism"]
 
+_BULK = 1 << 13  # numbers in one sum; below, loading compiled code costs more than it saves
+
 
 @dataclass(frozen=True)
 class Mechanism(ABC):
@@ -325,8 +327,7 @@ class AdditiveNoise(Mechanism):
         for start in range(0, value.size, step):
             entries = flat[start : start + step]
             drawn = self.noise(1, entries.size, unit, generator)[0]
-            drawn += entries
-            noisy[start : start + step] = on_grid(drawn, grid, out=drawn)
+            add_on_grid(drawn, entries, grid, noisy[start : start + step])
         return noisy.reshape(value.shape)
 
     def grid(self, unit: float) -> float:
@@ -363,6 +364,18 @@ def on_grid(values: Floats, grid: float, out: Floats | None = None) -> Floats:
     rounded *= grid
     rounded += 0.0  # turns -0.0 into 0.0
     return rounded
+
+
+def add_on_grid(noise: Floats, value: Floats, grid: float, out: Floats) -> None:
+    """Put value + noise into `out`, rounded as `on_grid` rounds; `noise` is used up."""
+    # proof: FLOAT-GRID
+    if noise.size < _BULK:
+        noise += value
+        out[:] = on_grid(noise, grid, out=noise)
+        return
+    from noisette._grid import add_on_grid as compiled  # loads numba
+
+    compiled(noise, value, grid, out)
 
 
 def smallest_multiplier(contributions: int, epsilon: float) -> float:

@@ -7,6 +7,7 @@ from noisette.nn.gradients import (  # the rules register themselves
     embedding,
     factors,
     linear,
+    losses,
     normalisation,
     recurrent,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "embedding",
     "factors",
     "linear",
+    "losses",
     "normalisation",
     "recurrent",
 ]
