@@ -77,7 +77,7 @@ bench: $(VENV)/.dev ## print the table of speed and memory with goal and verdict
 	$(ONE) $(BIN)/python benchmarks/networks.py
 	$(ONE) $(BIN)/python benchmarks/audit_mutants.py
 
-speed: $(VENV)/.dev ## fail if a ratio has doubled since it was recorded (half a minute)
+speed: $(VENV)/.dev ## fail if a ratio has doubled since it was recorded
 	$(ONE) $(BIN)/python benchmarks/table.py --short
 
 format: $(VENV)/.dev ## apply the formatter
