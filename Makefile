@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 ONE    := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench slow oldest dist licences format clean
+.PHONY: help demo test check docs bench speed slow oldest dist licences format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -67,7 +67,8 @@ dist: $(VENV)/.dev ## build wheel and sdist into dist/ and check them
 licences: $(VENV)/.dev ## list what noisette brings along, with licences
 	$(BIN)/python release/licences.py release/licences.md
 
-bench: $(VENV)/.dev ## measure speed against named peers
+bench: $(VENV)/.dev ## print the table of speed and memory with goal and verdict, then every benchmark
+	$(ONE) $(BIN)/python benchmarks/table.py
 	$(ONE) $(BIN)/python benchmarks/imports.py
 	$(ONE) $(BIN)/python benchmarks/door.py
 	$(ONE) $(BIN)/python benchmarks/accounting.py
@@ -76,6 +77,9 @@ bench: $(VENV)/.dev ## measure speed against named peers
 	$(ONE) $(BIN)/python benchmarks/networks.py
 	$(ONE) $(BIN)/python benchmarks/dask_fits.py --rows 2000000
 	$(ONE) $(BIN)/python benchmarks/audit_mutants.py
+
+speed: $(VENV)/.dev ## fail if a ratio has doubled since it was recorded
+	$(ONE) $(BIN)/python benchmarks/table.py --short
 
 format: $(VENV)/.dev ## apply the formatter
 	$(BIN)/ruff check --fix .
