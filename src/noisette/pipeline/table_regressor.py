@@ -19,9 +19,11 @@ from noisette.pipeline.recipe import TableRecipe, recipe_for_numbers
 from noisette.pipeline.table_estimator import TableEstimator
 from noisette.pipeline.table_outlook import TableOutlook, table_outlook
 from noisette.pipeline.table_training import TableSample, TableTraining
+from noisette.pipeline.table_words import target_cut
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
 from noisette.tables import Frame, Schema
+from noisette.training.learnt_target import BUYING
 from noisette.training.public import PublicBudget
 
 __all__ = ["TableRegressor"]
@@ -199,7 +201,7 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         self.coef_ = half * np.asarray(self.coef_)[0]
         self.intercept_ = middle + half * float(np.asarray(self.intercept_)[0])
         fact = BOUGHT_TARGET if training.buys_bounds else target_fact(low, high)
-        self._promised(trained, training, public, fact, crowd)
+        self._promised(trained, training, public, fact, crowd, target_cut(low, high))
 
     def _unnamed(self, name: str) -> dict[str, Any]:
         return {"target": {"name": name, "kind": "numeric"}}
@@ -239,6 +241,8 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         bare = TableTraining(schema, loss, least, persons=public.unit == "person", bounds=bounds)
         if bare.unknown:
             bare = replace(bare, keys=keys_of(public))
+        if bare.buys_bounds:
+            public.known_size(BUYING)
         bought = len(bare.numbers) + bare.buys_bounds
         recipe = self._recipe(
             public,
@@ -260,8 +264,9 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         if bare.buys_bounds and tail >= _HOPELESS:
             raise InvalidParameter(
                 "from public facts alone, the limits of the target cannot be bought with so few "
-                "rows, so little epsilon and so many columns; pass target_bounds=(low, high), "
-                "state bounds of columns, or use a larger epsilon."
+                "rows, so little epsilon and so many columns; state low and high of the target "
+                "(target_bounds=(low, high) in Python) or bounds of columns, or use a larger "
+                "epsilon."
             )
         return replace(training, recipe=replace(recipe, tail=tail))
 
