@@ -154,7 +154,7 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         ledger, _ = self._check_public()
         n = _validate.integer("n", n)
         schema = self._read_schema(target=False)
-        public = self._public(n, ledger.adjacency)
+        public = self._public(n, ledger.adjacency, schema.persons)
         if public.size is None:
             public = replace(public, size=n)
         training = self._training(schema, public)
