@@ -10,6 +10,7 @@ from noisette import Ledger, TableClassifier, TableRegressor, load, save
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.mechanisms import Exponential, ObjectiveNoise
+from noisette.pipeline.table_words import done
 from noisette.tables import Schema
 from noisette.training import Observer
 
@@ -198,3 +199,35 @@ def test_a_classifier_refuses_a_schema_of_a_number() -> None:
     }
     with pytest.raises(InvalidParameter, match="number"):
         TableClassifier(1.0, 1e-6, schema=node).fit({**X, "days": y})
+
+
+def test_the_statement_names_the_limits_that_bound_every_answer() -> None:
+    X, y = table()
+    model = made(target_bounds="learn").fit(X, y)
+    low, high = model.target_bounds_
+    told = f"Targets beyond {low:g} and {high:g} counted as these limits"
+    assert told in model.privacy_.statement()
+    assert f"the target counts between {low:g} and {high:g}" in done(model)
+
+
+def test_limits_are_not_bought_where_nobody_knows_how_many_rows_there_are() -> None:
+    """Under add-remove a table of 8,000 rows and 45 columns bought the limits -10^12 and 10^11."""
+    X, y = table()
+    ledger = Ledger(5.0, 1e-6, adjacency="add-remove")
+    options = {"target_bounds": "learn", "adjacency": "add-remove", "ledger": ledger}
+    with pytest.raises(InvalidParameter, match="limits of a target needs the number of records"):
+        made(population=None, **options).fit(X, y)
+    assert ledger.charges == []
+    made(population=3000, **options).fit(X, y)
+
+
+def test_a_plan_for_persons_counts_persons() -> None:
+    schema = {**KINDS, "id": "ignore"}
+    node = {
+        "target": {"name": "days", "kind": "numeric", "low": 0, "high": 30},
+        "person": "id",
+        "max_rows": 3,
+        "columns": {name: {"kind": kind} for name, kind in schema.items()},
+    }
+    assert "\n3,000 persons, about" in str(made(Schema.from_dict(node, learn=True)).plan(3000))
+    assert "\n3,000 rows, about" in str(made().plan(3000))

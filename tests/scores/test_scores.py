@@ -65,13 +65,32 @@ def test_a_model_that_answers_no_to_everybody_is_told_so() -> None:
     found = BinaryScores.of(["no", "yes"], p, y)
     assert found.accuracy.value == 0.94
     assert found.verdict() == (
+        "The model answers 'no' to everybody: it is no better than the majority; but it tells "
+        "people apart (AUC 1.000): rank them by probability, or choose another threshold or class "
+        "weights."
+    )
+    useless = BinaryScores.of(["no", "yes"], np.full(1000, 0.06), y)
+    assert useless.verdict() == (
         "The model answers 'no' to everybody: it is no better than the majority; class weights "
         "or another threshold may help."
     )
     assert found.verdict() in str(found)
     assert found.verdict(0.065) == ""  # a threshold at which it is of use
     shuffled = BinaryScores.of(["no", "yes"], np.arange(1000) % 2 * 0.8, y)
-    assert shuffled.verdict() == "The model is no better than the answer 'no' to everybody."
+    assert shuffled.verdict().startswith(
+        "The model is no better than the answer 'no' to everybody; class weights"
+    )
+
+
+def test_noise_on_the_counts_does_not_hide_that_everybody_gets_the_same_answer() -> None:
+    """A few noisy answers "yes" are no answers, and do not make the model "perhaps better"."""
+    highs = np.array([0.1, 0.2, 0.6, 1.0])
+    counts = np.array([[6000.0, 800.0, -4.0, 1.0], [200.0, 300.0, 3.0, 2.0]])
+    found = BinaryScores(["no", "yes"], highs, highs, counts, deviation=4.0, binned=True)
+    assert found.accuracy.value > found.majority[1].value  # by the noise alone
+    told = found.verdict()
+    assert told.startswith("The model answers 'no' to everybody, as far as the noisy counts can")
+    assert "but it tells people apart (AUC 0." in told
 
 
 def test_several_classes() -> None:

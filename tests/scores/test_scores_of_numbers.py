@@ -78,3 +78,19 @@ def test_intervals_cover_with_noise() -> None:
         assert isinstance(found, RegressionScores)
         hits += found.mae.low <= truth <= found.mae.high
     assert 273 <= hits <= 296
+
+
+def test_a_model_no_better_than_the_mean_is_told_so() -> None:
+    knots = np.linspace(-2.0, 2.0, 5)
+    wide, tight = np.array([300.0, 0, 0, 0, 300]), np.array([0.0, 0, 600, 0, 0])
+    targets = np.array([150.0, 0, 300, 0, 150])
+    bad = RegressionScores(knots, wide, knots, targets)
+    assert (
+        bad.verdict() == "The model is no better than the mean of the targets, given to everybody."
+    )
+    assert bad.lines()[-1] == bad.verdict()
+    assert "targets cut to [-2, 2]" in bad.lines()[3]  # errors beyond are in no figure
+    good = RegressionScores(knots, tight, knots, targets)
+    assert good.verdict() == ""
+    noisy = RegressionScores(knots, wide, knots, targets, deviation=500.0)
+    assert noisy.verdict().startswith("There are too few rows")

@@ -11,6 +11,7 @@ from noisette.cli import options as opt
 from noisette.cli.outlooks import as_row, others, show_others, table_json
 from noisette.cli.train import (
     CHOICES,
+    NUMBERS,
     check_sgd,
     estimator_of,
     learns,
@@ -119,7 +120,7 @@ def table_outlook_of(
     shared["population"] = rows if private else None
     if facts.target_bounds is not None:
         if test_share is not None:
-            raise InvalidParameter("--test-share is for labels; the target is a number.")
+            raise InvalidParameter(f"--test-share is for labels; the target is a number{NUMBERS}.")
         epsilon = shared.pop("epsilon")
         return table_regressor(model, {}, facts, epsilon, **shared).plan(rows)
     return table_classifier(model, schema=facts, test_share=test_share, **shared).plan(rows)

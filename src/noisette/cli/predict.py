@@ -95,7 +95,8 @@ def predict(
 def _show_scores(fitted: Any, rows: Any, threshold: float, *, as_json: bool) -> None:
     """Print how good the model is on rows whose target is known."""
     if fitted.schema.target_bounds is not None:
-        _show_numbers(fitted.model.predict(rows.X), rows.y, as_json=as_json)
+        limits = getattr(fitted.model, "target_bounds_", None) or fitted.schema.target_bounds
+        _show_numbers(fitted.model.predict(rows.X), rows.y, limits, as_json=as_json)
         return
     from noisette.scores import measure
 
@@ -111,7 +112,7 @@ def _show_scores(fitted: Any, rows: Any, threshold: float, *, as_json: bool) -> 
     print(visible_lines(lines))
 
 
-def _show_numbers(predicted: Any, truth: Any, *, as_json: bool) -> None:
+def _show_numbers(predicted: Any, truth: Any, limits: Any, *, as_json: bool) -> None:
     """Print how far predicted numbers are off."""
     errors = predicted - truth
     spread = float(((truth - truth.mean()) ** 2).mean())
@@ -123,6 +124,17 @@ def _show_numbers(predicted: Any, truth: Any, *, as_json: bool) -> None:
         return
     scores = f"MAE {absolute:.5g}, RMSE {square**0.5:.5g}, R2 {r2:.4f}"
     print(f"{scores} on {len(truth)} rows (a fact about them: not private)")
+    usual = float(abs(truth - truth.mean()).mean())
+    print(f"their mean, given to everybody: MAE {usual:.5g}, RMSE {spread**0.5:.5g}, R2 0")
+    low, high = limits
+    beyond = float(((truth < low) | (truth > high)).mean())
+    if beyond > 0.0:
+        print(
+            f"{beyond:.1%} of these targets lie beyond the limits of the model, {low:g} and "
+            f"{high:g}, which no prediction leaves"
+        )
+    if r2 <= 0.0:
+        print("The model is no better than the mean of the targets, given to everybody.")
 
 
 def check_threshold(threshold: float, model: Any) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CHOICES",
     "MODELS",
+    "NUMBERS",
     "ForceOption",
     "NoHeaderOption",
     "TableArgument",
@@ -62,6 +63,10 @@ MODELS = {"logistic": "LogisticRegression", "svm": "LinearSVC", "sgd": "SGDClass
 """What ``--model`` says -> the class in `noisette.linear`."""
 ADDITIVE = "additive"
 CHOICES = (*MODELS, ADDITIVE)
+NUMBERS = (
+    "; leave it out, and score rows that you keep aside with `noisette evaluate`, or with "
+    "`noisette predict --score` where they may be counted"
+)
 
 
 def schema(
@@ -322,7 +327,8 @@ def _estimator(
     if facts.target_bounds is not None:
         for key in extras.keys() - {"pairs"}:  # not dropped in silence: nobody would be scored
             option = f"--{key.replace('_', '-')}"
-            raise InvalidParameter(f"{option} is for labels, and the target is a number.")
+            hint = NUMBERS if key == "test_share" else ""
+            raise InvalidParameter(f"{option} is for labels, and the target is a number{hint}.")
         return table_regressor(model, wishes, facts, epsilon, delta=delta, adjacency=adjacency,
                                population=population, random_state=seed, ledger=ledger,
                                **extras)  # fmt: skip

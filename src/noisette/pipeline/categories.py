@@ -5,6 +5,7 @@ shown; a level that one person alone holds shows with probability at most the st
 all columns together. Everything else is "other"; the most frequent level is the reference.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -102,7 +103,7 @@ class LearnCategories(Step):
         bar, sigma = mechanism.threshold(adjacency), mechanism.sigma(adjacency)
         return (
             f"A level shows if its count plus noise of about {sigma:.3g} reaches {bar:.4g}: surely "
-            f"from {bar + 3.0 * sigma:.4g} people on."
+            f"from {math.ceil(bar + 3.0 * sigma):,} people on."
         )
 
     def check(self, records: Sample, prepared: PreparedStep) -> None:

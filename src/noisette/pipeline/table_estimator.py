@@ -174,7 +174,7 @@ class TableEstimator(PrivateEstimator):
 
     def _promised(
         self, trained: Trained, training: TableTraining, public: PublicBudget, target: str,
-        persons: Persons | None,
+        persons: Persons | None, *notes: str,
     ) -> None:  # fmt: skip
         """State the guarantee; `target` is what is public of the target."""
         schema = training.schema
@@ -183,7 +183,7 @@ class TableEstimator(PrivateEstimator):
         self.privacy_ = self._stated(
             trained.permit,
             public=(*size_facts(public, public.size), columns, target, program),
-            notes=(*spent(training, pure=public.delta == 0.0), *trained.released.notes),
+            notes=(*spent(training, pure=public.delta == 0.0), *notes, *trained.released.notes),
             proofs=trained.proofs,
             persons=persons,
         )

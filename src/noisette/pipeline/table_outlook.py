@@ -109,7 +109,7 @@ class TableOutlook:
     adjacency : str
         Whose neighbour it is about.
     rows : int
-        The number of rows, or the guess of it.
+        The number of rows (of persons, where these are the unit), or the guess of it.
     features : int
         How many features the columns give, about.
     steps : tuple of StepShare
@@ -128,6 +128,8 @@ class TableOutlook:
         Time on one core, about.
     warning : str
         A sentence if public facts say that the model can hardly learn, else nothing.
+    unit : str
+        What `rows` counts: "row" or "person".
 
     """
 
@@ -145,6 +147,7 @@ class TableOutlook:
     memory: int
     seconds: float
     warning: str = ""
+    unit: str = "row"
 
     @property
     def algorithm(self) -> str:
@@ -155,7 +158,7 @@ class TableOutlook:
         lines = [
             f"A model of a raw table: epsilon = {self.epsilon:.4g}, delta = {self.delta:g} "
             f"({self.adjacency}).",
-            f"{self.rows:,} rows, about {self.features:,} features.",
+            f"{self.rows:,} {self.unit}s, about {self.features:,} features.",
             *(
                 f"{100.0 * step.part:.2g} % of the budget: {NAMES[step.name]}. {step.expected}"
                 for step in self.steps
@@ -198,6 +201,7 @@ def table_outlook(training: TableTraining, prepared: PreparedTable, rows: int) -
         memory=int(8.0 * dense + 8.0 * rows * len(training.schema.columns) + 100e6),
         seconds=_SECONDS * _PASSES * dense,
         warning=_judged(typical).sentence,
+        unit="person" if training.persons else "row",
     )
 
 

@@ -22,9 +22,11 @@ from noisette.pipeline.recipe import TableRecipe, recipe_for_numbers, with_room_
 from noisette.pipeline.table_estimator import TableEstimator
 from noisette.pipeline.table_outlook import TableOutlook, table_outlook
 from noisette.pipeline.table_training import TableSample, TableTraining
+from noisette.pipeline.table_words import target_cut
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
 from noisette.tables import Schema
+from noisette.training.learnt_target import BUYING
 from noisette.training.public import PublicBudget
 
 __all__ = ["TableRegressor"]
@@ -155,7 +157,7 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         ledger, _ = self._check_public()
         n = _validate.integer("n", n)
         schema = self._read_schema(target=False)
-        public = self._public(n, ledger.adjacency)
+        public = self._public(n, ledger.adjacency, schema.persons)
         if public.size is None:
             public = replace(public, size=n)
         training = self._training(schema, public)
@@ -206,7 +208,7 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         self.coef_ = half * np.asarray(self.coef_)[0]
         self.intercept_ = middle + half * float(np.asarray(self.intercept_)[0])
         fact = BOUGHT_TARGET if training.buys_bounds else target_fact(low, high)
-        self._promised(trained, training, public, fact, crowd)
+        self._promised(trained, training, public, fact, crowd, target_cut(low, high))
 
     def _unnamed(self, name: str) -> dict[str, Any]:
         return {"target": {"name": name, "kind": "numeric"}}
@@ -247,6 +249,8 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         bare = replace(bare, pairs=checked_pairs(self.pairs, schema))
         if bare.unknown:
             bare = replace(bare, keys=keys_of(public))
+        if bare.buys_bounds:
+            public.known_size(BUYING)
         bought = len(bare.numbers) + bare.buys_bounds
         recipe = self._recipe(
             public,
@@ -269,8 +273,9 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         if bare.buys_bounds and tail >= _HOPELESS:
             raise InvalidParameter(
                 "from public facts alone, the limits of the target cannot be bought with so few "
-                "rows, so little epsilon and so many columns; pass target_bounds=(low, high), "
-                "state bounds of columns, or use a larger epsilon."
+                "rows, so little epsilon and so many columns; state low and high of the target "
+                "(target_bounds=(low, high) in Python) or bounds of columns, or use a larger "
+                "epsilon."
             )
         return replace(training, recipe=replace(recipe, tail=tail))
 

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from noisette.columns import Categorical, Hats
+from noisette.columns import Categorical, Hashed, Hats
 from noisette.pipeline.table_training import TableTraining, inner_of
 from noisette.report.steps import StepCost, steps_of
 from noisette.tables import Schema
 
-__all__ = ["cost_rows", "done", "on_others", "percent", "spent"]
+__all__ = ["cost_rows", "done", "on_others", "percent", "spent", "target_cut"]
 
 
 def percent(part: float) -> str:
@@ -52,6 +52,14 @@ def _bought_of(training: TableTraining) -> str:
     return f"the limits of {columns}" + " and of the target" * training.buys_bounds
 
 
+def target_cut(low: float, high: float) -> str:
+    """Return one sentence about the limits of a target, which bound every answer of the model."""
+    return (
+        f"Targets beyond {low:g} and {high:g} counted as these limits, and no prediction lies "
+        "beyond them: where many targets do, predictions are too near to the middle."
+    )
+
+
 def on_others(share: float) -> str:
     """Return one sentence about the people on whom the model was scored."""
     return (
@@ -93,6 +101,11 @@ def done(model: Any) -> str:
             f"categories by {shown} levels that enough people share ({parts['levels']} of the "
             "budget), all others as one"
         )
+    if any(isinstance(inner_of(column), Hashed) for column in model.schema_.columns):
+        words.append("categories without a list by public buckets of a hash (free)")
+    if hasattr(model, "target_bounds_"):
+        low, high = model.target_bounds_
+        words.append(f"the target counts between {low:g} and {high:g}")
     words.append(f"centres and scales come from noisy counts ({parts['shares']})")
     return f"{', '.join(words)}; the weights got the remaining {parts['weights']}"
 

@@ -178,8 +178,8 @@ def _quality(subject: "Subject") -> str:
         shown = html.prose(
             "Not measured on these people: how often the model is right is one more fact about "
             "them, and nobody has paid for it. `noisette evaluate` buys it on other people's rows, "
-            "and `noisette train --test-share 0.2` on a part of the table that is kept out of the "
-            "training."
+            "and where labels are predicted `noisette train --test-share 0.2` on a part of the "
+            "table that is kept out of the training."
         )
     return html.section("How good the model is", shown)
 

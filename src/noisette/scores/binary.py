@@ -333,7 +333,8 @@ class BinaryScores:
         least = 2.0 * self.deviation * np.sqrt(2.0 * self.counts.shape[1])
         silent = [j for j, side in enumerate((~above, above)) if (n + p)[side].sum() <= least]
         always = self.classes[1 - silent[0]] if len(silent) == 1 else None
-        return versus_majority(gain, self.classes[k], always)
+        noisy = self.deviation > 0.0
+        return versus_majority(gain, self.classes[k], always, noisy=noisy, ranks=self.auc)
 
     def to_dict(self, threshold: float = 0.5) -> dict[str, Any]:
         """Return every score for JSON, at a threshold.

@@ -127,7 +127,7 @@ class MulticlassScores:
         gain = ratio(right.ravel(), self.table.ravel(), self.deviation, -1.0, 1.0)
         heard = self.table.sum(axis=0) > 2.0 * self.deviation * np.sqrt(K)
         always = self.classes[int(heard.argmax())] if heard.sum() == 1 else None
-        return versus_majority(gain, self.classes[k], always)
+        return versus_majority(gain, self.classes[k], always, noisy=self.deviation > 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return every score for JSON.

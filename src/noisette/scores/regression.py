@@ -15,6 +15,7 @@ import numpy as np
 from noisette._typing import Floats
 from noisette.guarantee import Guarantee
 from noisette.scores.score import Score, ratio
+from noisette.scores.words import versus_mean
 
 __all__ = ["RegressionScores"]
 
@@ -45,7 +46,7 @@ class RegressionScores:
     >>> knots = np.array([-2.0, 0.0, 2.0])
     >>> found = RegressionScores(knots, np.array([1.0, 8.0, 1.0]), knots, np.array([5.0, 0, 5]))
     >>> round(found.mae.value, 3), found.quantile(0.5), len(found.lines())
-    (0.4, 0.0, 3)
+    (0.4, 0.0, 4)
     >>> found.to_dict()["rmse"]["trusted"]
     True
 
@@ -146,11 +147,26 @@ class RegressionScores:
             For a terminal.
 
         """
-        return [
+        low, high = float(self.target_knots[0]), float(self.target_knots[-1])
+        lines = [
             f"mean absolute error       {self.mae}",
             f"root mean square error    {self.rmse}",
             f"R^2                       {self.r2}",
+            f"All three are about targets cut to [{low:g}, {high:g}]; what lies beyond is not in "
+            "them.",
         ]
+        return [*lines, *filter(None, [self.verdict()])]
+
+    def verdict(self) -> str:
+        """Return a plain sentence if the model is no better than one number for everybody, else ''.
+
+        Returns
+        -------
+        str
+            One sentence, or nothing.
+
+        """
+        return versus_mean(self.r2)
 
     def __str__(self) -> str:
         return "\n".join([*self.lines(), *self.notes])

@@ -17,6 +17,10 @@ _CATEGORICAL = (
 _WHEN_OPEN = ("kind", "categories", "weight", "missing", "missing_slot")
 _HASHED = ("kind", "buckets", "weight", "missing", "missing_slot")
 _LEARN = ", or learn it privately with --learn"
+_NUMBER = (
+    '; a number to predict has no classes: write target = { name = "COLUMN", kind = "numeric", '
+    'low = "?", high = "?" } instead of target and classes'
+)
 _MOST_BUCKETS = 1 << 20
 
 
@@ -42,9 +46,9 @@ def labels_of(node: Any) -> Groups:
     if node is None:
         raise InvalidParameter(
             'the classes are missing; write classes = ["no", "yes"] with every label that can '
-            "occur, whether it does or not."
+            f"occur, whether it does or not{_NUMBER}."
         )
-    labels = _grouped(node, "classes")
+    labels = _grouped(node, "classes", hint=_NUMBER)
     if len(labels) < 2:
         raise InvalidParameter("classes must name at least two labels.")
     return labels

@@ -78,8 +78,8 @@ def facts_of(schema: Schema) -> list[tuple[str, str, str]]:
     ]
     target = ", ".join(labels)
     if schema.target_bounds is not None:
-        low, high = ("learnt" if end is None else f"{end:g}" for end in schema.target_bounds)
-        target = f"a number, from {low} to {high}"
+        ends = ("a bought limit" if end is None else f"{end:g}" for end in schema.target_bounds)
+        target = f"a number, from {' to '.join(ends)}"
     rows = [(schema.target, "target", target), *map(_of, schema.columns)]
     return [(name, kind, text + _BOUGHT * (name in schema.learnt)) for name, kind, text in rows]
 

@@ -41,7 +41,8 @@ _LEARNING = """\
 # Fill in by what you know about the subject, not by looking at the rows:
 #   every kind      numeric, categorical, date, hashed (very many categories, such as postcodes)
 #                   or ignore (names, identifiers, free text); a kind is never learnt
-#   the classes     every label that can occur, and the unit: what one row stands for
+#   the classes     every label that can occur (a number to predict has none: see below),
+#                   and the unit: what one row stands for
 # The rows were not looked at to write this file; only {looked}.
 #
 # These may stay "?" or be left out; they are then learnt privately, from the budget of `train`:
@@ -193,6 +194,9 @@ def _text(
         f"target = {toml.value(target or UNKNOWN)}  # the column to predict"
         + ("" if target else "; take it out of the columns below"),
         f"classes = [{toml.value(UNKNOWN)}]  # every label that can occur, whether it does or not",
+        "# where the target is a number, write instead of these two lines, without the first mark:",
+        f'# target = {{ name = {toml.value(target or UNKNOWN)}, kind = "numeric", '
+        'low = "?", high = "?" }',
         f"unit = {toml.value(UNKNOWN)}  # what one row stands for (one person? one visit?): the "
         "guarantee protects one row",
         '# person = "COLUMN"  # where a person may have several rows: what identifies them',

@@ -24,11 +24,20 @@ from noisette.training.public import Public
 from noisette.training.recommend import Recommendation
 from noisette.training.records import Records
 
-__all__ = ["LEARN", "LearntTarget", "WithLimits", "own_algorithm", "scaled", "with_limits"]
+__all__ = [
+    "BUYING",
+    "LEARN",
+    "LearntTarget",
+    "WithLimits",
+    "own_algorithm",
+    "scaled",
+    "with_limits",
+]
 
 LEARN = "learn"
 """What users pass in place of limits that are to be bought."""
 
+BUYING = "buying the limits of a target"  # why a size is asked for
 _EACH = 0.1  # of epsilon, the pure cost of one of the two choices
 # What may be left of epsilon for the model, most first. Two choices of 0.1 epsilon add up to 0.2
 # at worst; with a delta they cost far less together with the rest, and the accountant says how
@@ -141,12 +150,12 @@ def _plan(epsilon: float, rest: Plan) -> Plan:
 def _tail(public: Public, epsilon: float) -> float:
     """Return the share of targets to leave beyond each quantile: a public rule.
 
-    So many ranks that numbers far from all targets are hardly chosen; 5 % without a size.
+    So many ranks that numbers far from all targets are hardly chosen, which depends on the size:
+    without a guess of it a limit of 10^12 would be bought in silence.
     """
-    if public.size is None:
-        return 0.05
+    size = public.known_size(BUYING)
     error = 2.0 * quantile_move(_LEAST_TAIL, public.adjacency) / (_EACH * epsilon)
-    needed = 1.5 * NATS * error / public.size
+    needed = 1.5 * NATS * error / size
     if needed >= _HOPELESS:
         raise InvalidParameter(
             "from public facts alone, the limits of the target cannot be bought with so few "

@@ -84,7 +84,7 @@ class PublicBudget:
         if self.size is None:
             raise InvalidParameter(
                 f"{why} needs the number of {self.unit}s, which is private under add-remove; "
-                "pass population=..., a public guess of it."
+                "pass population=... (--population), a public guess of it."
             )
         return self.size
 
