@@ -66,7 +66,7 @@ class AdditiveClassifier(TableClassifier):
 
     """
 
-    _released = "an additive classifier with the facts of its columns"
+    _whole = "an additive classifier with the facts of its columns"
 
     def _recipe(self, public: PublicBudget, **columns: Any) -> TableRecipe:
         return recipe_for_curves(public, **columns)
@@ -95,6 +95,8 @@ class AdditiveRegressor(TableRegressor):
         "replace-one" (default), "zero-out" or "add-remove".
     population : int, optional
         A public guess of the number of records, needed under add-remove.
+    test_share : float, optional
+        The part of the people on whom the model is scored instead of trained, at no further cost.
     share : float, optional
         The part of the budget for everything but the model; None follows a public rule.
     random_state : int, Randomness or None
@@ -117,7 +119,7 @@ class AdditiveRegressor(TableRegressor):
 
     """
 
-    _released = "an additive regression with the facts of its columns"
+    _whole = "an additive regression with the facts of its columns"
 
     def _recipe(self, public: PublicBudget, **columns: Any) -> TableRecipe:
         return recipe_for_number_curves(public, **columns)

@@ -22,7 +22,8 @@ def headline(found: Scores | None) -> tuple[list[tuple[str, str]], str]:
         return [], ""
     words = "Bought privately, on people who took no part in the training; ± one standard error."
     if isinstance(found, RegressionScores):
-        return [(_big(score), name) for name, score in _entries(found)], words
+        numbers = [(_big(score), name) for name, score in _entries(found)]
+        return numbers, f"{words} {found.verdict()}".strip()
     answer, share = found.majority
     numbers = [(_big(found.accuracy), "accuracy"), (_big(share), f"always “{answer}” instead")]
     if isinstance(found, BinaryScores):
@@ -51,10 +52,12 @@ def scores_section(found: Scores | None) -> str:
     """Return the section about the scores on test people; nothing without them."""
     if found is None:
         return ""
+    numbers = isinstance(found, RegressionScores)
+    counted = "targets and residuals" if numbers else "labels and scores"
     parts = [
         html.paragraph(
             "These people had no part in the training and were chosen without a look at their "
-            "values. One noisy table of their labels and scores was released, and the promise "
+            f"values. One noisy table of their {counted} was released, and the promise "
             "above covers it. Intervals hold with 95 % confidence and count both the noise and the "
             "chance of who these people are."
         ),
@@ -64,11 +67,11 @@ def scores_section(found: Scores | None) -> str:
             numeric=3,
         ),
     ]
-    if isinstance(found, RegressionScores):
-        return html.section(_TITLE, *parts)
     verdict = found.verdict()
     if verdict:
         parts.append(html.paragraph(verdict, "void"))
+    if isinstance(found, RegressionScores):
+        return html.section(_TITLE, *parts)
     roc = _roc(found) if isinstance(found, BinaryScores) else ""
     parts.append(html.figures([
         html.figure(

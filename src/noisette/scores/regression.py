@@ -46,6 +46,8 @@ class RegressionScores:
     >>> found = RegressionScores(knots, np.array([1.0, 8.0, 1.0]), knots, np.array([5.0, 0, 5]))
     >>> round(found.mae.value, 3), found.quantile(0.5), len(found.lines())
     (0.4, 0.0, 3)
+    >>> found.verdict()
+    ''
     >>> found.to_dict()["rmse"]["trusted"]
     True
 
@@ -124,6 +126,24 @@ class RegressionScores:
         if not math.isfinite(mean.value):
             return mean
         return _mean_square(knots, mean.value, self.targets, self.deviation, last - first)
+
+    def verdict(self) -> str:
+        """Return a plain sentence if the model is no better than the mean of the targets, else ''.
+
+        Returns
+        -------
+        str
+            One sentence, or nothing.
+
+        """
+        r2 = self.r2
+        if not r2.trusted:
+            return "There are too few rows for this noise to tell whether the model beats the mean."
+        if r2.low > 0.0:
+            return ""
+        if r2.value > 0.0:
+            return "It is not certain that the model beats the mean of the targets for everybody."
+        return "The model is no better than the mean of the targets for everybody."
 
     def to_dict(self) -> dict[str, Any]:
         """Return every score for JSON.
