@@ -55,6 +55,8 @@ __all__ = ["FittedTable", "TableRun", "TableSample", "is_wide"]
 _WIDE = 2**26  # entries; above, rows stay sparse
 _MOST_TURNED = 2048  # features; above, finding the directions of a column would take minutes
 _QUADRATIC = 0.7  # of the rows have residuals below the threshold of the loss
+_KNOTS = np.linspace(-1.0, 1.0, 9)  # between which targets are counted
+_LEAST_SPREAD = 0.002  # variance of targets in [-1, 1]
 _ODDS = 6.0  # most that the intercept's start may be
 _RARE_LABEL = 0.15  # below, few rows reach a probability of 1/2
 
@@ -211,11 +213,11 @@ class TableRun:
         self.deviations |= dict.fromkeys(names, sigma) | {"": sigma}
 
     def _target(self) -> WalkedSpread:
-        """Return the label of every row; a number in [-1, 1] lies between two labels."""
+        """Return the label of every row; a number in [-1, 1] lies between two knots."""
         count = self.sample.frame.rows
         if not self.training.regression:
             return walked(count, self.training.classes, self._labels)
-        return walked(count, 2, self._between)
+        return walked(count, len(_KNOTS), self._between)
 
     def _labels(self, part: slice) -> Spread:
         labels = self.sample.labels[part]
@@ -223,10 +225,11 @@ class TableRun:
         return Spread((np.arange(count), labels, np.ones(count)), self.training.classes)
 
     def _between(self, part: slice) -> Spread:
-        above = (1.0 + self._scaled(part)) / 2.0
-        count = len(above)
-        rows, which = np.tile(np.arange(count), 2), np.repeat([0, 1], count)
-        return Spread((rows, which, np.concatenate([1.0 - above, above])), 2)
+        place = np.interp(self._scaled(part), _KNOTS, np.arange(len(_KNOTS)))
+        below = np.minimum(place.astype(np.intp), len(_KNOTS) - 2)
+        above = place - below
+        rows, which = np.tile(np.arange(len(place)), 2), np.concatenate([below, below + 1])
+        return Spread((rows, which, np.concatenate([1.0 - above, above])), len(_KNOTS))
 
     @property
     def size(self) -> float:
@@ -234,6 +237,33 @@ class TableRun:
         if self.public.adjacency.size_is_public and self.public.size is not None:
             return float(self.public.size)
         return max(float(self.per_class.sum()), self.deviations[""], 1.0)
+
+    @property
+    def _moments(self) -> tuple[float, float]:
+        """The mean of the scaled targets, and how large their variance may be, as released."""
+        sums, n = self.per_class, self.size
+        mean = float(np.clip(_KNOTS @ sums / n, -1.0, 1.0))
+        # what is divided between two knots has too large a square, by a sixth of their distance^2
+        square = (_KNOTS - mean) ** 2
+        found = float(square @ sums) / n - float(_KNOTS[1] - _KNOTS[0]) ** 2 / 6.0
+        doubt = self.deviations[""] / n * float(np.linalg.norm(square))
+        return mean, max(found + doubt, _LEAST_SPREAD)
+
+    @property
+    def _mean_doubt(self) -> float:
+        """The deviation of the noise in the mean of the scaled targets."""
+        return self.deviations[""] / self.size * float(np.linalg.norm(_KNOTS))
+
+    @property
+    def _signal(self) -> float:
+        """The variance of scores to expect: at most that of the targets."""
+        usual = self.training.recipe.signal
+        return min(usual, self._moments[1]) if self.training.regression else usual
+
+    @property
+    def _scatter(self) -> float:
+        """The variance that the sample of rows gives a gradient along a direction of variance 1."""
+        return 0.5 * self._bend * self._signal if self.training.regression else 0.0
 
     def _blocks(self) -> list[Block]:
         """Return what is known of the features of every column of the completed schema."""
@@ -270,7 +300,7 @@ class TableRun:
         coords = self._coordinates(blocks, noise)
         rows = encoded_rows(self.sample.frame, self.schema, coords, self.sample.room)
         public = training._facts(self.public, rows.shape[1], coords.norm, self.prepared.curvature)
-        public = replace(public, regularization=self._shrunk(public, noise, coords.spectrum)[0])
+        public = replace(public, regularization=self._shrunk(public, noise, coords)[0])
         binary = not isinstance(training.loss, Softmax)
         origin = self._origin(public, coords) if binary else None
         target = np.where(self.sample.labels == 1, 1.0, -1.0) if binary else self.sample.labels
@@ -279,10 +309,11 @@ class TableRun:
         records = self._records(rows, target)
         (theta,) = solve_with(records, public, passage, parts=(0, 1), origin=origin)
         theta = theta[None, :] if binary else training.loss.expand(theta)  # type: ignore[attr-defined]
-        coef, intercept = coords.back(np.asarray(theta))
+        theta = self._calmed(public, noise, coords, np.asarray(theta))
+        coef, intercept = coords.back(theta)
         names = [column.name for column in self.schema.columns if column.features]
-        variance = self._variance(public, noise, coords, np.asarray(theta))
-        bars = bars_of(coords, names, blocks, np.asarray(theta), variance)
+        variance = self._variance(public, noise, coords, theta)
+        bars = bars_of(coords, names, blocks, theta, variance)
         return FittedTable(self.schema, coef, intercept, self._rarer_label(), self.bounds, bars)
 
     def _variance(
@@ -295,6 +326,23 @@ class TableRun:
             scores = theta[0, -1] * coords.bias, float(theta[0, :-1] ** 2 @ held)
             bend = self.size * mean_bend(*scores)
         return np.asarray((self._push(public, noise) / (bend * held + public.ridge)) ** 2)
+
+    def _calmed(
+        self, public: Public, noise: ObjectiveNoise, coords: Coordinates, theta: Floats
+    ) -> Floats:
+        """Return weights of a number, drawn to the mean as far as noise alone would explain them.
+
+        James and Stein's factor, from released weights and what is known of their noise.
+        """
+        if not self.training.regression:
+            return theta
+        held = coords.spectrum if coords.held is None else coords.held
+        firm = self._bend * held + public.ridge
+        pushed = self._push(public, noise) ** 2 + self._scatter * held
+        chance = float(held @ (pushed / firm**2))
+        size = float(held @ theta[0, :-1] ** 2)
+        factor = max(0.0, 1.0 - chance / size) if size > 0.0 else 0.0
+        return np.append(factor * theta[:, :-1], theta[:, -1:], axis=1)
 
     def _push(self, public: Public, noise: ObjectiveNoise) -> float:
         """Return the deviation of the noise in the gradient, along any direction."""
@@ -343,9 +391,7 @@ class TableRun:
         """Return the weights around which the model is shrunk: those of the released odds."""
         origin = np.zeros(public.shape)
         if self.training.regression:
-            sums = np.maximum(self.per_class, 0.0)
-            mean = float(np.clip((sums[1] - sums[0]) / max(float(sums.sum()), 1.0), -1.0, 1.0))
-            origin[-1] = mean / coords.bias
+            origin[-1] = self._moments[0] / coords.bias
         elif self.training.loss.name == "logistic":
             origin[-1] = self._odds() / coords.bias
         return origin
@@ -372,7 +418,7 @@ class TableRun:
     def _rank(self, noise: ObjectiveNoise, values: Floats, left: Floats) -> int:
         """Return how many directions are worth their noise: signal lost against noise added."""
         count = np.arange(1, len(values) + 1)
-        slack, signal = self.training.recipe.slack, self.training.recipe.signal
+        slack, signal = self.training.recipe.slack, self._signal
         spread = (slack * noise.noise_multiplier) ** 2 * np.cumsum(left)
         if noise.law != "gaussian":
             spread *= count + 2.0
@@ -380,20 +426,26 @@ class TableRun:
         return int(np.argmin(lost + spread * count / self._bend**2)) + 1
 
     def _shrunk(
-        self, public: Public, noise: ObjectiveNoise, spectrum: Floats
+        self, public: Public, noise: ObjectiveNoise, coords: Coordinates
     ) -> tuple[float, float]:
         """Return the best Lambda from the least on, and the error of scores of typical variance.
 
-        A direction of variance s has the error s (Lambda^2 t + z^2) / (h s + Lambda)^2, t the
-        typical square of a weight, z the noise and h the curvature.
+        A direction of variance s has the error s (Lambda^2 t + z^2 + v s) / (h s + Lambda)^2, t
+        the typical square of a weight, z the noise, h the curvature and v the chance of who the
+        rows are. The intercept is such a direction, which starts from a mean in doubt.
         """
         z = self._push(public, noise)
-        live = spectrum[spectrum > 0.0]
+        live = coords.spectrum[coords.spectrum > 0.0]
         if len(live) == 0:
-            return public.ridge, self.training.recipe.signal
-        typical = self.training.recipe.signal / float(live.sum())
+            return public.ridge, self._signal
+        typical = self._signal / float(live.sum())
         tried = public.ridge * np.exp(np.linspace(0.0, 5.0, 101))[:, None]
-        each = live * (tried**2 * typical + z * z) / (self._bend * live + tried) ** 2
+        pushed = z * z + self._scatter * live
+        each = live * (tried**2 * typical + pushed) / (self._bend * live + tried) ** 2
         errors = each.sum(axis=1)
+        if self.training.regression:
+            constant, tried_ = coords.bias**2, tried[:, 0]
+            start = tried_**2 * self._mean_doubt**2 + z * z * constant
+            errors += start / (self._bend * constant + tried_) ** 2
         best = int(np.argmin(errors))
         return float(tried[best, 0]), float(errors[best])
