@@ -1,5 +1,6 @@
 """A model of a number and its scores on other people: one guarantee, the worse of two costs."""
 
+import tomllib
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from noisette.plans import Parallel
 from noisette.randomness import Randomness
 from noisette.scores import RegressionScores, measure
 from noisette.scores.stored import restored, stored
+from noisette.tables import template
 from tests.pipeline.spy import Spy, budget
 
 KINDS = {"age": "numeric", "ward": "categorical"}
@@ -190,7 +192,45 @@ def test_verdicts() -> None:
 def test_targets_that_are_no_numbers_cost_nothing() -> None:
     table, days = people(300)
     ledger = Ledger(4.0, 1e-6)
-    for y in (np.where(days > 8, np.nan, days), np.full(300, np.inf), ["x"] * 300, days[:5]):
+    gaps = np.where(days > 8, np.nan, days)
+    for y in (gaps, np.full(300, np.inf), ["x"] * 300, days[:5], days + 1j):
         with pytest.raises(InvalidData, match="number"):
             model(ledger=ledger).fit(table, y)
     assert len(ledger.charges) == 0
+
+
+@pytest.mark.parametrize("range_", [1e-5, 30.0, 5e5])
+def test_errors_are_shown_in_decimals_of_their_unit(range_: float) -> None:
+    knots, even = range_ * np.linspace(-1.0, 1.0, 5), np.full(5, 200.0)
+    found = RegressionScores(knots, even, knots, even, 1.0)
+    shown = str(found.mae).split()[0]
+    assert float(shown) == pytest.approx(0.6 * range_, rel=0.01)
+    assert len(shown.strip("0.")) <= 6
+    assert str(found.r2).startswith(f"{found.r2.value:.3f}")
+
+
+@pytest.mark.filterwarnings("ignore::noisette.errors.WeakModelWarning")
+def test_a_target_that_leaves_most_of_its_range_empty_is_no_worse_than_its_mean() -> None:
+    """900 rows, 12 columns that say nothing: noise and chance must not be taken for effects."""
+    losses = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        table = {f"c{k}": rng.uniform(0.0, 1.0, 900) for k in range(12)}
+        y = rng.normal(50.0, 8.0, 900)
+        kinds = {name: {"kind": "numeric", "low": 0, "high": 1} for name in table}
+        fitted = TableRegressor(
+            2.0, 1e-5, schema={"columns": kinds}, target_bounds=(0, 100), random_state=seed
+        ).fit(table, y)
+        others = {name: rng.uniform(0.0, 1.0, 2000) for name in table}
+        losses.append(float(np.var(fitted.predict(others))) / 64.0)
+    assert np.mean(losses) < 0.1  # 0.84 before
+
+
+def test_the_template_says_how_a_number_is_predicted(tmp_path: Any) -> None:
+    (tmp_path / "t.csv").write_text("age,days\n1,2\n")
+    text = template(tmp_path / "t.csv", "days", learn=True)
+    (line,) = [each for each in text.splitlines() if each.startswith("# target = {")]
+    facts = tomllib.loads(
+        line[2:] + '\nunit = "one row is one stay"\n[columns.age]\nkind="numeric"'
+    )
+    assert TableRegressor(1.0, 1e-6, schema=facts, target_bounds="learn").plan(5000).epsilon <= 1.0

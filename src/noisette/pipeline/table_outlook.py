@@ -217,7 +217,8 @@ def weakness(training: TableTraining, prepared: PreparedTable, rows: int) -> Wea
 def _judged(typical: "_Typical") -> Weakness:
     counts, rows, public = typical.deviations[""], int(typical.size), typical.public
     used = sum(not isinstance(column, Ignored) for column in typical.training.schema.columns)
-    everybody = "so the model may do little better than to give everybody the commonest label"
+    same = "mean of the targets" if typical.training.regression else "commonest label"
+    everybody = f"so the model may do little better than to give everybody the {same}"
     hopeless = counts > rows
     if hopeless:
         why = (

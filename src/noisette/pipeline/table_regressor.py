@@ -286,8 +286,8 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         if bare.buys_bounds and tail >= _HOPELESS:
             raise InvalidParameter(
                 "from public facts alone, the limits of the target cannot be bought with so few "
-                "rows, so little epsilon and so many columns; pass target_bounds=(low, high), "
-                "state bounds of columns, or use a larger epsilon."
+                "rows, so little epsilon and so many columns; state them (low and high of [target] "
+                "in the schema, or target_bounds), state those of columns, or use a larger epsilon."
             )
         return replace(training, recipe=replace(recipe, tail=tail))
 
@@ -316,6 +316,8 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
 
 def _numbers(y: Any) -> Floats:
     try:
-        return np.asarray(y, dtype=np.float64)
+        if np.iscomplexobj(given := np.asarray(y)):
+            raise TypeError
+        return given.astype(np.float64)
     except (TypeError, ValueError):
         raise InvalidData("y must be a vector of numbers, one for each row.") from None

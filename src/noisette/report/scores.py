@@ -32,7 +32,8 @@ def headline(found: Scores | None) -> tuple[list[tuple[str, str]], str]:
 
 
 def _big(score: Score) -> str:
-    return f"{score.value:.3f} ± {score.error:.3f}" if score.trusted else "cannot tell"
+    shown = f"{score.shown(score.value)} ± {score.shown(score.error)}"
+    return shown if score.trusted else "cannot tell"
 
 
 def _entries(found: Scores) -> list[tuple[str, Score]]:
@@ -94,9 +95,9 @@ def _lines(entries: Sequence[tuple[str, Score]]) -> list[tuple[str, str, str, st
     return [
         (
             name,
-            f"{score.value:.3f}" if score.trusted else "cannot tell",
-            f"{score.error:.3f}" if score.trusted else "-",
-            f"{score.low:.3f} to {score.high:.3f}",
+            score.shown(score.value) if score.trusted else "cannot tell",
+            score.shown(score.error) if score.trusted else "-",
+            f"{score.shown(score.low)} to {score.shown(score.high)}",
         )
         for name, score in entries
     ]

@@ -64,12 +64,13 @@ class RegressionScores:
     @property
     def mae(self) -> Score:
         """Mean of |residual|."""
-        return ratio(np.abs(self.knots), self.residuals, self.deviation, 0.0, self._most)
+        found = ratio(np.abs(self.knots), self.residuals, self.deviation, 0.0, self._most)
+        return replace(found, places=self._places)
 
     @property
     def rmse(self) -> Score:
         """Square root of the mean of residual^2; the interval counts the distance of knots."""
-        return _root(self._squares)
+        return replace(_root(self._squares), places=self._places)
 
     @property
     def r2(self) -> Score:
@@ -113,6 +114,11 @@ class RegressionScores:
     @property
     def _most(self) -> float:
         return float(np.abs(self.knots).max())
+
+    @property
+    def _places(self) -> int:
+        """Decimals of errors, in the unit of the target: a thousandth of its range is shown."""
+        return max(0, 3 - math.floor(math.log10(self._most)))
 
     @property
     def _squares(self) -> Score:

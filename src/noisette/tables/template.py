@@ -193,6 +193,9 @@ def _text(
         f"target = {toml.value(target or UNKNOWN)}  # the column to predict"
         + ("" if target else "; take it out of the columns below"),
         f"classes = [{toml.value(UNKNOWN)}]  # every label that can occur, whether it does or not",
+        "# a number is predicted with this line instead of the two above (--learn buys limits):",
+        f"# target = {{ name = {toml.value(target or UNKNOWN)}, "
+        'kind = "numeric", low = "?", high = "?" }',
         f"unit = {toml.value(UNKNOWN)}  # what one row stands for (one person? one visit?): the "
         "guarantee protects one row",
         '# person = "COLUMN"  # where a person may have several rows: what identifies them',
