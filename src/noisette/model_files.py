@@ -312,7 +312,8 @@ def _noise_of(node: Any, model: Any) -> Any:
 def _test_of(node: dict[str, Any], model: Any) -> Any:
     """Return the scores on test people, which the guarantee covers too."""
     try:
-        return restored(node["test"], model.classes_.tolist(), model.privacy_)
+        classes = None if _predicts_numbers(model) else model.classes_.tolist()
+        return restored(node["test"], classes, model.privacy_)
     except (KeyError, TypeError, AttributeError, ValueError):
         pass
     raise InvalidData("the test scores in this model file do not fit its model; it was changed.")

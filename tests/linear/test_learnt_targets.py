@@ -105,3 +105,63 @@ def test_what_cannot_be_bought_charges_nothing(kind: Any) -> None:
     with pytest.raises(InvalidParameter, match="target_bounds"):
         made(kind, 0.1, ledger=ledger, target_bounds="guess").fit(X, y)
     assert ledger.charges == []
+
+
+class Replay(Observer):
+    """Keeps what goes to the door, and answers what it is told to answer."""
+
+    def __init__(self, answers: list[Any] | None = None) -> None:
+        self.seen: list[Any] = []
+        self.out: list[Any] = []
+        self._answers = answers
+
+    def release(self, real: Any, bounded: Any, *given: Any, **options: Any) -> Any:
+        result = real(bounded, *given, **options)
+        if self._answers is not None:
+            result = self._answers[len(self.seen)]
+        self.seen.append(bounded)
+        self.out.append(result)
+        return result
+
+
+@pytest.mark.filterwarnings("ignore::noisette.errors.WeakModelWarning")
+@pytest.mark.parametrize("adjacency", [relation.value for relation in Adjacency])
+@pytest.mark.parametrize("kind", [LinearRegression, SGDRegressor])
+def test_a_person_moves_choices_and_sums_by_no_more_than_is_stated(
+    kind: Any, adjacency: str
+) -> None:
+    """A person of 40 rows, far beyond the limits: both choices, and every sum behind them.
+
+    The second world gets the first one's answers, so that limits, weights and clips are the same.
+    """
+    X, y = data(1200)
+    ids = np.append(np.arange(1160), np.zeros(40, dtype=int))
+    mine = ids == 0
+    X[mine], y[mine] = np.array([1.4, 0.0]), 1e9
+    worlds = []
+    for other in (False, True):
+        rows, targets, whose, weights = X.copy(), y.copy(), ids, np.ones(len(y))
+        if other and adjacency == "replace-one":
+            targets[mine] = -1e9
+        elif other and adjacency == "zero-out":
+            weights[mine] = 0.0
+        elif other:
+            rows, targets, whose, weights = (each[~mine] for each in (X, y, ids, weights))
+        watch = Replay(worlds[0].out if worlds else None)
+        model = made(kind, 30.0, adjacency=adjacency, population=1161)
+        model._observer = watch
+        model.fit(rows, targets, sample_weight=weights, persons=whose)
+        worlds.append(watch)
+    ratios = []
+    for one, two in zip(worlds[0].seen, worlds[1].seen, strict=True):
+        if isinstance(one.value, np.ndarray):
+            stated = one.linf if one.linf is not None else one.l2
+            assert stated == (two.linf if two.linf is not None else two.l2)
+            moved = np.ravel(one.value - two.value)
+            ratios.append(
+                float(np.linalg.norm(moved, np.inf if one.linf is not None else 2)) / stated
+            )
+    assert len(ratios) > 3
+    assert max(ratios) <= 1.0
+    assert ratios[0] > 0.95 or ratios[1] > 0.95  # the choices
+    assert max(ratios[2:]) > 0.5  # the sums

@@ -329,9 +329,9 @@ def test_progress_lines_of_train_name_steps_only(tmp_path):
     Ledger.open(tmp_path / "small.ledger", 1.0)
     said = run(*common, "--out", tmp_path / "n", "--ledger", tmp_path / "small.ledger", code=2)[1]
     assert f"{LINE}refused" in said
-    assert "--test-share is for labels" in mistake(
-        "train", table, "--epsilon", 1, "--test-share", 0.2, "--out", tmp_path / "k", "--schema",
-        _number_schema(tmp_path),
+    assert "--class-weight is for labels" in mistake(
+        "train", table, "--epsilon", 1, "--class-weight", "balanced", "--out", tmp_path / "k",
+        "--schema", _number_schema(tmp_path),
     )  # fmt: skip
 
 

@@ -43,6 +43,7 @@ def explain(
 
     [bold]Example[/bold]: noisette explain model --html curves.html
     """
+    from noisette.pipeline.curves import score_unit
     from noisette.pipeline.effects import (
         curves_in,
         effects_in,
@@ -69,7 +70,7 @@ def explain(
     if json:
         print(text, end="")
     elif html is None and out is None:
-        _show(_rows(fitted), note_for(fitted))
+        _show(_rows(fitted), note_for(fitted), score_unit(fitted.model))
 
 
 def _write_folder(out: Path, fitted: "TableModel", text: str, *, force: bool) -> None:
@@ -136,7 +137,7 @@ def coefficients(
     if json:
         print(json_module.dumps(rows))
     else:
-        _show(rows, note)
+        _show(rows, note, unit)
 
 
 def _read(model: Path) -> tuple[Any, Any]:
@@ -170,13 +171,13 @@ def _plot(curves: Any, surfaces: Any, unit: str, path: Path, *, force: bool) -> 
         figure.savefig(file, dpi=150, format=path.suffix[1:].lower())
 
 
-def _show(rows: list[dict[str, Any]], note: str) -> None:
+def _show(rows: list[dict[str, Any]], note: str, unit: str) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console, last = Console(), None
-    table = Table(title="What each cell adds to the score of an average row", title_justify="left")
+    table = Table(title=f"What each cell adds for an average row ({unit})", title_justify="left")
     for name in ("column", "cell"):
         table.add_column(name)
     table.add_column("adds", justify="right")

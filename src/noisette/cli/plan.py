@@ -11,7 +11,6 @@ from noisette.cli import options as opt
 from noisette.cli.outlooks import as_row, others, show_others, table_json
 from noisette.cli.train import (
     CHOICES,
-    NUMBERS,
     check_sgd,
     estimator_of,
     learns,
@@ -119,8 +118,8 @@ def table_outlook_of(
     private = shared["adjacency"] == "add-remove"
     shared["population"] = rows if private else None
     if facts.target_bounds is not None:
-        if test_share is not None:
-            raise InvalidParameter(f"--test-share is for labels; the target is a number{NUMBERS}.")
         epsilon = shared.pop("epsilon")
-        return table_regressor(model, {}, facts, epsilon, **shared).plan(rows)
+        return table_regressor(model, {}, facts, epsilon, test_share=test_share, **shared).plan(
+            rows
+        )
     return table_classifier(model, schema=facts, test_share=test_share, **shared).plan(rows)

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = [
     "CHOICES",
     "MODELS",
-    "NUMBERS",
     "ForceOption",
     "NoHeaderOption",
     "TableArgument",
@@ -63,10 +62,6 @@ MODELS = {"logistic": "LogisticRegression", "svm": "LinearSVC", "sgd": "SGDClass
 """What ``--model`` says -> the class in `noisette.linear`."""
 ADDITIVE = "additive"
 CHOICES = (*MODELS, ADDITIVE)
-NUMBERS = (
-    "; leave it out, and score rows that you keep aside with `noisette evaluate`, or with "
-    "`noisette predict --score` where they may be counted"
-)
 
 
 def schema(
@@ -325,10 +320,8 @@ def _estimator(
     extras: dict[str, Any],
 ) -> Any:  # fmt: skip
     if facts.target_bounds is not None:
-        for key in extras.keys() - {"pairs"}:  # not dropped in silence: nobody would be scored
-            option = f"--{key.replace('_', '-')}"
-            hint = NUMBERS if key == "test_share" else ""
-            raise InvalidParameter(f"{option} is for labels, and the target is a number{hint}.")
+        if "class_weight" in extras:  # not dropped in silence
+            raise InvalidParameter("--class-weight is for labels, and the target is a number.")
         return table_regressor(model, wishes, facts, epsilon, delta=delta, adjacency=adjacency,
                                population=population, random_state=seed, ledger=ledger,
                                **extras)  # fmt: skip
@@ -474,12 +467,16 @@ def _tested_lines(model: Any) -> list[str]:
             "--test-share 0.2 is scored on other people; each costs its own epsilon"
         )
         return [*rare, *([hint] * len(rare))]
-    shown = [f"AUC {found.auc}"] if hasattr(found, "auc") else []
-    shown.append(f"accuracy {found.accuracy}")
-    answer, share = found.majority
+    more = []
+    if hasattr(found, "r2"):
+        shown = [f"R2 {found.r2}", f"mean absolute error {found.mae}"]
+    else:
+        shown = [f"AUC {found.auc}"] if hasattr(found, "auc") else []
+        shown.append(f"accuracy {found.accuracy}")
+        answer, share = found.majority
+        more = [f"the answer {answer!r} to everybody would have accuracy {share}"]
     lines = [f"{line} on other people, part of the guarantee" for line in shown]
-    lines.append(f"the answer {answer!r} to everybody would have accuracy {share}")
-    return [*lines, *filter(None, [found.verdict()])]
+    return [*lines, *more, *filter(None, [found.verdict()])]
 
 
 def _report_training(

@@ -31,6 +31,7 @@ UNEQUAL = (
     "robust form, those of predictions hold on average only."
 )
 
+_SURELY = 3.0  # deviations of the noise, beyond which a released share is taken for the data's
 _MANY_CUT = 0.02  # of the targets at a bound: from there on intervals may be far off
 
 
@@ -148,7 +149,7 @@ class IntervalRegressor(LinearRegressor):
 
     def _warn_clipped(self, share: float, noise: float) -> None:
         """Say, from released numbers, that many targets lie at a bound."""
-        if share - 2.0 * noise > _MANY_CUT:
+        if share - _SURELY * noise > _MANY_CUT:
             self._later.append(
                 f"about {max(share, 0.0):.0%} of the targets lie at or beyond target_bounds (a "
                 "released number): intervals are not to be trusted, widen the bounds if you can."

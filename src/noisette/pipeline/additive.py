@@ -73,7 +73,7 @@ class AdditiveClassifier(TableClassifier):
 
     """
 
-    _released = "an additive classifier with the facts of its columns"
+    _whole = "an additive classifier with the facts of its columns"
 
     def __init__(
         self,
@@ -130,6 +130,8 @@ class AdditiveRegressor(TableRegressor):
         "replace-one" (default), "zero-out" or "add-remove".
     population : int, optional
         A public guess of the number of records, needed under add-remove.
+    test_share : float, optional
+        The part of the people on whom the model is scored instead of trained, at no further cost.
     share : float, optional
         The part of the budget for everything but the model; None follows a public rule.
     random_state : int, Randomness or None
@@ -152,7 +154,7 @@ class AdditiveRegressor(TableRegressor):
 
     """
 
-    _released = "an additive regression with the facts of its columns"
+    _whole = "an additive regression with the facts of its columns"
 
     def __init__(
         self,
@@ -165,14 +167,15 @@ class AdditiveRegressor(TableRegressor):
         threshold: float = 0.3,
         adjacency: str = "replace-one",
         population: int | None = None,
+        test_share: float | None = None,
         share: float | None = None,
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
         super().__init__(
             epsilon, delta, schema=schema, target_bounds=target_bounds, threshold=threshold,
-            adjacency=adjacency, population=population, share=share, random_state=random_state,
-            ledger=ledger,
+            adjacency=adjacency, population=population, test_share=test_share, share=share,
+            random_state=random_state, ledger=ledger,
         )  # fmt: skip
         self.pairs = pairs
 

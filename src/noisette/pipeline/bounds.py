@@ -124,7 +124,8 @@ def _moved(found: Bounds, tail: float, grid: Grid) -> Bounds:
     first, last = grid.ends
     if found.low >= 0.0 and not grid.dates:
         first = max(first, 0.0)
-    return Bounds(max(found.low - room, first), min(found.high + room, last))
+    low, high = max(found.low - room, first), min(found.high + room, last)
+    return Bounds(float(low), float(high))
 
 
 def _rank_error(scale: float, columns: int, adjacency: Adjacency) -> float:

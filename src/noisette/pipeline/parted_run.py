@@ -12,6 +12,7 @@ from noisette.pipeline.parted_tables import PartedFrame
 from noisette.pipeline.shares import Spread
 from noisette.pipeline.table_run import TableRun
 from noisette.pipeline.walks import (
+    KNOTS,
     cut_and_scaled,
     spread_of_labels,
     spread_of_numbers,
@@ -53,7 +54,7 @@ class PartedRun(TableRun):
             target = partial(_number_spread, self.bounds)
         widths = [max(len(column.features), 1) for column in columns]
         widths += [pair.features for pair in self.pairs]
-        widths.append(2 if training.regression else training.classes)
+        widths.append(len(KNOTS) if training.regression else training.classes)
         work = partial(_part_spreads, columns, self.pairs, self.schema.columns, target)
         return self._frame.spreads(work, widths, self.sample.labels)
 

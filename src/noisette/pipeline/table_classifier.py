@@ -16,7 +16,7 @@ from noisette import _validate
 from noisette._typing import Floats, Labels
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
-from noisette.estimators.outputs import labels_fact, size_facts
+from noisette.estimators.outputs import labels_fact
 from noisette.losses import Logistic, Loss, Softmax, SoftplusHinge
 from noisette.parts import is_parted
 from noisette.pipeline.categories import keys_of
@@ -26,13 +26,9 @@ from noisette.pipeline.recipe import TableRecipe, recipe_for, with_room_for
 from noisette.pipeline.table_estimator import TableEstimator
 from noisette.pipeline.table_outlook import TableOutlook, table_outlook
 from noisette.pipeline.table_training import FittedTable, TableSample, TableTraining
-from noisette.pipeline.table_words import on_others, spent
-from noisette.pipeline.train_and_test import TrainAndTest, divided
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
-from noisette.scores.layouts import layout_for
 from noisette.tables import Schema
-from noisette.training import train
 from noisette.training.class_weight import BALANCED, check_class_weight, public_weights
 from noisette.training.public import PublicBudget
 
@@ -158,6 +154,8 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
 
     """
 
+    _whole = "a classifier with the facts of its columns"
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -186,11 +184,6 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
         self.share = share
         self.random_state = random_state
         self.ledger = ledger
-
-    @property
-    def _released(self) -> str:  # type: ignore[override]
-        whole = "a classifier with the facts of its columns"
-        return whole if self.test_share is None else f"{whole} and its scores on other people"
 
     # --- fitting -----------------------------------------------------------------------------
 
@@ -238,7 +231,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
         shown = table_outlook(training, training.prepare(most), most.size)
         if self.test_share is None:
             return shown
-        tested = self._tested(training, np.arange(classes), ledger)
+        tested = self._tested(training, self._bare(np.arange(classes)), ledger)
         return replace(shown, plan=tested.prepare(public).plan)
 
     def fit(self, X: Any, y: Any = None, persons: Any = None) -> Self:
@@ -266,7 +259,8 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
         return self
 
     def _fit(self, X: Any, y: Any, persons: Any) -> None:
-        ledger, randomness = self._check_public()
+        budget = self._check_public()
+        adjacency = budget[0].adjacency
         schema = self._read_schema(target=y is None)
         if schema.target_bounds is not None:
             raise InvalidParameter(
@@ -274,7 +268,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
             )
         frame = frame_of(X, schema, target=y is None)
         self._check_parts(frame, persons)
-        crowd = self._persons(persons, frame, schema, ledger.adjacency)
+        crowd = self._persons(persons, frame, schema, adjacency)
         y = _checked_labels(labels_of(frame, y), frame.rows)
         given = self.classes
         if given is None and schema.source["classes"] != _CLASSES:
@@ -282,70 +276,31 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
         classes = inputs.sorted_classes(given, y)
         numbers = _class_numbers(classes, y)
         n = frame.rows if crowd is None else crowd.count
-        public = self._public(n, ledger.adjacency, crowd)
+        public = self._public(n, adjacency, crowd)
         if given is None:
             _check_count(len(classes), public.size)
         most = self._for_training(public)
         training = self._training(schema, len(classes), most, classes)
-        self._judge(training, most)
-        algorithm: Any = training
-        if self.test_share is not None:
-            algorithm = self._tested(training, classes, ledger)
         sample = TableSample(frame, numbers, crowd)
         sample.pairs = len(training.used_pairs)
-        trained = train(
-            algorithm, public, sample, ledger=ledger,
-            randomness=randomness, observer=self._observer, label=f"{type(self).__name__}.fit",
-        )  # fmt: skip
-        fitted: FittedTable = trained.released
-        self.__dict__.pop("test_", None)
-        notes: tuple[str, ...] = ()
-        if self.test_share is not None:
-            fitted, test = trained.released.fitted, trained.released.scores
-            notes = (on_others(self.test_share), *test.notes)
-        self._publish(fitted, classes)
-        self.n_features_in_ = len(schema.columns)
-        self.feature_names_in_ = np.array([c.name for c in schema.columns], dtype=object)
-        self.privacy_ = self._stated(
-            trained.permit,
-            public=self._facts(public, schema, classes, given=given is not None),
-            notes=(*spent(training, pure=public.delta == 0.0), *notes, *fitted.notes),
-            proofs=trained.proofs,
-            persons=crowd,
-        )
-        if self.test_share is not None:
-            self.test_ = replace(test, privacy_=self.privacy_)
+        trained, notes = self._trained(training, public, sample, self._bare(classes), budget)
+        self.classes_ = classes
+        fact = labels_fact(classes, given=given is not None)
+        self._promised(trained, notes, public, fact, crowd)
 
-    def _publish(self, fitted: FittedTable, classes: NDArray[Any]) -> None:
-        self.schema_, self.classes_ = fitted.schema, classes
-        self.coef_, self.intercept_ = fitted.coef, fitted.intercept
-        self.bars_, self.pairs_ = fitted.bars, fitted.pairs
-
-    def _for_training(self, public: PublicBudget) -> PublicBudget:
-        """Return the public facts of those who are trained on."""
-        return public if self.test_share is None else divided(public, self.test_share)[0]
-
-    def _tested(
-        self, training: TableTraining, classes: NDArray[Any], ledger: Ledger
-    ) -> TrainAndTest:
-        """Return the training with a test on other people."""
-        assert self.test_share is not None
-
-        def model(fitted: FittedTable) -> "TableClassifier":
-            bare = copy.copy(self)
-            bare._publish(fitted, classes)
-            return bare
-
+    def _bare(self, classes: NDArray[Any]) -> "TableClassifier":
+        """Return the model as far as it is public."""
         bare = copy.copy(self)
         bare.classes_ = classes
-        layout = layout_for(bare)
-        return TrainAndTest(training, layout, self.test_share, model, ledger.rule == "sums")
+        return bare
+
+    def _publish(self, fitted: FittedTable) -> None:
+        self.schema_, self.bars_, self.pairs_ = fitted.schema, fitted.bars, fitted.pairs
+        self.coef_, self.intercept_ = fitted.coef, fitted.intercept
 
     def _check_public(self) -> tuple[Ledger, Randomness]:
         _validate.choice("model", self.model, MODELS)
         check_class_weight(self.class_weight)
-        if self.test_share is not None:
-            _validate.fraction("test_share", self.test_share)
         return self._check_table()
 
     def _unnamed(self, name: str) -> dict[str, Any]:
@@ -379,17 +334,6 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
         recipe = with_room_for(recipe, public, len(pairs), numbers=False)
         training = TableTraining(schema, loss, recipe, classes, persons, keys, weight)
         return replace(training, pairs=pairs)
-
-    def _facts(
-        self, public: PublicBudget, schema: Schema, classes: NDArray[Any], *, given: bool
-    ) -> tuple[str, ...]:
-        columns = f"the {len(schema.columns)} columns, their names and kinds and what is stated"
-        return (
-            *size_facts(public, public.size, solved=True),
-            columns,
-            labels_fact(classes, given=given),
-            "all parameters of the estimator and the program",
-        )
 
     def _recipe(self, public: PublicBudget, **columns: Any) -> TableRecipe:
         return recipe_for(public, **columns)

@@ -4,6 +4,7 @@ import copy
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,11 @@ from noisette.pipeline.plots import plotted
 from noisette.pipeline.surfaces import PairSurface, surfaces_of
 from noisette.pipeline.table_outlook import weakness
 from noisette.pipeline.table_training import FittedTable, TableSample, TableTraining
-from noisette.pipeline.table_words import spent
+from noisette.pipeline.table_words import on_others, spent
+from noisette.pipeline.train_and_test import TrainAndTest, divided
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
+from noisette.scores.layouts import layout_for
 from noisette.tables import Frame, Schema, read_schema
 from noisette.training import Trained, train
 from noisette.training.public import PublicBudget
@@ -50,10 +53,19 @@ class TableEstimator(PrivateEstimator):
     schema: Any
     adjacency: str
     population: int | None
+    test_share: float | None
     share: float | None
     random_state: int | Randomness | None
     pairs: Any = None  # additive models have this parameter
     pairs_: tuple[ColumnPair, ...] = ()
+
+    _whole: str
+    """What is released, but for the scores on other people."""
+
+    @property
+    def _released(self) -> str:  # type: ignore[override]
+        tested = "" if self.test_share is None else " and its scores on other people"
+        return self._whole + tested
 
     @abstractmethod
     def _unnamed(self, name: str) -> dict[str, Any]:
@@ -64,8 +76,9 @@ class TableEstimator(PrivateEstimator):
         adjacency = Adjacency.of(self.adjacency)
         if self.population is not None:
             _validate.integer("population", self.population)
-        if self.share is not None:
-            _validate.fraction("share", self.share)
+        for name in ("share", "test_share"):
+            if getattr(self, name) is not None:
+                _validate.fraction(name, getattr(self, name))
         if self.schema is None:
             raise InvalidParameter(
                 f"{type(self).__name__} needs the kind of every column, which no table may tell: "
@@ -129,7 +142,7 @@ class TableEstimator(PrivateEstimator):
         """Refuse what is not offered for a table in partitions."""
         if isinstance(frame, PartedFrame) and persons is not None:
             raise InvalidParameter(NO_PERSONS)
-        if isinstance(frame, PartedFrame) and getattr(self, "test_share", None) is not None:
+        if isinstance(frame, PartedFrame) and self.test_share is not None:
             raise InvalidParameter(
                 "test_share is not offered for tables in partitions; train on some of them and "
                 "use evaluate on others, of other people."
@@ -152,41 +165,64 @@ class TableEstimator(PrivateEstimator):
         if found.sentence:
             warnings.warn(found.sentence, WeakModelWarning, stacklevel=depth)
 
+    @abstractmethod
+    def _publish(self, fitted: FittedTable) -> None:
+        """Take what was released."""
+
+    def _for_training(self, public: PublicBudget) -> PublicBudget:
+        """Return the public facts of those who are trained on."""
+        return public if self.test_share is None else divided(public, self.test_share)[0]
+
+    def _tested(self, training: TableTraining, bare: Any, ledger: Ledger) -> TrainAndTest:
+        """Return the training with a test on other people; `bare` knows what is public."""
+        assert self.test_share is not None
+
+        def model(fitted: FittedTable) -> Any:
+            made = copy.copy(bare)
+            made._publish(fitted)
+            return made
+
+        layout, pure = layout_for(bare), ledger.rule == "sums"
+        return TrainAndTest(training, layout, self.test_share, model, pure)
+
     def _trained(
-        self, training: TableTraining, public: PublicBudget, sample: TableSample,
+        self, training: TableTraining, public: PublicBudget, sample: TableSample, bare: Any,
         budget: tuple[Ledger, Randomness],
-    ) -> Trained:  # fmt: skip
-        """Judge, charge and train; keep what was released."""
-        self._judge(training, public, depth=5)
+    ) -> tuple[Trained, tuple[str, ...]]:  # fmt: skip
+        """Judge, charge, train and test; keep what was released, and return it with its notes."""
+        self._judge(training, self._for_training(public), depth=5)
         ledger, randomness = budget
-        trained = train(
-            training, public, sample, ledger=ledger, randomness=randomness,
+        algorithm = training if self.test_share is None else self._tested(training, bare, ledger)
+        trained: Trained = train(
+            algorithm, public, sample, ledger=ledger, randomness=randomness,
             observer=self._observer, label=f"{type(self).__name__}.fit",
         )  # fmt: skip
-        fitted: FittedTable = trained.released
-        self.schema_ = fitted.schema
-        self.coef_, self.intercept_ = fitted.coef, fitted.intercept
-        self.bars_, self.pairs_ = fitted.bars, fitted.pairs
+        self.__dict__.pop("test_", None)
+        fitted, notes = trained.released, tuple[str, ...]()
+        if self.test_share is not None:
+            fitted, self.test_ = fitted.fitted, fitted.scores
+            notes = (on_others(self.test_share), *self.test_.notes)
+        self._publish(fitted)
         columns = training.schema.columns
         self.n_features_in_ = len(columns)
         self.feature_names_in_ = np.array([c.name for c in columns], dtype=object)
-        return trained
+        return trained, (*spent(training, pure=public.delta == 0.0), *notes, *fitted.notes)
 
     def _promised(
-        self, trained: Trained, training: TableTraining, public: PublicBudget, target: str,
-        persons: Persons | None, *notes: str,
+        self, trained: Trained, notes: tuple[str, ...], public: PublicBudget, target: str,
+        persons: Persons | None,
     ) -> None:  # fmt: skip
         """State the guarantee; `target` is what is public of the target."""
-        schema = training.schema
-        columns = f"the {len(schema.columns)} columns, their names and kinds and what is stated"
+        count = self.n_features_in_
+        columns = f"the {count} columns, their names and kinds and what is stated"
         program = "all parameters of the estimator and the program"
+        sizes = size_facts(public, public.size, solved=True)
         self.privacy_ = self._stated(
-            trained.permit,
-            public=(*size_facts(public, public.size), columns, target, program),
-            notes=(*spent(training, pure=public.delta == 0.0), *notes, *trained.released.notes),
-            proofs=trained.proofs,
-            persons=persons,
-        )
+            trained.permit, public=(*sizes, columns, target, program), notes=notes,
+            proofs=trained.proofs, persons=persons,
+        )  # fmt: skip
+        if self.test_share is not None:
+            self.test_ = replace(self.test_, privacy_=self.privacy_)
 
     @property
     def width_(self) -> int:
@@ -288,7 +324,7 @@ class TableEstimator(PrivateEstimator):
     def _scores(self, X: Any) -> Floats:
         frame = Frame.of(X, self.schema_)
         found = [self._added(block) for _, block in frame.blocks()]
-        return np.concatenate(found) + self.intercept_
+        return np.asarray(np.concatenate(found) + self.intercept_)
 
     def _added(self, block: Frame) -> Floats:
         """Return what columns and pairs add to the scores of some rows."""

@@ -221,7 +221,8 @@ def weakness(training: TableTraining, prepared: PreparedTable, rows: int) -> Wea
 def _judged(typical: "_Typical") -> Weakness:
     counts, rows, public = typical.deviations[""], int(typical.size), typical.public
     used = sum(not isinstance(column, Ignored) for column in typical.training.schema.columns)
-    everybody = "so the model may do little better than to give everybody the commonest label"
+    same = "mean of the targets" if typical.training.regression else "commonest label"
+    everybody = f"so the model may do little better than to give everybody the {same}"
     hopeless = counts > rows
     if hopeless:
         why = (
@@ -280,6 +281,11 @@ class _Typical(TableRun):
         """The number of rows that was stated."""
         return self._rows
 
+    @property
+    def _signal(self) -> float:
+        """What the recipe counts on: nothing is known of the targets."""
+        return self.training.recipe.signal
+
     def _guess_levels(self, bar: float) -> None:
         """Guess a few levels for each column that nobody listed, those that reach the bar."""
         counts = [self._rows * part for part in _falling(_LEVELS) if self._rows * part >= bar]
@@ -334,7 +340,7 @@ class _Typical(TableRun):
         """The part of the signal that noise, shrinkage and left out directions take."""
         coords, kept = self._model
         facts = self._facts(coords)
-        error = self._shrunk(facts, self._noise, coords.spectrum)[1] / self.training.recipe.signal
+        error = self._shrunk(facts, self._noise, coords)[1] / self.training.recipe.signal
         return 1.0 if self.drowned else min(1.0, 1.0 - kept + kept * error)
 
     def _facts(self, coords: Coordinates) -> Public:

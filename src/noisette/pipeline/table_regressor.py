@@ -1,5 +1,6 @@
 """`TableRegressor`: a raw table in, a private model of a number out, one guarantee about all."""
 
+import copy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -21,7 +22,7 @@ from noisette.pipeline.parted_tables import frame_of, labels_of
 from noisette.pipeline.recipe import TableRecipe, recipe_for_numbers, with_room_for
 from noisette.pipeline.table_estimator import TableEstimator
 from noisette.pipeline.table_outlook import TableOutlook, table_outlook
-from noisette.pipeline.table_training import TableSample, TableTraining
+from noisette.pipeline.table_training import FittedTable, TableSample, TableTraining
 from noisette.pipeline.table_words import target_cut
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
@@ -61,6 +62,9 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         "replace-one" (default), "zero-out" or "add-remove".
     population : int, optional
         A public guess of the number of records, needed under add-remove.
+    test_share : float, optional
+        The part of the people, drawn without a look at their values, on whom the model is scored
+        instead of trained: ``test_`` is then covered by the same guarantee, at no further cost.
     share : float, optional
         The part of the budget for everything but the model; None follows a public rule.
     random_state : int, Randomness or None
@@ -78,6 +82,8 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         The weights of the encoded features.
     intercept_ : float
         The intercept.
+    test_ : RegressionScores
+        With `test_share`: R^2, MAE and RMSE on other people, with error bars.
     privacy_ : Guarantee
         About everything that was released.
 
@@ -95,10 +101,12 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
     True
     >>> model.predict(table).shape
     (5000,)
+    >>> model.set_params(test_share=0.2).fit(table, days).test_.r2.low > 0.0
+    True
 
     """
 
-    _released = "a regression with the facts of its columns"
+    _whole = "a regression with the facts of its columns"
 
     def __init__(
         self,
@@ -110,6 +118,7 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         threshold: float = 0.3,
         adjacency: str = "replace-one",
         population: int | None = None,
+        test_share: float | None = None,
         share: float | None = None,
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
@@ -121,6 +130,7 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         self.threshold = threshold
         self.adjacency = adjacency
         self.population = population
+        self.test_share = test_share
         self.share = share
         self.random_state = random_state
         self.ledger = ledger
@@ -133,7 +143,7 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         Parameters
         ----------
         n : int
-            The number of records, or a guess of it.
+            The number of records, or a guess of it; of persons, where the schema tells them apart.
 
         Returns
         -------
@@ -160,8 +170,14 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         public = self._public(n, ledger.adjacency, schema.persons)
         if public.size is None:
             public = replace(public, size=n)
-        training = self._training(schema, public)
-        return table_outlook(training, training.prepare(public), n)
+        most = self._for_training(public)
+        training = self._training(schema, most)
+        assert most.size is not None
+        shown = table_outlook(training, training.prepare(most), most.size)
+        if self.test_share is None:
+            return shown
+        tested = self._tested(training, self._bare(training), ledger)
+        return replace(shown, plan=tested.prepare(public).plan)
 
     def fit(self, X: Any, y: Any = None, persons: Any = None) -> Self:
         """Learn the facts and train, privately.
@@ -196,19 +212,29 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
         crowd = self._persons(persons, frame, schema, budget[0].adjacency)
         n = frame.rows if crowd is None else crowd.count
         public = self._public(n, budget[0].adjacency, crowd)
-        training = self._training(schema, public)
+        training = self._training(schema, self._for_training(public))
         sample = TableSample(frame, target, crowd)
         sample.pairs = len(training.used_pairs)
-        trained = self._trained(training, public, sample, budget)
-        low, high = self.target_bounds_ = trained.released.bounds
+        trained, notes = self._trained(training, public, sample, self._bare(training), budget)
+        bounds = self.target_bounds_
+        fact = BOUGHT_TARGET if training.buys_bounds else target_fact(*bounds)
+        self._promised(trained, (*notes, target_cut(*bounds)), public, fact, crowd)
+
+    def _bare(self, training: TableTraining) -> "TableRegressor":
+        """Return the model as far as it is public; limits that are bought are not yet known."""
+        bare = copy.copy(self)
+        low, high = training.bounds
+        bare.target_bounds_ = (-1.0, 1.0) if low is None or high is None else (low, high)
+        return bare
+
+    def _publish(self, fitted: FittedTable) -> None:
+        low, high = self.target_bounds_ = fitted.bounds
         middle, half = low / 2.0 + high / 2.0, (high - low) / 2.0
-        if self.bars_ is not None:
-            self.bars_ = {name: each.times(half) for name, each in self.bars_.items()}
-        self.pairs_ = tuple(pair.times(half) for pair in self.pairs_)
-        self.coef_ = half * np.asarray(self.coef_)[0]
-        self.intercept_ = middle + half * float(np.asarray(self.intercept_)[0])
-        fact = BOUGHT_TARGET if training.buys_bounds else target_fact(low, high)
-        self._promised(trained, training, public, fact, crowd, target_cut(low, high))
+        self.schema_, bars = fitted.schema, fitted.bars
+        self.bars_ = None if bars is None else {k: bar.times(half) for k, bar in bars.items()}
+        self.pairs_ = tuple(pair.times(half) for pair in fitted.pairs)
+        self.coef_ = half * np.asarray(fitted.coef)[0]
+        self.intercept_ = middle + half * float(np.asarray(fitted.intercept)[0])
 
     def _unnamed(self, name: str) -> dict[str, Any]:
         return {"target": {"name": name, "kind": "numeric"}}
@@ -274,8 +300,8 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
             raise InvalidParameter(
                 "from public facts alone, the limits of the target cannot be bought with so few "
                 "rows, so little epsilon and so many columns; state low and high of the target "
-                "(target_bounds=(low, high) in Python) or bounds of columns, or use a larger "
-                "epsilon."
+                "([target] of the schema, or target_bounds=(low, high) in Python) "
+                "or bounds of columns, or use a larger epsilon."
             )
         return replace(training, recipe=replace(recipe, tail=tail))
 
@@ -308,6 +334,8 @@ def _finite(target: Floats) -> bool:
 
 def _numbers(y: Any) -> Floats:
     try:
-        return np.asarray(y, dtype=np.float64)
+        if np.iscomplexobj(given := np.asarray(y)):
+            raise TypeError
+        return given.astype(np.float64)
     except (TypeError, ValueError):
         raise InvalidData("y must be a vector of numbers, one for each row.") from None

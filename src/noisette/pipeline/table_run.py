@@ -43,6 +43,7 @@ from noisette.pipeline.table_columns import (
     sums_of_levels,
 )
 from noisette.pipeline.walks import (
+    KNOTS,
     CodedColumn,
     NumberColumn,
     cut_and_scaled,
@@ -70,6 +71,7 @@ __all__ = ["FittedTable", "TableRun", "TableSample", "is_wide"]
 _WIDE = 2**26  # entries; above, rows stay sparse
 _MOST_TURNED = 2048  # features; above, finding the directions of a column would take minutes
 _QUADRATIC = 0.7  # of the rows have residuals below the threshold of the loss
+_LEAST_SPREAD = 0.002  # variance of targets in [-1, 1]
 _ODDS = 6.0  # most that the intercept's start may be
 _RARE_LABEL = 0.15  # below, few rows reach a probability of 1/2
 
@@ -296,11 +298,11 @@ class TableRun:
         return encoded_rows(frame, self.schema, coords, room, self.pairs)
 
     def _target(self) -> WalkedSpread:
-        """Return the label of every row; a number in [-1, 1] lies between two labels."""
+        """Return the label of every row; a number in [-1, 1] lies between two knots."""
         count = self.sample.frame.rows
         if not self.training.regression:
             return walked(count, self.training.classes, self._labels)
-        return walked(count, 2, self._between)
+        return walked(count, len(KNOTS), self._between)
 
     def _labels(self, part: slice) -> Spread:
         return spread_of_labels(self.training.classes, self.sample.labels[part])
@@ -314,6 +316,33 @@ class TableRun:
         if self.public.adjacency.size_is_public and self.public.size is not None:
             return float(self.public.size)
         return max(float(self.per_class.sum()), self.deviations[""], 1.0)
+
+    @property
+    def _moments(self) -> tuple[float, float]:
+        """The mean of the scaled targets, and how large their variance may be, as released."""
+        sums, n = self.per_class, self.size
+        mean = float(np.clip(KNOTS @ sums / n, -1.0, 1.0))
+        # what is divided between two knots has too large a square, by a sixth of their distance^2
+        square = (KNOTS - mean) ** 2
+        found = float(square @ sums) / n - float(KNOTS[1] - KNOTS[0]) ** 2 / 6.0
+        doubt = self.deviations[""] / n * float(np.linalg.norm(square))
+        return mean, max(found + doubt, _LEAST_SPREAD)
+
+    @property
+    def _mean_doubt(self) -> float:
+        """The deviation of the noise in the mean of the scaled targets."""
+        return self.deviations[""] / self.size * float(np.linalg.norm(KNOTS))
+
+    @property
+    def _signal(self) -> float:
+        """The variance of scores to expect: at most that of the targets."""
+        usual = self.training.recipe.signal
+        return min(usual, self._moments[1]) if self.training.regression else usual
+
+    @property
+    def _scatter(self) -> float:
+        """The variance that the sample of rows gives a gradient along a direction of variance 1."""
+        return 0.5 * self._bend * self._signal if self.training.regression else 0.0
 
     def _blocks(self) -> list[Block]:
         """Return what is known of the features of every column of the completed schema."""
@@ -350,7 +379,7 @@ class TableRun:
         coords = self._coordinates(blocks, noise)
         rows = self._model_rows(coords)
         public = training._facts(self.public, rows.shape[1], coords.norm, self.prepared.curvature)
-        public = replace(public, regularization=self._shrunk(public, noise, coords.spectrum)[0])
+        public = replace(public, regularization=self._shrunk(public, noise, coords)[0])
         binary = not isinstance(training.loss, Softmax)
         origin = self._origin(public, coords) if binary else None
         target = each(_signs, self.sample.labels) if binary else self.sample.labels
@@ -359,9 +388,10 @@ class TableRun:
         records = self._records(rows, target)
         (theta,) = solve_with(records, public, passage, parts=(0, 1), origin=origin)
         theta = theta[None, :] if binary else training.loss.expand(theta)  # type: ignore[attr-defined]
-        variance = self._variance(public, noise, coords, np.asarray(theta))
-        bars = bars_of(coords, blocks, np.asarray(theta), variance)
-        return self._fitted(*coords.back(np.asarray(theta)), bars)
+        theta = self._calmed(public, noise, coords, np.asarray(theta))
+        variance = self._variance(public, noise, coords, theta)
+        bars = bars_of(coords, blocks, theta, variance)
+        return self._fitted(*coords.back(theta), bars)
 
     def _fitted(self, coef: Floats, intercept: Floats, bars: list[Bars]) -> FittedTable:
         """Return what was released, by columns and by pairs."""
@@ -383,6 +413,23 @@ class TableRun:
             scores = theta[0, -1] * coords.bias, float(theta[0, :-1] ** 2 @ held)
             bend = self.size * mean_bend(*scores)
         return np.asarray((self._push(public, noise) / (bend * held + public.ridge)) ** 2)
+
+    def _calmed(
+        self, public: Public, noise: ObjectiveNoise, coords: Coordinates, theta: Floats
+    ) -> Floats:
+        """Return weights of a number, drawn to the mean as far as noise alone would explain them.
+
+        James and Stein's factor, from released weights and what is known of their noise.
+        """
+        if not self.training.regression:
+            return theta
+        held = coords.spectrum if coords.held is None else coords.held
+        firm = self._bend * held + public.ridge
+        pushed = self._push(public, noise) ** 2 + self._scatter * held
+        chance = float(held @ (pushed / firm**2))
+        size = float(held @ theta[0, :-1] ** 2)
+        factor = max(0.0, 1.0 - chance / size) if size > 0.0 else 0.0
+        return np.append(factor * theta[:, :-1], theta[:, -1:], axis=1)
 
     def _push(self, public: Public, noise: ObjectiveNoise) -> float:
         """Return the deviation of the noise in the gradient, along any direction."""
@@ -431,9 +478,7 @@ class TableRun:
         """Return the weights around which the model is shrunk: those of the released odds."""
         origin = np.zeros(public.shape)
         if self.training.regression:
-            sums = np.maximum(self.per_class, 0.0)
-            mean = float(np.clip((sums[1] - sums[0]) / max(float(sums.sum()), 1.0), -1.0, 1.0))
-            origin[-1] = mean / coords.bias
+            origin[-1] = self._moments[0] / coords.bias
         elif self.training.loss.name == "logistic":
             origin[-1] = self._odds() / coords.bias
         return origin
@@ -460,7 +505,7 @@ class TableRun:
     def _rank(self, noise: ObjectiveNoise, values: Floats, left: Floats) -> int:
         """Return how many directions are worth their noise: signal lost against noise added."""
         count = np.arange(1, len(values) + 1)
-        slack, signal = self.training.recipe.slack, self.training.recipe.signal
+        slack, signal = self.training.recipe.slack, self._signal
         spread = (slack * noise.noise_multiplier) ** 2 * np.cumsum(left)
         if noise.law != "gaussian":
             spread *= count + 2.0
@@ -468,21 +513,27 @@ class TableRun:
         return int(np.argmin(lost + spread * count / self._bend**2)) + 1
 
     def _shrunk(
-        self, public: Public, noise: ObjectiveNoise, spectrum: Floats
+        self, public: Public, noise: ObjectiveNoise, coords: Coordinates
     ) -> tuple[float, float]:
         """Return the best Lambda from the least on, and the error of scores of typical variance.
 
-        A direction of variance s has the error s (Lambda^2 t + z^2) / (h s + Lambda)^2, t the
-        typical square of a weight, z the noise and h the curvature.
+        A direction of variance s has the error s (Lambda^2 t + z^2 + v s) / (h s + Lambda)^2, t
+        the typical square of a weight, z the noise, h the curvature and v the chance of who the
+        rows are. The intercept is such a direction, which starts from a mean in doubt.
         """
         z = self._push(public, noise)
-        live = spectrum[spectrum > 0.0]
+        live = coords.spectrum[coords.spectrum > 0.0]
         if len(live) == 0:
-            return public.ridge, self.training.recipe.signal
-        typical = self.training.recipe.signal / float(live.sum())
+            return public.ridge, self._signal
+        typical = self._signal / float(live.sum())
         tried = public.ridge * np.exp(np.linspace(0.0, 5.0, 101))[:, None]
-        each = live * (tried**2 * typical + z * z) / (self._bend * live + tried) ** 2
+        pushed = z * z + self._scatter * live
+        each = live * (tried**2 * typical + pushed) / (self._bend * live + tried) ** 2
         errors = each.sum(axis=1)
+        if self.training.regression:
+            constant, tried_ = coords.bias**2, tried[:, 0]
+            start = tried_**2 * self._mean_doubt**2 + z * z * constant
+            errors += start / (self._bend * constant + tried_) ** 2
         best = int(np.argmin(errors))
         return float(tried[best, 0]), float(errors[best])
 

@@ -22,7 +22,7 @@ from noisette.pipeline.table_training import (
 )
 from noisette.plans import Parallel
 from noisette.randomness import Randomness
-from noisette.scores.layouts import Layout
+from noisette.scores.layouts import Layout, RegressionLayout, layout_for
 from noisette.scores.measure import AnyScores
 from noisette.training.algorithm import Algorithm, Prepared
 from noisette.training.passage import Passage
@@ -89,7 +89,11 @@ def drawn_for_test(
 
 @dataclass(frozen=True)
 class TrainAndTest(Algorithm[PreparedTest]):
-    """Train on most people and score on the others; `model` makes a model of what was released."""
+    """Train on most people and score on the others; `model` makes a model of what was released.
+
+    `layout` has as many cells as the table of scores will have. Where residuals are counted, its
+    ends are those of the target, which may be bought and are known only when the model is.
+    """
 
     training: TableTraining
     layout: Layout
@@ -118,11 +122,13 @@ class TrainAndTest(Algorithm[PreparedTest]):
         tested = drawn_for_test(sample.units, self.share, prepared.public, passage.randomness)
         fitted = self.training.run(sample.part(~tested), prepared.training, passage)
         leaves = len(list(prepared.training.plan.leaves()))
-        rest, step = sample.part(tested), prepared.step
-        labels = np.asarray(self.layout.classes)[rest.labels]  # type: ignore[union-attr]
-        codes = self.layout.codes(self.model(fitted), rest.frame, labels)
-        cells = counted(self.layout, codes, rest.weights)
+        rest, step, model = sample.part(tested), prepared.step, self.model(fitted)
+        layout = layout_for(model)
+        truth = rest.labels
+        if not isinstance(layout, RegressionLayout):
+            truth = np.asarray(layout.classes)[truth]
+        cells = counted(layout, layout.codes(model, rest.frame, truth), rest.weights)
         sums = step.run(cells, prepared.table, passage.after(leaves))
         deviation = step.deviation(prepared.table.scale, prepared.public.adjacency)
-        found = self.layout.scores(sums, deviation=deviation, notes=self.layout.notes)
+        found = layout.scores(sums, deviation=deviation, notes=layout.notes)
         return ScoredTable(fitted, found)

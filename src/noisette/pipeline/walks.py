@@ -20,6 +20,7 @@ from noisette.pipeline.table_columns import inner_of
 from noisette.tables import Frame
 
 __all__ = [
+    "KNOTS",
     "CodedColumn",
     "NumberColumn",
     "cut_and_scaled",
@@ -32,6 +33,8 @@ __all__ = [
 ]
 
 _BLOCK = 1 << 16
+KNOTS = np.linspace(-1.0, 1.0, 9)
+"""Between which numbers to predict are counted."""
 
 
 class NumberColumn:
@@ -135,10 +138,12 @@ def spread_of_labels(classes: int, labels: NDArray[Any]) -> Spread:
 
 
 def spread_of_numbers(targets: Floats) -> Spread:
-    """Return a number in [-1, 1] of every row, which lies between two labels."""
-    above = (1.0 + targets) / 2.0
-    rows, which = np.arange(len(above)), np.repeat([0, 1], len(above))
-    return Spread((np.tile(rows, 2), which, np.concatenate([1.0 - above, above])), 2)
+    """Return a number in [-1, 1] of every row, which is divided between the two knots around it."""
+    place = np.interp(targets, KNOTS, np.arange(len(KNOTS)))
+    below = np.minimum(place.astype(np.intp), len(KNOTS) - 2)
+    above = place - below
+    rows, which = np.tile(np.arange(len(place)), 2), np.concatenate([below, below + 1])
+    return Spread((rows, which, np.concatenate([1.0 - above, above])), len(KNOTS))
 
 
 def _spread(column: Column, frame: Frame) -> RowSpread:

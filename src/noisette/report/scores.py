@@ -22,7 +22,8 @@ def headline(found: Scores | None) -> tuple[list[tuple[str, str]], str]:
         return [], ""
     words = "Bought privately, on people who took no part in the training; ± one standard error."
     if isinstance(found, RegressionScores):
-        return [(_big(score), name) for name, score in _entries(found)], words
+        numbers = [(_big(score), name) for name, score in _entries(found)]
+        return numbers, f"{words} {found.verdict()}".strip()
     answer, share = found.majority
     numbers = [(_big(found.accuracy), "accuracy"), (_big(share), f"always “{answer}” instead")]
     if isinstance(found, BinaryScores):
@@ -31,12 +32,8 @@ def headline(found: Scores | None) -> tuple[list[tuple[str, str]], str]:
 
 
 def _big(score: Score) -> str:
-    return f"{_within(score):.3f} ± {score.error:.3f}" if score.trusted else "cannot tell"
-
-
-def _within(score: Score) -> float:
-    """Return a value that can be: the noise may carry a share beyond 1, its interval never is."""
-    return min(max(score.value, score.low), score.high)
+    shown = f"{score.shown(score.possible)} ± {score.shown(score.error)}"
+    return shown if score.trusted else "cannot tell"
 
 
 def _entries(found: Scores) -> list[tuple[str, Score]]:
@@ -59,10 +56,12 @@ def scores_section(found: Scores | None) -> str:
     """Return the section about the scores on test people; nothing without them."""
     if found is None:
         return ""
+    numbers = isinstance(found, RegressionScores)
+    counted = "targets and residuals" if numbers else "labels and scores"
     parts = [
         html.paragraph(
             "These people had no part in the training and were chosen without a look at their "
-            "values. One noisy table of their labels and scores was released, and the promise "
+            f"values. One noisy table of their {counted} was released, and the promise "
             "above covers it. Intervals hold with 95 % confidence and count both the noise and the "
             "chance of who these people are."
         ),
@@ -72,11 +71,11 @@ def scores_section(found: Scores | None) -> str:
             numeric=3,
         ),
     ]
-    if isinstance(found, RegressionScores):
-        return html.section(_TITLE, *parts)
     verdict = found.verdict()
     if verdict:
         parts.append(html.paragraph(verdict, "void"))
+    if isinstance(found, RegressionScores):
+        return html.section(_TITLE, *parts)
     roc = _roc(found) if isinstance(found, BinaryScores) else ""
     parts.append(html.figures([
         html.figure(
@@ -99,9 +98,9 @@ def _lines(entries: Sequence[tuple[str, Score]]) -> list[tuple[str, str, str, st
     return [
         (
             name,
-            f"{_within(score):.3f}" if score.trusted else "cannot tell",
-            f"{score.error:.3f}" if score.trusted else "-",
-            f"{score.low:.3f} to {score.high:.3f}",
+            score.shown(score.possible) if score.trusted else "cannot tell",
+            score.shown(score.error) if score.trusted else "-",
+            f"{score.shown(score.low)} to {score.shown(score.high)}",
         )
         for name, score in entries
     ]

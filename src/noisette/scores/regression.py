@@ -47,6 +47,8 @@ class RegressionScores:
     >>> found = RegressionScores(knots, np.array([1.0, 8.0, 1.0]), knots, np.array([5.0, 0, 5]))
     >>> round(found.mae.value, 3), found.quantile(0.5), len(found.lines())
     (0.4, 0.0, 4)
+    >>> found.verdict()
+    ''
     >>> found.to_dict()["rmse"]["trusted"]
     True
 
@@ -63,12 +65,13 @@ class RegressionScores:
     @property
     def mae(self) -> Score:
         """Mean of |residual|."""
-        return ratio(np.abs(self.knots), self.residuals, self.deviation, 0.0, self._most)
+        found = ratio(np.abs(self.knots), self.residuals, self.deviation, 0.0, self._most)
+        return replace(found, places=self._places)
 
     @property
     def rmse(self) -> Score:
         """Square root of the mean of residual^2; the interval counts the distance of knots."""
-        return _root(self._squares)
+        return replace(_root(self._squares), places=self._places)
 
     @property
     def r2(self) -> Score:
@@ -112,6 +115,11 @@ class RegressionScores:
     @property
     def _most(self) -> float:
         return float(np.abs(self.knots).max())
+
+    @property
+    def _places(self) -> int:
+        """Decimals of errors, in the unit of the target: a thousandth of its range is shown."""
+        return max(0, 3 - math.floor(math.log10(self._most)))
 
     @property
     def _squares(self) -> Score:

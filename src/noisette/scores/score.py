@@ -39,6 +39,8 @@ class Score:
         The 95 % interval.
     trusted : bool
         Whether the noise is small against the counts; if not, use the interval alone.
+    places : int
+        Decimals to show.
 
     Examples
     --------
@@ -47,6 +49,8 @@ class Score:
     0.910 ± 0.006 (95 %: 0.898 to 0.922)
     >>> Score(0.91, 0.006, 0.004, 0.898, 0.922).to_dict()["high"]
     0.922
+    >>> Score(45052.2, 1596.3, 800.0, 41898.9, 48160.0, places=0).shown(45052.2)
+    '45052'
 
     """
 
@@ -56,12 +60,34 @@ class Score:
     low: float
     high: float
     trusted: bool = True
+    places: int = 3
+
+    def shown(self, number: float) -> str:
+        """Return a number in the unit of the score, with as many decimals as make sense.
+
+        Parameters
+        ----------
+        number : float
+            The value, the error or an end of the interval.
+
+        Returns
+        -------
+        str
+            The number for people.
+
+        """
+        return f"{number:.{self.places}f}"
+
+    @property
+    def possible(self) -> float:
+        """The value held within its interval: the noise may carry a share beyond 1."""
+        return min(max(self.value, self.low), self.high)
 
     def __str__(self) -> str:
+        value, error, low, high = map(self.shown, (self.possible, self.error, self.low, self.high))
         if not self.trusted:
-            return f"cannot tell well: 95 % interval {self.low:.3f} to {self.high:.3f}"
-        possible = min(max(self.value, self.low), self.high)  # noise may carry a share beyond 1
-        return f"{possible:.3f} ± {self.error:.3f} (95 %: {self.low:.3f} to {self.high:.3f})"
+            return f"cannot tell well: 95 % interval {low} to {high}"
+        return f"{value} ± {error} (95 %: {low} to {high})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers for JSON, None for what cannot be told.

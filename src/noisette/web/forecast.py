@@ -56,9 +56,7 @@ def budget_from(form: Mapping[str, str], schema: Schema) -> Budget:
     model = _validate.choice("model", form.get("model", "logistic"), MODELS)
     adjacency = _validate.choice("relation", form.get("adjacency", "replace-one"), RELATIONS)
     _validate.delta_for(delta, int(text), "delta")
-    share = None
-    if form.get("test") == "yes" and schema.target_bounds is None:
-        share = _DEFAULT_TEST
+    share = _DEFAULT_TEST if form.get("test") == "yes" else None
     return Budget(epsilon, delta, int(text), model, adjacency, share)
 
 

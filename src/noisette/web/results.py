@@ -212,6 +212,8 @@ def _scores(fitted: TableModel) -> list[tuple[str, str]]:
     found = getattr(fitted.model, "test_", None)
     if found is None:
         return []
+    if hasattr(found, "r2"):
+        return [("R²", str(found.r2)), ("mean absolute error", str(found.mae))]
     rows = [("AUC", str(found.auc))] if hasattr(found, "auc") else []
     answer, share = found.majority
     rows.append(("accuracy", str(found.accuracy)))

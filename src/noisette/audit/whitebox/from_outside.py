@@ -7,6 +7,7 @@ canaries.
 """
 
 import copy
+import warnings
 import zlib
 from dataclasses import replace
 from typing import Any
@@ -19,7 +20,7 @@ from noisette.audit.findings import Finding
 from noisette.audit.two_worlds import two_worlds
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.worlds import released
-from noisette.errors import Unproven
+from noisette.errors import Unproven, WeakModelWarning
 
 __all__ = ["FIRST_LOOK", "STRANGERS", "WHOLE_PERSONS", "from_outside"]
 
@@ -42,7 +43,9 @@ class _Bound:
 
     def fit(self, X: Any, packed: Any) -> Any:
         y, options = packed
-        fitted = self._model.fit(X, y, **options)
+        with warnings.catch_warnings():  # of hundreds of fits, some warn of what noise did
+            warnings.simplefilter("ignore", WeakModelWarning)
+            fitted = self._model.fit(X, y, **options)
         return self._model if fitted is None else fitted
 
 
