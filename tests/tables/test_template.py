@@ -130,5 +130,5 @@ def test_a_number_to_predict_finds_its_way(tmp_path: Path) -> None:
     node = tomllib.loads(filled.replace('unit = "?"', 'unit = "one stay"'))
     assert Schema.from_dict(node, learn=True).target_bounds == (None, None)
     for classes in ({}, {"classes": ["?"]}):
-        with pytest.raises(InvalidParameter, match='a number to predict .* kind = "numeric"'):
+        with pytest.raises(InvalidParameter, match=r'a number to predict .* kind = "numeric"'):
             Schema.from_dict({**node, "target": "days", **classes}, learn=True)
