@@ -69,6 +69,14 @@ def test_one_charge_pays_for_limits_and_model(kind: Any, delta: float, tmp_path:
     assert np.array_equal(again.predict(X), model.predict(X))
 
 
+def test_a_training_that_needs_no_delta_is_planned_without_one() -> None:
+    """Failed before: limits were certified at a delta that the pure training did not have."""
+    X, y = data()
+    model = HuberRegressor(4.0, 1e-6, norm_bound=2.0, target_bounds="learn", random_state=0)
+    assert model.fit(X, y).privacy_.delta == 0.0
+    assert accounting.epsilon(model.privacy_.plan, delta=0.0) <= 4.0
+
+
 @pytest.mark.parametrize("adjacency", [relation.value for relation in Adjacency])
 def test_persons_and_relations(adjacency: str) -> None:
     X, y = data()

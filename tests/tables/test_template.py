@@ -1,6 +1,7 @@
 """`noisette schema` looks at names and types only: the same header gives the same template."""
 
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -116,3 +117,18 @@ def test_semicolons_suggest_decimal_commas(tmp_path):
     assert '# decimal = ","' in template(path)
     path.write_text("x,ill\n1.5,no\n")
     assert "decimal" not in template(path)
+
+
+def test_a_number_to_predict_finds_its_way(tmp_path: Path) -> None:
+    """The line that the template offers for a number is a target; both refusals name it too."""
+    table = tmp_path / "stays.csv"
+    table.write_text("age,days\n31,4\n")
+    text = template(table, "days", learn=True)
+    (line,) = [each[2:] for each in text.splitlines() if each.startswith("# target = {")]
+    kept = [each for each in text.splitlines() if not each.startswith(("target =", "classes ="))]
+    filled = "\n".join([line, *kept]).replace('kind = "?"', 'kind = "numeric"')
+    node = tomllib.loads(filled.replace('unit = "?"', 'unit = "one stay"'))
+    assert Schema.from_dict(node, learn=True).target_bounds == (None, None)
+    for classes in ({}, {"classes": ["?"]}):
+        with pytest.raises(InvalidParameter, match=r'a number to predict .* kind = "numeric"'):
+            Schema.from_dict({**node, "target": "days", **classes}, learn=True)

@@ -406,19 +406,13 @@ class PrivateTraining:
     def _apply(self, noisy: Tensor) -> None:
         start = 0
         mean = noisy.div_(self.normaliser)
-        self._forget_gradients()  # whatever somebody's own backward pass left
+        self.optimizer.zero_grad(set_to_none=True)  # whatever somebody's own backward pass left
         for parameter in self._gradients.parameters:
             stop = start + parameter.numel()
             parameter.grad = mean[start:stop].view(parameter.shape).to(parameter.dtype)
             start = stop
         self.optimizer.step()
-        self._forget_gradients()
-
-    def _forget_gradients(self) -> None:
-        """Do what ``zero_grad`` does, without what it does for profilers."""
-        for group in self.optimizer.param_groups:
-            for parameter in group["params"]:
-                parameter.grad = None
+        self.optimizer.zero_grad(set_to_none=True)
 
     def __copy__(self) -> "PrivateTraining":
         raise PermitError("a training cannot be copied: both would use the same secret batches.")

@@ -47,10 +47,8 @@ class RegressionScores:
     >>> found = RegressionScores(knots, np.array([1.0, 8.0, 1.0]), knots, np.array([5.0, 0, 5]))
     >>> round(found.mae.value, 3), found.quantile(0.5), len(found.lines())
     (0.4, 0.0, 4)
-    >>> found.verdict()
-    ''
-    >>> found.to_dict()["rmse"]["trusted"]
-    True
+    >>> found.to_dict()["rmse"]["trusted"], found.verdict()
+    (True, '')
 
     """
 

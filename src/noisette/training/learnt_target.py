@@ -173,7 +173,7 @@ def with_limits(public: Public, recommended: Any) -> Recommendation:
     for left in _LEFT:
         chosen: Recommendation = recommended(replace(public, epsilon=public.epsilon * left))
         plan = _plan(public.epsilon, chosen.algorithm.prepare(chosen.public).plan)
-        if left == _LEFT[-1] or _certified(plan, public):
+        if left == _LEFT[-1] or _certified(plan, chosen.public, public.epsilon):
             break
     note = (
         f"Limits of the target: two private quantiles, {_EACH:g} of epsilon each by themselves; "
@@ -183,8 +183,9 @@ def with_limits(public: Public, recommended: Any) -> Recommendation:
     return replace(chosen, algorithm=algorithm, notes=(*chosen.notes, note))
 
 
-def _certified(plan: Plan, public: Public) -> bool:
+def _certified(plan: Plan, public: Public, epsilon: float) -> bool:
+    """Return whether the plan keeps epsilon at the delta of the training, which may be pure."""
     if public.delta == 0.0:
         return False
     spent = accounting.epsilon(plan, delta=public.delta, adjacency=public.adjacency)
-    return math.isfinite(spent) and spent <= public.epsilon
+    return math.isfinite(spent) and spent <= epsilon
