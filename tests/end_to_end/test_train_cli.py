@@ -397,7 +397,7 @@ def test_the_command_line_starts_without_heavy_packages():
 
 def test_the_list_of_commands_says_what_each_says_of_itself():
     for name, (file, words) in COMMANDS.items():
-        command = getattr(importlib.import_module(f"noisette.cli.{file}"), name)
+        command = getattr(importlib.import_module(f"noisette.cli.{file}"), name.replace("-", "_"))
         first = inspect.getdoc(command).partition("\n\n")[0]
         assert " ".join(first.split()) == words
 
