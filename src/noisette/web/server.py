@@ -11,6 +11,7 @@ from pathlib import Path
 
 import uvicorn
 
+from noisette import _files
 from noisette.cli.stopping import as_ctrl_c
 from noisette.errors import InvalidParameter
 from noisette.web.guard import Keys
@@ -50,7 +51,7 @@ def _open_browser(address: str, folder: Path) -> None:
     """Open the page by a file that only this person can read: others can list our processes."""
     page = folder / "studio.html"
     way = f'<meta http-equiv="refresh" content="0; url={address}">'
-    page.write_text(f"<!doctype html><title>noisette</title>{way}")
+    _files.write(page, f"<!doctype html><title>noisette</title>{way}")
     threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
 
 

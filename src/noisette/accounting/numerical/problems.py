@@ -196,7 +196,11 @@ class EpsilonProblem(OrderProblem):
         curve = None if self.done_lower else self.lower_curve()
         if curve is not None:
             guess = self.high if math.isfinite(self.high) else 1.0
-            self.low = max(self.low, crossing(curve, self.delta, guess)[0])
+            found = crossing(curve, self.delta, guess)[0]
+            # Far below the end aliasing can hide a steep curve; every point that is above counts.
+            near = (guess * (1.0 - share) for share in (1e-6, 1e-5, 1e-4, 1e-3))
+            found = found or next((e for e in near if curve(e) > self.delta), 0.0)
+            self.low = max(self.low, found)
 
 
 class DeltaProblem(OrderProblem):
