@@ -11,10 +11,10 @@ import pytest
 from noisette import Ledger, LinearSVC, LogisticRegression, SGDClassifier
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidParameter, NoisetteError, WeakModelWarning
-from noisette.losses import Logistic
+from noisette.losses import Logistic, Softmax
 from noisette.mechanisms import Gaussian
 from noisette.training import Public
-from noisette.training.prospects import weakness
+from noisette.training.prospects import for_objective, weakness
 
 ESTIMATORS = (LogisticRegression, LinearSVC, SGDClassifier)
 
@@ -49,6 +49,17 @@ def test_the_default_lambda_is_that_of_its_derivation(
     }
     assert model.regularization_ is not None
     assert model.regularization_ * n == pytest.approx(expected[directions], rel=1e-3)
+
+
+def test_several_classes_are_not_held_down_by_columns_that_hardly_vary() -> None:
+    public = Public(
+        epsilon=8.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, size=30_000, features=400,
+        norm_bound=1.0, loss=Softmax(10),
+    )  # fmt: skip
+    hessian = 30_000 * 0.1 / 400
+    assert for_objective(public) == pytest.approx(max(hessian / 2.0, 45.0 / 25.0))
+    few = replace(public, size=3000, epsilon=40.0)
+    assert for_objective(few) == pytest.approx(45.0 / 25.0)
 
 
 @pytest.mark.parametrize("made", ESTIMATORS)

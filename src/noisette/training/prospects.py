@@ -12,7 +12,8 @@ output perturbation; the excess of the sum of losses is about h E||e||^2 / 2.
   of them and hardly any elsewhere, where b does little harm. The second Lambda is smaller by
   (45 / d)^2. It is taken where the first one would shrink what there is to learn (Lambda > h / 2
   with k = d) until nobody leaves the majority class, but never below h / 2, nor below d / W^2,
-  which the spread of the people's own gradients asks for. The theorem's own least Lambda is
+  which the spread of the people's own gradients asks for in the first picture; with several
+  classes, whose h is smaller, k / W^2, as in the second. The theorem's own least Lambda is
   usually larger when n is large.
 * output: z is as long in every direction, so the mean of h over all of them counts, k = d. With
   E||z||^2 = (M / Lambda)^2 the sum Lambda W^2 / 2 + h M^2 / (2 Lambda^2) is least at
@@ -23,8 +24,8 @@ weights by sqrt(B^2 k / d) / (h + Lambda), and regularisation leaves W h / (h + 
 ratio of noise to signal is **sqrt(B^2 k / d) / (W h)**, whatever Lambda is. For output perturbation
 the noise is sqrt(k / d) M / Lambda. Many noisy steps cannot do better than one release.
 
-W = 5, k = 45 and h / 2 were chosen on Adult and Bank; docs/linear.md says what they do to other
-tables.
+W = 5, k = 45 and h / 2 were chosen on Adult and Bank, k / W^2 of several classes on Fashion-MNIST;
+docs/linear.md says what they do to other tables.
 """
 
 import math
@@ -58,7 +59,10 @@ def for_objective(public: Public) -> float:
     hessian, weight = _hessian(public, public.size, public.features), _weight(public)
     flat = _squared_term(public) / (weight * weight * hessian)
     few = flat * (DIRECTIONS / public.features) ** 2
-    return min(flat, max(few, hessian / 2.0, public.features / (weight * weight)))
+    filled = public.features
+    if public.dimension > public.features:  # one row of weights for each class
+        filled = min(filled, DIRECTIONS)
+    return min(flat, max(few, hessian / 2.0, filled / (weight * weight)))
 
 
 def for_output(public: Public, size: int) -> float:
