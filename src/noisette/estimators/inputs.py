@@ -63,7 +63,8 @@ _TYPES = ["float64", "float32"]
 _MOST_CLASSES = 10_000
 MISSING = ("refuse", "zero")
 MISSING_AS_ZERO = "Missing entries (NaN) of X were read as 0, row by row, which costs nothing."
-_LARGEST = {"float64": 1e100, "float32": 1e15}
+# far below 1e100, from where on the kernels of SGD leave a row out
+_LARGEST = {"float64": 1e90, "float32": 1e15}
 
 
 def without_data(check: Callable[[], Any], hint: str = "") -> Any:
@@ -103,7 +104,7 @@ def rows_and_labels(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
     if is_dask(X):
-        return parted_rows(estimator, X, y, least, tame=tame)
+        return parted_rows(estimator, X, y, least)
     X, y = _validated(estimator, X, y, ensure_min_samples=least)
     return (tamed(X) if tame else X), y
 
@@ -132,10 +133,12 @@ def finite_numbers(y: Any) -> Floats:
 # --- rows in partitions --------------------------------------------------------------------------
 
 
-def parted_rows(
-    estimator: Any, X: Any, y: Any, least: int, *, tame: bool = True
-) -> tuple[Any, Any]:
-    """Return rows and labels in the partitions of Dask, counted and checked where they lie."""
+def parted_rows(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Any]:
+    """Return rows and labels in the partitions of Dask, counted and checked where they lie.
+
+    Huge entries are always cut: whether a row is left out may not depend on where it stands.
+    """
+    # proof: ROUND-ANY-ORDER
     rows, labels = parted(X, y)
     assert rows is not None
     assert labels is not None
@@ -147,14 +150,14 @@ def parted_rows(
 
         head = pd.DataFrame(columns=list(X.columns))
     without_data(lambda: validate_data(estimator, head, skip_check_array=True))
-    rows = rows.apply(partial(_part_rows, estimator.missing == "zero", tame), (), None)
+    rows = rows.apply(partial(_part_rows, estimator.missing == "zero"), (), None)
     count = int(summed(_counted, rows, labels))
     if count < least:
         raise InvalidData(f"X must have at least {least} rows.")
     return rows.sized(count), labels.sized(count)
 
 
-def _part_rows(zero: bool, tame: bool, part: Any) -> Any:
+def _part_rows(zero: bool, part: Any) -> Any:
     """Return one partition as a dense matrix of finite numbers."""
     if sparse.issparse(part):
         raise InvalidData("partitions of sparse rows are not offered; make them dense.")
@@ -166,8 +169,7 @@ def _part_rows(zero: bool, tame: bool, part: Any) -> Any:
         ),
         hint,
     )  # fmt: skip
-    found = _filled(found) if zero else found
-    return tamed(found) if tame else found
+    return tamed(_filled(found) if zero else found)
 
 
 def _counted(rows: Any, labels: Any) -> int:

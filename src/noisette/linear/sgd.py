@@ -399,7 +399,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
         if crowd is not None:
             weights = crowd.share(weights)  # proof: PERSON-WEIGHTS
         public = self._describe(size, X.shape[1], loss, ledger, crowd)
-        public = bounded_parts(public, X, self.population)
+        public = bounded_parts(public, X, n if crowd is None else crowd.count, self.population)
         chosen = self._recommended(public, len(classes), levels)
         check_parts(chosen, X)
         self._warn(chosen)
