@@ -20,6 +20,8 @@ from noisette.pipeline.coordinates import Coordinates
 from noisette.pipeline.grid import Grid, ranks_at
 from noisette.pipeline.pair_cells import PairView
 from noisette.pipeline.stored_rows import encoded_rows
+from noisette.randomness import Randomness
+from noisette.scale.coins import drawn
 from noisette.scale.collections import beside, is_dask, parted
 from noisette.scale.columns import DaskColumn
 from noisette.summaries import KnownCounts, Ranks
@@ -118,6 +120,15 @@ class PartedFrame:
         sums = self.frames.reduce(partial(_sums, entries), others, _sums_joined)
         return [CountedSpread(each, width) for each, width in zip(sums, widths, strict=True)]
 
+    def drawn(self, share: float, randomness: Randomness, *, exact: bool) -> DaskColumn:
+        """Return which rows are drawn for a test, without a look at any cell."""
+        return drawn(self.frames, share, randomness, exact=exact)
+
+    def where(self, chosen: DaskColumn) -> "PartedFrame":
+        """Return the frame of the chosen rows."""
+        count = int(summed(np.count_nonzero, chosen))
+        return PartedFrame(self.frames.apply(_chosen_rows, (chosen,), (count,)), self.schema)
+
     def encoded(self, schema: Schema, coords: Coordinates, pairs: Sequence[PairView]) -> Any:
         """Return the rows in the coordinates of a model."""
         shape = (self.rows, coords.map.shape[1] + 1)
@@ -134,6 +145,12 @@ def _framed(schema: Schema, part: Any) -> Frame:
 
 def _rows(frame: Frame) -> int:
     return frame.rows
+
+
+def _chosen_rows(frame: Frame, chosen: Any) -> Frame:
+    if len(chosen) != frame.rows:
+        raise InvalidData("the table changed while it was read.")
+    return frame.take(np.flatnonzero(chosen))
 
 
 def _as_long(values: Any, frame: Frame) -> bool:

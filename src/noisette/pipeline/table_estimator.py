@@ -142,11 +142,6 @@ class TableEstimator(PrivateEstimator):
         """Refuse what is not offered for a table in partitions."""
         if isinstance(frame, PartedFrame) and persons is not None:
             raise InvalidParameter(NO_PERSONS)
-        if isinstance(frame, PartedFrame) and self.test_share is not None:
-            raise InvalidParameter(
-                "test_share is not offered for tables in partitions; train on some of them and "
-                "use evaluate on others, of other people."
-            )
 
     def _public(self, n: int, adjacency: Adjacency, persons: Any = None) -> PublicBudget:
         known = units(adjacency, n, self.population, persons)

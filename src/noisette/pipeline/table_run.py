@@ -95,14 +95,24 @@ class TableSample:
     def __repr__(self) -> str:
         return "<TableSample>"
 
-    def part(self, chosen: NDArray[np.bool_]) -> "TableSample":
+    def part(self, chosen: Any) -> "TableSample":
         """Return the rows of the chosen units: records, or persons with all their rows."""
         persons = self.persons
+        if self.parted:
+            frame: Any = self.frame
+            found = frame.where(chosen)
+            return TableSample(found, each(_picked, self.labels, chosen, shape=(found.rows,)))
         rows = np.flatnonzero(chosen if persons is None else chosen[persons.index])
         few = None if persons is None else persons.take(rows)
         part = TableSample(self.frame.take(rows), self.labels[rows], few)
         part.room = self.room
         return part
+
+    @property
+    def rows(self) -> Any:
+        """The table as a model takes it, or in parts."""
+        frame: Any = self.frame
+        return frame.frames if self.parted else frame
 
     @property
     def units(self) -> int:
@@ -536,6 +546,10 @@ class TableRun:
             errors += start / (self._bend * constant + tried_) ** 2
         best = int(np.argmin(errors))
         return float(tried[best, 0]), float(errors[best])
+
+
+def _picked(labels: NDArray[Any], chosen: NDArray[np.bool_]) -> NDArray[Any]:
+    return np.asarray(labels[chosen])
 
 
 def _signs(labels: NDArray[Any]) -> Floats:
