@@ -21,6 +21,7 @@ from noisette.parts import each, is_parted, summed
 from noisette.persons import Persons
 from noisette.scale.collections import beside, is_dask, parted
 from noisette.scale.columns import DaskColumn
+from noisette.scale.persons import persons_beside
 from noisette.training.levels import Levels
 
 __all__ = [
@@ -419,11 +420,15 @@ def vector(
     return checked
 
 
-def persons(ids: Any, n: int, adjacency: Adjacency) -> Persons | None:
-    """Return whose rows the n rows are, None where every row is a record of its own."""
+def persons(ids: Any, n: int, adjacency: Adjacency, rows: Any = None) -> Persons | None:
+    """Return whose rows the n rows are, None where every row is a record of its own.
+
+    `rows` are they themselves, where they may live in partitions.
+    """
     if ids is None:
         return None
-    found = Persons.of(ids, n)
+    parts = isinstance(rows, DaskColumn)
+    found: Persons = persons_beside(rows, ids) if parts else Persons.of(ids, n)
     if adjacency.size_is_public and found.count < 2:
         raise InvalidData("there must be rows of at least two persons.")
     return found

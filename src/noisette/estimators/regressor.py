@@ -272,8 +272,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         """Return checked rows, targets, weights and whose rows they are."""
         least = 2 if adjacency.size_is_public and persons is None else 1
         X, y = inputs.rows_and_numbers(self, X, y, least)
-        inputs.whole_rows(X, persons=persons)
-        crowd, weights = inputs.persons(persons, X.shape[0], adjacency), None
+        crowd, weights = inputs.persons(persons, X.shape[0], adjacency, X), None
         if sample_weight is not None:
             weights = inputs.weights("sample_weight", sample_weight, X, 0.0, 1.0)
         if crowd is not None:

@@ -37,7 +37,7 @@ from noisette.training.class_weight import (
     weighed,
     weight_proofs,
 )
-from noisette.training.levels import GROUPINGS, level_notes
+from noisette.training.levels import GROUPINGS, capped_parts, level_notes
 from noisette.training.recommend import Recommendation
 from noisette.training.recommend_sgd import bounded_parts, check_parts, recommend_sgd
 from noisette.training.steps import Update, canonical_rows
@@ -371,8 +371,8 @@ class SGDClassifier(LinearClassifier, StreamReader):
         X, y = inputs.rows_and_labels(
             self, X, y, 2 if known and persons is None else 1, tame=False
         )  # the kernels blank huge rows
-        inputs.whole_rows(X, persons=persons, sample_epsilon=sample_epsilon)
-        crowd = inputs.persons(persons, X.shape[0], ledger.adjacency)
+        inputs.whole_rows(X, sample_epsilon=sample_epsilon)
+        crowd = inputs.persons(persons, X.shape[0], ledger.adjacency, X)
         classes = inputs.sorted_classes(self.classes, y)
         loss = classifier_loss(self.loss, len(classes))
         target = targets_of(loss, inputs.label_numbers(classes, y))
@@ -404,8 +404,9 @@ class SGDClassifier(LinearClassifier, StreamReader):
         check_parts(chosen, X)
         self._warn(chosen)
         method = {"noisy-sgd": "direct"}.get(chosen.algorithm.name, chosen.algorithm.name)
+        X, target, weights, near = capped_parts(X, target, weights, crowd)
         trained = train(
-            chosen.algorithm, chosen.public, Records(canonical_rows(X), [target], weights, crowd),
+            chosen.algorithm, chosen.public, Records(canonical_rows(X), [target], weights, near),
             ledger=ledger, randomness=randomness, observer=self._observer,
             label=f"SGDClassifier.fit ({method})", verbose=self.verbose,
         )  # fmt: skip

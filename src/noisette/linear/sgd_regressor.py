@@ -17,6 +17,7 @@ from noisette.randomness import Randomness
 from noisette.sampling import Sampler
 from noisette.training import Public, Records, Trained, train
 from noisette.training.learnt_target import own_algorithm
+from noisette.training.levels import capped_parts
 from noisette.training.recommend import Recommendation
 from noisette.training.recommend_sgd import bounded_parts, check_parts, recommend_sgd
 from noisette.training.steps import Update, canonical_rows
@@ -331,9 +332,10 @@ class SGDRegressor(LinearRegressor, StreamReader):
         check_parts(chosen, X)
         self._warn(chosen)
         method = {"noisy-sgd": "direct"}.get(chosen.algorithm.name, chosen.algorithm.name)
+        X, y, weights, near = capped_parts(X, self._scaled(y), weights, crowd)
         trained = train(
             chosen.algorithm, chosen.public,
-            Records(canonical_rows(X), [self._scaled(y)], weights, crowd), ledger=ledger,
+            Records(canonical_rows(X), [y], weights, near), ledger=ledger,
             randomness=randomness, observer=self._observer, label=f"SGDRegressor.fit ({method})",
             verbose=self.verbose,
         )  # fmt: skip

@@ -120,8 +120,7 @@ def evaluate(
     require_same(ledger.adjacency, "the ledger", relation, "the evaluation")
     layout = layout_for(model, bins, target_bounds)
     X, y = _rows_and_truth(X, y)
-    inputs.whole_rows(y, persons=persons)
-    people = inputs.persons(persons, len(y), relation)
+    people = inputs.persons(persons, len(y), relation, y)
     public = _public(len(y), people, population, epsilon=epsilon, delta=delta, adjacency=relation)
     weights = None
     if sample_weight is not None:

@@ -19,7 +19,7 @@ from noisette._typing import Floats
 from noisette.columns import Categorical, Column, Hats, Ignored
 from noisette.losses import Softmax
 from noisette.mechanisms import ObjectiveNoise
-from noisette.parts import each, is_parted
+from noisette.parts import each, is_parted, summed
 from noisette.persons import Persons
 from noisette.pipeline.bars import Bars, bars_of, mean_bend
 from noisette.pipeline.bounds import LearnBounds
@@ -136,7 +136,9 @@ class TableSample:
         """Refuse what would break a bound, before anything is charged."""
         sample = Sample([], None, self.labels, count=self.frame.rows)
         sample.group(self.persons).check(public)
-        used = self.frame.rows if self.weights is None else int((self.weights > 0.0).sum())
+        used = self.frame.rows
+        if self.weights is not None:
+            used = int(summed(np.count_nonzero, self.weights))
         check_rows_each(used, public)
         self.room = None if self.parted else room_for(self.frame, self.pairs)
 

@@ -100,16 +100,12 @@ def check_unit(sample: Any, public: PublicBudget, weight_bound: float = 1.0) -> 
     if persons is None:
         return
     # proof: PERSON-WEIGHTS
-    if weights is None or weights.shape != persons.index.shape:
+    if weights is None or weights.shape != (persons.rows,):
         raise InvalidData("the rows of a person must share one weight.")
-    # proof: PERSON-WEIGHTS
-    each = np.bincount(persons.index, weights, minlength=persons.count)
-    if not bool(np.all(each <= weight_bound)):
+    if not persons.obeyed_by(weights, weight_bound):
         raise InvalidData("the weights of one person's rows must add up to at most one weight.")
-    if public.max_rows is not None:
-        used = np.bincount(persons.index[weights > 0.0], minlength=persons.count)
-        if int(used.max(initial=0)) > public.max_rows:
-            raise InvalidData(f"a person has more than max_rows={public.max_rows} rows.")
+    if public.max_rows is not None and persons.most_used(weights) > public.max_rows:
+        raise InvalidData(f"a person has more than max_rows={public.max_rows} rows.")
 
 
 def check_rows_each(rows: int, public: PublicBudget) -> None:
