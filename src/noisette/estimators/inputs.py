@@ -151,25 +151,32 @@ def parted_rows(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Any]:
 
         head = pd.DataFrame(columns=list(X.columns))
     without_data(lambda: validate_data(estimator, head, skip_check_array=True))
-    rows = rows.apply(partial(_part_rows, estimator.missing == "zero"), (), None)
+    rows.is_sparse = sparse.issparse(getattr(X, "_meta", None))
+    rows = rows.apply(partial(_part_rows, estimator.missing == "zero", rows.is_sparse), (), None)
     count = int(summed(_counted, rows, labels))
     if count < least:
         raise InvalidData(f"X must have at least {least} rows.")
     return rows.sized(count), labels.sized(count)
 
 
-def _part_rows(zero: bool, part: Any) -> Any:
-    """Return one partition as a dense matrix of finite numbers."""
-    if sparse.issparse(part):
-        raise InvalidData("partitions of sparse rows are not offered; make them dense.")
+def _part_rows(zero: bool, thin: bool, part: Any) -> Any:
+    """Return one partition as a matrix of finite numbers, dense or CSR in float64."""
+    if sparse.issparse(part) != thin:
+        raise InvalidData(
+            "chunks are sparse matrices where the array says so, in all of them: "
+            "X.map_blocks(scipy.sparse.csr_matrix)."
+        )
     hint = "" if zero else "missing='zero' reads NaN as 0 (infinity is never read)"
     found = without_data(
         lambda: check_array(
-            part, dtype=_TYPES, ensure_all_finite="allow-nan" if zero else True,
-            ensure_min_samples=0,
+            part, accept_sparse="csr" if thin else False, dtype="float64" if thin else _TYPES,
+            ensure_all_finite="allow-nan" if zero else True, ensure_min_samples=0,
         ),
         hint,
     )  # fmt: skip
+    if thin and not found.has_canonical_format:
+        found = found.copy()  # an entry in two halves would look smaller than it is
+        found.sum_duplicates()
     return tamed(_filled(found) if zero else found)
 
 
@@ -214,10 +221,10 @@ def _part_weights(
 
 def matrix(estimator: Any, X: Any) -> Any:
     """Return X for prediction, with the features that `fit` saw."""
-    if is_dask(X):
+    if is_dask(X):  # predict and its like have handed such rows to their partitions before
         raise InvalidData(
-            "rows in partitions are scored where they lie: X.map_partitions(model.predict) for a "
-            "table, X.map_blocks(model.predict, drop_axis=1) for an array."
+            "this method takes rows in memory; hand it partitions by X.map_partitions or "
+            "X.map_blocks."
         )
     return _validated(estimator, X, reset=False)
 

@@ -25,6 +25,7 @@ from noisette.parts import each
 from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
+from noisette.scale.lazily import lazily
 from noisette.training import Public, Records, Trained, train, with_intercept
 from noisette.training.learnt_target import LEARN, WithLimits, scaled, with_limits
 from noisette.training.levels import present
@@ -301,6 +302,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         tags.regressor_tags.poor_score = True
         return tags
 
+    @lazily
     def predict(self, X: Any) -> Floats:
         """Return the predicted number of every row.
 

@@ -16,6 +16,7 @@ from noisette.losses import Loss, PoissonCounts
 from noisette.parts import each
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
+from noisette.scale.lazily import lazily
 
 __all__ = ["PoissonRegressor"]
 
@@ -153,6 +154,7 @@ class PoissonRegressor(SGDRegressor):
         self.coef_ = weights[:-1].copy()
         self.intercept_ = math.log(self._limits[1]) + (bias or 0.0) * float(weights[-1])
 
+    @lazily
     def predict(self, X: Any) -> Floats:
         """Return the mean count of every row, at most ``most_count``.
 

@@ -26,6 +26,7 @@ from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
 from noisette.sampling import Sampler
+from noisette.scale.lazily import lazily
 from noisette.training import Public, Records, Trained, train
 from noisette.training.class_weight import (
     BALANCED,
@@ -457,6 +458,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
     # --- using the model -------------------------------------------------------------------
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @lazily
     def predict_proba(self, X: Any) -> Floats:
         """Return class probabilities, shape (n, K).
 
@@ -474,6 +476,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
         return probabilities(self.decision_function(X))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @lazily
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of ``predict_proba``.
 

@@ -153,22 +153,26 @@ def with_intercept(rows: Any, norm_bound: float, intercept: float | None) -> tup
     and the column are applied block by block (`losses.Augmented`).
     """
     # proof: CLIP
-    extra, bound = 0.0, norm_bound
+    thin = rows.is_sparse if isinstance(rows, Parted) else sparse.issparse(rows)
+    bound = norm_bound
     if intercept is not None:
         extra = float(intercept)
+        if thin and rows.dtype == np.float32:
+            # The value that the column really has may be above the number asked for.
+            extra = float(np.float32(extra))
         bound = math.hypot(norm_bound, extra) * (1.0 + 2.0**-50)  # rounded up
-    if not sparse.issparse(rows):
-        shape = (rows.shape[0], rows.shape[1] + (intercept is not None))
-        return each(partial(_augmented, norm_bound, intercept), rows, shape=shape), bound
+    shape = (rows.shape[0], rows.shape[1] + (intercept is not None))
+    kind = partial(_measured if thin else _augmented, norm_bound, intercept)
+    return each(kind, rows, shape=shape), bound
+
+
+def _measured(norm_bound: float, intercept: float | None, rows: Any) -> Measured:
     clipped, norms = clipped_and_measured(rows, norm_bound)
     if intercept is None:
-        return Measured(clipped, squares=norms**2), bound
-    last = np.full((clipped.shape[0], 1), extra, dtype=clipped.dtype)
-    # The value that the column really has: a float32 may be above the number asked for.
-    extra = float(last.dtype.type(extra))
-    bound = math.hypot(norm_bound, extra) * (1.0 + 2.0**-50)
+        return Measured(clipped, squares=norms**2)
+    last = np.full((clipped.shape[0], 1), float(intercept), dtype=clipped.dtype)
     whole = sparse.hstack([clipped, sparse.csr_matrix(last)], format="csr")
-    return Measured(whole, squares=norms**2 + extra**2), bound
+    return Measured(whole, squares=norms**2 + float(last.dtype.type(intercept)) ** 2)
 
 
 def _augmented(norm_bound: float, intercept: float | None, rows: Any) -> Augmented:
