@@ -8,6 +8,7 @@ one; the driver learns how many persons there are, and no identifier.
 """
 
 import math
+import uuid
 import zlib
 from collections.abc import Sequence
 from functools import partial
@@ -23,7 +24,7 @@ from noisette.parts import all_of, each, is_parted
 from noisette.persons import MIXED, Persons, UnreadPersons, column_of, is_missing, row_weights
 from noisette.scale.collections import beside, is_dask
 from noisette.scale.columns import DaskColumn
-from noisette.scale.running import dask_module, guarded, joined, persisted, run
+from noisette.scale.running import dask_module, guarded, persisted, run
 
 __all__ = ["PartedPersons", "persons_beside"]
 
@@ -68,9 +69,7 @@ class PartedPersons(Persons):
 
     def within_cap(self) -> "PartedPersons":
         """Return the grouping of the rows that count, without those beyond the cap."""
-        rules = UnreadPersons(None, full=self.full, max_rows=self.max_rows, missing=self.missing)
-        kept, count = within_cap(self.weights, self.weights), self.count
-        return PartedPersons(kept, count, rules)
+        return PartedPersons(within_cap(self.weights, self.weights), self.count, self)
 
     def _nowhere(self, *args: Any, **more: Any) -> NoReturn:
         raise InvalidParameter("persons in partitions are only summed over.")
@@ -104,21 +103,49 @@ def persons_beside(rows: DaskColumn, ids: Any) -> PartedPersons:
     if not isinstance(found, DaskColumn):
         found = beside(rows, found if is_dask(found) else column_of(found))
     column = found.apply(partial(_identified, rules.missing), (rows,), rows.shape[:1])
-    buckets = min(len(column.sources[0]), _MOST_BUCKETS)
-    task = dask_module().delayed(guarded, pure=False, traverse=False)
-    asked = column.leaves(partial(_asked, buckets), ())
-    held = [task(_answered, *(task(itemgetter(b), each) for each in asked)) for b in range(buckets)]
-    answers = DaskColumn(
-        [[task(itemgetter(part), each) for part in range(len(asked))] for each in held],
-        _listed, rows.shape[:1],
-    )  # fmt: skip
-    weights = column.apply(partial(_weighed, rules), (answers,), None)
-    counts = [task(itemgetter(len(asked)), each) for each in held]
-    counts += [task(itemgetter(buckets), each) for each in asked]  # persons without an identifier
-    total = dask_module().delayed(joined, pure=False)(add, counts)
-    *kept, total = persisted([*weights.leaves(_same, ()), total])
+    *kept, total = persisted(_exchanged(column, rules))
     count = int(run(total))
     return PartedPersons(DaskColumn([kept], _same, rows.shape[:1], held=True), count, rules)
+
+
+def _exchanged(column: DaskColumn, rules: UnreadPersons) -> list[Any]:
+    """Return the weights of every partition and the number of persons, as delayed objects.
+
+    All tasks stand in one dictionary: as objects of Dask, each of them would carry the graph of all
+    others along.
+    """
+    parts = range(len(column.sources[0]))
+    buckets = range(min(len(parts), _MOST_BUCKETS))
+    asking, again = column.leaves(partial(_asked, len(buckets)), ()), column.leaves(_same, ())
+    name, work = f"persons-{uuid.uuid4().hex}", partial(_weighed, rules.full, rules.max_rows)
+    tasks: dict[Any, Any] = {}
+    for part, told in enumerate(again):
+        answers = [(name, "answer", part, bucket) for bucket in buckets]
+        tasks[name, "weights", part] = (guarded, work, told.key, *answers)
+        for bucket in buckets:
+            asked = (guarded, itemgetter(bucket), asking[part].key)
+            tasks[name, "question", part, bucket] = asked
+            tasks[name, "answer", part, bucket] = (
+                guarded, itemgetter(part), (name, "bucket", bucket)
+            )  # fmt: skip
+    for bucket in buckets:
+        questions = [(name, "question", part, bucket) for part in parts]
+        tasks[name, "bucket", bucket] = (guarded, _answered, *questions)
+    # behind the answers stands the number of persons, behind the questions that of rows of nobody
+    ends = [(guarded, itemgetter(len(parts)), (name, "bucket", bucket)) for bucket in buckets]
+    ends += [(guarded, itemgetter(len(buckets)), told.key) for told in asking]
+    tasks |= {(name, "end", place): task for place, task in enumerate(ends)}
+    tasks[name, "count"] = (guarded, _added, *((name, "end", place) for place in range(len(ends))))
+    graphs = dask_module("dask.highlevelgraph")
+    whole = graphs.HighLevelGraph.from_collections(name, tasks, dependencies=[*asking, *again])
+    flat = graphs.HighLevelGraph.from_collections(name, dict(whole))
+    delayed = dask_module("dask.delayed").Delayed
+    keys = [*((name, "weights", part) for part in parts), (name, "count")]
+    return [delayed(key, flat, layer=name) for key in keys]
+
+
+def _added(*numbers: int) -> int:
+    return sum(numbers)
 
 
 class Identified(NamedTuple):
@@ -230,7 +257,7 @@ def _answered(*pieces: Any) -> list[Any]:
     return [*((totals[number], seen) for number, seen in answers), len(known)]
 
 
-def _weighed(rules: UnreadPersons, told: Identified, answers: list[Answer]) -> Floats:
+def _weighed(full: int, max_rows: int | None, told: Identified, *answers: Answer) -> Floats:
     """Return the weight of every row of one partition."""
     # proof: PERSON-WEIGHTS
     where = _bucket_of(told, len(answers))
@@ -239,10 +266,10 @@ def _weighed(rules: UnreadPersons, told: Identified, answers: list[Answer]) -> F
         totals[where == bucket], before[where == bucket] = sizes, seen
     # a row without an identifier is a person of its own
     totals, before = np.append(totals, 1), np.append(before, 0)
-    weights = row_weights(totals, rules.full, rules.max_rows)[told.numbers]
-    if rules.max_rows is not None:
+    weights = row_weights(totals, full, max_rows)[told.numbers]
+    if max_rows is not None:
         place = before[told.numbers] + np.where(told.numbers < 0, 0, _places(told.numbers))
-        weights[place >= rules.max_rows] = 0.0
+        weights[place >= max_rows] = 0.0
     return weights
 
 
@@ -254,10 +281,6 @@ def _places(numbers: Indices) -> Integers:
     places = np.empty(len(numbers), dtype=np.int64)
     places[order] = np.arange(len(numbers)) - first
     return places
-
-
-def _listed(*answers: Answer) -> list[Answer]:
-    return list(answers)
 
 
 def _same(part: Any) -> Any:
