@@ -21,6 +21,7 @@ __all__ = [
     "all_of",
     "each",
     "is_parted",
+    "listed",
     "merges_of",
     "summed",
     "total_of",
@@ -123,7 +124,7 @@ def each(
 def total_of(column: Any) -> float:
     """Return the sum of a column, to rounding."""
     if isinstance(column, Parted):
-        return math.fsum(column.reduce(_part_sum, (), _listed))
+        return math.fsum(column.reduce(_part_sum, (), listed))
     return float(np.sum(column))
 
 
@@ -150,7 +151,8 @@ def _part_sum(column: Any) -> list[float]:
     return [float(np.sum(column))]
 
 
-def _listed(first: list[float], second: list[float]) -> list[float]:
+def listed(first: list[Any], second: list[Any]) -> list[Any]:
+    """Return both lists, one after the other."""
     return [*first, *second]
 
 

@@ -23,10 +23,15 @@ from noisette._typing import Floats, Indices
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.randomness import Randomness
 
-__all__ = ["MISSING_IDENTIFIERS", "Persons"]
+__all__ = ["MISSING_IDENTIFIERS", "Persons", "UnreadPersons"]
 
 MISSING_IDENTIFIERS = ("refuse", "single")
 """What a row without an identifier does: it is refused, or it is a person of its own."""
+
+MIXED = (
+    "persons mixes texts with numbers, so that 7 and '7' would be two persons; write all "
+    "identifiers in one way."
+)
 
 _UNIT = 2.0**-52
 
@@ -82,7 +87,8 @@ class Persons:
         ----------
         ids : Persons or array_like of shape (n,)
             One identifier for each row: texts, or anything else that can be hashed. They are
-            compared as they are. A `Persons` passes through, with the rules that it has.
+            compared as they are. A `Persons` passes through, with the rules that it has. A
+            column of Dask is read by ``fit``, for rows in the same partitions.
         rows : int, optional
             How many identifiers there must be.
         missing : {"refuse", "single"}, default "refuse"
@@ -114,7 +120,11 @@ class Persons:
         [0.25, 0.25, 0.25]
 
         """
-        if isinstance(ids, cls):
+        if hasattr(ids, "__dask_graph__"):
+            missing = _validate.choice("missing", missing, MISSING_IDENTIFIERS)
+            ids = UnreadPersons(ids, missing=missing, full=full, max_rows=max_rows)
+            missing, full, max_rows = "refuse", 1, None
+        if isinstance(ids, Persons):
             grouped = ids
             if (missing, full, max_rows) != ("refuse", 1, None):
                 raise InvalidParameter(
@@ -123,7 +133,7 @@ class Persons:
                 )
         else:
             missing = _validate.choice("missing", missing, MISSING_IDENTIFIERS)
-            column = _column(ids)
+            column = column_of(ids)
             absent, numbers = _numbered(column)
             if missing == "refuse" and bool(absent.any()):
                 raise InvalidData(
@@ -132,7 +142,9 @@ class Persons:
                 )
             index, count = _compact(numbers, absent)
             grouped = cls(index, count, full=full, max_rows=max_rows, missing=missing)
-        if rows is not None and len(grouped.index) != rows:
+        if rows is not None and isinstance(grouped, UnreadPersons):
+            raise InvalidData("persons live in partitions, so X must, too.")
+        if rows is not None and grouped.rows != rows:
             raise InvalidData("persons must have one identifier for each row.")
         return grouped
 
@@ -141,22 +153,70 @@ class Persons:
 
     @cached_property
     def weights(self) -> Floats:
-        """The weight of every row; those of one person add up to at most 1, rounded as it may be.
-
-        In floating point a sum of m numbers may exceed the true one by (m - 1) 2^-53 of it, and a
-        product with a sample weight by 2^-53; the weights are smaller by more than that.
-        """
+        """The weight of every row; those of one person add up to at most 1, rounded or not."""
         # proof: PERSON-WEIGHTS
-        most = np.inf if self.max_rows is None else float(self.max_rows)
-        shared = np.maximum(np.minimum(self.sizes, most), self.full).astype(np.float64)
-        each = np.nextafter((1.0 - (shared + 2.0) * _UNIT) / shared, 0.0)
-        each[shared == 1.0] = 1.0
-        weights = each[self.index]
-        if bool(np.any(self.sizes > most)):
+        weights = row_weights(self.sizes, self.full, self.max_rows)[self.index]
+        if self.max_rows is not None and bool(np.any(self.sizes > self.max_rows)):
             rows, starts = self.grouped
             place = np.arange(len(rows)) - np.repeat(starts[:-1], self.sizes)
-            weights[rows[place >= most]] = 0.0
+            weights[rows[place >= self.max_rows]] = 0.0
         return np.asarray(weights)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return len(self.index)
+
+    def obeyed_by(self, weights: Any, bound: float) -> bool:
+        """Whether the weights of every person's rows add up to at most `bound`.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n,)
+            One weight for each row, whoever computed it.
+        bound : float
+            The public cap on one weight.
+
+        Returns
+        -------
+        bool
+            False if those of one person are too large together.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import Persons
+        >>> Persons.of(["a", "a"]).obeyed_by(np.ones(2), 1.0)
+        False
+
+        """
+        # proof: PERSON-WEIGHTS
+        each = np.bincount(self.index, weights, minlength=self.count)
+        return bool(np.all(each <= bound))
+
+    def most_used(self, weights: Any) -> float:
+        """Return how many rows with a weight above 0 a person has at most.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n,)
+            One weight for each row.
+
+        Returns
+        -------
+        float
+            A whole number.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import Persons
+        >>> Persons.of(["a", "a"]).most_used(np.array([1.0, 0.0]))
+        1
+
+        """
+        used = np.bincount(self.index[weights > 0.0], minlength=self.count)
+        return int(used.max(initial=0))
 
     def share(self, weights: Floats | None = None) -> Floats:
         """Return the weight of every row times its own one; a person's add up to at most the cap.
@@ -321,7 +381,33 @@ class Persons:
         return each
 
 
-def _column(ids: Any) -> NDArray[Any]:
+class UnreadPersons(Persons):
+    """Identifiers in partitions that nobody has grouped yet, and the rules for them."""
+
+    def __init__(
+        self, ids: Any, *, full: int = 1, max_rows: int | None = None, missing: str = "refuse"
+    ) -> None:
+        self.ids, self.missing = ids, missing
+        self.full = _validate.integer("full", full)
+        self.max_rows = None if max_rows is None else _validate.integer("max_rows", max_rows)
+
+
+def row_weights(sizes: Indices, full: int, max_rows: int | None) -> Floats:
+    """Return the weight of each row of persons with so many rows, within the cap.
+
+    In floating point a sum of m numbers may exceed the true one by (m - 1) 2^-53 of it, and a
+    product with a sample weight by 2^-53; the weights are smaller by more than that.
+    """
+    # proof: PERSON-WEIGHTS
+    most = np.inf if max_rows is None else float(max_rows)
+    shared = np.maximum(np.minimum(sizes, most), full).astype(np.float64)
+    with np.errstate(divide="ignore"):  # nobody has no rows
+        each = np.nextafter((1.0 - (shared + 2.0) * _UNIT) / shared, 0.0)
+    each[shared == 1.0] = 1.0
+    return np.asarray(each)
+
+
+def column_of(ids: Any) -> NDArray[Any]:
     """Return the identifiers as a vector; a list keeps its types (NumPy would print a NaN)."""
     if isinstance(ids, np.ma.MaskedArray):
         ids = ids.tolist()  # None where it is masked, whatever stands below
@@ -351,13 +437,10 @@ def _numbered(column: NDArray[Any]) -> tuple[NDArray[np.bool_], Indices]:
     known = _places(values)
     if known is None:
         raise InvalidData("persons must hold identifiers that can be compared (hashable).")
-    gaps = np.array([_is_missing(each) for each in known], dtype=bool)
+    gaps = np.array([is_missing(each) for each in known], dtype=bool)
     texts = {isinstance(each, str) for each, gap in zip(known, gaps, strict=True) if not gap}
     if len(texts) > 1:
-        raise InvalidData(
-            "persons mixes texts with numbers, so that 7 and '7' would be two persons; write all "
-            "identifiers in one way."
-        )
+        raise InvalidData(MIXED)
     numbers = np.fromiter(map(known.__getitem__, values), dtype=np.intp, count=len(values))
     return gaps[numbers], numbers
 
@@ -370,7 +453,7 @@ def _places(values: list[Hashable]) -> dict[Hashable, int] | None:
         return None
 
 
-def _is_missing(each: Any) -> bool:
+def is_missing(each: Any) -> bool:
     """Whether it is None, NaN, NaT, pandas.NA or a blank text."""
     if each is None or type(each).__name__ in ("NAType", "NaTType"):
         return True

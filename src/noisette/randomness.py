@@ -27,7 +27,7 @@ from randomgen import AESCounter
 from noisette import _validate
 from noisette.errors import InvalidParameter, RandomnessError
 
-__all__ = ["Randomness", "as_randomness"]
+__all__ = ["Randomness", "as_randomness", "coin_words"]
 
 _KEY_BITS = 128
 _BULK = 1 << 13  # normal numbers in one draw; below, loading compiled code costs more than it saves
@@ -290,6 +290,25 @@ class Randomness:
         first, self._children = self._children, self._children + count
         return [Randomness._from_path((*self._seed, first + i)) for i in range(count)]
 
+    def shared_key(self) -> int:
+        """Return a fresh secret from which several workers toss the same coins (`coin_words`).
+
+        For who takes part in what, never for noise.
+
+        Returns
+        -------
+        int
+            128 random bits.
+
+        Examples
+        --------
+        >>> from noisette import Randomness
+        >>> Randomness.secure().shared_key() < 2**128
+        True
+
+        """
+        return int.from_bytes(self.generator.bytes(_KEY_BITS // 8), "little")
+
     def seed_for_others(self) -> int:
         """Return a number that follows from the seed, for another library's generator.
 
@@ -393,6 +412,17 @@ class Randomness:
     def __repr__(self) -> str:
         # Never the state or the seed: either would let a reader subtract the noise.
         return f"<Randomness: {'seeded, for experiments' if self.seeded else 'cryptographic'}>"
+
+
+def coin_words(key: int, part: int, count: int) -> Words:
+    """Return the random words of the rows of one part, the same wherever and whenever asked for.
+
+    AES in counter mode: to whoever lacks the key they are coins, independent for all rows of all
+    parts. Bits as they come from the cipher, since what NumPy makes of bits may change with its
+    version, and two workers must agree on every row.
+    """
+    # proof: TEST-SHARE
+    return np.asarray(AESCounter(key=key, counter=part << 64).random_raw(count), dtype=np.uint64)
 
 
 def _rekey_all_after_fork() -> None:

@@ -20,7 +20,7 @@ from noisette.bounded import Bounded
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.parts import summed
 
-__all__ = ["NEVER", "KnownCounts", "Ranks", "count_move", "histogram", "key_counts"]
+__all__ = ["NEVER", "KnownCounts", "Ranks", "count_move", "histogram", "key_counts", "part_counts"]
 
 NEVER = -1e300
 """The score of a candidate that is excluded by public or released facts."""
@@ -231,11 +231,12 @@ def _weights(weights: Any, rows: int) -> Floats:
 
 
 def _counts(codes: Any, levels: int, weights: Any) -> Floats:
-    found: Floats = summed(partial(_part_counts, levels), codes, weights)  # exact
+    found: Floats = summed(partial(part_counts, levels), codes, weights)  # exact
     return found
 
 
-def _part_counts(levels: int, codes: Any, weights: Any) -> Floats:
+def part_counts(levels: int, codes: Any, weights: Any) -> Floats:
+    """Return the weight of rows with each code; the code -1 is missing."""
     codes = np.asarray(codes, dtype=np.int64)
     w = None if weights is None else _weights(weights, len(codes))
     if codes.min(initial=-1) < -1 or codes.max(initial=-1) >= levels:

@@ -8,8 +8,9 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from noisette import SGDClassifier
-from noisette.losses import HuberHinge, Logistic
+from noisette import PoissonRegressor, SGDClassifier
+from noisette.adjacency import Adjacency
+from noisette.losses import HuberHinge, Logistic, PoissonCounts, Squared
 from noisette.losses.parted import rows_of
 from noisette.losses.totals import Total
 from noisette.parts import merges_of
@@ -17,7 +18,10 @@ from noisette.scale import parted
 from noisette.solvers import PublicFacts, attainable_tolerance, minimise
 from noisette.solvers.objective import Objective, Preconditioner
 from noisette.solvers.smooth import last_resort
+from noisette.training.gradient_descent import _gradient_of, _rounding_of
 from noisette.training.observer import Observer
+from noisette.training.public import Public
+from noisette.training.steps import Update
 
 UNIT = Fraction(1, 2**53)
 
@@ -117,3 +121,52 @@ def test_a_released_gradient_pays_for_twice_the_rounding(adjacency: str) -> None
     error = 1.02 * u * most * R * (rounding + 1.0 + depth + 1.0 + 4.0) + 4 * (d + 8) * u * most * R
     extra = found["parts"] - found["memory"]
     assert 2.0 * error * 0.95 <= extra <= 2.0 * error * 1.05
+
+
+def test_a_cut_gradient_pays_for_where_it_is_cut() -> None:
+    """The bound of the first step of counts, whose gradients are cut, written out once more."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(500, 3)), rng.poisson(1.0, 500)
+    found = {}
+    for name, rows in (("memory", X), ("parts", da.from_array(X, chunks=(90, 3)))):
+        model = PoissonRegressor(1.0, norm_bound=1.0, most_count=4, random_state=0)
+        model._observer = watched = Bounds()
+        with dask.config.set(scheduler="sync"):
+            model.fit(rows, y)
+        found[name] = watched.seen[0]
+    R, C, d, u, n = np.hypot(1.0, model._intercept()), model.clip_norm, 4, 2.0**-53, 500
+    depth = 2048 + 1 + 8 * 8 + 1
+    rounding = PoissonCounts().rounding(0.0)
+    error = 1.02 * u * n * R * (rounding + 1.0 + depth + 1.0 + 4.0)
+    error += 4 * (d + 8) * u * n * C + 2.0 * (1e-14 + (d + 16) * u) * n * C
+    extra = found["parts"] - found["memory"]
+    assert 2.0 * error * 0.95 <= extra <= 2.0 * error * 1.05
+
+
+@pytest.mark.parametrize("loss", [PoissonCounts(), Squared()], ids=repr)
+def test_cut_gradients_stay_within_their_bound_wherever_rows_stand(loss: Any) -> None:
+    """Rows whose gradients are just at the limit, where one is cut and its twin may not be."""
+    rng = np.random.default_rng(1)
+    n, d = 400, 5
+    X = rng.normal(size=(n, d))
+    X *= 0.9 / np.linalg.norm(X, axis=1)[:, None]
+    y, w = rng.uniform(0.0, 1.0, n), 0.1 * rng.normal(size=d)
+    slopes = np.abs(loss.at_scores(X @ w, y)[1])
+    near = np.sort(slopes)[n // 2] * 0.9
+    X *= np.minimum(1.0, near / np.maximum(slopes * 0.9, 1e-9))[:, None]  # many at the limit
+    update = Update(loss=loss, norm_bound=1.0, clip_norm=near)
+    facts = Public(
+        epsilon=1.0, delta=1e-6, adjacency=Adjacency.REPLACE_ONE, loss=loss, features=d,
+        norm_bound=1.0, size=n, most=n,
+    )  # fmt: skip
+    sums, order = [], np.arange(n)
+    with dask.config.set(scheduler="sync"):
+        for size in (7, 64, 400):
+            rows, target = parted(da.from_array(X[order], chunks=(size, d)), y[order])
+            assert rows is not None
+            sums.append(_gradient_of(rows.sized(n), target, update, None)(w))
+            allowed = _rounding_of(rows.sized(n), update, facts)(w)
+            order = rng.permutation(n)
+    for found in sums[1:]:
+        assert np.linalg.norm(found - sums[0]) <= 2.0 * allowed
+    assert 0.0 < allowed < 1e-9

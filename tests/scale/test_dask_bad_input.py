@@ -9,6 +9,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from noisette import (
     Ledger,
@@ -27,7 +28,6 @@ from noisette.errors import (
     InvalidParameter,
     MissingExtra,
     NoisetteError,
-    Unproven,
 )
 from noisette.estimators import inputs
 from noisette.scale import running
@@ -153,7 +153,7 @@ def test_without_dask_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_what_is_not_offered_is_refused_before_the_charge() -> None:
     rows, labels = da.from_array(X, chunks=(60, 3)), da.from_array(Y, chunks=60)
-    parts, kinds, people = table()[list("abc")], dict.fromkeys("abc", "numeric"), np.arange(200)
+    kinds = dict.fromkeys("abc", "numeric")
 
     def refused(
         kind: type[Exception], words: str, model: Any, X: Any = rows, y: Any = labels, **more: Any
@@ -161,17 +161,18 @@ def test_what_is_not_offered_is_refused_before_the_charge() -> None:
         fails(kind, words, lambda ledger: model.set_params(ledger=ledger).fit(X, y, **more))
 
     logistic_model = LogisticRegression(1.0, norm_bound=1.0)
-    refused(InvalidParameter, "persons is not offered", logistic_model, persons=people)
+    refused(
+        InvalidParameter,
+        "sample_epsilon is not offered",
+        logistic_model,
+        sample_epsilon=np.ones(200),
+    )
     refused(InvalidParameter, "softplus", LinearSVC(1.0, norm_bound=1.0, loss="hinge"))
     refused(InvalidParameter, "takes batches", SGDClassifier(1.0, norm_bound=1.0))
-    clipped = SGDClassifier(1.0, 1e-6, norm_bound=1.0, clip_norm=0.1)
-    refused(Unproven, "clip_norm", clipped)
-    steps = SGDRegressor(1.0, 1e-6, norm_bound=1.0, target_bounds=(0, 1))
-    refused(InvalidParameter, "LinearRegression", steps)
-    counts = PoissonRegressor(1.0, norm_bound=1.0, most_count=3)
-    refused(InvalidParameter, "PoissonRegressor is not offered", counts)
-    bought = LinearRegression(1.0, 1e-6, norm_bound=1.0, target_bounds="learn")
-    refused(InvalidParameter, "target_bounds='learn' is not offered", bought)
+    steps = SGDRegressor(1.0, 0.0, norm_bound=1.0, target_bounds=(0, 1))
+    refused(InvalidParameter, "takes batches", steps)
+    counts = PoissonRegressor(1.0, norm_bound=1.0, most_count=3, batch_size=50)
+    refused(InvalidParameter, "takes batches", counts)
     stream = SGDClassifier(1.0, norm_bound=1.0, classes=[0, 1])
     for each in (stream, steps):
 
@@ -180,16 +181,23 @@ def test_what_is_not_offered_is_refused_before_the_charge() -> None:
 
         fails(InvalidParameter, "must be in memory", feed)
     refused(InvalidData, "dask.dataframe", TableClassifier(1.0, schema=kinds))
-    tested = TableClassifier(1.0, schema=kinds, test_share=0.2)
-    refused(InvalidParameter, "test_share", tested, parts, table()["y"])
-    raw = TableClassifier(1.0, schema=kinds)
-    refused(InvalidParameter, "persons", raw, parts, table()["y"], persons=people)
     model = LogisticRegression(1.0, norm_bound=1.0).fit(rows, labels)
-    with pytest.raises(InvalidData, match="map_blocks"):
-        model.predict(rows)
-    assert rows.map_blocks(model.predict, drop_axis=1, dtype=int).compute().shape == (200,)
     with pytest.raises(NoisetteError, match="so X must, too"):
         evaluate(model, X, labels, epsilon=1.0)
+
+
+def test_what_scores_rows_takes_them_as_fit_did() -> None:
+    rows, labels = da.from_array(X, chunks=(60, 3)), da.from_array(Y, chunks=60)
+    model = LogisticRegression(1.0, norm_bound=1.0).fit(rows, labels)
+    with pytest.raises(InvalidData, match="features"):
+        model.predict(rows[:, :2])  # at once, not when somebody computes it
+    with pytest.raises(InvalidData, match="one record per row"):
+        model.predict(labels)
+    model = LinearRegression(1.0, 1e-6, norm_bound=1.0, target_bounds=(0, 1)).fit(rows, labels)
+    with pytest.raises(InvalidData, match="takes rows in memory"):
+        model.predict_interval(rows)
+    mixed = da.from_array(X, chunks=(60, 3)).map_blocks(sparse.csr_matrix, meta=np.empty((0, 3)))
+    fails(InvalidData, "sparse matrices where the array says so", logistic(mixed, Y))
 
 
 def test_under_add_remove_messages_do_not_depend_on_the_partitions() -> None:

@@ -3,12 +3,14 @@
 import warnings
 from typing import Any
 
+import cloudpickle
 import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 import noisette
 from noisette import (
@@ -17,12 +19,15 @@ from noisette import (
     LinearRegression,
     LinearSVC,
     LogisticRegression,
+    PoissonRegressor,
     SGDClassifier,
+    SGDRegressor,
     TableClassifier,
     TableRegressor,
     evaluate,
 )
 from noisette.scale import columns as columns_module
+from noisette.scale.lazily import for_workers
 
 N, D = 3000, 6
 RNG = np.random.default_rng(0)
@@ -31,6 +36,7 @@ SCORE = X @ RNG.normal(size=D)
 Y = np.where(SCORE + 0.2 * RNG.normal(size=N) > 0.0, "ill", "well")
 Z = np.clip(SCORE, -2.0, 2.0)
 WEIGHT = RNG.uniform(0.0, 1.0, N)
+COUNTS = RNG.poisson(np.exp(SCORE))
 TABLE = pd.DataFrame(X, columns=[f"c{j}" for j in range(D)]).assign(y=Y, z=Z, w=WEIGHT)
 NAMES = list(TABLE.columns[:D])
 
@@ -54,6 +60,8 @@ ESTIMATORS = [
     (LinearSVC(1.0, norm_bound=0.5, loss="huber", adjacency="add-remove"), "y"),
     (LinearRegression(1.0, 1e-6, norm_bound=0.5, target_bounds=(-2, 2)), "z"),
     (HuberRegressor(1.0, norm_bound=0.5, target_bounds=(-2, 2)), "z"),
+    (LinearRegression(30.0, 1e-6, norm_bound=0.5, target_bounds="learn"), "z"),
+    (HuberRegressor(30.0, norm_bound=0.5, target_bounds="learn", adjacency="zero-out"), "z"),
 ]
 
 
@@ -93,14 +101,23 @@ def test_three_classes_and_integers() -> None:
     assert np.abs(found - expected).max() < 1e-8
 
 
-def test_full_batch_descent_pays_for_the_order_of_its_sums() -> None:
-    model = SGDClassifier(1.0, 1e-6, norm_bound=0.5, random_state=1)
-    expected = flat(model.fit(X[:600], Y[:600]))
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [
+        (SGDClassifier(1.0, 1e-6, norm_bound=0.5), Y),
+        (SGDClassifier(1.0, 1e-6, norm_bound=0.5, clip_norm=0.1), Y),
+        (SGDRegressor(1.0, norm_bound=0.5, target_bounds=(-2, 2)), Z),
+        (PoissonRegressor(1.0, norm_bound=0.5, most_count=5), COUNTS),
+    ],
+    ids=lambda each: str(each)[:60],
+)
+def test_full_batch_descent_pays_for_the_order_of_its_sums(model: Any, target: Any) -> None:
+    model.set_params(random_state=1)
+    few = target[:600]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", noisette.errors.WeakModelWarning)
-        cut = [
-            flat(model.fit(da.from_array(X[:600], chunks=(size, D)), Y[:600])) for size in (97, 400)
-        ]
+        expected = flat(model.fit(X[:600], few))
+        cut = [flat(model.fit(da.from_array(X[:600], chunks=(size, D)), few)) for size in (97, 400)]
     assert np.abs(cut[0] - cut[1]).max() < 1e-8
     # a little more noise for sums in any order, so not the very same numbers
     assert 0.0 < np.abs(cut[0] - expected).max() < 1e-6
@@ -192,3 +209,66 @@ def size_of(value: Any) -> int:
     if isinstance(value, dict):
         return sum(map(size_of, value.values()))
     return size_of(vars(value)) if hasattr(value, "__dict__") else 8
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
+def test_answers_are_lazy_where_rows_are(method: str) -> None:
+    linear = LogisticRegression(1.0, norm_bound=0.5, random_state=1).fit(TABLE[NAMES], Y)
+    raw, kinds = patients(), list(KINDS)
+    tables = TableClassifier(3.0, 1e-5, schema=KINDS, random_state=1).fit(raw[kinds], raw["ill"])
+    for model, whole in ((linear, TABLE[NAMES]), (tables, raw[kinds])):
+        parts = dd.concat([dd.from_pandas(whole, npartitions=3), dd.from_pandas(whole[:0], 1)])
+        found = getattr(model, method)(parts)
+        expected = getattr(model, method)(whole)
+        assert isinstance(found, da.Array)
+        assert (found.dtype, found.ndim) == (expected.dtype, expected.ndim)
+        assert same(found.compute(), expected)
+    linear.fit(X, Y)
+    found = getattr(linear, method)(da.from_array(X, chunks=(700, 4)))
+    assert found.shape == getattr(linear, method)(X).shape
+    assert same(found.compute(), getattr(linear, method)(X))
+
+
+def same(found: Any, expected: Any) -> bool:
+    if expected.dtype.kind != "f":
+        return np.array_equal(found, expected)
+    return np.allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_a_model_goes_to_workers_without_what_is_the_drivers() -> None:
+    model = LogisticRegression(1.0, norm_bound=0.5, ledger=noisette.Ledger(1.0), random_state=3)
+    model.fit(X, Y)
+    sent = for_workers(model)
+    assert (sent.ledger, sent.random_state) == (None, None)
+    assert model.ledger.spent[0] == 1.0
+    lazy = model.predict(da.from_array(X[:9], chunks=(5, D)))
+    assert b"Ledger" not in cloudpickle.dumps(dict(lazy.__dask_graph__()))
+
+
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [
+        (LogisticRegression(1.0, 1e-6, norm_bound=0.5, whiten=True), Y),
+        (LinearSVC(1.0, norm_bound=0.5, fit_intercept=False), Y),
+        (HuberRegressor(9.0, norm_bound=0.5, target_bounds="learn"), Z),
+        (SGDClassifier(1.0, 1e-6, norm_bound=0.5), Y),
+    ],
+    ids=lambda each: str(each)[:40],
+)
+def test_sparse_chunks(model: Any, target: Any) -> None:
+    thin = np.where(np.abs(X) > 0.25, X, 0.0)
+    model.set_params(random_state=1)
+    expected = flat(model.fit(sparse.csr_matrix(thin), target))
+    chunks = da.from_array(thin, chunks=(700, D)).map_blocks(halved)
+    found = flat(model.fit(chunks, da.from_array(target, chunks=700)))
+    assert np.abs(found - expected).max() < (1e-6 if isinstance(model, SGDClassifier) else 1e-8)
+
+
+def halved(block: Any) -> Any:
+    """Every entry is stored in two halves, which would look too short one by one."""
+    matrix = sparse.csr_matrix(block)
+    rows, columns = (np.tile(places, 2) for places in matrix.nonzero())
+    order = np.argsort(rows, kind="stable")
+    starts = np.append(0, np.cumsum(np.bincount(rows, minlength=len(block))))
+    data = np.tile(matrix.data / 2.0, 2)[order]
+    return sparse.csr_matrix((data, columns[order], starts), shape=block.shape)

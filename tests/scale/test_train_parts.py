@@ -64,7 +64,6 @@ def test_parts_give_the_model_of_the_whole_table(folder: Path) -> None:
         ("part-*.parquet", ("--cluster", "tcp://x:1", "--workers", "2"), "not both"),
         ("part-*.parquet", ("--workers", "0"), "--workers must be"),
         ("part-*.parquet", ("--model", "sgd"), "default training of a table only"),
-        ("part-*.parquet", ("--test-share", "0.2"), "test_share is not offered"),
     ],
 )
 def test_bad_wishes_are_refused_in_one_sentence(
@@ -74,6 +73,25 @@ def test_bad_wishes_are_refused_in_one_sentence(
     assert code != 0
     assert words in " ".join(text.split())
     assert not (folder / "model").exists()
+
+
+def test_persons_and_scores_on_others_from_parts(folder: Path) -> None:
+    code, text = train(folder, "part-*.parquet", "--test-share", "0.2", "--out", str(folder / "a"))
+    assert code == 0, text
+    facts = folder / "facts.toml"
+    facts.write_text(
+        'person = "age"\n'
+        + SCHEMA.replace('kind = "numeric"\nlow = 0\nhigh = 100', 'kind = "ignore"')
+    )
+    models = []
+    for table in ("whole.parquet", "part-*.parquet"):
+        out = folder / f"model-{len(models)}"
+        code, text = train(folder, table, "--seed", "1", "--out", str(out))
+        assert code == 0, text
+        assert "900" not in text  # of persons the number of rows is private
+        models.append(load(out / "model.noisette"))
+    assert np.abs(models[0].coef_ - models[1].coef_).max() < 1e-8
+    assert models[1].privacy_.unit == "person"
 
 
 @pytest.mark.slow

@@ -291,8 +291,8 @@ class _Work(NamedTuple):
         """Train on files that workers read."""
         self.say("reading")
         whole = parts_of(self.table, self.facts, self.estimator)
-        records = None
-        if self.relation.size_is_public:
+        records = None  # of persons the rows are private, and the training counts persons itself
+        if self.relation.size_is_public and self.facts.persons is None:
             with waiting("counting rows"):
                 records = rows_in(whole)
             _check_size(self.table, records, records, self.delta, self.facts)

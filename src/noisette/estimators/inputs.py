@@ -21,6 +21,7 @@ from noisette.parts import each, is_parted, summed
 from noisette.persons import Persons
 from noisette.scale.collections import beside, is_dask, parted
 from noisette.scale.columns import DaskColumn
+from noisette.scale.persons import persons_beside
 from noisette.training.levels import Levels
 
 __all__ = [
@@ -63,7 +64,8 @@ _TYPES = ["float64", "float32"]
 _MOST_CLASSES = 10_000
 MISSING = ("refuse", "zero")
 MISSING_AS_ZERO = "Missing entries (NaN) of X were read as 0, row by row, which costs nothing."
-_LARGEST = {"float64": 1e100, "float32": 1e15}
+# far below 1e100, from where on the kernels of SGD leave a row out
+_LARGEST = {"float64": 1e90, "float32": 1e15}
 
 
 def without_data(check: Callable[[], Any], hint: str = "") -> Any:
@@ -103,7 +105,7 @@ def rows_and_labels(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
     if is_dask(X):
-        return parted_rows(estimator, X, y, least, tame=tame)
+        return parted_rows(estimator, X, y, least)
     X, y = _validated(estimator, X, y, ensure_min_samples=least)
     return (tamed(X) if tame else X), y
 
@@ -132,10 +134,12 @@ def finite_numbers(y: Any) -> Floats:
 # --- rows in partitions --------------------------------------------------------------------------
 
 
-def parted_rows(
-    estimator: Any, X: Any, y: Any, least: int, *, tame: bool = True
-) -> tuple[Any, Any]:
-    """Return rows and labels in the partitions of Dask, counted and checked where they lie."""
+def parted_rows(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Any]:
+    """Return rows and labels in the partitions of Dask, counted and checked where they lie.
+
+    Huge entries are always cut: whether a row is left out may not depend on where it stands.
+    """
+    # proof: ROUND-ANY-ORDER
     rows, labels = parted(X, y)
     assert rows is not None
     assert labels is not None
@@ -147,27 +151,33 @@ def parted_rows(
 
         head = pd.DataFrame(columns=list(X.columns))
     without_data(lambda: validate_data(estimator, head, skip_check_array=True))
-    rows = rows.apply(partial(_part_rows, estimator.missing == "zero", tame), (), None)
+    rows.is_sparse = sparse.issparse(getattr(X, "_meta", None))
+    rows = rows.apply(partial(_part_rows, estimator.missing == "zero", rows.is_sparse), (), None)
     count = int(summed(_counted, rows, labels))
     if count < least:
         raise InvalidData(f"X must have at least {least} rows.")
     return rows.sized(count), labels.sized(count)
 
 
-def _part_rows(zero: bool, tame: bool, part: Any) -> Any:
-    """Return one partition as a dense matrix of finite numbers."""
-    if sparse.issparse(part):
-        raise InvalidData("partitions of sparse rows are not offered; make them dense.")
+def _part_rows(zero: bool, thin: bool, part: Any) -> Any:
+    """Return one partition as a matrix of finite numbers, dense or CSR in float64."""
+    if sparse.issparse(part) != thin:
+        raise InvalidData(
+            "chunks are sparse matrices where the array says so, in all of them: "
+            "X.map_blocks(scipy.sparse.csr_matrix)."
+        )
     hint = "" if zero else "missing='zero' reads NaN as 0 (infinity is never read)"
     found = without_data(
         lambda: check_array(
-            part, dtype=_TYPES, ensure_all_finite="allow-nan" if zero else True,
-            ensure_min_samples=0,
+            part, accept_sparse="csr" if thin else False, dtype="float64" if thin else _TYPES,
+            ensure_all_finite="allow-nan" if zero else True, ensure_min_samples=0,
         ),
         hint,
     )  # fmt: skip
-    found = _filled(found) if zero else found
-    return tamed(found) if tame else found
+    if thin and not found.has_canonical_format:
+        found = found.copy()  # an entry in two halves would look smaller than it is
+        found.sum_duplicates()
+    return tamed(_filled(found) if zero else found)
 
 
 def _counted(rows: Any, labels: Any) -> int:
@@ -211,10 +221,10 @@ def _part_weights(
 
 def matrix(estimator: Any, X: Any) -> Any:
     """Return X for prediction, with the features that `fit` saw."""
-    if is_dask(X):
+    if is_dask(X):  # predict and its like have handed such rows to their partitions before
         raise InvalidData(
-            "rows in partitions are scored where they lie: X.map_partitions(model.predict) for a "
-            "table, X.map_blocks(model.predict, drop_axis=1) for an array."
+            "this method takes rows in memory; hand it partitions by X.map_partitions or "
+            "X.map_blocks."
         )
     return _validated(estimator, X, reset=False)
 
@@ -417,11 +427,15 @@ def vector(
     return checked
 
 
-def persons(ids: Any, n: int, adjacency: Adjacency) -> Persons | None:
-    """Return whose rows the n rows are, None where every row is a record of its own."""
+def persons(ids: Any, n: int, adjacency: Adjacency, rows: Any = None) -> Persons | None:
+    """Return whose rows the n rows are, None where every row is a record of its own.
+
+    `rows` are they themselves, where they may live in partitions.
+    """
     if ids is None:
         return None
-    found = Persons.of(ids, n)
+    parts = isinstance(rows, DaskColumn)
+    found: Persons = persons_beside(rows, ids) if parts else Persons.of(ids, n)
     if adjacency.size_is_public and found.count < 2:
         raise InvalidData("there must be rows of at least two persons.")
     return found

@@ -21,6 +21,7 @@ from noisette.estimators.private import PrivateEstimator
 from noisette.losses import Loss, Softmax
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
+from noisette.scale.lazily import lazily
 from noisette.training.recommend import Recommendation
 
 __all__ = ["INTERCEPT", "LinearClassifier", "LinearModel"]
@@ -185,6 +186,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 
     # --- using the model -------------------------------------------------------------------
 
+    @lazily
     def decision_function(self, X: Any) -> Floats:
         """Return scores: shape (n,) for two classes, else (n, K).
 
@@ -204,6 +206,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         scores = np.asarray(X @ self.coef_.T, dtype=np.float64) + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @lazily
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most likely label of every row.
 

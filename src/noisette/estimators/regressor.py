@@ -25,6 +25,7 @@ from noisette.parts import each
 from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
+from noisette.scale.lazily import lazily
 from noisette.training import Public, Records, Trained, train, with_intercept
 from noisette.training.learnt_target import LEARN, WithLimits, scaled, with_limits
 from noisette.training.levels import present
@@ -272,9 +273,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         """Return checked rows, targets, weights and whose rows they are."""
         least = 2 if adjacency.size_is_public and persons is None else 1
         X, y = inputs.rows_and_numbers(self, X, y, least)
-        bought = {"target_bounds='learn'": True if self._learns else None}
-        inputs.whole_rows(X, persons=persons, **bought)
-        crowd, weights = inputs.persons(persons, X.shape[0], adjacency), None
+        crowd, weights = inputs.persons(persons, X.shape[0], adjacency, X), None
         if sample_weight is not None:
             weights = inputs.weights("sample_weight", sample_weight, X, 0.0, 1.0)
         if crowd is not None:
@@ -303,6 +302,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         tags.regressor_tags.poor_score = True
         return tags
 
+    @lazily
     def predict(self, X: Any) -> Floats:
         """Return the predicted number of every row.
 

@@ -12,6 +12,7 @@ from noisette.losses import Logistic, Loss, Softmax
 from noisette.losses.logistic import softplus_parts
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
+from noisette.scale.lazily import lazily
 
 __all__ = ["LogisticRegression"]
 
@@ -145,6 +146,7 @@ class LogisticRegression(OneShotClassifier):
     def _loss(self, classes: int) -> Loss:
         return Logistic() if classes == 2 else Softmax(classes)
 
+    @lazily
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return class probabilities, shape (n, K); one-vs-rest scores are normalised.
 
@@ -165,6 +167,7 @@ class LogisticRegression(OneShotClassifier):
         each = np.maximum(softplus_parts(scores)[1], np.finfo(float).tiny)
         return np.asarray(each / each.sum(axis=1, keepdims=True))
 
+    @lazily
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the logarithm of ``predict_proba``.
 

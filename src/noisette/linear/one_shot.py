@@ -126,8 +126,8 @@ class OneShotClassifier(LinearClassifier):
         ledger, randomness = self._check_public()
         known = ledger.adjacency.size_is_public
         X, y = inputs.rows_and_labels(self, X, y, 2 if known and persons is None else 1)
-        inputs.whole_rows(X, persons=persons, sample_epsilon=sample_epsilon)
-        crowd = inputs.persons(persons, X.shape[0], ledger.adjacency)
+        inputs.whole_rows(X, sample_epsilon=sample_epsilon)
+        crowd = inputs.persons(persons, X.shape[0], ledger.adjacency, X)
         n = X.shape[0] if crowd is None else crowd.count
         _validate.delta_for(self.delta, n if known else self.population)
         classes = inputs.sorted_classes(self.classes, y)

@@ -1,6 +1,7 @@
 """Private regression of counts by noisy gradient descent."""
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from noisette.errors import InvalidParameter
 from noisette.estimators import inputs
 from noisette.linear.sgd_regressor import SGDRegressor
 from noisette.losses import Loss, PoissonCounts
+from noisette.parts import each
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
+from noisette.scale.lazily import lazily
 
 __all__ = ["PoissonRegressor"]
 
@@ -142,9 +145,8 @@ class PoissonRegressor(SGDRegressor):
 
     def _scaled(self, y: Floats) -> Floats:
         """Return counts cut to their limits, in [0, 1]: row-local, free."""
-        # proof: ROW-LOCAL
-        most = self._limits[1]
-        return np.clip(np.clip(y, 0.0, most) / most, 0.0, 1.0)
+        found: Floats = each(partial(_in_units_of, self._limits[1]), y)
+        return found
 
     def _set_model(self, theta: Floats, bias: float | None) -> None:
         """Turn weights of the mean in units of its limit into those of the mean."""
@@ -152,6 +154,7 @@ class PoissonRegressor(SGDRegressor):
         self.coef_ = weights[:-1].copy()
         self.intercept_ = math.log(self._limits[1]) + (bias or 0.0) * float(weights[-1])
 
+    @lazily
     def predict(self, X: Any) -> Floats:
         """Return the mean count of every row, at most ``most_count``.
 
@@ -170,3 +173,8 @@ class PoissonRegressor(SGDRegressor):
         X = self._cut(inputs.matrix(self, X))
         scores = np.asarray(X @ self.coef_, dtype=np.float64).reshape(-1) + self.intercept_
         return np.exp(np.minimum(scores, math.log(self._limits[1])))
+
+
+def _in_units_of(most: float, y: Floats) -> Floats:
+    # proof: ROW-LOCAL
+    return np.clip(np.clip(y, 0.0, most) / most, 0.0, 1.0)

@@ -26,6 +26,7 @@ from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
 from noisette.sampling import Sampler
+from noisette.scale.lazily import lazily
 from noisette.training import Public, Records, Trained, train
 from noisette.training.class_weight import (
     BALANCED,
@@ -37,7 +38,7 @@ from noisette.training.class_weight import (
     weighed,
     weight_proofs,
 )
-from noisette.training.levels import GROUPINGS, level_notes
+from noisette.training.levels import GROUPINGS, capped_parts, level_notes
 from noisette.training.recommend import Recommendation
 from noisette.training.recommend_sgd import bounded_parts, check_parts, recommend_sgd
 from noisette.training.steps import Update, canonical_rows
@@ -371,8 +372,8 @@ class SGDClassifier(LinearClassifier, StreamReader):
         X, y = inputs.rows_and_labels(
             self, X, y, 2 if known and persons is None else 1, tame=False
         )  # the kernels blank huge rows
-        inputs.whole_rows(X, persons=persons, sample_epsilon=sample_epsilon)
-        crowd = inputs.persons(persons, X.shape[0], ledger.adjacency)
+        inputs.whole_rows(X, sample_epsilon=sample_epsilon)
+        crowd = inputs.persons(persons, X.shape[0], ledger.adjacency, X)
         classes = inputs.sorted_classes(self.classes, y)
         loss = classifier_loss(self.loss, len(classes))
         target = targets_of(loss, inputs.label_numbers(classes, y))
@@ -399,13 +400,14 @@ class SGDClassifier(LinearClassifier, StreamReader):
         if crowd is not None:
             weights = crowd.share(weights)  # proof: PERSON-WEIGHTS
         public = self._describe(size, X.shape[1], loss, ledger, crowd)
-        public = bounded_parts(public, X, self.population)
+        public = bounded_parts(public, X, n if crowd is None else crowd.count, self.population)
         chosen = self._recommended(public, len(classes), levels)
         check_parts(chosen, X)
         self._warn(chosen)
         method = {"noisy-sgd": "direct"}.get(chosen.algorithm.name, chosen.algorithm.name)
+        X, target, weights, near = capped_parts(X, target, weights, crowd)
         trained = train(
-            chosen.algorithm, chosen.public, Records(canonical_rows(X), [target], weights, crowd),
+            chosen.algorithm, chosen.public, Records(canonical_rows(X), [target], weights, near),
             ledger=ledger, randomness=randomness, observer=self._observer,
             label=f"SGDClassifier.fit ({method})", verbose=self.verbose,
         )  # fmt: skip
@@ -456,6 +458,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
     # --- using the model -------------------------------------------------------------------
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @lazily
     def predict_proba(self, X: Any) -> Floats:
         """Return class probabilities, shape (n, K).
 
@@ -473,6 +476,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
         return probabilities(self.decision_function(X))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @lazily
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of ``predict_proba``.
 

@@ -11,15 +11,15 @@ from noisette.estimators.outlook import Crowd
 from noisette.estimators.regressor import LinearRegressor
 from noisette.linear.sgd_stream import StreamReader, is_stream, refuse_persons
 from noisette.losses import Huber, Loss, Squared
-from noisette.parts import is_parted
 from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
 from noisette.sampling import Sampler
 from noisette.training import Public, Records, Trained, train
 from noisette.training.learnt_target import own_algorithm
+from noisette.training.levels import capped_parts
 from noisette.training.recommend import Recommendation
-from noisette.training.recommend_sgd import recommend_sgd
+from noisette.training.recommend_sgd import bounded_parts, check_parts, recommend_sgd
 from noisette.training.steps import Update, canonical_rows
 
 __all__ = ["SGDRegressor"]
@@ -305,7 +305,7 @@ class SGDRegressor(LinearRegressor, StreamReader):
         self.privacy_ = self._stated(trained.permit, public=public, notes=notes, proofs=proofs)
 
     def _steps(
-        self, n: int, d: int, ledger: Ledger, persons: Persons | Crowd | None = None
+        self, n: int, d: int, ledger: Ledger, persons: Persons | Crowd | None, X: Any = None
     ) -> Recommendation:
         size = n if ledger.adjacency.size_is_public else self.population
         if size is None:
@@ -315,7 +315,7 @@ class SGDRegressor(LinearRegressor, StreamReader):
             )
         _validate.delta_for(self.delta, size)
         public = self._describe(size, d, self._loss(), ledger, persons)
-        return self._planned(public)
+        return self._planned(bounded_parts(public, X, n, self.population))
 
     def _outlined(self, n: int, d: int, ledger: Ledger, crowd: Crowd | None) -> Recommendation:
         size = n if ledger.adjacency.size_is_public else self.population or n
@@ -328,17 +328,14 @@ class SGDRegressor(LinearRegressor, StreamReader):
         ledger, randomness = self._check_public()
         X, y, weights, crowd = self._read(X, y, sample_weight, persons, ledger.adjacency)
         n = X.shape[0] if crowd is None else crowd.count
-        if is_parted(X):
-            raise InvalidParameter(
-                f"{type(self).__name__} is not offered for rows in partitions; use "
-                "LinearRegression or HuberRegressor."
-            )
-        chosen = self._steps(n, X.shape[1], ledger, crowd)
+        chosen = self._steps(n, X.shape[1], ledger, crowd, X)
+        check_parts(chosen, X)
         self._warn(chosen)
         method = {"noisy-sgd": "direct"}.get(chosen.algorithm.name, chosen.algorithm.name)
+        X, y, weights, near = capped_parts(X, self._scaled(y), weights, crowd)
         trained = train(
             chosen.algorithm, chosen.public,
-            Records(canonical_rows(X), [self._scaled(y)], weights, crowd), ledger=ledger,
+            Records(canonical_rows(X), [y], weights, near), ledger=ledger,
             randomness=randomness, observer=self._observer, label=f"SGDRegressor.fit ({method})",
             verbose=self.verbose,
         )  # fmt: skip

@@ -1,9 +1,6 @@
 """`evaluate`: how good a released model is, on rows of people who are to be protected."""
 
-import copy
 from dataclasses import replace
-from functools import partial
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -13,9 +10,9 @@ from noisette.adjacency import Adjacency, require_same
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
 from noisette.estimators.outputs import size_facts
-from noisette.parts import is_parted, summed
+from noisette.parts import summed
 from noisette.persons import Persons
-from noisette.pipeline.score_table import counted, table_for
+from noisette.pipeline.score_table import codes_of, counted, table_for
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
 from noisette.scale.collections import is_dask, parted
@@ -123,15 +120,14 @@ def evaluate(
     require_same(ledger.adjacency, "the ledger", relation, "the evaluation")
     layout = layout_for(model, bins, target_bounds)
     X, y = _rows_and_truth(X, y)
-    inputs.whole_rows(y, persons=persons)
-    people = inputs.persons(persons, len(y), relation)
+    people = inputs.persons(persons, len(y), relation, y)
     public = _public(len(y), people, population, epsilon=epsilon, delta=delta, adjacency=relation)
     weights = None
     if sample_weight is not None:
         weights = inputs.weights("sample_weight", sample_weight, y, 0.0, 1.0)
     step, prepared = table_for(layout, public, pure=ledger.rule == "sums")
     with np.errstate(all="ignore"):
-        sample = counted(layout, _codes(layout, model, X, y), weights).group(people)
+        sample = counted(layout, codes_of(layout, model, X, y), weights).group(people)
         trained = train(
             step, prepared.public, sample, ledger=ledger, randomness=randomness, label="evaluate"
         )
@@ -168,23 +164,6 @@ def _as_many(rows: Any, truth: Any) -> int:
     if len(rows) != len(truth):
         raise InvalidData("the table needs rows, and y one entry for each of them.")
     return len(truth)
-
-
-def _codes(layout: Layout, model: Any, X: Any, y: Any) -> list[Any]:
-    """Return the cells of every row; where rows are in partitions, when they are asked for."""
-    if not is_parted(X):
-        found: list[Any] = layout.codes(model, X, y)
-        return found
-    model = copy.copy(model)
-    for name in ("ledger", "random_state"):  # they are the driver's, and no worker sees them
-        if hasattr(model, name):
-            setattr(model, name, None)
-    whole = X.apply(partial(_part_codes, layout, model), (y,), y.shape)
-    return [whole.apply(itemgetter(k), (), None) for k in range(len(layout.sizes))]
-
-
-def _part_codes(layout: Layout, model: Any, X: Any, y: Any) -> Any:
-    return layout.codes(model, X, y)
 
 
 def _public(

@@ -38,14 +38,15 @@ class PartedRun(TableRun):
         self, names: list[str], grids: Sequence[Grid], ups: Sequence[bool | None]
     ) -> list[Any]:
         before = [self.sample.labels] if self.training.buys_bounds else []
-        return self._frame.ranks(names, grids, ups, *before)
+        return self._frame.ranks(names, grids, ups, self.sample.weights, *before)
 
     def _coded(self, names: list[str]) -> list[Any]:
-        return self._frame.texts(names)
+        return self._frame.texts(names, self.sample.weights)
 
     def _cells(self, grids: dict[str, Grid]) -> list[Any]:
         widths = [len(grid.points) for grid in grids.values()]
-        return self._frame.spreads(partial(_part_cells, grids), widths) if grids else []
+        work = partial(_part_cells, grids)
+        return self._frame.spreads(work, widths, self.sample.weights) if grids else []
 
     def _spreads(self, columns: list[Column]) -> list[Any]:
         training = self.training
@@ -56,7 +57,7 @@ class PartedRun(TableRun):
         widths += [pair.features for pair in self.pairs]
         widths.append(len(KNOTS) if training.regression else training.classes)
         work = partial(_part_spreads, columns, self.pairs, self.schema.columns, target)
-        return self._frame.spreads(work, widths, self.sample.labels)
+        return self._frame.spreads(work, widths, self.sample.weights, self.sample.labels)
 
     def _model_rows(self, coords: Coordinates) -> Any:
         return self._frame.encoded(self.schema, coords, self.pairs)

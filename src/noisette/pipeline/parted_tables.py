@@ -14,22 +14,21 @@ import numpy as np
 
 from noisette._typing import Floats
 from noisette.columns import Ignored
-from noisette.errors import InvalidData, InvalidParameter
+from noisette.errors import InvalidData
 from noisette.parts import all_of, summed
+from noisette.persons import Persons, UnreadPersons
 from noisette.pipeline.coordinates import Coordinates
 from noisette.pipeline.grid import Grid, ranks_at
 from noisette.pipeline.pair_cells import PairView
 from noisette.pipeline.stored_rows import encoded_rows
+from noisette.randomness import Randomness
+from noisette.scale.coins import drawn
 from noisette.scale.collections import beside, is_dask, parted
 from noisette.scale.columns import DaskColumn
-from noisette.summaries import KnownCounts, Ranks
+from noisette.summaries import KnownCounts, Ranks, part_counts
 from noisette.tables import Frame, Schema
 from noisette.tables.encoding import check_columns
-
-NO_PERSONS = (
-    "persons are not offered for tables in partitions, for the rows of a person may lie in "
-    "several; train on a table in memory, or make one row of each person."
-)
+from noisette.tables.person_facts import PersonFacts
 
 __all__ = ["CountedSpread", "CountedTexts", "PartedFrame", "RankedColumn", "frame_of"]
 
@@ -67,12 +66,11 @@ class PartedFrame:
         """Return the frame of a table of Dask; columns that are ignored are not read."""
         if not hasattr(table, "columns"):
             raise InvalidData("a table in partitions is a dask.dataframe.DataFrame.")
-        if schema.persons is not None:
-            raise InvalidParameter(NO_PERSONS)
         names = [str(name) for name in table.columns]
         check_columns(None, names, schema, target=target)
         wanted = {column.name for column in schema.columns if not isinstance(column, Ignored)}
         wanted |= {schema.target} if target else set()
+        wanted |= {schema.persons.column} if schema.persons is not None else set()
         frames, *_ = parted(table[[name for name in table.columns if str(name) in wanted]])
         assert frames is not None
         found = frames.apply(partial(_framed, schema), (), (0,))
@@ -87,6 +85,13 @@ class PartedFrame:
         """Return the class of every row as the schema names it, or the number to predict."""
         return self.frames.apply(Frame.labels, (), None)
 
+    def persons(self) -> Persons:
+        """Return whose rows they are by the column that the schema names, not grouped yet."""
+        facts = self.schema.persons
+        assert facts is not None
+        ids = self.frames.apply(partial(_identifiers, facts), (), None)
+        return UnreadPersons(ids, missing=facts.missing, max_rows=facts.max_rows)
+
     def beside(self, y: Any) -> Any:
         """Return a vector with an entry for each row."""
         found = beside(self.frames, y)
@@ -95,28 +100,38 @@ class PartedFrame:
         return found
 
     def ranks(
-        self, names: Sequence[str], grids: Sequence[Grid], ups: Sequence[bool | None], *before: Any
-    ) -> list[Any]:
+        self, names: Sequence[str], grids: Sequence[Grid], ups: Sequence[bool | None],
+        weights: Any, *before: Any,
+    ) -> list[Any]:  # fmt: skip
         """Return the ranks of columns at the candidates of their grids, in one pass.
 
         They are snapped in each of the ways `ups` (`columns.grid.Placed`); `before` are columns of
         numbers that stand before them.
         """
         work = partial(_ranks, list(names), list(grids), list(ups))
-        found = self.frames.reduce(work, before, _ranks_joined)
+        found = self.frames.reduce(work, (weights, *before), _ranks_joined)
         return [RankedColumn(ranks) for ranks in found]
 
-    def texts(self, names: Sequence[str]) -> list[Any]:
+    def texts(self, names: Sequence[str], weights: Any) -> list[Any]:
         """Return how many rows have each text of the columns, in one pass."""
-        found = self.frames.reduce(partial(_texts, list(names)), (), _counters_joined)
+        found = self.frames.reduce(partial(_texts, list(names)), (weights,), _counters_joined)
         return [CountedTexts(counts) for counts in found]
 
     def spreads(
-        self, entries: Callable[..., list[Any]], widths: Sequence[int], *others: Any
+        self, entries: Callable[..., list[Any]], widths: Sequence[int], weights: Any, *others: Any
     ) -> list[Any]:
-        """Return the sums of the entries of every column, in one pass; no weights."""
-        sums = self.frames.reduce(partial(_sums, entries), others, _sums_joined)
+        """Return the sums of the entries of every column, in one pass."""
+        sums = self.frames.reduce(partial(_sums, entries), (weights, *others), _sums_joined)
         return [CountedSpread(each, width) for each, width in zip(sums, widths, strict=True)]
+
+    def drawn(self, share: float, randomness: Randomness, *, exact: bool) -> DaskColumn:
+        """Return which rows are drawn for a test, without a look at any cell."""
+        return drawn(self.frames, share, randomness, exact=exact)
+
+    def where(self, chosen: DaskColumn) -> "PartedFrame":
+        """Return the frame of the chosen rows."""
+        count = int(summed(np.count_nonzero, chosen))
+        return PartedFrame(self.frames.apply(_chosen_rows, (chosen,), (count,)), self.schema)
 
     def encoded(self, schema: Schema, coords: Coordinates, pairs: Sequence[PairView]) -> Any:
         """Return the rows in the coordinates of a model."""
@@ -127,13 +142,23 @@ class PartedFrame:
 
 
 def _framed(schema: Schema, part: Any) -> Frame:
-    absent = [c.name for c in schema.columns if isinstance(c, Ignored)]
+    absent = [c.name for c in schema.columns if isinstance(c, Ignored) and c.name not in part]
     table = part.assign(**dict.fromkeys(absent, ""))
     return Frame.of(table, schema, target=schema.target in table.columns)
 
 
+def _identifiers(facts: PersonFacts, frame: Frame) -> Any:
+    return facts.identifiers(frame.cells(facts.column).texts())
+
+
 def _rows(frame: Frame) -> int:
     return frame.rows
+
+
+def _chosen_rows(frame: Frame, chosen: Any) -> Frame:
+    if len(chosen) != frame.rows:
+        raise InvalidData("the table changed while it was read.")
+    return frame.take(np.flatnonzero(chosen))
 
 
 def _as_long(values: Any, frame: Frame) -> bool:
@@ -141,11 +166,12 @@ def _as_long(values: Any, frame: Frame) -> bool:
 
 
 def _ranks(
-    names: list[str], grids: list[Grid], ups: list[bool | None], frame: Frame, *before: Any
-) -> list[Snapped]:
+    names: list[str], grids: list[Grid], ups: list[bool | None], frame: Frame, weights: Any,
+    *before: Any,
+) -> list[Snapped]:  # fmt: skip
     columns = [*before, *(frame.numbers(name) for name in names)]
     return [
-        {up: ranks_at(column, grid, None, up=up) for up in ups}
+        {up: ranks_at(column, grid, weights, up=up) for up in ups}
         for column, grid in zip(columns, grids, strict=True)
     ]
 
@@ -157,11 +183,11 @@ def _ranks_joined(first: list[Snapped], second: list[Snapped]) -> list[Snapped]:
     ]
 
 
-def _texts(names: list[str], frame: Frame) -> list[Counter[str]]:
+def _texts(names: list[str], frame: Frame, weights: Any) -> list[Counter[str]]:
     found = []
     for name in names:
         codes, texts = frame.codes(name)
-        counts = np.bincount(codes + 1, minlength=len(texts) + 1).tolist()
+        counts = part_counts(len(texts) + 1, codes + 1, weights).tolist()  # proof: EXACT-SUM
         # a missing cell is a level of its own, the empty text
         found.append(Counter({text: k for text, k in zip(["", *texts], counts, strict=True) if k}))
     return found
@@ -173,9 +199,11 @@ def _counters_joined(first: list[Counter[str]], second: list[Counter[str]]) -> l
     return first
 
 
-def _sums(entries: Callable[..., list[Any]], frame: Frame, *others: Any) -> list[Floats]:
+def _sums(
+    entries: Callable[..., list[Any]], frame: Frame, weights: Any, *others: Any
+) -> list[Floats]:
     # proof: EXACT-SUM
-    return [spread.checked_sums(frame.rows, None) for spread in entries(frame, *others)]
+    return [spread.checked_sums(frame.rows, weights) for spread in entries(frame, *others)]
 
 
 def _sums_joined(first: list[Floats], second: list[Floats]) -> list[Floats]:
@@ -217,7 +245,5 @@ class CountedSpread:
         return "<CountedSpread>"
 
     def checked_sums(self, count: int, weights: Any) -> Floats:
-        """Return the sum of every feature; every row has weight 1."""
-        if weights is not None:
-            raise InvalidParameter("rows in partitions have no weights here.")
+        """Return the sum of every feature; the weights are in it."""
         return self._sums

@@ -7,6 +7,7 @@ of each column of cells. So the table is a histogram, and whatever is computed f
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
@@ -16,10 +17,11 @@ from noisette.parts import is_parted, summed
 from noisette.pipeline.sample import Sample
 from noisette.pipeline.shares import LearnShares, Spread
 from noisette.pipeline.step import PreparedStep
+from noisette.scale.lazily import for_workers
 from noisette.scores.layouts import Layout, places_of
 from noisette.training.public import PublicBudget
 
-__all__ = ["ScoreTable", "counted", "table_for"]
+__all__ = ["ScoreTable", "codes_of", "counted", "table_for"]
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,19 @@ class CodeSpread:
 
 def _part_sums(size: int, codes: Any, weights: Any) -> Floats:
     return spread_of_codes(codes, size).checked_sums(len(codes), weights)
+
+
+def codes_of(layout: Layout, model: Any, X: Any, y: Any) -> list[Any]:
+    """Return the cells of every row; where rows are in partitions, when they are asked for."""
+    if not is_parted(X):
+        found: list[Any] = layout.codes(model, X, y)
+        return found
+    whole = X.apply(partial(_part_codes, layout, for_workers(model)), (y,), y.shape)
+    return [whole.apply(itemgetter(k), (), None) for k in range(len(layout.sizes))]
+
+
+def _part_codes(layout: Layout, model: Any, X: Any, y: Any) -> Any:
+    return layout.codes(model, X, y)
 
 
 def counted(layout: Layout, codes: Sequence[NDArray[Any]], weights: Any) -> Sample:

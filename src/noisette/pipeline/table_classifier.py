@@ -28,6 +28,7 @@ from noisette.pipeline.table_outlook import TableOutlook, table_outlook
 from noisette.pipeline.table_training import FittedTable, TableSample, TableTraining
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
+from noisette.scale.lazily import lazily
 from noisette.tables import Schema
 from noisette.training.class_weight import BALANCED, check_class_weight, public_weights
 from noisette.training.public import PublicBudget
@@ -340,6 +341,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
 
     # --- using the model -----------------------------------------------------------------------
 
+    @lazily
     def decision_function(self, X: Any) -> Floats:
         """Return the scores of every row.
 
@@ -358,6 +360,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @lazily
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most likely label of every row.
 
@@ -377,6 +380,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[chosen])
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @lazily
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of every class; only for the model "logistic".
 

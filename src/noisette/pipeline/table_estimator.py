@@ -22,7 +22,7 @@ from noisette.persons import Persons
 from noisette.pipeline.bars import read_bars
 from noisette.pipeline.curves import ColumnCurve, curves_of, score_unit
 from noisette.pipeline.pairs import ColumnPair, pair_scores
-from noisette.pipeline.parted_tables import NO_PERSONS, PartedFrame
+from noisette.pipeline.parted_tables import PartedFrame
 from noisette.pipeline.plots import plotted
 from noisette.pipeline.surfaces import PairSurface, surfaces_of
 from noisette.pipeline.table_outlook import weakness
@@ -128,24 +128,22 @@ class TableEstimator(PrivateEstimator):
         self, given: Any, frame: Any, schema: Schema, adjacency: Adjacency
     ) -> Persons | None:
         """Return whose rows they are: as given, or by the column that the schema names."""
-        if isinstance(frame, PartedFrame):
-            return None
+        rows = getattr(frame, "frames", None)
         if schema.persons is None:
-            return inputs.persons(given, frame.rows, adjacency)
+            return inputs.persons(given, frame.rows, adjacency, rows)
         if given is not None:
             raise InvalidParameter(
                 f"the schema names column {schema.persons.column!r} as person; leave out persons."
             )
-        return inputs.persons(frame.persons(), frame.rows, adjacency)
+        return inputs.persons(frame.persons(), frame.rows, adjacency, rows)
 
     def _check_parts(self, frame: Any, persons: Any) -> None:
         """Refuse what is not offered for a table in partitions."""
-        if isinstance(frame, PartedFrame) and persons is not None:
-            raise InvalidParameter(NO_PERSONS)
-        if isinstance(frame, PartedFrame) and self.test_share is not None:
+        whole = persons is None and frame.schema.persons is None
+        if isinstance(frame, PartedFrame) and self.test_share is not None and not whole:
             raise InvalidParameter(
-                "test_share is not offered for tables in partitions; train on some of them and "
-                "use evaluate on others, of other people."
+                "test_share and persons are not offered together for tables in partitions; train "
+                "on some of them and use evaluate on others, of other people."
             )
 
     def _public(self, n: int, adjacency: Adjacency, persons: Any = None) -> PublicBudget:

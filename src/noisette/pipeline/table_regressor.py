@@ -26,6 +26,7 @@ from noisette.pipeline.table_training import FittedTable, TableSample, TableTrai
 from noisette.pipeline.table_words import target_cut
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
+from noisette.scale.lazily import lazily
 from noisette.tables import Schema
 from noisette.training.learnt_target import BUYING
 from noisette.training.public import PublicBudget
@@ -310,6 +311,7 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
 
     # --- using the model -----------------------------------------------------------------------
 
+    @lazily
     def predict(self, X: Any) -> Floats:
         """Return the predicted number of every row, cut to the limits of the target.
 

@@ -19,7 +19,7 @@ from noisette._typing import Floats
 from noisette.columns import Categorical, Column, Hats, Ignored
 from noisette.losses import Softmax
 from noisette.mechanisms import ObjectiveNoise
-from noisette.parts import each, is_parted
+from noisette.parts import each, is_parted, summed
 from noisette.persons import Persons
 from noisette.pipeline.bars import Bars, bars_of, mean_bend
 from noisette.pipeline.bounds import LearnBounds
@@ -95,14 +95,24 @@ class TableSample:
     def __repr__(self) -> str:
         return "<TableSample>"
 
-    def part(self, chosen: NDArray[np.bool_]) -> "TableSample":
+    def part(self, chosen: Any) -> "TableSample":
         """Return the rows of the chosen units: records, or persons with all their rows."""
         persons = self.persons
+        if self.parted:
+            frame: Any = self.frame
+            found = frame.where(chosen)
+            return TableSample(found, each(_picked, self.labels, chosen, shape=(found.rows,)))
         rows = np.flatnonzero(chosen if persons is None else chosen[persons.index])
         few = None if persons is None else persons.take(rows)
         part = TableSample(self.frame.take(rows), self.labels[rows], few)
         part.room = self.room
         return part
+
+    @property
+    def rows(self) -> Any:
+        """The table as a model takes it, or in parts."""
+        frame: Any = self.frame
+        return frame.frames if self.parted else frame
 
     @property
     def units(self) -> int:
@@ -126,7 +136,9 @@ class TableSample:
         """Refuse what would break a bound, before anything is charged."""
         sample = Sample([], None, self.labels, count=self.frame.rows)
         sample.group(self.persons).check(public)
-        used = self.frame.rows if self.weights is None else int((self.weights > 0.0).sum())
+        used = self.frame.rows
+        if self.weights is not None:
+            used = int(summed(np.count_nonzero, self.weights))
         check_rows_each(used, public)
         self.room = None if self.parted else room_for(self.frame, self.pairs)
 
@@ -536,6 +548,10 @@ class TableRun:
             errors += start / (self._bend * constant + tried_) ** 2
         best = int(np.argmin(errors))
         return float(tried[best, 0]), float(errors[best])
+
+
+def _picked(labels: NDArray[Any], chosen: NDArray[np.bool_]) -> NDArray[Any]:
+    return np.asarray(labels[chosen])
 
 
 def _signs(labels: NDArray[Any]) -> Floats:

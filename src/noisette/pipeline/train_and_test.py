@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noisette.errors import InvalidParameter
-from noisette.pipeline.score_table import ScoreTable, counted, table_for
+from noisette.parts import each
+from noisette.pipeline.score_table import ScoreTable, codes_of, counted, table_for
 from noisette.pipeline.step import PreparedStep
 from noisette.pipeline.table_training import (
     FittedTable,
@@ -22,6 +22,7 @@ from noisette.pipeline.table_training import (
 )
 from noisette.plans import Parallel
 from noisette.randomness import Randomness
+from noisette.scale.coins import MOST_DRAWN_FROM
 from noisette.scores.layouts import Layout, RegressionLayout, layout_for
 from noisette.scores.measure import AnyScores
 from noisette.training.algorithm import Algorithm, Prepared
@@ -71,16 +72,20 @@ def divided(public: PublicBudget, share: float) -> tuple[PublicBudget, PublicBud
 
 
 def drawn_for_test(
-    units: int, share: float, public: PublicBudget, randomness: Randomness
-) -> NDArray[np.bool_]:
+    sample: TableSample, share: float, public: PublicBudget, randomness: Randomness
+) -> Any:
     """Return who is tested: drawn without a look at anybody's values.
 
     Where their number is public, so many of them at random; under add-remove by a coin for each,
     so that one person more or less moves nobody else.
     """
     # proof: TEST-SHARE
+    known, units = public.adjacency.size_is_public, sample.units
+    if sample.parted:
+        frame: Any = sample.frame
+        return frame.drawn(share, randomness, exact=known)
     generator = randomness.generator
-    if not public.adjacency.size_is_public:
+    if not known:
         return np.asarray(generator.random(units) < share)
     chosen = np.zeros(units, dtype=bool)
     chosen[generator.permutation(units)[: round(share * units)]] = True
@@ -114,20 +119,27 @@ class TrainAndTest(Algorithm[PreparedTest]):
         proofs = (*training.proofs, *table.proofs, "TEST-SHARE")
         return PreparedTest(public, plan, proofs, training, step, table)
 
+    def check(self, records: TableSample, prepared: PreparedTest) -> None:
+        """Refuse what would break a bound, before anything is charged."""
+        super().check(records, prepared)
+        if records.parted and records.units > MOST_DRAWN_FROM:
+            raise InvalidParameter(f"test_share takes at most {MOST_DRAWN_FROM} rows.")
+
     def run(self, sample: TableSample, prepared: PreparedTest, passage: Passage) -> ScoredTable:
         """Return the model of the training persons, and its scores on the test persons."""
         assert prepared.training is not None
         assert prepared.table is not None
         assert prepared.step is not None
-        tested = drawn_for_test(sample.units, self.share, prepared.public, passage.randomness)
-        fitted = self.training.run(sample.part(~tested), prepared.training, passage)
+        tested = drawn_for_test(sample, self.share, prepared.public, passage.randomness)
+        others = sample.part(each(np.logical_not, tested))
+        fitted = self.training.run(others, prepared.training, passage)
         leaves = len(list(prepared.training.plan.leaves()))
         rest, step, model = sample.part(tested), prepared.step, self.model(fitted)
         layout = layout_for(model)
         truth = rest.labels
         if not isinstance(layout, RegressionLayout):
-            truth = np.asarray(layout.classes)[truth]
-        cells = counted(layout, layout.codes(model, rest.frame, truth), rest.weights)
+            truth = each(np.asarray(layout.classes).__getitem__, truth)
+        cells = counted(layout, codes_of(layout, model, rest.rows, truth), rest.weights)
         sums = step.run(cells, prepared.table, passage.after(leaves))
         deviation = step.deviation(prepared.table.scale, prepared.public.adjacency)
         found = layout.scores(sums, deviation=deviation, notes=layout.notes)

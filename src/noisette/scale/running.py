@@ -13,7 +13,7 @@ import numpy as np
 
 from noisette.errors import ClusterFailed, InvalidData, InvalidParameter, MissingExtra, Unproven
 
-__all__ = ["Failure", "dask_module", "guarded", "joined", "passed_on", "run"]
+__all__ = ["Failure", "dask_module", "guarded", "joined", "passed_on", "persisted", "run"]
 
 PATIENCE = 30.0
 """Seconds to wait for a worker while there is none."""
@@ -81,9 +81,21 @@ def passed_on(value: Any) -> Any:
 def run(root: Any) -> Any:
     """Return the value of a delayed object, from the cluster if there is one."""
     client = current_client()
+    if client is None:
+        return passed_on(_without_cells(lambda: dask_module().compute(root)[0]))
+    return passed_on(_without_cells(lambda: _awaited(client, root)))
+
+
+def persisted(roots: list[Any]) -> list[Any]:
+    """Return delayed objects whose values are kept where they are made."""
+    return list(_without_cells(lambda: dask_module().persist(*roots)))
+
+
+def _without_cells(compute: Callable[[], Any]) -> Any:
+    """Return compute(), or say in one sentence that it failed."""
     name, value = "", None
     try:
-        value = dask_module().compute(root)[0] if client is None else _awaited(client, root)
+        value = compute()
     except (ClusterFailed, KeyboardInterrupt):
         raise
     except Exception as error:  # of code that is not ours, before our tasks; it may quote cells
@@ -98,7 +110,7 @@ def run(root: Any) -> Any:
             f"the partitions could not be computed ({name}); what went wrong stands in the log of "
             "the worker, which may quote cells."
         )
-    return passed_on(value)
+    return value
 
 
 def current_client() -> Any:

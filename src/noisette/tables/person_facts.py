@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noisette import _validate
 from noisette.columns import canonical
@@ -73,7 +74,11 @@ class PersonFacts:
             raise InvalidData(f"the table has no column {self.column!r}, which the schema names.")
 
     def group(self, texts: Sequence[str]) -> Persons:
-        """Return whose rows they are; identifiers are compared as categories are."""
+        """Return whose rows they are."""
+        return Persons.of(self.identifiers(texts), missing=self.missing, max_rows=self.max_rows)
+
+    def identifiers(self, texts: Sequence[str]) -> NDArray[Any]:
+        """Return the identifier of every row, None for none; compared as categories are."""
         absent = {"", *self.codes}
         ids = np.empty(len(texts), dtype=object)
         ids[:] = [None if text in absent else text for text in map(canonical, texts)]
@@ -83,7 +88,7 @@ class PersonFacts:
                 'take such rows out, or write person_missing = "single" into the schema, which '
                 "makes each of them a person of its own."
             )
-        return Persons.of(ids, missing=self.missing, max_rows=self.max_rows)
+        return ids
 
     @property
     def words(self) -> str:

@@ -38,7 +38,7 @@ from noisette.solvers.rounding import UNIT, PublicFacts, gradient_error
 from noisette.training.algorithm import Algorithm, PreparedModel
 from noisette.training.levels import Levels, check_rows, share_proofs, shares_of
 from noisette.training.passage import Passage
-from noisette.training.plain_steps import blocked_gradient
+from noisette.training.plain_steps import CUT_SHORT, blocked_gradient
 from noisette.training.public import Public, check_scale
 from noisette.training.records import Records
 from noisette.training.steps import Progress, Update
@@ -176,10 +176,10 @@ def _sensitivity(update: Update, w: Floats, adjacency: Adjacency) -> tuple[float
 
 def refuse_parts(update: Update, rows: Any) -> None:
     """Refuse rows in partitions where the rounding of their sums has no bound."""
-    if is_parted(rows) and (update.clip_norm is not None or update.norm_bound is None):
+    if is_parted(rows) and update.norm_bound is None:
         raise Unproven(
-            "rows in partitions are cut by norm_bound alone; leave out clip_norm, for which the "
-            "rounding of sums over partitions has no bound."
+            "rows in partitions need norm_bound, without which the rounding of their sums has no "
+            "bound."
         )
 
 
@@ -192,20 +192,24 @@ def _rounding_of(rows: Any, update: Update, public: Public) -> Callable[[Floats]
     if not is_parted(rows):
         return lambda w: 0.0
     # proof: ROUND-ANY-ORDER
-    most = public.most_rows
+    most, mass = public.most_rows, public.most
     assert most is not None
-    blocks, R = rows_of(rows), update.row_bound
+    assert mass is not None
+    blocks, R, d = rows_of(rows), update.row_bound, public.features
     depth = blocks.block_rows + -(-most // blocks.block_rows) + most_merges(blocks)
     facts = PublicFacts(
-        rows=most, features=public.features, norm_bound=R, weight_bound=1.0, regularization=0.0,
-        linear_norm=0.0,
-    )  # fmt: skip
-    cut = 4.0 * (public.features + 8.0) * UNIT * most  # the factor of a row, in both its places
+        rows=most, features=d, norm_bound=R, weight_bound=1.0, regularization=0.0, linear_norm=0.0
+    )
+    cut = 4.0 * (d + 8.0) * UNIT * mass  # the factor of a row, in both its places
+    clipped = 0.0
+    if update.clip < math.inf:  # a gradient at the limit may be cut in one place only
+        clipped = (CUT_SHORT + (d + 16.0) * UNIT) * 2.0 * mass * update.contribution
 
     def error(w: Floats) -> float:
         size = float(np.linalg.norm(w)) * (1.0 + 1e-12)
         moved = update.contribution + update.loss.smoothness * R * R * size
-        return gradient_error(update.loss, facts, size, float(most), False, depth) + cut * moved
+        summing = gradient_error(update.loss, facts, size, float(mass), False, depth)
+        return summing + cut * moved + clipped
 
     return error
 

@@ -5,8 +5,10 @@ Two private quantiles of the targets become the limits; targets are cut to them 
 depend on the limits, so all of it is known from public facts.
 """
 
+import copy
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +18,7 @@ from noisette._typing import Floats
 from noisette.columns.grid import NATS, Grid
 from noisette.errors import InvalidParameter
 from noisette.mechanisms import Exponential
+from noisette.parts import Parted, each
 from noisette.plans import Plan, Repeat, Run, Together
 from noisette.summaries import Ranks, quantile_move
 from noisette.training.algorithm import Algorithm, PreparedModel
@@ -43,6 +46,7 @@ _EACH = 0.1  # of epsilon, the pure cost of one of the two choices
 # at worst; with a delta they cost far less together with the rest, and the accountant says how
 # much.
 _LEFT = (0.98, 0.95, 0.9, 0.85, 1.0 - 2.0 * _EACH - 1e-9)
+_MOST = 2**30  # rows whose ranks are exact: QUANTILE
 _LEAST_TAIL, _HOPELESS = 0.005, 0.25
 _WIDER = 0.05  # of the distance of the two quantiles, added on either side
 
@@ -106,7 +110,9 @@ class LearntTarget(Algorithm[PreparedTarget]):
 
     def check(self, records: Records, prepared: PreparedTarget) -> None:
         """Refuse data that would break a bound, before anything is charged."""
-        nothing = np.zeros(len(records.targets[0]))
+        if records.rows.shape[0] > _MOST:
+            raise InvalidParameter(f"the limits of a target are bought from at most {_MOST} rows.")
+        nothing = each(_nothing, records.targets[0])
         self.algorithm.check(_with(records, nothing), prepared.inner)
 
     def passes(self, prepared: PreparedTarget) -> float:
@@ -117,22 +123,39 @@ class LearntTarget(Algorithm[PreparedTarget]):
         """Return what the algorithm releases on scaled targets, and the limits."""
         grid, adjacency = Grid(), prepared.public.adjacency
         mechanism: Any = passage.leaf().mechanism
-        y = np.asarray(records.targets[0], dtype=float)
-        ends = []
+        y, ends = records.targets[0], []
         for q in (prepared.tail, 1.0 - prepared.tail):
-            values = grid.snapped(y, up=q > 0.5)
             # proof: QUANTILE
-            scores = Ranks(values, grid.points, records.weights).quantile(
+            scores = _ranks(grid, y, records.weights, up=q > 0.5).quantile(
                 q, adjacency, epsilon=mechanism.epsilon, log_prior=grid.log_prior
             )
             ends.append(passage.release(scores))
         low, high = _limits(grid, *sorted(ends))
-        lighter = _with(records, scaled(y, low, high))
+        lighter = _with(records, each(partial(scaled, low=low, high=high), y))
         return WithLimits(self.algorithm.run(lighter, prepared.inner, passage.after(1)), low, high)
 
 
 def _with(records: Records, target: Floats) -> Records:
-    return Records(records.rows, [target], records.weights, records.persons)
+    other = copy.copy(records)
+    other.targets = [target]
+    return other
+
+
+def _nothing(y: Floats) -> Floats:
+    return np.zeros(len(y))
+
+
+def _ranks(grid: Grid, y: Any, weights: Any, *, up: bool) -> Ranks:
+    """Return the ranks of targets at the candidates, joined exactly where they are in parts."""
+    work = partial(_part_ranks, grid, up)
+    if isinstance(y, Parted):
+        found: Ranks = y.reduce(work, (weights,), Ranks.join)  # proof: EXACT-SUM
+        return found
+    return work(y, weights)
+
+
+def _part_ranks(grid: Grid, up: bool, y: Any, weights: Any) -> Ranks:
+    return Ranks(grid.snapped(np.asarray(y, dtype=float), up=up), grid.points, weights)
 
 
 def _limits(grid: Grid, first: int, last: int) -> tuple[float, float]:

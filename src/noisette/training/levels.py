@@ -43,6 +43,7 @@ from noisette.parts import all_of, is_parted
 from noisette.persons import Persons
 from noisette.plans import Parallel, Plan, Repeat, Sampled
 from noisette.sampling import Poisson
+from noisette.scale.persons import PartedPersons, within_cap
 from noisette.solvers import default_tolerance
 from noisette.training.output_perturbation import noise_for
 from noisette.training.public import Public
@@ -52,6 +53,7 @@ from noisette.training.steps import Update
 __all__ = [
     "GROUPINGS",
     "Levels",
+    "capped_parts",
     "check_groups",
     "check_rows",
     "level_groups",
@@ -129,7 +131,7 @@ def present(
     whatever their number is.
     """
     if is_parted(rows):  # in partitions they stay, and add nothing
-        return rows, numbers, weights, persons
+        return capped_parts(rows, numbers, weights, persons)
     kept = weights > 0.0
     if bool(np.all(kept)):
         return rows, numbers, weights, persons
@@ -139,6 +141,15 @@ def present(
     left = np.flatnonzero(kept)
     few = None if persons is None else persons.take(left)
     return rows[left], numbers[left], weights[left], few
+
+
+def capped_parts(rows: Any, numbers: Any, weights: Any, persons: Any) -> tuple[Any, Any, Any, Any]:
+    """Return what is given, in partitions without the rows beyond a cap of persons."""
+    if not isinstance(persons, PartedPersons) or persons.max_rows is None:
+        return rows, numbers, weights, persons
+    own = persons.weights
+    rows, numbers, weights = (within_cap(column, own) for column in (rows, numbers, weights))
+    return rows, numbers, weights, persons.within_cap()
 
 
 # --- iterative algorithms ----------------------------------------------------------------------

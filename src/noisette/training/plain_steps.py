@@ -17,7 +17,10 @@ from noisette.losses.rows import Rows, back
 if TYPE_CHECKING:
     from noisette.training.steps import Batches, State, Update
 
-__all__ = ["blocked_gradient", "plain_steps"]
+__all__ = ["CUT_SHORT", "blocked_gradient", "plain_steps"]
+
+CUT_SHORT = 1e-14
+"""A gradient that is cut is shorter than its limit by so much, relatively."""
 
 
 def plain_steps(
@@ -73,7 +76,7 @@ def blocked_gradient(X: Any, y: NDArray[Any], update: "Update", share: Floats | 
                 size = np.abs(derivative) if W.ndim == 1 else np.linalg.norm(derivative, axis=1)
                 size = size * full[part]
                 over = size > update.clip
-                scale[over] *= update.clip * (1.0 - 1e-14) / size[over]
+                scale[over] *= update.clip * (1.0 - CUT_SHORT) / size[over]
             derivative = derivative * (scale if W.ndim == 1 else scale[:, None])
             if bias is not None:
                 total[..., :-1] += back(block, derivative * f)

@@ -47,11 +47,12 @@ def recommend_sgd(
     return chosen if stream and wishes.population is None else chosen.judged("steps")
 
 
-def bounded_parts(public: Public, X: Any, population: int | None) -> Public:
-    """Return the facts with a public bound on the rows, where they live in partitions."""
+def bounded_parts(public: Public, X: Any, units: int, population: int | None) -> Public:
+    """Return the facts with a public bound on the units, where rows live in partitions."""
     if not is_parted(X):
         return public
-    return replace(public, most=bound_on_units(public.adjacency, X.shape[0], population))
+    most = bound_on_units(public.adjacency, units, population, public.unit)
+    return replace(public, most=most)
 
 
 def check_parts(chosen: Recommendation, X: Any) -> None:
@@ -60,7 +61,8 @@ def check_parts(chosen: Recommendation, X: Any) -> None:
     if is_parted(X) and name != GradientDescent.name:
         raise InvalidParameter(
             f"{name} takes batches, which rows in partitions do not give; use "
-            "sampling='auto' with a delta, or LogisticRegression or LinearSVC."
+            "sampling='auto' with a delta, or an estimator that solves in one go, such as "
+            "LogisticRegression or HuberRegressor."
         )
 
 

@@ -100,16 +100,12 @@ def check_unit(sample: Any, public: PublicBudget, weight_bound: float = 1.0) -> 
     if persons is None:
         return
     # proof: PERSON-WEIGHTS
-    if weights is None or weights.shape != persons.index.shape:
+    if weights is None or weights.shape != (persons.rows,):
         raise InvalidData("the rows of a person must share one weight.")
-    # proof: PERSON-WEIGHTS
-    each = np.bincount(persons.index, weights, minlength=persons.count)
-    if not bool(np.all(each <= weight_bound)):
+    if not persons.obeyed_by(weights, weight_bound):
         raise InvalidData("the weights of one person's rows must add up to at most one weight.")
-    if public.max_rows is not None:
-        used = np.bincount(persons.index[weights > 0.0], minlength=persons.count)
-        if int(used.max(initial=0)) > public.max_rows:
-            raise InvalidData(f"a person has more than max_rows={public.max_rows} rows.")
+    if public.max_rows is not None and persons.most_used(weights) > public.max_rows:
+        raise InvalidData(f"a person has more than max_rows={public.max_rows} rows.")
 
 
 def check_rows_each(rows: int, public: PublicBudget) -> None:
@@ -157,22 +153,26 @@ def with_intercept(rows: Any, norm_bound: float, intercept: float | None) -> tup
     and the column are applied block by block (`losses.Augmented`).
     """
     # proof: CLIP
-    extra, bound = 0.0, norm_bound
+    thin = rows.is_sparse if isinstance(rows, Parted) else sparse.issparse(rows)
+    bound = norm_bound
     if intercept is not None:
         extra = float(intercept)
+        if thin and rows.dtype == np.float32:
+            # The value that the column really has may be above the number asked for.
+            extra = float(np.float32(extra))
         bound = math.hypot(norm_bound, extra) * (1.0 + 2.0**-50)  # rounded up
-    if not sparse.issparse(rows):
-        shape = (rows.shape[0], rows.shape[1] + (intercept is not None))
-        return each(partial(_augmented, norm_bound, intercept), rows, shape=shape), bound
+    shape = (rows.shape[0], rows.shape[1] + (intercept is not None))
+    kind = partial(_measured if thin else _augmented, norm_bound, intercept)
+    return each(kind, rows, shape=shape), bound
+
+
+def _measured(norm_bound: float, intercept: float | None, rows: Any) -> Measured:
     clipped, norms = clipped_and_measured(rows, norm_bound)
     if intercept is None:
-        return Measured(clipped, squares=norms**2), bound
-    last = np.full((clipped.shape[0], 1), extra, dtype=clipped.dtype)
-    # The value that the column really has: a float32 may be above the number asked for.
-    extra = float(last.dtype.type(extra))
-    bound = math.hypot(norm_bound, extra) * (1.0 + 2.0**-50)
+        return Measured(clipped, squares=norms**2)
+    last = np.full((clipped.shape[0], 1), float(intercept), dtype=clipped.dtype)
     whole = sparse.hstack([clipped, sparse.csr_matrix(last)], format="csr")
-    return Measured(whole, squares=norms**2 + extra**2), bound
+    return Measured(whole, squares=norms**2 + float(last.dtype.type(intercept)) ** 2)
 
 
 def _augmented(norm_bound: float, intercept: float | None, rows: Any) -> Augmented:

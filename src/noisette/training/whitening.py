@@ -23,7 +23,7 @@ from noisette.clipping import clip_rows
 from noisette.errors import InvalidParameter, NoisetteError, Unproven
 from noisette.losses import Rows
 from noisette.mechanisms import Gaussian, ObjectiveNoise
-from noisette.parts import each
+from noisette.parts import each, is_parted
 from noisette.plans import Plan, Run, Together
 from noisette.training.algorithm import Algorithm, PreparedModel
 from noisette.training.noisy_weights import NoisyWeights, noise_of_minimiser
@@ -134,6 +134,8 @@ class WhitenedObjective(Algorithm[Whitened]):
         assert count is not None
         map_, new_bound = whitener(moment / count, public.norm_bound)
         mapped = each(partial(_whitened, map_, new_bound), records.rows)
+        if is_parted(mapped):
+            mapped.is_sparse = False
         inner = _inner(public, new_bound, prepared.k)
         whitened = Records(mapped, records.targets, records.weights, records.persons)
         (theta,) = solve_with(whitened, inner, passage, parts=(1, 2))
