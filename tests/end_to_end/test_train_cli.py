@@ -20,7 +20,7 @@ from noisette import Guarantee, Ledger, load
 from noisette.cli.app import COMMANDS
 from noisette.datasets import mixed_table
 from noisette.pipeline import TableClassifier
-from noisette.tables import read_schema
+from noisette.tables import file_parts, read_schema, stored_rows
 
 ROOT = Path(__file__).parents[2]
 LOANS = ROOT / "examples" / "loans.toml"
@@ -40,6 +40,28 @@ def loans(tmp_path_factory):
 def train(loans, out, *more, code=0):
     return run("train", loans / "train.csv", "--target", "repaid", "--schema", LOANS,
                "--epsilon", 1, "--out", out, *more, code=code)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wishes", "stays"),
+    [
+        (("--mechanism", "output"), True),
+        (("--model", "svm", "--loss", "softplus"), True),
+        (("--model", "sgd", "--delta", "1e-6"), True),
+        (("--model", "sgd"), False),  # one pass in a random order
+        (("--model", "svm", "--loss", "hinge"), False),  # a number for every row
+        (("--model", "sgd", "--delta", "1e-6", "--sampling", "poisson"), False),
+    ],
+)
+def test_encoded_rows_stay_in_a_file_where_every_step_is_one_pass(
+    loans, tmp_path, monkeypatch, wishes, stays
+):
+    seen = []
+    real = file_parts.FileColumn.parts
+    monkeypatch.setattr(file_parts.FileColumn, "parts", lambda self: seen.append(1) or real(self))
+    monkeypatch.setattr(stored_rows, "IN_MEMORY", 1000)
+    train(loans, tmp_path / "model", *wishes)
+    assert bool(seen) is stays
 
 
 def test_the_whole_way(loans, tmp_path):

@@ -277,7 +277,7 @@ class _Work(NamedTuple):
         self.say("reading")
         with busy("reading the table"):  # and how far it is would tell the number of rows
             whole = TableModel(self.estimator, self.facts)
-            rows = whole.read(self.table, target=True, header=header)
+            rows = whole.read(self.table, target=True, header=header, in_file=self._by_passes())
         records = rows.count if self.relation.size_is_public else None
         _check_size(self.table, records, records or self.population, self.delta, self.facts)
         self.say("training")
@@ -286,6 +286,21 @@ class _Work(NamedTuple):
             more = {} if takes_tables(self.estimator) else {"persons": rows.persons}
             self.estimator.fit(rows.X, rows.y, **more)
         return records
+
+    def _by_passes(self) -> bool:
+        """Whether the training goes over all rows in turn, so that they may stay in a file."""
+        from noisette.losses import classifier_loss
+        from noisette.tables.folders import takes_tables
+
+        model = self.estimator
+        if takes_tables(model) or self.facts.persons is not None:
+            return False
+        if not math.isfinite(classifier_loss(getattr(model, "loss", "logistic"), 2).smoothness):
+            return False
+        if not hasattr(model, "sampling"):
+            return True
+        # the noise of steps pays for the rounding of a public number of rows
+        return model.sampling == "auto" and self.delta > 0.0 and self.relation.size_is_public
 
     def fit_parts(self) -> int | None:
         """Train on files that workers read."""

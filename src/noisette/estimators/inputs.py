@@ -104,7 +104,7 @@ def rows_and_labels(
         raise InvalidData(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
-    if is_dask(X):
+    if is_dask(X) or is_parted(X):
         return parted_rows(estimator, X, y, least)
     X, y = _validated(estimator, X, y, ensure_min_samples=least)
     return (tamed(X) if tame else X), y
@@ -135,12 +135,12 @@ def finite_numbers(y: Any) -> Floats:
 
 
 def parted_rows(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Any]:
-    """Return rows and labels in the partitions of Dask, counted and checked where they lie.
+    """Return rows and labels in partitions of Dask or of a file, checked where they lie.
 
     Huge entries are always cut: whether a row is left out may not depend on where it stands.
     """
     # proof: ROUND-ANY-ORDER
-    rows, labels = parted(X, y)
+    rows, labels = (X, y) if is_parted(X) else parted(X, y)
     assert rows is not None
     assert labels is not None
     if rows.ndim != 2:
@@ -151,7 +151,7 @@ def parted_rows(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Any]:
 
         head = pd.DataFrame(columns=list(X.columns))
     without_data(lambda: validate_data(estimator, head, skip_check_array=True))
-    rows.is_sparse = sparse.issparse(getattr(X, "_meta", None))
+    rows.is_sparse = rows.is_sparse or sparse.issparse(getattr(X, "_meta", None))
     rows = rows.apply(partial(_part_rows, estimator.missing == "zero", rows.is_sparse), (), None)
     count = int(summed(_counted, rows, labels))
     if count < least:
@@ -333,16 +333,14 @@ def sorted_classes(given: Sequence[Any] | NDArray[Any] | None, y: NDArray[Any]) 
     """Return the sorted label set: `given`, or that of y, which is then treated as public."""
     if given is not None:
         return listed_classes(given)
-    found: NDArray[Any]
-    if isinstance(y, DaskColumn):
-        found = y.reduce(_part_classes, (), _all_classes)
-    else:
-        found = _part_classes(y)
+    labels: Any = y
+    parts = is_parted(labels)
+    found = labels.reduce(_part_classes, (), _all_classes) if parts else _part_classes(labels)
     if len(found) < 2:
         raise InvalidData(
             "y holds a single class; name all classes with classes=[...] to train all the same."
         )
-    return found
+    return np.asarray(found)
 
 
 def _part_classes(y: NDArray[Any]) -> NDArray[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from noisette._spill import Spilled, Spilling
+from noisette._spill import Spill, Spilled, Spilling
 from noisette.columns import (
     Cells,
     Column,
@@ -26,8 +26,10 @@ from noisette.columns.base import for_texts
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.persons import Persons
 from noisette.tables.cells import arrow, is_moment, is_text
+from noisette.tables.file_parts import FileColumn
 from noisette.tables.reading import csv_header, is_parquet, open_parquet, pieces
 from noisette.tables.schema import Schema, spelling
+from noisette.tables.stored_rows import Keeping, StoredRows
 
 __all__ = ["Encoded", "check_columns", "encode", "is_date", "label_numbers", "names_of"]
 
@@ -40,9 +42,9 @@ class Encoded:
     ----------
     X : ndarray or CSR matrix of shape (n, d), or Frame
         Rows of norm at most 1, CSR if `Schema.sparse` says so; for a model that encodes cells by
-        itself the cells.
+        itself the cells. Many rows may stay in a temporary file, where that was allowed.
     y : ndarray of shape (n,) or None
-        The label of each row, or None if not asked for.
+        The label of each row, or None if not asked for; in the file if the rows are there.
     persons : Persons or None
         Whose row each row is, where the schema says how to tell.
 
@@ -56,7 +58,7 @@ class Encoded:
     """
 
     X: Any
-    y: NDArray[Any] | None
+    y: Any
     persons: Persons | None = None
 
     def __repr__(self) -> str:
@@ -166,7 +168,9 @@ def check_columns(path: Path | None, names: Sequence[str], schema: Schema, *, ta
         schema.persons.require(names)
 
 
-def encode(path: str | Path, schema: Schema, *, target: bool, header: bool = True) -> Encoded:
+def encode(
+    path: str | Path, schema: Schema, *, target: bool, header: bool = True, in_file: bool = False
+) -> Encoded:
     r"""Read and encode a whole table; with `target` its labels and persons too.
 
     Each row is encoded by itself: divided by ``row_norm`` and cut to norm 1. So neighbouring tables
@@ -182,6 +186,9 @@ def encode(path: str | Path, schema: Schema, *, target: bool, header: bool = Tru
         Whether to read the labels too.
     header : bool, default True
         Whether a CSV file has a header line.
+    in_file : bool, default False
+        Whether rows and labels may stay in a temporary file if they are many, for a model that
+        takes rows in parts; not for persons.
 
     Returns
     -------
@@ -216,7 +223,8 @@ def encode(path: str | Path, schema: Schema, *, target: bool, header: bool = Tru
     check_columns(path, names, schema, target=target)
     wanted = [column.name for column in schema.columns if column.features]
     positions = spelling(schema.labels)
-    blocks, labels = _Blocks(), []
+    kept = Keeping(Spill()) if in_file else _Blocks()
+    labels = Spilled(Spilling(), np.intp)
     asked = [*wanted, schema.target] if target else wanted or list(names[:1])  # to count the rows
     who = schema.persons if target else None
     ids: list[str] = []
@@ -224,15 +232,26 @@ def encode(path: str | Path, schema: Schema, *, target: bool, header: bool = Tru
         asked.append(who.column)
     numbers = [column.name for column in schema.columns if isinstance(column, Numeric | Hats)]
     for piece in pieces(path, schema.file, asked, given, numbers):
-        blocks.add(encode_rows(schema.columns, piece, schema.row_norm))
+        kept.add(encode_rows(schema.columns, piece, schema.row_norm))
         if target:
-            labels.append(label_numbers(piece[schema.target], positions, schema.target))
+            found = label_numbers(piece[schema.target], positions, schema.target)
+            labels.append(found.astype(np.min_scalar_type(len(schema.classes))))
         if who is not None:
             ids.extend(piece[who.column].texts())
-    if not blocks.rows:
+    X = kept.rows()
+    if X is None:
         raise InvalidData(f"{path} has no rows.")
-    y = np.array(schema.classes)[np.concatenate(labels)] if target else None
-    return Encoded(blocks.joined(), y, None if who is None else who.group(ids))
+    names_of_classes = np.array(schema.classes)
+    if isinstance(X, StoredRows):
+        rows = FileColumn([X.read], _same, X.shape)
+        rows.is_sparse = X.is_sparse
+        return Encoded(rows, FileColumn([labels.__getitem__], names_of_classes.take, X.shape[:1]))
+    y = names_of_classes[labels[:]] if target else None
+    return Encoded(X, y, None if who is None else who.group(ids))
+
+
+def _same(rows: Any) -> Any:
+    return rows
 
 
 class _Blocks:
@@ -241,19 +260,19 @@ class _Blocks:
     def __init__(self) -> None:
         self._sparse: list[Any] = []
         self._dense = Spilled(Spilling(), np.float64)
-        self.rows = self._features = 0
+        self._count = self._features = 0
 
     def add(self, block: Any) -> None:
-        self.rows, self._features = self.rows + block.shape[0], block.shape[1]
+        self._count, self._features = self._count + block.shape[0], block.shape[1]
         if sparse.issparse(block):
             self._sparse.append(block)
         else:
             self._dense.append(block.ravel())
 
-    def joined(self) -> Any:
+    def rows(self) -> Any:
         if self._sparse:
             return sparse.vstack(self._sparse, "csr")
-        return self._dense[:].reshape(self.rows, self._features)
+        return self._dense[:].reshape(self._count, self._features) if self._count else None
 
 
 def label_numbers(cells: Cells, positions: dict[str, int], name: str) -> NDArray[np.intp]:

@@ -78,7 +78,9 @@ class TableModel:
         guarantee: Guarantee = self.model.privacy_
         return guarantee
 
-    def read(self, path: Path, *, target: bool, header: bool = True) -> Encoded:
+    def read(
+        self, path: Path, *, target: bool, header: bool = True, in_file: bool = False
+    ) -> Encoded:
         """Return a table as the model takes it: cells if it encodes them itself, else rows.
 
         Parameters
@@ -89,6 +91,8 @@ class TableModel:
             Whether to read the labels too.
         header : bool, default True
             Whether the first line of a CSV file names the columns.
+        in_file : bool, default False
+            Whether many rows may stay in a temporary file, for a model that takes them in parts.
 
         Returns
         -------
@@ -97,7 +101,7 @@ class TableModel:
 
         """
         if not takes_tables(self.model):
-            return encode(path, self.schema, target=target, header=header)
+            return encode(path, self.schema, target=target, header=header, in_file=in_file)
         frame = Frame.read(path, self.schema, target=target, header=header)
         if not target:
             return Encoded(frame, None)
