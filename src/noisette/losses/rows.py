@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from noisette.errors import InvalidParameter
-from noisette.losses.blocks import Scaled
+from noisette.losses.blocks import Scaled, squared
 from noisette.losses.totals import Total
 
 # One block of float64 entries (2 MB) should stay in cache, so that the two products with it
