@@ -16,14 +16,14 @@ most gamma_k sum|a_i b_i|, gamma_k = ku/(1-ku)):
    their computed sum (for softmax of all entries, which bounds the sum of norms), or W L; then
    + b and + Lambda w: 3u(||sum|| + ||b|| + Lambda||w||).
 
-**Rows that are not formed (`Scaled`).** J belongs to the formed rows x_i = (fl(c_i x'_i), e_i), c_i
-the clip's factor, e_i the constant, but a score is computed as fl(c_i (x'_i.w')) + e_i w_d and the
-sum over rows as sum (r_i c_i) x'_i. The computed score is the sum of c_i x'_ij w_j (1 + theta), with
-d' + 1 roundings at most without a constant and d' + 2 with one, d' the length of x'_i; fl(c_i x'_ij)
-= c_i x'_ij (1 + delta) is one more, in the denominator (Higham 2002, lemma 3.1, has the same bound
-for both signs). With d = d', or d' + 1 where there is a constant: d + 2, so S is what it was. A term
-of the sum over rows goes through two more roundings, r_i c_i and that of the formed row: B + N + 2
-(``Rows.depth``). Only rows with ||x'_i|| <= 1e30 are treated so: what is lost by underflow is below
+**Rows that are not formed (`Scaled`).** J belongs to the formed rows x_i = (fl(c_i z_i), e_i), c_i
+the clip's factor, e_i the constant, but a score is computed as fl(c_i (z_i.w')) + e_i w_d and the
+sum over rows as sum (r_i c_i) z_i. The computed score is the sum of c_i z_ij w_j (1 + theta), with
+k + 1 roundings at most without a constant and k + 2 with one, k the length of z_i; fl(c_i z_ij) =
+c_i z_ij (1 + delta) is one more, in the denominator (Higham 2002, lemma 3.1, has the same bound for
+both signs). With d = k, or k + 1 where there is a constant: d + 2, so S is what it was. A term of
+the sum over rows goes through two more roundings, r_i c_i and that of the formed row: B + N + 2
+(``Rows.depth``). Only rows with ||z_i|| <= 1e30 are treated so: what is lost by underflow is below
 n 2^-1074 1e30, less than the distance bound is rounded up by.
 
 **Exact blocks (Ozaki's splitting).** Write X = X1 + X2, w = w1 + w2 with X1 a multiple of
