@@ -13,7 +13,7 @@ import numpy.typing as npt
 from noisette._typing import Floats
 from noisette.errors import InvalidParameter
 from noisette.losses import Loss, Rows
-from noisette.losses.rows import back
+from noisette.losses.blocks import back
 
 
 def _prepare(

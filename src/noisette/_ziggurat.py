@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 
 from noisette._typing import Floats
 
-__all__ = ["normals"]
+__all__ = ["count_up", "lengthen", "normals"]
 
 LAYERS = 256
 PLACES = 2**52
 _EDGE = "3.6541528853610087963519472518"  # r: the layers above it end exactly at x = 0
 _R = float(_EDGE)
 _UNIFORM = 2.0**-53
-_PIECE = 8192  # words at a time, which stay in the cache
+PIECE = 1 << 15  # words at a time, which stay in the cache
 
 
 def _density(x: Decimal) -> Decimal:
@@ -65,22 +65,28 @@ def tables() -> tuple[Floats, NDArray[np.int64], Floats]:
 def _fill(words, out, width, sure, height):
     """Return how many words were used and how many numbers of `out` were filled from them.
 
-    A try that the words cannot finish is not begun: its words are to come first next time.
+    `width` and `sure` have one entry for each layer and sign. A try that the words cannot finish
+    is not begun: its words are to come first next time.
     """
     i, filled = 0, 0
     while filled < len(out) and i < len(words):
-        first = i
-        word = words[i]
+        most, k = min(len(words) - i, len(out) - filled), 0
+        place, at, x = 0, np.uint64(0), 0.0
+        while k < most:  # 99 words of 100 are a number
+            word = words[i + k]
+            at = word & np.uint64(511)
+            place = np.int64((word >> np.uint64(9)) & np.uint64(PLACES - 1))
+            x = np.float64(place) * width[at]
+            out[filled + k] = x
+            if place >= sure[at]:
+                break
+            k += 1
+        i, filled = i + k, filled + k
+        if k == most:
+            continue
+        first, layer = i, at & np.uint64(255)
         i += 1
-        layer = word & np.uint64(255)
-        place = np.int64((word >> np.uint64(9)) & np.uint64(PLACES - 1))
-        x = np.float64(place) * width[layer]
-        if word & np.uint64(256):
-            x = -x
-        if place < sure[layer]:
-            out[filled] = x
-            filled += 1
-        elif layer:
+        if layer:
             if i == len(words):
                 return first, filled
             u = np.float64(np.int64(words[i] >> np.uint64(11))) * _UNIFORM
@@ -88,7 +94,6 @@ def _fill(words, out, width, sure, height):
             if height[layer] + (height[layer - np.uint64(1)] - height[layer]) * u < math.exp(
                 -0.5 * x * x
             ):
-                out[filled] = x
                 filled += 1
         else:
             beyond = 0.0
@@ -106,17 +111,40 @@ def _fill(words, out, width, sure, height):
     return i, filled
 
 
+@numba.njit(cache=True, nogil=True)
+def count_up(counters, first, high):
+    """Put first, first + 1, ... into the lower words of counters of 128 bits, shape (n, 2)."""
+    for k in range(counters.shape[0]):
+        counters[k, 0] = first + np.uint64(k)
+        counters[k, 1] = high
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def lengthen(vectors, radius):
+    """Give every row of `vectors` the length that `radius` has for it, in one pass."""
+    for i in range(vectors.shape[0]):
+        square = 0.0
+        for j in range(vectors.shape[1]):
+            square += vectors[i, j] * vectors[i, j]
+        factor = radius[i] / math.sqrt(square)
+        for j in range(vectors.shape[1]):
+            vectors[i, j] *= factor
+
+
 def normals(count: int, words: Callable[[int], NDArray[Any]]) -> Floats:
     """Return `count` independent normal numbers; `words(k)` gives k new words of 64 bits.
 
-    No word is asked for that is not used, so nothing has to be kept for the next call.
+    No word is asked for that is not used, so nothing has to be kept for the next call; words are
+    used before more are asked for, so they may come in one buffer.
     """
     out, filled = np.empty(count), 0
+    width, sure, height = tables()
+    signed = np.concatenate((width, -width)), np.concatenate((sure, sure)), height
     left = np.empty(0, dtype=np.uint64)
     while filled < count:
         # Every number takes a word at least; a try that was cut off has one already.
-        missing = max(1, min(count - filled, _PIECE) - min(1, len(left)))
+        missing = max(1, min(count - filled, PIECE) - min(1, len(left)))
         taken = np.concatenate((left, words(missing))) if len(left) else words(missing)
-        used, more = _fill(taken, out[filled:], *tables())
-        left, filled = taken[used:], filled + more
+        used, more = _fill(taken, out[filled:], *signed)
+        left, filled = taken[used:].copy(), filled + more
     return out

@@ -72,9 +72,8 @@ class Adjacency(Enum):
         """
         if isinstance(value, cls):
             return value
-        for relation in cls:
-            if isinstance(value, str) and value == relation.value:
-                return relation
+        if isinstance(value, str) and value in cls._value2member_map_:
+            return cls(value)
         listed = ", ".join(repr(relation.value) for relation in cls)
         raise InvalidParameter(f"adjacency must be one of {listed}; got {value!r}.")
 

@@ -32,8 +32,7 @@ __all__ = ["Randomness", "as_randomness", "coin_words"]
 _KEY_BITS = 128
 _BULK = 1 << 13  # normal numbers in one draw; below, loading compiled code costs more than it saves
 _GROUP = 8  # words: the cipher's counter goes on by four blocks at a time
-_PIECE = 4096  # blocks that are encrypted in one call, and stay in the cache
-_NUMBERS = np.arange(_PIECE, dtype=np.uint64)
+_PIECE = 1 << 14  # blocks that are encrypted in one call, and stay in the cache
 Words = NDArray[np.uint64]
 _live: "weakref.WeakSet[Randomness]" = weakref.WeakSet()
 
@@ -72,12 +71,19 @@ class _Bits(AESCounter):  # type: ignore[misc]
             return
         with self.lock:  # two threads must not read one state
             state = self.state
-            stream = _Stream(state["s"])
+            stream = _Stream(state["s"], self._rooms())
             try:
                 yield stream.take
             finally:  # whatever went wrong, no word is handed out twice
                 stream.write_back()
                 self.state = state
+
+    def _rooms(self) -> tuple[Words, Words]:
+        """Return memory for counters and words, always the same: new pages would cost more."""
+        if not hasattr(self, "_kept"):
+            counters = np.zeros((_PIECE, 2), dtype=np.uint64)
+            self._kept = counters, np.zeros(_GROUP + 2 * _PIECE + 2, dtype=np.uint64)
+        return self._kept
 
 
 class _Stream:
@@ -87,34 +93,49 @@ class _Stream:
     counters of the next four; a block is the cipher of its counter.
     """
 
-    def __init__(self, state: dict[str, Any]) -> None:
+    def __init__(self, state: dict[str, Any], rooms: tuple[Words, Words]) -> None:
         self._state = state
         self._left = state["state"][state["offset"] :].view(np.uint64)
         self._counter = int(state["counter"][0])
-        self._counters = np.empty((_PIECE, 2), dtype=np.uint64)
-        self._counters[:, 1] = state["counter"][1]
+        # of words: what is left of the last group, then a piece, then what the package asks for
+        self._counters, self._words = rooms
+        self._high = state["counter"][1]
         self._cipher = _openssl()(state["seed"][:2].tobytes())  # type: ignore[misc]
 
     def take(self, count: int) -> Words:
-        """Return the next words."""
-        words, missing = [self._left[:count]], count - len(self._left)
-        self._left = self._left[count:]
-        while missing > 0:
-            groups = min(-(-missing // _GROUP), _PIECE // 4)
-            made = self._encrypted(4 * groups)
-            words.append(made[:missing])
-            self._left = made[missing:]
-            missing -= len(made)
-        return np.concatenate(words) if len(words) > 2 or len(words[0]) else words[-1]
+        """Return the next words; a piece of them stands there until more are asked for."""
+        if count <= 2 * _PIECE:
+            return self._next(count)
+        sizes = [min(2 * _PIECE, count - done) for done in range(0, count, 2 * _PIECE)]
+        return np.concatenate([self._next(size).copy() for size in sizes])
 
-    def _encrypted(self, blocks: int) -> Words:
+    def _next(self, count: int) -> Words:
+        """Return at most a piece of words, in the buffer."""
+        kept = len(self._left)
+        start = _GROUP - kept
+        self._words[start:_GROUP] = self._left
+        if count > kept:
+            # Whoever is interrupted in here loses words: those that stand in the buffer until it
+            # is filled were handed out before.
+            self._left = self._left[:0]
+            self._encrypt(4 * -(-(count - kept) // _GROUP))
+            self._left = self._last[count - kept :].copy()
+        else:
+            self._left = self._left[count:].copy()
+        return self._words[start : start + count]
+
+    def _encrypt(self, blocks: int) -> None:
+        """Put the ciphers of the next counters into the buffer."""
+        from noisette._ziggurat import count_up  # loads numba
+
         if self._counter + blocks > 2**64 - 8:  # the carry would be lost
             raise RandomnessError("a source of noise is used up; make another one.")
         counters = self._counters[:blocks]
-        np.add(_NUMBERS[:blocks], np.uint64(self._counter), out=counters[:, 0])
+        count_up(counters, np.uint64(self._counter), self._high)
         self._counter += blocks
-        self._last = np.frombuffer(self._cipher.update(counters.data.cast("B")), dtype=np.uint64)
-        return self._last
+        self._last = self._words[_GROUP : _GROUP + 2 * blocks]
+        room = self._words[_GROUP : _GROUP + 2 * blocks + 2]
+        self._cipher.update_into(counters.data.cast("B"), room.data.cast("B"))
 
     def write_back(self) -> None:
         """Make the state go on behind the last word that was taken."""

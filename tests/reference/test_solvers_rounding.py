@@ -9,9 +9,19 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from noisette.losses import Hinge, HuberHinge, Logistic, Rows, Softmax, SoftplusHinge, Squared
+from noisette.losses import (
+    Augmented,
+    Hinge,
+    HuberHinge,
+    Logistic,
+    Rows,
+    Softmax,
+    SoftplusHinge,
+    Squared,
+)
+from noisette.losses.blocks import Scaled
 from noisette.solvers import PublicFacts, attainable_tolerance, default_tolerance, minimise
-from noisette.solvers.objective import Objective, _split
+from noisette.solvers.objective import Objective, Preconditioner, _split
 from noisette.solvers.rounding import EXACT_ROWS, gradient_error
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -173,3 +183,113 @@ def test_a_million_rows():
     for lam in (1.0, 1e6):
         solution = minimise(Logistic(), X, y, regularization=lam)
         assert solution.gradient_norm_bound == pytest.approx(1e-6)
+
+
+def augmented(rng, n, d, longest=9.0):
+    """Rows beyond the bound, with factors and a constant column, and the rows they stand for."""
+    X = longest * rng.normal(size=(n, d))
+    norms = np.linalg.norm(X, axis=1)
+    factor = np.minimum(1.0, 0.8 / norms)
+    rows = Augmented(X, factor, np.full(n, 0.6), norms)
+    return rows, rows[:]
+
+
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(), Squared(), Softmax(3)], ids=repr)
+@pytest.mark.parametrize("constant", [True, False])
+def test_products_without_forming_rows_are_those_of_the_formed_rows(loss, constant):
+    rng = np.random.default_rng(5)
+    rows, formed = augmented(rng, 300, 4)
+    if not constant:
+        rows, formed = Augmented(rows.matrix, rows.factor, None, rows.norms), formed[:, :-1]
+    d = formed.shape[1]
+    y = rng.integers(0, 3, 300) if loss.kind == "multiclass" else rng.choice([-1.0, 1.0], 300)
+    omega = rng.uniform(0.0, 1.0, 300)
+    w = rng.normal(size=loss.parameter_shape(d))
+    public = facts(rows=300, features=d)
+    mine, plain = (
+        Objective(loss, Rows(X, block_rows=64), y, omega, None, public) for X in (rows, formed)
+    )
+    assert all(isinstance(block, Scaled) for _, block in mine.rows.blocks(formed=False))
+    assert mine.at(w).value == pytest.approx(plain.at(w).value, rel=1e-12)
+    for form in ("hessian", "hessian_product"):
+        given = (w,) if form == "hessian" else (w, w)
+        assert getattr(mine, form)(*given) == pytest.approx(
+            getattr(plain, form)(*given), rel=1e-11, abs=1e-12
+        )
+    assert mine.at(w).gradient == pytest.approx(plain.at(w).gradient, rel=1e-11, abs=1e-12)
+    models = [Preconditioner(each, at=w).solve(w) for each in (mine, plain)]
+    assert models[0] == pytest.approx(models[1], rel=1e-10)
+    mine.exact = plain.exact = True  # error-free products take the formed rows, to the bit
+    assert np.array_equal(mine.at(w).gradient, plain.at(w).gradient)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), SoftplusHinge(), Squared()], ids=repr)
+def test_gradient_error_covers_rows_that_are_not_formed(loss):
+    """Against the exact gradient of the formed rows, which the objective is defined by."""
+    for seed, size, longest in ((0, 1.0, 1.0), (1, 1e3, 1e8), (2, 1.0, 1e25)):
+        rng = np.random.default_rng(seed)
+        rows, formed = augmented(rng, 150, 4, longest)
+        y = rng.choice([-1.0, 1.0], 150)
+        w = size * rng.normal(size=5)
+        objective = Objective(loss, Rows(rows), y, None, None, facts(rows=150, features=5))
+        point = objective.at(w)
+        with mp.workdps(60):
+            true = ExactProblem(loss, formed, y, 1.0).gradient([mp.mpf(v) for v in w])
+            error = mp.norm(true - mp.matrix([mp.mpf(v) for v in point.gradient]))
+            assert error <= point.norm_bound - point.norm
+            assert mp.norm(true) <= point.norm_bound
+
+
+def test_rows_of_huge_norm_are_formed():
+    rng = np.random.default_rng(6)
+    rows, _ = augmented(rng, 10, 2, longest=1e31)
+    assert all(isinstance(block, np.ndarray) for _, block in Rows(rows).blocks(formed=False))
+    unknown = Augmented(rows.matrix, rows.factor, rows.extra)
+    assert all(isinstance(block, np.ndarray) for _, block in Rows(unknown).blocks(formed=False))
+
+
+def worst_sum(scaled):
+    """(error, bound) of a gradient whose additions lose all that they can: 1, then crumbs.
+
+    Rows of one entry 1, at w = 0, and weights 1, then less than half of the last bit of 1/2. In a
+    fifth column BLAS adds one by one (0.9 of the bound), elsewhere eight at a time (0.1).
+    """
+    n = 2048
+    omega = np.full(n, 0.9 * 2.0**-53)
+    omega[0] = 1.0
+    X = np.zeros((n, 5))
+    X[:, -1] = 1.0
+    rows = Augmented(X, np.ones(n), None, np.ones(n)) if scaled else X
+    public = facts(rows=n, features=5, regularization=1e-3)
+    objective = Objective(Logistic(), Rows(rows), -np.ones(n), omega, None, public)
+    point = objective.at(np.zeros(5))
+    exact = sum((Fraction(float(v)) for v in omega), Fraction(0)) / 2
+    return float(abs(exact - Fraction(float(point.gradient[-1])))), point.norm_bound - point.norm
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_the_bound_of_a_sum_is_nearly_reached(scaled):
+    """So a sum of derivatives that is counted too small, or not at all, is found out."""
+    error, bound = worst_sum(scaled)
+    assert error <= bound
+    assert error > 0.05 * bound
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01])
+def test_a_bound_without_the_sum_of_derivatives_is_found_out(monkeypatch, share):
+    def too_small(*given):
+        return gradient_error(*given[:-1], None if given[-1] is None else share * given[-1])
+
+    monkeypatch.setattr("noisette.solvers.objective.gradient_error", too_small)
+    error, bound = worst_sum(True)
+    assert error > bound
+
+
+def test_the_sum_of_derivatives_never_worsens_a_bound():
+    public = facts(rows=100)
+    worst = gradient_error(Logistic(), public, 1.0, 100.0, False, 64)
+    assert gradient_error(Logistic(), public, 1.0, 100.0, False, 64, 1e9) == worst
+    assert gradient_error(Logistic(), public, 1.0, 100.0, False, 64, 20.0) < 0.5 * worst
+    # error-free sums do not use it: what is attainable stays a function of public facts
+    exact = gradient_error(Logistic(), public, 1.0, 100.0, True, 0)
+    assert gradient_error(Logistic(), public, 1.0, 100.0, True, 0, 0.0) == exact

@@ -11,6 +11,7 @@ from scipy.special import erfc
 from scipy.stats import chisquare, norm
 
 from noisette import _ziggurat, randomness
+from noisette.mechanisms import SphericalLaplace
 from noisette.randomness import Randomness
 
 MANY = 1 << 20
@@ -22,7 +23,7 @@ needs_openssl = pytest.mark.skipif(
 
 def words_of(source, *counts):
     with source._bits.words() as words:
-        return np.concatenate([words(count) for count in counts])
+        return np.concatenate([words(count).copy() for count in counts])
 
 
 @needs_openssl
@@ -152,3 +153,40 @@ def test_an_error_in_between_hands_no_word_out_twice():
         raise ZeroDivisionError
     plain._bits.random_raw(10_000)
     assert np.array_equal(words_of(ours, 50), plain._bits.random_raw(50))
+
+
+@needs_openssl
+def test_an_interrupt_before_the_cipher_hands_no_word_out_twice():
+    source = Randomness.from_seed(4)
+    seen = [words_of(source, 2**12 + 3)]
+
+    class Interrupting:
+        def update_into(self, *given):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), source._bits.words() as words:
+        seen.append(words(2**12).copy())
+        vars(words.__self__)["_cipher"] = Interrupting()
+        words(100)  # less than stands in the buffer
+    seen.append(words_of(source, 50))
+    every = np.concatenate(seen)
+    assert len(np.unique(every)) == len(every)
+
+
+def test_many_vectors_get_the_length_that_few_get():
+    many, few = Randomness.from_seed(9), Randomness.from_seed(9)
+    mechanism = SphericalLaplace(2.0, dimension=50)
+    drawn = mechanism.noise(400, 50, 3.0, many.generator)
+    direction = few.generator.standard_normal((400, 50))
+    radius = 6.0 * few.generator.standard_gamma(50, size=400)
+    assert np.linalg.norm(drawn, axis=1) == pytest.approx(radius, rel=1e-13)
+    unit = direction / np.linalg.norm(direction, axis=1)[:, None]
+    assert drawn == pytest.approx(unit * radius[:, None], rel=1e-12)
+
+
+def test_words_are_handed_out_once_though_they_stand_in_one_buffer():
+    ours, plain = Randomness.from_seed(4), Randomness.from_seed(4)
+    with ours._bits.words() as words:
+        for count in (3, 2**15, 1, 2**15 + 5, 0, 7, 2**17, 8):
+            assert np.array_equal(words(count), plain._bits.random_raw(count))
+    assert np.array_equal(ours._bits.random_raw(9), plain._bits.random_raw(9))

@@ -28,7 +28,6 @@ __all__ = [
     "MISSING",
     "MISSING_AS_ZERO",
     "cells",
-    "class_numbers",
     "column_names",
     "finite_numbers",
     "label_numbers",
@@ -104,10 +103,34 @@ def rows_and_labels(
         raise InvalidData(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
+    if _is_sound(X, y, least):
+        _known_features(estimator, X.shape[1])
+        return X, y
     if is_dask(X) or is_parted(X):
         return parted_rows(estimator, X, y, least)
     X, y = _validated(estimator, X, y, ensure_min_samples=least)
     return (tamed(X) if tame else X), y
+
+
+def _is_sound(X: Any, y: Any, least: int) -> bool:
+    """Whether X and y are plain arrays that need neither a check of scikit-learn's nor taming.
+
+    A sum of squares below a limit proves every entry finite and smaller: NaN compares as False.
+    """
+    if not (type(X) is type(y) is np.ndarray and X.ndim == 2 and y.shape == X.shape[:1]):
+        return False
+    if str(X.dtype) not in _TYPES or y.dtype.kind not in "biu" or not X.flags.c_contiguous:
+        return False
+    if X.shape[0] < least or X.shape[1] == 0:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.vdot(X, X) <= _LARGEST[str(X.dtype)] ** 2)
+
+
+def _known_features(estimator: Any, count: int) -> None:
+    """Set what scikit-learn's `validate_data` sets for an array without names."""
+    estimator.n_features_in_ = count
+    vars(estimator).pop("feature_names_in_", None)
 
 
 def rows_and_numbers(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Floats]:
@@ -389,14 +412,7 @@ def _unique_or_empty(y: NDArray[Any]) -> NDArray[Any]:
         return np.empty(0)
 
 
-def class_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the position of every label in `classes`; refuse others without naming them."""
-    if is_parted(y):  # in every pass, so by comparison where it can be
-        return label_numbers(classes, y)
-    return _part_class_numbers(classes, y)
-
-
-def _part_class_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
+def _looked_up_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     position = {label: i for i, label in enumerate(classes.tolist())}
     values: Any = y.tolist()
     try:
@@ -450,14 +466,17 @@ def levels(
 
 
 def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
-    """Return positions in `classes`: by comparison where both are numbers, else one by one."""
+    """Return the position of every label in `classes`; refuse others without naming them.
+
+    By comparison where both are numbers, else one by one.
+    """
     found: NDArray[np.intp] = each(partial(_part_label_numbers, classes), y)
     return found
 
 
 def _part_label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     if classes.dtype.kind not in "biuf" or y.dtype.kind not in "biuf":
-        return _part_class_numbers(classes, y)
+        return _looked_up_numbers(classes, y)
     if len(classes) == 2:
         numbers = (y == classes[1]).astype(np.intp)
         right = bool(np.all((numbers == 1) | (y == classes[0])))

@@ -131,7 +131,7 @@ class OneShotClassifier(LinearClassifier):
         n = X.shape[0] if crowd is None else crowd.count
         _validate.delta_for(self.delta, n if known else self.population)
         classes = inputs.sorted_classes(self.classes, y)
-        numbers = inputs.class_numbers(classes, y)
+        numbers = inputs.label_numbers(classes, y)
         rows, bound = with_intercept(X, self._row_bound(), self._intercept())
         public = self._describe(n, rows.shape[1], bound, len(classes), ledger.adjacency, crowd)
         weights = self._weights(sample_weight, sample_epsilon, X)

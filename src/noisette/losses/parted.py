@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from noisette.errors import InvalidParameter
@@ -42,23 +41,23 @@ class PartedRows(Rows):
         self.block_rows = SPARSE_ROWS if self.is_sparse else block_rows_for(self.d)
         self.merges = X.merges + 1
 
-    def blocks(self) -> Iterator[tuple[slice, Any]]:
+    def blocks(self, *, formed: bool = True) -> Iterator[tuple[slice, Any]]:
         """Yield blocks of one part after the other: for the last resort of a solver only."""
         start = 0
         for part in self.matrix.parts():
             rows = Rows(part)
-            for where, block in rows.blocks():
+            for where, block in rows.blocks(formed=formed):
                 yield slice(start + where.start, start + where.stop), block
             start += rows.n
 
     def sums(
         self, work: Callable[..., Any], *columns: Any, start: Sequence[Any] = (),
-        compensated: bool = False, block_rows: int | None = None,
+        compensated: bool = False, block_rows: int | None = None, formed: bool = True,
     ) -> list[Any]:  # fmt: skip
         """Return the sums of work(block, *parts of the columns) over all blocks of all parts."""
         # proof: ROUND-ANY-ORDER
         total = self.matrix.reduce(
-            partial(_part_total, work, compensated, block_rows), columns, Total.join
+            partial(_part_total, work, compensated, block_rows, formed), columns, Total.join
         )
         return Total(compensated, start).join(total).values()
 
@@ -85,23 +84,17 @@ class PartedRows(Rows):
         """Return the sum of weight x squared norm."""
         return float(self.matrix.reduce(_part_curved, (weights,), _added))
 
-    def scores(self, parameter: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Return X w, all of it: for the last resort of a solver only."""
-        out = np.empty((self.n, *parameter.shape[:-1]))
-        for rows, block in self.blocks():
-            out[rows] = block @ parameter.T
-        return out
-
     def fetched(self, column: Any) -> Any:
         """Return a whole column: for the last resort of a solver only."""
         return None if column is None else np.concatenate(list(column.parts()))
 
 
 def _part_total(
-    work: Callable[..., Any], compensated: bool, block_rows: int | None, X: Any, *columns: Any
-) -> Total:
+    work: Callable[..., Any], compensated: bool, block_rows: int | None, formed: bool, X: Any,
+    *columns: Any,
+) -> Total:  # fmt: skip
     total = Total(compensated)
-    Rows(X, block_rows).add_to(total, work, columns)
+    Rows(X, block_rows).add_to(total, work, columns, formed=formed)
     return total
 
 

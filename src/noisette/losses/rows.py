@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from noisette.errors import InvalidParameter
+from noisette.losses.blocks import Scaled, squared
 from noisette.losses.totals import Total
 
 # One block of float64 entries (2 MB) should stay in cache, so that the two products with it
@@ -19,6 +20,9 @@ _MIN_ROWS, _MAX_ROWS = 64, 2048
 # A sparse block costs a few Python calls, whatever its size; rows stay below 2^11 all the same
 # where exactness asks for it (see ``exact_blocks`` in the solvers).
 SPARSE_ROWS = 8192
+# the largest norm bound of the solvers: so far their arguments about overflow reach
+_TAME = 1e30
+_UNFORMED = 2  # roundings more of a term where its row is not formed
 
 
 class Augmented:
@@ -60,6 +64,7 @@ class Augmented:
     ) -> None:
         self.matrix, self.factor, self.extra, self.norms = matrix, factor, extra, norms
         self.shape = (matrix.shape[0], matrix.shape[1] + (extra is not None))
+        self._tame: bool | None = None
 
     def __len__(self) -> int:
         return int(self.shape[0])
@@ -74,6 +79,28 @@ class Augmented:
         np.multiply(part, self.factor[rows][:, None], out=out[:, :-1])
         out[:, -1] = self.extra[rows]
         return out
+
+    def scaled(self, rows: slice) -> Scaled | None:
+        """Return rows that need not be formed; None where one of the matrix may be too long.
+
+        Parameters
+        ----------
+        rows : slice
+            Which rows.
+
+        Returns
+        -------
+        Scaled or None
+            The factors beside a view of the matrix, in float64.
+
+        """
+        if self._tame is None:
+            self._tame = self.norms is not None and bool(np.all(self.norms <= _TAME))
+        if not self._tame:
+            return None
+        matrix = np.asarray(self.matrix[rows], dtype=np.float64)
+        extra = None if self.extra is None else self.extra[rows]
+        return Scaled(matrix, self.factor[rows], extra)
 
     def __mul__(self, column: npt.NDArray[Any]) -> Augmented:
         """Scale every row, the constant included; `column` has the shape (n, 1)."""
@@ -237,8 +264,13 @@ class Rows:
         """Number of blocks."""
         return -(-self.n // self.block_rows)
 
-    def blocks(self) -> Iterator[tuple[slice, Any]]:
+    def blocks(self, *, formed: bool = True) -> Iterator[tuple[slice, Any]]:
         """Yield the rows in blocks, in order.
+
+        Parameters
+        ----------
+        formed : bool, default True
+            Whether every block is a matrix; False lets it be `Scaled`, which is faster.
 
         Yields
         ------
@@ -254,14 +286,20 @@ class Rows:
             return
         for start in range(0, self.n, self.block_rows):
             rows = slice(start, min(start + self.block_rows, self.n))
-            yield rows, np.asarray(self.matrix[rows], dtype=np.float64)
+            block = None
+            if not formed and isinstance(self.matrix, Augmented):
+                block = self.matrix.scaled(rows)
+            yield rows, np.asarray(self.matrix[rows], np.float64) if block is None else block
 
     @property
     def depth(self) -> int:
-        """So many additions at most does a row's term go through (ROUND-ANY-ORDER)."""
-        return self.block_rows + self.block_count + self.merges
+        """So many roundings at most does a row's term go through (ROUND-GRADIENT, -ANY-ORDER)."""
+        return self.block_rows + self.block_count + self.merges + _UNFORMED
 
-    def add_to(self, total: Total, work: Callable[..., Any], columns: Sequence[Any]) -> None:
+    def add_to(
+        self, total: Total, work: Callable[..., Any], columns: Sequence[Any], *,
+        formed: bool = True,
+    ) -> None:  # fmt: skip
         """Add work(block, *parts of the columns) of every block, in order.
 
         Parameters
@@ -272,14 +310,16 @@ class Rows:
             Returns one term for each sum.
         columns : sequence of (ndarray or None)
             Vectors with an entry for each row.
+        formed : bool, default True
+            As for `blocks`.
 
         """
-        for part, block in self.blocks():
+        for part, block in self.blocks(formed=formed):
             total.add(work(block, *(None if each is None else each[part] for each in columns)))
 
     def sums(
         self, work: Callable[..., Any], *columns: Any, start: Sequence[Any] = (),
-        compensated: bool = False, block_rows: int | None = None,
+        compensated: bool = False, block_rows: int | None = None, formed: bool = True,
     ) -> list[Any]:  # fmt: skip
         """Return the sums of work(block, *parts of the columns) over all blocks.
 
@@ -295,6 +335,8 @@ class Rows:
             Whether the sums of arrays err by 2u only.
         block_rows : int, optional
             How many rows a block has here.
+        formed : bool, default True
+            As for `blocks`.
 
         Returns
         -------
@@ -304,7 +346,7 @@ class Rows:
         """
         total = Total(compensated, start)
         rows = self if block_rows is None else Rows(self.matrix, block_rows)
-        rows.add_to(total, work, columns)
+        rows.add_to(total, work, columns, formed=formed)
         return total.values()
 
     def on_sample(self, count: int, work: Callable[..., Any], *columns: Any) -> Any:
@@ -427,7 +469,7 @@ class Rows:
 
         """
         out = np.empty((self.n, *parameter.shape[:-1]))
-        for rows, block in self.blocks():
+        for rows, block in self.blocks(formed=False):
             out[rows] = block @ parameter.T
         return out
 
@@ -444,19 +486,3 @@ def _repeats(block: Any) -> bool:
     starts = columns.indptr[1:-1]
     same[starts[(starts > 0) & (starts < len(columns.indices))] - 1] = False
     return bool(np.any(same))
-
-
-def squared(block: Any) -> Any:
-    """The block with every entry squared; a CSR result shares the indices."""
-    if not sparse.issparse(block):
-        return block * block
-    result = sparse.csr_array(block.shape, dtype=np.float64)
-    result.data, result.indices, result.indptr = block.data**2, block.indices, block.indptr
-    return result
-
-
-def back(block: Any, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """sum_i values_i x_i over one block: (n,) -> (d,), (n, k) -> (k, d)."""
-    if sparse.issparse(block):
-        return np.asarray((block.T @ values).T)
-    return np.asarray(values.T @ block)

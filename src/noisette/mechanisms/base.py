@@ -19,7 +19,7 @@ from noisette.errors import InvalidParameter, PermitError
 
 __all__ = ["AdditiveNoise", "Mechanism"]
 
-_BULK = 1 << 13  # numbers in one sum; below, loading compiled code costs more than it saves
+BULK = 1 << 13  # numbers in one sum; below, loading compiled code costs more than it saves
 
 
 @dataclass(frozen=True)
@@ -369,7 +369,7 @@ def on_grid(values: Floats, grid: float, out: Floats | None = None) -> Floats:
 def add_on_grid(noise: Floats, value: Floats, grid: float, out: Floats) -> None:
     """Put value + noise into `out`, rounded as `on_grid` rounds; `noise` is used up."""
     # proof: FLOAT-GRID
-    if noise.size < _BULK:
+    if noise.size < BULK:
         noise += value
         out[:] = on_grid(noise, grid, out=noise)
         return

@@ -11,7 +11,12 @@ from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.mechanisms import spherical_laplace_curve as curve
-from noisette.mechanisms.base import AdditiveNoise, require_dimension, smallest_multiplier
+from noisette.mechanisms.base import (
+    BULK,
+    AdditiveNoise,
+    require_dimension,
+    smallest_multiplier,
+)
 
 __all__ = ["SphericalLaplace"]
 
@@ -139,6 +144,11 @@ class SphericalLaplace(AdditiveNoise):
         drawn = generator.standard_normal((count, dimension))
         radius = generator.standard_gamma(dimension, size=count)
         radius *= self.noise_multiplier * unit
+        if drawn.size >= BULK:
+            from noisette._ziggurat import lengthen  # loads numba, as the normal numbers did
+
+            lengthen(drawn, radius)
+            return drawn
         radius /= np.sqrt(np.einsum("ij,ij->i", drawn, drawn))
         drawn *= radius[:, None]
         return drawn

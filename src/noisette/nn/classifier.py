@@ -289,7 +289,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         ledger, adjacency, randomness = self._check_public()
         array, labels = as_rows(X, y)
         classes = inputs.sorted_classes(self.classes, labels)
-        targets = torch.from_numpy(inputs.class_numbers(classes, labels))
+        targets = torch.from_numpy(inputs.label_numbers(classes, labels))
         people = None if persons is None else Persons.of(persons, len(array))
         units = len(array) if people is None else people.count
         size = units if adjacency.size_is_public else self._public_size()

@@ -185,7 +185,7 @@ class PrivateSelector(RowsTransformer):
     def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
         rows, labels = inputs.rows_and_labels(self, X, y, 1)
         self.classes_ = inputs.sorted_classes(self.classes, labels)
-        numbers = inputs.class_numbers(self.classes_, labels)
+        numbers = inputs.label_numbers(self.classes_, labels)
         return Sample(rows, self._weights(sample_weight, rows.shape[0]), numbers)
 
     def _known(self, step: Step) -> tuple[str, ...]:

@@ -66,12 +66,12 @@ def _checked_labels(y: Any, rows: int) -> Any:
 def _class_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     """Return the position of every label; few texts are compared without a list of all labels."""
     if {classes.dtype.kind, y.dtype.kind} != {"U"} or len(classes) > _FEW:
-        return inputs.class_numbers(classes, y)
+        return inputs.label_numbers(classes, y)
     numbers = np.full(len(y), -1, dtype=np.intp)
     for place, label in enumerate(classes):
         numbers[y == label] = place
     if (numbers < 0).any():
-        return inputs.class_numbers(classes, y)  # which refuses
+        return inputs.label_numbers(classes, y)  # which refuses
     return numbers
 
 

@@ -30,7 +30,7 @@ from scipy import linalg
 
 from noisette._typing import Floats
 from noisette.losses import HuberHinge
-from noisette.losses.rows import back
+from noisette.losses.blocks import back
 from noisette.solvers.interior import interior_points
 from noisette.solvers.limits import interior_plan
 from noisette.solvers.objective import Objective, Preconditioner, weigh
@@ -152,7 +152,7 @@ def certify(objective: Objective, alpha: Floats, near: Floats | None = None) -> 
     alpha, whereas the distance from ``near`` to w(alpha) enters the gap squared.
     """
     total = np.zeros(objective.shape)
-    for part, block in objective.rows.blocks():
+    for part, block in objective.rows.blocks(formed=False):
         total += back(block, alpha[part] * objective.y[part])
     w = (total - objective.linear) / objective.lam
     drift = dual_error(objective.facts, float(np.sum(alpha)), objective.rows.depth)

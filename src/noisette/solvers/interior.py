@@ -34,7 +34,7 @@ import numpy as np
 from scipy import linalg
 
 from noisette._typing import Floats
-from noisette.losses.rows import back
+from noisette.losses.blocks import back
 from noisette.solvers.objective import DENSE_MODEL, Objective, cholesky, gram, weigh
 
 FIRST_RATIO, TRIES, RETREATS = 10.0, 20, 40

@@ -13,7 +13,7 @@ from scipy import linalg, sparse
 
 from noisette._typing import Floats
 from noisette.losses import Loss, Rows
-from noisette.losses.rows import back, squared
+from noisette.losses.blocks import back, squared, weighted
 from noisette.solvers.rounding import EXACT_ROWS, UNIT, PublicFacts, gradient_error
 
 # widest data for which a (d, d) model is factorised: beyond, its cost exceeds its gain
@@ -64,7 +64,8 @@ def weigh(values: Floats, omega: Floats | None) -> Floats:
 def _gradient_terms(loss: Loss, w: Floats, block: Any, y: Any, omega: Any) -> tuple[Any, ...]:
     losses, slopes = loss.at_scores(block @ w.T, y)
     value = float(np.sum(weigh(np.asarray(losses), omega)))
-    return value, back(block, weigh(np.asarray(slopes), omega))
+    r = weigh(np.asarray(slopes), omega)
+    return value, back(block, r), float(np.sum(np.abs(r)))
 
 
 def _exact_terms(
@@ -146,38 +147,41 @@ class Objective:
 
     def at(self, w: Floats) -> Point:
         """Evaluate; ``norm_bound`` includes the rounding error (ROUND-GRADIENT)."""
-        value, total = self._sum_exact(w) if self.exact else self._sum(w)
+        value, total, pull = self._sum_exact(w) if self.exact else self._sum(w)
         gradient = (total + self.linear) + self.lam * w
         norm = float(np.linalg.norm(gradient))
         size = float(np.linalg.norm(w))
         value += 0.5 * self.lam * size * size + float(np.vdot(self.linear, w))
-        error = gradient_error(self.loss, self.facts, size, self.mass, self.exact, self.rows.depth)
+        error = gradient_error(
+            self.loss, self.facts, size, self.mass, self.exact, self.rows.depth, pull
+        )
         # the computed norm of k numbers errs by at most (k+4)u relatively
         certified = norm * (1.0 + (gradient.size + 4.0) * 2.0 * UNIT) + error
         # NaN certifies nothing
         return Point(w, value, gradient, norm, certified if certified >= 0.0 else np.inf)
 
-    def _sum(self, w: Floats) -> tuple[float, Floats]:
-        value, total = self.rows.sums(
+    def _sum(self, w: Floats) -> tuple[float, Floats, float]:
+        """The sums of losses, of gradients, and of the derivatives' absolute values."""
+        value, total, pull = self.rows.sums(
             partial(_gradient_terms, self.loss, w), self.y, self.omega,
-            start=(0.0, np.zeros(self.shape)),
+            start=(0.0, np.zeros(self.shape), 0.0), formed=False,
         )  # fmt: skip
-        return value, total
+        return value, total, pull
 
-    def _sum_exact(self, w: Floats) -> tuple[float, Floats]:
+    def _sum_exact(self, w: Floats) -> tuple[float, Floats, None]:
         """The same sums through error-free products and a compensated sum over blocks."""
         lead = _grid(w, float(np.linalg.norm(w)), 25)
         value, total = self.rows.sums(
             partial(_exact_terms, self.loss, w, lead, self.facts.norm_bound), self.y, self.omega,
             start=(0.0, np.zeros(self.shape)), compensated=True, block_rows=EXACT_ROWS,
         )  # fmt: skip
-        return value, total
+        return value, total, None
 
     def hessian_product(self, w: Floats, vector: Floats) -> Floats:
         """(Hessian of J at w) vector."""
         (total,) = self.rows.sums(
             partial(_bent_terms, self.loss, w, vector), self.y, self.omega,
-            start=(self.lam * vector,), compensated=self.exact,
+            start=(self.lam * vector,), compensated=self.exact, formed=self.exact,
         )  # fmt: skip
         return np.asarray(total)
 
@@ -186,7 +190,7 @@ class Objective:
         d, k = self.rows.d, int(np.prod(self.shape[:-1], dtype=int))
         (whole,) = self.rows.sums(
             partial(_hessian_terms, self.loss, w, k), self.y, self.omega,
-            start=(np.zeros((k, d, k, d)),), compensated=self.exact,
+            start=(np.zeros((k, d, k, d)),), compensated=self.exact, formed=self.exact,
         )  # fmt: skip
         for j in range(k):
             for i in range(j):
@@ -232,13 +236,12 @@ def gram(block: Any, weights: Floats) -> Floats:
     if sparse.issparse(block) and _DENSE_SHARE * block.nnz > block.shape[0] * block.shape[1]:
         block = block.toarray()  # BLAS is faster than skipping the zeros
     if sparse.issparse(block):
-        scaled = block.multiply(weights[:, None]).tocsr()
-        return np.asarray((block.T @ scaled).todense())
+        return np.asarray((block.T @ weighted(block, weights)).todense())
     if np.all(weights >= 0.0):
         # one factor: BLAS then computes half of the symmetric product
-        scaled = block * np.sqrt(weights)[:, None]
+        scaled = weighted(block, np.sqrt(weights))
         return np.asarray(scaled.T @ scaled)
-    return np.asarray(block.T @ (block * weights[:, None]))
+    return back(block, weighted(block, weights)).T
 
 
 class Preconditioner:
@@ -256,6 +259,7 @@ class Preconditioner:
         (model,) = rows.sums(
             partial(_model_terms, objective.loss, point, scale, dense), objective.y,
             objective.omega, start=(lam * np.eye(rows.d) if dense else np.full(rows.d, lam),),
+            formed=False,
         )  # fmt: skip
         self._diagonal = np.diag(model).copy() if dense else model
         if dense:

@@ -12,7 +12,19 @@ most gamma_k sum|a_i b_i|, gamma_k = ku/(1-ku)):
    derivative, which is c-Lipschitz in the score, a row's gradient moves by c R S u R||w||.
 2. the derivative itself: at most ``loss.rounding`` u per row, and one product with omega_i.
 3. the sum over rows: block sums of B rows added over N blocks: gamma_{B+N} sum |r_i| ||x_i||
-   <= 1.01 (B+N) u W L R; then + b and + Lambda w: 3u(||sum|| + ||b|| + Lambda||w||).
+   <= 1.01 (B+N) u R A, where r_i are the computed derivatives times omega_i and A >= sum |r_i| is
+   their computed sum (for softmax of all entries, which bounds the sum of norms), or W L; then
+   + b and + Lambda w: 3u(||sum|| + ||b|| + Lambda||w||).
+
+**Rows that are not formed (`Scaled`).** J belongs to the formed rows x_i = (fl(c_i z_i), e_i), c_i
+the clip's factor, e_i the constant, but a score is computed as fl(c_i (z_i.w')) + e_i w_d and the
+sum over rows as sum (r_i c_i) z_i. The computed score is the sum of c_i z_ij w_j (1 + theta), with
+k + 1 roundings at most without a constant and k + 2 with one, k the length of z_i; fl(c_i z_ij) =
+c_i z_ij (1 + delta) is one more, in the denominator (Higham 2002, lemma 3.1, has the same bound for
+both signs). With d = k, or k + 1 where there is a constant: d + 2, so S is what it was. A term of
+the sum over rows goes through two more roundings, r_i c_i and that of the formed row: B + N + 2
+(``Rows.depth``). Only rows with ||z_i|| <= 1e30 are treated so: what is lost by underflow is below
+n 2^-1074 1e30, less than the distance bound is rounded up by.
 
 **Exact blocks (Ozaki's splitting).** Write X = X1 + X2, w = w1 + w2 with X1 a multiple of
 2^-25 R (power of two above R) and w1 of 2^-25 ||w||. Every partial sum of X1 w1 is an integer
@@ -81,9 +93,13 @@ class PublicFacts:
 
 
 def gradient_error(
-    loss: Loss, facts: PublicFacts, parameter_norm: float, mass: float, exact: bool, terms: int
-) -> float:
-    """E(w) of the module's docstring; ``terms`` = B + N for plain sums. proof: ROUND-GRADIENT."""
+    loss: Loss, facts: PublicFacts, parameter_norm: float, mass: float, exact: bool, terms: int,
+    pull: float | None = None,
+) -> float:  # fmt: skip
+    """E(w) of the module's docstring; ``terms`` = B + N for plain sums. proof: ROUND-GRADIENT.
+
+    ``pull`` is A, the computed sum of the derivatives' absolute values, where it is known.
+    """
     d, R = facts.features, facts.norm_bound
     score = R * parameter_norm
     slope = loss.derivative_bound(score)
@@ -91,12 +107,15 @@ def gradient_error(
         scores = 1.0 + (d + 3.0) * np.sqrt(d) * 2.0**-23
         spread = (EXACT_ROWS + 3.0) * 2.0**-19
         summed = 4.0 * mass + spread * (np.sqrt(d) * mass + facts.rows * facts.weight_bound)
+        summed *= slope
     else:
-        scores, summed = d + 2.0, (terms + 1.0) * mass
+        scores, summed = d + 2.0, (terms + 1.0) * mass * slope
+        if pull is not None:  # 1e-6: A is itself a sum of up to 2^33 terms
+            summed = min(summed, (terms + 1.0) * pull * (1.0 + 1e-6))
     rows = mass * R * (loss.smoothness * score * scores + loss.rounding(score) + slope)
     tail = mass * slope * R + facts.linear_norm + facts.regularization * parameter_norm
     # 1.02: gamma_k against ku, and the roundings of this very formula
-    return float(1.02 * UNIT * (rows + summed * slope * R + 4.0 * tail))
+    return float(1.02 * UNIT * (rows + summed * R + 4.0 * tail))
 
 
 def dual_error(facts: PublicFacts, mass: float, terms: int) -> float:

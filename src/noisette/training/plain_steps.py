@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from noisette._typing import Floats
-from noisette.losses.rows import Rows, back
+from noisette.losses.blocks import back
+from noisette.losses.rows import Rows
 
 if TYPE_CHECKING:
     from noisette.training.steps import Batches, State, Update

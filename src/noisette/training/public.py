@@ -4,6 +4,7 @@ Nothing in it is read off the data, and it holds no ledger; whatever an algorith
 can be shown before any data exist.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,7 +142,7 @@ class Public(PublicBudget):
     @property
     def dimension(self) -> int:
         """Number of weights of one model."""
-        return int(np.prod(self.shape))
+        return math.prod(self.shape)
 
     @property
     def gradient_bound(self) -> float:

@@ -120,7 +120,7 @@ class Update:
 
     def dimension(self, features: int) -> int:
         """Number of parameters."""
-        return int(np.prod(self.shape(features)))
+        return math.prod(self.shape(features))
 
     def rates(self, first: int, count: int) -> Floats:
         """Return eta_t for the steps first + 1 .. first + count."""
