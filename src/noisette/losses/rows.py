@@ -67,12 +67,30 @@ class Augmented:
     def __getitem__(self, rows: Any) -> npt.NDArray[np.float64]:
         if isinstance(rows, tuple):  # columns too: of the rows that were asked for
             return np.asarray(self[rows[0]][(slice(None), *rows[1:])])
-        part = np.asarray(self.matrix[rows], dtype=np.float64)
-        if self.extra is None:
-            return np.asarray(part * self.factor[rows][:, None])
-        out = np.empty((part.shape[0], self.shape[1]))
-        np.multiply(part, self.factor[rows][:, None], out=out[:, :-1])
-        out[:, -1] = self.extra[rows]
+        factor = self.factor[rows]
+        return self.formed(rows, np.empty((len(factor), self.shape[1])))
+
+    def formed(self, rows: Any, out: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Write rows to an array, and return it.
+
+        Parameters
+        ----------
+        rows : slice or ndarray
+            Which ones.
+        out : ndarray of shape (k, d) or (k, d + 1)
+            Where to.
+
+        Returns
+        -------
+        ndarray
+            The same array.
+
+        """
+        last = self.matrix.shape[1]
+        factor = self.factor[rows][:, None]
+        np.multiply(self.matrix[rows], factor, out=out[:, :last], dtype=np.float64)
+        if self.extra is not None:
+            out[:, -1] = self.extra[rows]
         return out
 
     def __mul__(self, column: npt.NDArray[Any]) -> Augmented:
@@ -274,8 +292,29 @@ class Rows:
             Vectors with an entry for each row.
 
         """
-        for part, block in self.blocks():
+        for part, block in self._passing_blocks():
             total.add(work(block, *(None if each is None else each[part] for each in columns)))
+
+    def _passing_blocks(self) -> Iterator[tuple[slice, Any]]:
+        """Yield the blocks, each of them gone when the next one comes.
+
+        All are formed in the same memory: where an allocator gives what is freed back at once, as
+        on workers of Dask, new memory for every block costs more than what is done with it.
+        """
+        matrix = self.matrix
+        wide = isinstance(matrix, np.ndarray) and matrix.dtype == np.float64
+        if self._stored or self.is_sparse or wide:
+            yield from self.blocks()
+            return
+        room = np.empty((min(self.block_rows, self.n), self.d))
+        for start in range(0, self.n, self.block_rows):
+            rows = slice(start, min(start + self.block_rows, self.n))
+            block = room[: rows.stop - start]
+            if isinstance(matrix, Augmented):
+                matrix.formed(rows, block)
+            else:
+                np.copyto(block, matrix[rows], casting="unsafe")
+            yield rows, block
 
     def sums(
         self, work: Callable[..., Any], *columns: Any, start: Sequence[Any] = (),
