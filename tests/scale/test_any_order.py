@@ -80,7 +80,7 @@ def test_the_last_resort_of_a_solver_works_on_parts(loss: Any) -> None:
         assert rows is not None
         assert labels is not None
         cut = Objective(loss, rows_of(rows.sized(80)), labels.sized(80), None, None, facts)
-        point = last_resort(cut, Preconditioner(cut), tolerance)
+        point = last_resort(cut, Preconditioner.of(cut), tolerance)
     assert point.norm_bound <= tolerance
     whole = minimise(loss, X, y, regularization=0.5, tolerance=tolerance)
     assert np.abs(point.w - whole.weights).max() <= 4.0 * tolerance / 0.5

@@ -148,6 +148,7 @@ def parted_rows(
         head = pd.DataFrame(columns=list(X.columns))
     without_data(lambda: validate_data(estimator, head, skip_check_array=True))
     rows = rows.apply(partial(_part_rows, estimator.missing == "zero", tame), (), None)
+    rows, labels = rows.kept([rows, labels])
     count = int(summed(_counted, rows, labels))
     if count < least:
         raise InvalidData(f"X must have at least {least} rows.")

@@ -89,9 +89,17 @@ class DaskColumn(Parted):
         for each in columns:
             if each is not None:
                 item = DaskColumn([persisted], _Item(next(number)), each.shape, True)
-                item.is_sparse = each.is_sparse
+                item.is_sparse, item.chunks = each.is_sparse, each.chunks
             found.append(None if each is None else item)
         return found
+
+    def few(self, count: int) -> tuple["DaskColumn", float]:
+        """Return about `count` of the partitions, evenly spread, and their share of all."""
+        every = len(self.sources[0])
+        picked = [source[:: -(-every // count)] for source in self.sources]
+        found = DaskColumn(picked, self.function, self.shape, self.held)
+        found.is_sparse = self.is_sparse
+        return found, len(picked[0]) / every
 
     def parts(self) -> Iterator[Any]:
         """Yield the partitions, one at a time."""

@@ -38,13 +38,21 @@ _PATIENCE = 5
 _MOST_STEPS, _MOST_NEWTON, _BURSTS = 1000, 200, 6
 _DENSE_NEWTON = 640
 _SAMPLE, _SAMPLE_PER_FEATURE = 2000, 40
+# in parts, where passes are dear: so many entries, but not more than one row in so many
+_SAMPLE_ENTRIES, _SHARE = 1 << 20, 64
+_FULL_MODEL = 128
 
 
 def minimise_smooth(objective: Objective, tolerance: float, start: Floats | None = None) -> Point:
     """A point whose exact gradient norm is certified to be at most ``tolerance``."""
     w = np.zeros(objective.shape) if start is None else start
     w, model = _warm_start(objective, w)
-    point = _quasi_newton(objective, objective.at(w), model, tolerance)
+    if objective.rows.parted and len(w.shape) == 1 and w.size <= _FULL_MODEL:
+        point, model = objective.at_with_model(w)  # a pass over parts costs more than its products
+    else:
+        point = objective.at(w)
+        model = Preconditioner.of(objective) if model is None else model
+    point = _quasi_newton(objective, point, model, tolerance)
     for effort in range(-1, _BURSTS):
         if point.norm_bound <= tolerance:
             return point
@@ -78,15 +86,19 @@ def last_resort(objective: Objective, model: Preconditioner, tolerance: float) -
     return best
 
 
-def _warm_start(objective: Objective, w: Floats) -> tuple[Floats, Preconditioner]:
+def _warm_start(objective: Objective, w: Floats) -> tuple[Floats, Preconditioner | None]:
     """A start and a model from evenly spaced rows: they cost a fraction of one full pass.
 
     The sample's optimum is off by its statistical error only, and its Hessian there is within
-    about sqrt(d/m) of the true one: the full problem then needs a handful of passes.
+    about sqrt(d/m) of the true one: the full problem then needs a handful of passes. Few rows give
+    no model.
     """
-    count = max(_SAMPLE, _SAMPLE_PER_FEATURE * objective.rows.d)
-    if objective.rows.n < 4 * count:
-        return w, Preconditioner(objective)
+    n, d = objective.rows.n, objective.rows.d
+    count = max(_SAMPLE, _SAMPLE_PER_FEATURE * d)
+    if objective.rows.parted:
+        count = max(count, min(n // _SHARE, _SAMPLE_ENTRIES // d))
+    if n < 4 * count:
+        return w, None
     known = (objective.loss, objective.linear, objective.facts, objective.mass, w)
     started: tuple[Floats, Preconditioner] = objective.rows.on_sample(
         count, partial(_start_on, *known), objective.y, objective.omega
@@ -105,8 +117,8 @@ def _start_on(
     part.mass = mass
     slope = loss.derivative_bound(0.0) * facts.norm_bound
     loose = 0.01 * slope * float(np.sqrt(max(mass, 1.0)))
-    w = _quasi_newton(part, part.at(w), Preconditioner(part), loose).w
-    return w, Preconditioner(part, at=w)
+    w = _quasi_newton(part, part.at(w), Preconditioner.of(part), loose).w
+    return w, Preconditioner.of(part, at=w)
 
 
 def _quasi_newton(
@@ -122,7 +134,7 @@ def _quasi_newton(
         slope = float(np.vdot(point.gradient, p))
         if not slope < 0.0:
             break
-        new = _backtrack(objective, point, p, slope)
+        new = _backtrack(objective, point, p, slope, tolerance)
         if new is None:
             break
         s, change = new.w - point.w, new.gradient - point.gradient
@@ -154,11 +166,19 @@ def _two_loop(
     return q
 
 
-def _backtrack(objective: Objective, point: Point, p: Floats, slope: float) -> Point | None:
-    """A step with J lower (Armijo), or whose slope shows by convexity that J is not higher."""
+def _backtrack(
+    objective: Objective, point: Point, p: Floats, slope: float, tolerance: float
+) -> Point | None:
+    """A step with J lower (Armijo), or whose slope shows by convexity that J is not higher.
+
+    A point that is certified is taken as it is: so close to the optimum the values of J differ by
+    less than they are rounded.
+    """
     t = 1.0
     for _ in range(30):
         new = objective.at(point.w + t * p)
+        if new.norm_bound <= tolerance:
+            return new
         end = float(np.vdot(new.gradient, p))
         if new.value <= point.value + 1e-4 * t * slope or slope <= end <= 0.0:
             return new
