@@ -58,6 +58,8 @@ class Parted(ABC):
     dtype = np.dtype(np.float64)
     merges: int
     is_sparse = False
+    held = False
+    """Whether the parts are in memory, so that nobody reads them again."""
     within: float | None = None
     """The bound within which all rows were seen to lie."""
     total: float | None = None

@@ -44,6 +44,7 @@ class PartedRows(Rows):
         self.n, self.d = X.shape
         self.block_rows = SPARSE_ROWS if self.is_sparse else block_rows_for(self.d)
         self.merges = X.merges + 1
+        self.reread = not X.held
 
     def blocks(self) -> Iterator[tuple[slice, Any]]:
         """Yield blocks of one part after the other: for the last resort of a solver only."""

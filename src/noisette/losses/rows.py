@@ -207,6 +207,7 @@ class Rows:
     """
 
     parted = False
+    reread = False  # in every pass, from wherever they lie
     merges = 0
 
     def __init__(self, X: Any, block_rows: int | None = None) -> None:
