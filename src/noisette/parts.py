@@ -98,6 +98,15 @@ class Parted(ABC):
         `last`, if given, is applied to the result before it leaves the parts' place.
         """
 
+    def groups(
+        self, function: Callable[..., Any], others: Sequence[Any], join: Callable[[Any, Any], Any]
+    ) -> Iterator[Any]:
+        """Yield what `reduce` returns, but of some parts at a time: for what grows as it is joined.
+
+        The parts come in their order, each of them once.
+        """
+        yield self.reduce(function, others, join)
+
     def kept(self, columns: Sequence[Any]) -> list[Any]:
         """Return columns that go with this one, made once and for all where that costs little."""
         return list(columns)

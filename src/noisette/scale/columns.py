@@ -16,6 +16,8 @@ from noisette.scale.running import dask_module, guarded, joined, run
 
 __all__ = ["DaskColumn"]
 
+_AHEAD = 4
+
 
 class DaskColumn(Parted):
     """Rows or values in partitions.
@@ -66,13 +68,21 @@ class DaskColumn(Parted):
         """Return the values of all partitions, joined in their order, `FAN` at a time."""
         dask = dask_module()
         values = self.leaves(function, others)
-        task = dask.delayed(joined, pure=False)
         while len(values) > 1:
-            values = [task(join, values[k : k + FAN]) for k in range(0, len(values), FAN)]
+            values = _by_fan(values, join)
         (root,) = values
         if last is not None:
             root = dask.delayed(guarded, pure=False, traverse=False)(last, root)
         return run(root)
+
+    def groups(
+        self, function: Callable[..., Any], others: Sequence[Any], join: Callable[[Any, Any], Any]
+    ) -> Iterator[Any]:
+        """Yield the values of `FAN` partitions, joined; some of these are worked on together."""
+        task = dask_module().delayed(guarded, pure=False)
+        values = _by_fan(self.leaves(function, others), join)
+        for k in range(0, len(values), _AHEAD):
+            yield from run(task(_together, *values[k : k + _AHEAD]))
 
     def kept(self, columns: Sequence[Any]) -> list[Any]:
         """Return the columns with their parts kept where they are, if their sources are in memory.
@@ -105,6 +115,12 @@ class DaskColumn(Parted):
         """Yield the partitions, one at a time."""
         for leaf in self.leaves(_same, ()):
             yield run(leaf)
+
+
+def _by_fan(values: list[Any], join: Callable[[Any, Any], Any]) -> list[Any]:
+    """Return tasks that join the values of `FAN` tasks each, in their order."""
+    task = dask_module().delayed(joined, pure=False)
+    return [task(join, values[k : k + FAN]) for k in range(0, len(values), FAN)]
 
 
 class _Joint:

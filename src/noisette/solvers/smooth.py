@@ -122,9 +122,7 @@ def _start_on(
     return w, Preconditioner.of(part, at=w)
 
 
-def _whole_steps(
-    objective: Objective, w: Floats, tolerance: float
-) -> tuple[Point, Preconditioner]:
+def _whole_steps(objective: Objective, w: Floats, tolerance: float) -> tuple[Point, Preconditioner]:
     """A first point in parts, and a model of all rows there: one pass gives both.
 
     Where a pass reads the rows again, which costs more than what is done with them, every further
