@@ -26,7 +26,7 @@ def write(folder: Path, rows: int) -> None:
     for number in range(-(-rows // PER_FILE)):
         rng = np.random.default_rng(number + 1)
         count = min(PER_FILE, rows - number * PER_FILE)
-        X = rng.normal(size=(count, FEATURES)).astype(np.float32) / np.sqrt(FEATURES)
+        X = rng.normal(size=(count, FEATURES)).astype(np.float32) / np.float32(FEATURES**0.5)
         y = (X @ truth + rng.logistic(size=count) > 0.0).astype(np.int32)
         path = folder / f"part-{number:05}.parquet"
         pd.DataFrame(X, columns=NAMES).assign(y=y).to_parquet(path, compression=None)

@@ -59,8 +59,12 @@ class Parted(ABC):
     dtype = np.dtype(np.float64)
     merges: int
     is_sparse = False
+    held = False
+    """Whether the parts are in memory, so that nobody reads them again."""
     within: float | None = None
     """The bound within which all rows were seen to lie."""
+    total: float | None = None
+    """The sum of a column that was added up before."""
 
     @property
     def ndim(self) -> int:
@@ -95,9 +99,26 @@ class Parted(ABC):
         `last`, if given, is applied to the result before it leaves the parts' place.
         """
 
+    def groups(
+        self, function: Callable[..., Any], others: Sequence[Any], join: Callable[[Any, Any], Any]
+    ) -> Iterator[Any]:
+        """Yield what `reduce` returns, but of some parts at a time: for what grows as it is joined.
+
+        The parts come in their order, each of them once.
+        """
+        yield self.reduce(function, others, join)
+
     def kept(self, columns: Sequence[Any]) -> list[Any]:
         """Return columns that go with this one, made once and for all where that costs little."""
         return list(columns)
+
+    def few(self, count: int) -> tuple[Parted, float]:
+        """Return about `count` of the parts, evenly spread, and which share of all they are.
+
+        The same ones of every column that goes with this one; all of them unless a holder can
+        leave some out.
+        """
+        return self, 1.0
 
     @abstractmethod
     def parts(self) -> Iterator[Any]:
@@ -124,7 +145,9 @@ def each(
 def total_of(column: Any) -> float:
     """Return the sum of a column, to rounding."""
     if isinstance(column, Parted):
-        return math.fsum(column.reduce(_part_sum, (), listed))
+        if column.total is None:
+            column.total = math.fsum(column.reduce(_part_sum, (), listed))
+        return column.total
     return float(np.sum(column))
 
 
@@ -135,15 +158,20 @@ def summed(function: Callable[..., Any], first: Any, *others: Any) -> Any:
     return function(first, *others)
 
 
-def all_of(function: Callable[..., bool], first: Any, *others: Any) -> bool:
-    """Return whether function(first, *others) holds, on every part where `first` is parted."""
+def all_of(function: Callable[..., Any], first: Any, *others: Any) -> Any:
+    """Return what function(first, *others) says, on every part where `first` is parted.
+
+    It says yes or no to one question, or to each of several (a tuple).
+    """
     if isinstance(first, Parted):
-        return bool(first.reduce(function, others, both))
-    return bool(function(first, *others))
+        return first.reduce(function, others, both)
+    return function(first, *others)
 
 
-def both(first: bool, second: bool) -> bool:
-    """Return whether both hold."""
+def both(first: Any, second: Any) -> Any:
+    """Return whether both hold, question by question."""
+    if isinstance(first, tuple):
+        return tuple(one and other for one, other in zip(first, second, strict=True))
     return first and second
 
 

@@ -195,9 +195,31 @@ class KnownCounts:
         return "<KnownCounts>"
 
 
+class Keys(Sequence[tuple[int, int]]):
+    """Which (column, code) each count is of; the first of none, (-1, -1). Eight bytes a key."""
+
+    def __init__(self, codes: Sequence[Any]) -> None:
+        self._codes = codes
+        self._starts = np.cumsum([1, *(len(each) for each in codes)])
+
+    def __repr__(self) -> str:
+        return "<Keys>"
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def __getitem__(self, place: Any) -> Any:
+        if not 0 <= place < len(self):
+            raise IndexError("there is no such key.")
+        column = int(np.searchsorted(self._starts, place, side="right")) - 1
+        if column < 0:
+            return -1, -1
+        return column, int(self._codes[column][place - self._starts[column]])
+
+
 def key_counts(
     columns: Iterable[Any], adjacency: Adjacency, weights: Any = None
-) -> tuple[Bounded, list[tuple[int, int]]]:
+) -> tuple[Bounded, Keys]:
     """Return the counts of the keys that occur, and which (column, code) each of them is.
 
     For `GaussianThreshold`, one key per row and column. Both the list and its length are secret:
@@ -205,7 +227,7 @@ def key_counts(
     missing cells is no exception; it may pass as any other and means nothing.
     """
     # proof: CATEGORY-THRESHOLD
-    keys, counts, number = [(-1, -1)], [np.zeros(1)], 0
+    keys, counts, number = list[Any](), [np.zeros(1)], 0
     for column, codes in enumerate(columns):
         number = column + 1
         if isinstance(codes, KnownCounts):
@@ -214,10 +236,10 @@ def key_counts(
             codes = np.asarray(codes, dtype=np.int64)
             found = _counts(codes, int(codes.max(initial=-1)) + 1, weights)
         present = np.nonzero(found > 0.0)[0]
-        keys += [(column, int(code)) for code in present]
+        keys.append(present)
         counts.append(found[present])
     move = count_move(number, adjacency)
-    return Bounded(np.concatenate(counts), adjacency, "CATEGORY-THRESHOLD", l2=move), keys
+    return Bounded(np.concatenate(counts), adjacency, "CATEGORY-THRESHOLD", l2=move), Keys(keys)
 
 
 def _weights(weights: Any, rows: int) -> Floats:

@@ -67,7 +67,7 @@ def last_resort(objective, tolerance):
     with np.errstate(all="ignore"):
         if isinstance(objective.loss, Hinge):
             return hinge.last_resort(objective, tolerance).distance * objective.lam / tolerance
-        model = Preconditioner(objective)
+        model = Preconditioner.of(objective)
         return smooth.last_resort(objective, model, tolerance).norm_bound / tolerance
 
 
@@ -152,7 +152,7 @@ def test_the_last_resort_is_true_in_exact_arithmetic(loss):
     objective = Objective(loss, Rows(X), loss.targets(y), None, None, facts)
     tolerance = default_tolerance(loss, facts)
     with np.errstate(all="ignore"):
-        point = smooth.last_resort(objective, Preconditioner(objective), tolerance)
+        point = smooth.last_resort(objective, Preconditioner.of(objective), tolerance)
     with mp.workdps(40):
         assert ExactProblem(loss, X, y, lam).gradient_norm(point.w) <= point.norm_bound <= tolerance
 

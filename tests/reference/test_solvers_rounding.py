@@ -217,7 +217,7 @@ def test_products_without_forming_rows_are_those_of_the_formed_rows(loss, consta
             getattr(plain, form)(*given), rel=1e-11, abs=1e-12
         )
     assert mine.at(w).gradient == pytest.approx(plain.at(w).gradient, rel=1e-11, abs=1e-12)
-    models = [Preconditioner(each, at=w).solve(w) for each in (mine, plain)]
+    models = [Preconditioner.of(each, at=w).solve(w) for each in (mine, plain)]
     assert models[0] == pytest.approx(models[1], rel=1e-10)
     mine.exact = plain.exact = True  # error-free products take the formed rows, to the bit
     assert np.array_equal(mine.at(w).gradient, plain.at(w).gradient)

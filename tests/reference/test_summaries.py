@@ -194,11 +194,11 @@ def test_keys_are_those_that_somebody_holds_and_one_that_nobody_does():
     bounded, keys = key_counts(
         [np.array([0, 0, 4, -1]), np.array([2, 2, 2, 7])], REPLACE_ONE, [1.0, 0.5, 1.0, 0.0]
     )
-    assert keys == [(-1, -1), (0, 0), (0, 4), (1, 2)]
+    assert list(keys) == [(-1, -1), (0, 0), (0, 4), (1, 2)]
     assert bounded.value.tolist() == [0.0, 1.5, 1.0, 2.5]
     assert bounded.l2 == 2.0
     empty, keys = key_counts([np.array([-1, -1])], ADD_REMOVE)  # no error that depends on data
-    assert keys == [(-1, -1)]
+    assert list(keys) == [(-1, -1)]
     assert empty.value.tolist() == [0.0]
 
 

@@ -1,5 +1,6 @@
 """ROUND-ANY-ORDER: sums in any tree against rational numbers, and what a released sum pays for."""
 
+from collections import Counter
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +15,8 @@ from noisette.losses import HuberHinge, Logistic, PoissonCounts, Squared
 from noisette.losses.parted import rows_of
 from noisette.losses.totals import Total
 from noisette.parts import merges_of
-from noisette.scale import parted
+from noisette.pipeline import parted_tables
+from noisette.scale import parted, running
 from noisette.solvers import PublicFacts, attainable_tolerance, minimise
 from noisette.solvers.objective import Objective, Preconditioner
 from noisette.solvers.smooth import last_resort
@@ -84,7 +86,7 @@ def test_the_last_resort_of_a_solver_works_on_parts(loss: Any) -> None:
         assert rows is not None
         assert labels is not None
         cut = Objective(loss, rows_of(rows.sized(80)), labels.sized(80), None, None, facts)
-        point = last_resort(cut, Preconditioner(cut), tolerance)
+        point = last_resort(cut, Preconditioner.of(cut), tolerance)
     assert point.norm_bound <= tolerance
     whole = minimise(loss, X, y, regularization=0.5, tolerance=tolerance)
     assert np.abs(point.w - whole.weights).max() <= 4.0 * tolerance / 0.5
@@ -170,3 +172,15 @@ def test_cut_gradients_stay_within_their_bound_wherever_rows_stand(loss: Any) ->
     for found in sums[1:]:
         assert np.linalg.norm(found - sums[0]) <= 2.0 * allowed
     assert 0.0 < allowed < 1e-9
+
+
+def test_a_join_that_is_repeated_gives_the_same_sum() -> None:
+    totals = [Total(), Total(), Total()]
+    for k, total in enumerate(totals):
+        total.add((np.full(2, float(k + 1)),))
+    for _ in range(2):  # a scheduler may hand a task its arguments again
+        found = running.joined(Total.join, totals)
+        assert found.values()[0].tolist() == [6.0, 6.0]
+    counts = [[Counter("ab")], [Counter("b")]]
+    for _ in range(2):
+        assert running.joined(parted_tables._counters_joined, counts) == [Counter("abb")]

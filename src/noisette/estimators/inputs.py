@@ -176,6 +176,7 @@ def parted_rows(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Any]:
     without_data(lambda: validate_data(estimator, head, skip_check_array=True))
     rows.is_sparse = rows.is_sparse or sparse.issparse(getattr(X, "_meta", None))
     rows = rows.apply(partial(_part_rows, estimator.missing == "zero", rows.is_sparse), (), None)
+    rows, labels = rows.kept([rows, labels])
     count = int(summed(_counted, rows, labels))
     if count < least:
         raise InvalidData(f"X must have at least {least} rows.")

@@ -46,25 +46,25 @@ class Scaled:
         last = values.T @ self.extra
         return np.concatenate([inner, last[..., None]], axis=-1)
 
-    def formed(self, weights: Floats | None = None) -> Floats:
-        """The rows themselves, each times its weight."""
+    def formed(self, weights: Floats | None = None, out: Floats | None = None) -> Floats:
+        """The rows themselves, each times its weight; in `out` if there is one."""
         factor, extra = self.factor, self.extra
         if weights is not None:
             factor, extra = factor * weights, None if extra is None else extra * weights
-        out = np.empty(self.shape)
+        out = np.empty(self.shape) if out is None else out
         np.multiply(self.matrix, factor[:, None], out=out[:, : self.matrix.shape[1]])
         if extra is not None:
             out[:, -1] = extra
         return out
 
 
-def weighted(block: Any, weights: npt.NDArray[np.float64]) -> Any:
-    """The block with every row times its weight."""
+def weighted(block: Any, weights: npt.NDArray[np.float64], out: Floats | None = None) -> Any:
+    """The block with every row times its weight; a dense one in `out` if there is one."""
     if isinstance(block, Scaled):
-        return block.formed(weights)
+        return block.formed(weights, out)
     if sparse.issparse(block):
         return block.multiply(weights[:, None]).tocsr()
-    return block * weights[:, None]
+    return np.multiply(block, weights[:, None], out=out)
 
 
 def squared(block: Any) -> Any:

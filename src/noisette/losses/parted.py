@@ -16,6 +16,9 @@ from noisette.parts import MOST_PARTS, Parted, both, merges_of, total_of
 
 __all__ = ["PartedRows", "most_merges", "rows_of"]
 
+_SAMPLED = 16
+"""A sample is taken from so many parts: all of them would have to be read."""
+
 
 def rows_of(X: Any) -> Rows:
     """Return the rows of any matrix, as solvers see them."""
@@ -40,6 +43,7 @@ class PartedRows(Rows):
         self.n, self.d = X.shape
         self.block_rows = SPARSE_ROWS if self.is_sparse else block_rows_for(self.d)
         self.merges = X.merges + 1
+        self.reread = not X.held
 
     def blocks(self, *, formed: bool = True) -> Iterator[tuple[slice, Any]]:
         """Yield blocks of one part after the other: for the last resort of a solver only."""
@@ -62,10 +66,12 @@ class PartedRows(Rows):
         return Total(compensated, start).join(total).values()
 
     def on_sample(self, count: int, work: Callable[..., Any], *columns: Any) -> Any:
-        """Return work(rows, *columns) of about `count` rows, spread over all parts."""
-        step = max(1, self.n // max(count, 1))
-        return self.matrix.reduce(
-            partial(_part_sample, step), columns, _stacked, partial(_on_stack, work)
+        """Return work(rows, *columns) of about `count` rows, spread over some of the parts."""
+        few, share = self.matrix.few(_SAMPLED)
+        others = [None if column is None else column.few(_SAMPLED)[0] for column in columns]
+        step = max(1, int(share * self.n) // max(count, 1))
+        return few.reduce(
+            partial(_part_sample, step, count), others, _stacked, partial(_on_stack, work)
         )
 
     def within(self, bound: float) -> bool:
@@ -98,8 +104,9 @@ def _part_total(
     return total
 
 
-def _part_sample(step: int, X: Any, *columns: Any) -> list[Any]:
-    picked = slice(None, None, step)
+def _part_sample(step: int, most: int, X: Any, *columns: Any) -> list[Any]:
+    # `step` is for parts of one size; a part that holds most of the rows gives `most` of them
+    picked = slice(None, None, max(step, -(-X.shape[0] // most)))
     rows = X[picked].astype(np.float64)
     return [rows, *(None if column is None else column[picked] for column in columns)]
 

@@ -72,21 +72,41 @@ class Augmented:
     def __getitem__(self, rows: Any) -> npt.NDArray[np.float64]:
         if isinstance(rows, tuple):  # columns too: of the rows that were asked for
             return np.asarray(self[rows[0]][(slice(None), *rows[1:])])
-        part = np.asarray(self.matrix[rows], dtype=np.float64)
-        if self.extra is None:
-            return np.asarray(part * self.factor[rows][:, None])
-        out = np.empty((part.shape[0], self.shape[1]))
-        np.multiply(part, self.factor[rows][:, None], out=out[:, :-1])
-        out[:, -1] = self.extra[rows]
+        factor = self.factor[rows]
+        return self.formed(rows, np.empty((len(factor), self.shape[1])))
+
+    def formed(self, rows: Any, out: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Write rows to an array, and return it.
+
+        Parameters
+        ----------
+        rows : slice or ndarray
+            Which ones.
+        out : ndarray of shape (k, d) or (k, d + 1)
+            Where to.
+
+        Returns
+        -------
+        ndarray
+            The same array.
+
+        """
+        last = self.matrix.shape[1]
+        factor = self.factor[rows][:, None]
+        np.multiply(self.matrix[rows], factor, out=out[:, :last], dtype=np.float64)
+        if self.extra is not None:
+            out[:, -1] = self.extra[rows]
         return out
 
-    def scaled(self, rows: slice) -> Scaled | None:
+    def scaled(self, rows: slice, room: npt.NDArray[np.float64] | None = None) -> Scaled | None:
         """Return rows that need not be formed; None where one of the matrix may be too long.
 
         Parameters
         ----------
         rows : slice
             Which rows.
+        room : ndarray of shape (k, d) or (k, d + 1), optional
+            Memory for rows that are not of float64.
 
         Returns
         -------
@@ -98,7 +118,11 @@ class Augmented:
             self._tame = self.norms is not None and bool(np.all(self.norms <= _TAME))
         if not self._tame:
             return None
-        matrix = np.asarray(self.matrix[rows], dtype=np.float64)
+        matrix = np.asarray(self.matrix[rows])
+        if matrix.dtype != np.float64:
+            wide = np.empty(matrix.shape) if room is None else room[:, : matrix.shape[1]]
+            np.copyto(wide, matrix, casting="unsafe")
+            matrix = wide
         extra = None if self.extra is None else self.extra[rows]
         return Scaled(matrix, self.factor[rows], extra)
 
@@ -216,6 +240,7 @@ class Rows:
     """
 
     parted = False
+    reread = False  # in every pass, from wherever they lie
     merges = 0
 
     def __init__(self, X: Any, block_rows: int | None = None) -> None:
@@ -314,8 +339,30 @@ class Rows:
             As for `blocks`.
 
         """
-        for part, block in self.blocks(formed=formed):
+        for part, block in self._passing_blocks(formed=formed):
             total.add(work(block, *(None if each is None else each[part] for each in columns)))
+
+    def _passing_blocks(self, *, formed: bool) -> Iterator[tuple[slice, Any]]:
+        """Yield the blocks, each of them gone when the next one comes.
+
+        All are formed in the same memory: where an allocator gives what is freed back at once, as
+        on workers of Dask, new memory for every block costs more than what is done with it.
+        """
+        matrix = self.matrix
+        wide = isinstance(matrix, np.ndarray) and matrix.dtype == np.float64
+        if self._stored or self.is_sparse or wide:
+            yield from self.blocks(formed=formed)
+            return
+        room = np.empty((min(self.block_rows, self.n), self.d))
+        for start in range(0, self.n, self.block_rows):
+            rows = slice(start, min(start + self.block_rows, self.n))
+            block = room[: rows.stop - start]
+            if not isinstance(matrix, Augmented):
+                np.copyto(block, matrix[rows], casting="unsafe")
+                yield rows, block
+                continue
+            scaled = None if formed else matrix.scaled(rows, block)
+            yield rows, matrix.formed(rows, block) if scaled is None else scaled
 
     def sums(
         self, work: Callable[..., Any], *columns: Any, start: Sequence[Any] = (),

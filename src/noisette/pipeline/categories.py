@@ -51,6 +51,10 @@ class Coded:
         codes = [place.setdefault(text, len(place) - 1) for text in texts]
         return cls(np.array(codes, dtype=np.int64), list(place)[1:])
 
+    def at(self, codes: Sequence[int]) -> dict[int, str]:
+        """Return the texts of some codes."""
+        return {code: self.texts[code] for code in codes}
+
 
 @dataclass(frozen=True)
 class ShownLevels:
@@ -125,14 +129,21 @@ class LearnCategories(Step):
             (column.codes for column in sample.data), prepared.public.adjacency, sample.weights
         )
         noisy = passage.release(counts)
-        shown: list[list[tuple[float, str]]] = [[] for _ in sample.data]
-        for (column, code), count in zip(keys, noisy.tolist(), strict=True):
-            if column >= 0 and count == count:  # NaN did not reach the bar
-                shown[column].append((-count, sample.data[column].texts[code]))
+        shown: list[dict[int, float]] = [{} for _ in sample.data]
+        for place in np.flatnonzero(~np.isnan(noisy)):  # NaN did not reach the bar
+            column, code = keys[place]
+            if column >= 0:
+                shown[column][code] = float(noisy[place])
         return tuple(
-            ShownLevels(tuple(text for _, text in each), tuple(-count for count, _ in each))
-            for each in map(sorted, shown)
+            _in_order(counts, column.at(list(counts)))
+            for counts, column in zip(shown, sample.data, strict=True)
         )
+
+
+def _in_order(counts: dict[int, float], texts: dict[int, str]) -> ShownLevels:
+    """Return levels of which codes have these noisy counts and texts."""
+    pairs = sorted((-count, texts[code]) for code, count in counts.items())
+    return ShownLevels(tuple(text for _, text in pairs), tuple(-count for count, _ in pairs))
 
 
 def keys_of(public: PublicBudget) -> int:

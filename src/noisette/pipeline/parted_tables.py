@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from noisette._spill import IN_MEMORY
 from noisette._typing import Floats
 from noisette.columns import Ignored
 from noisette.errors import InvalidData
@@ -21,6 +22,7 @@ from noisette.pipeline.coordinates import Coordinates
 from noisette.pipeline.grid import Grid, ranks_at
 from noisette.pipeline.pair_cells import PairView
 from noisette.pipeline.stored_rows import encoded_rows
+from noisette.pipeline.text_counts import TextCounts
 from noisette.randomness import Randomness
 from noisette.scale.coins import drawn
 from noisette.scale.collections import beside, is_dask, parted
@@ -113,8 +115,17 @@ class PartedFrame:
         return [RankedColumn(ranks) for ranks in found]
 
     def texts(self, names: Sequence[str], weights: Any) -> list[Any]:
-        """Return how many rows have each text of the columns, in one pass."""
-        found = self.frames.reduce(partial(_texts, list(names)), (weights,), _counters_joined)
+        """Return how many rows have each text of the columns, in one pass.
+
+        The counts of a few partitions at a time come to the driver, and go on to a file of it where
+        texts are many.
+        """
+        found = [TextCounts(IN_MEMORY // len(names)) for _ in names]
+        for counts in self.frames.groups(
+            partial(_texts, list(names)), (weights,), _counters_joined
+        ):
+            for column, some in zip(found, counts, strict=True):
+                column.add(some)
         return [CountedTexts(counts) for counts in found]
 
     def spreads(
@@ -227,12 +238,20 @@ class RankedColumn:
 class CountedTexts:
     """A column of categories whose texts are counted; `codes` are the counts themselves."""
 
-    def __init__(self, counts: Counter[str]) -> None:
-        self.texts = sorted(counts)
-        self.codes = KnownCounts(np.array([float(counts[text]) for text in self.texts]))
+    def __init__(self, counts: TextCounts) -> None:
+        found = counts.counts()
+        # missing cells, the empty text, are the first in order and get the last code, as in memory
+        self._shift = int(counts.texts([0]).get(0) == "")
+        self._counts, self._size = counts, len(found)
+        self.codes = KnownCounts(np.roll(found, -self._shift))
 
     def __repr__(self) -> str:
         return "<CountedTexts>"
+
+    def at(self, codes: Sequence[int]) -> dict[int, str]:
+        """Return the texts of some codes."""
+        places = {(code + self._shift) % self._size: code for code in codes}
+        return {places[place]: text for place, text in self._counts.texts(list(places)).items()}
 
 
 class CountedSpread:

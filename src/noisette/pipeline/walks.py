@@ -80,6 +80,10 @@ class CodedColumn:
         assert self._texts is not None
         return self._texts
 
+    def at(self, codes: Sequence[int]) -> dict[int, str]:
+        """Return the texts of some codes."""
+        return {code: self.texts[code] for code in codes}
+
 
 def walked(count: int, features: int, spread: Callable[[slice], Spread]) -> WalkedSpread:
     """Return entries that are formed for a slice of the rows at a time."""

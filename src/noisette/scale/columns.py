@@ -12,9 +12,11 @@ from typing import Any
 
 from noisette.errors import InvalidParameter
 from noisette.parts import FAN, MOST_PARTS, Parted, merges_of
-from noisette.scale.running import dask_module, guarded, joined, run
+from noisette.scale.running import dask_module, guarded, joined, persisted, run
 
 __all__ = ["DaskColumn"]
+
+_AHEAD = 4
 
 
 class DaskColumn(Parted):
@@ -66,13 +68,21 @@ class DaskColumn(Parted):
         """Return the values of all partitions, joined in their order, `FAN` at a time."""
         dask = dask_module()
         values = self.leaves(function, others)
-        task = dask.delayed(joined, pure=False)
         while len(values) > 1:
-            values = [task(join, values[k : k + FAN]) for k in range(0, len(values), FAN)]
+            values = _by_fan(values, join)
         (root,) = values
         if last is not None:
             root = dask.delayed(guarded, pure=False, traverse=False)(last, root)
         return run(root)
+
+    def groups(
+        self, function: Callable[..., Any], others: Sequence[Any], join: Callable[[Any, Any], Any]
+    ) -> Iterator[Any]:
+        """Yield the values of `FAN` partitions, joined; some of these are worked on together."""
+        task = dask_module().delayed(guarded, pure=False)
+        values = _by_fan(self.leaves(function, others), join)
+        for k in range(0, len(values), _AHEAD):
+            yield from run(task(_together, *values[k : k + _AHEAD]))
 
     def kept(self, columns: Sequence[Any]) -> list[Any]:
         """Return the columns with their parts kept where they are, if their sources are in memory.
@@ -83,20 +93,34 @@ class DaskColumn(Parted):
         if not all(isinstance(column, DaskColumn) and column.held for column in known):
             return list(columns)
         first, *others = known
-        persisted = dask_module().persist(*first.leaves(_together, others))
+        parts = persisted(first.leaves(_together, others))
         number = iter(range(len(known)))
         found: list[Any] = []
         for each in columns:
             if each is not None:
-                item = DaskColumn([persisted], _Item(next(number)), each.shape, True)
-                item.is_sparse = each.is_sparse
+                item = DaskColumn([parts], _Item(next(number)), each.shape, True)
+                item.is_sparse, item.chunks = each.is_sparse, each.chunks
             found.append(None if each is None else item)
         return found
+
+    def few(self, count: int) -> tuple["DaskColumn", float]:
+        """Return about `count` of the partitions, evenly spread, and their share of all."""
+        every = len(self.sources[0])
+        picked = [source[:: -(-every // count)] for source in self.sources]
+        found = DaskColumn(picked, self.function, self.shape, self.held)
+        found.is_sparse = self.is_sparse
+        return found, len(picked[0]) / every
 
     def parts(self) -> Iterator[Any]:
         """Yield the partitions, one at a time."""
         for leaf in self.leaves(_same, ()):
             yield run(leaf)
+
+
+def _by_fan(values: list[Any], join: Callable[[Any, Any], Any]) -> list[Any]:
+    """Return tasks that join the values of `FAN` tasks each, in their order."""
+    task = dask_module().delayed(joined, pure=False)
+    return [task(join, values[k : k + FAN]) for k in range(0, len(values), FAN)]
 
 
 class _Joint:

@@ -4,6 +4,7 @@ A message of a worker may quote a cell, so none is passed on: our own sentences 
 (`Failure`), and everything else becomes one sentence here.
 """
 
+import copy
 import time
 from collections.abc import Callable
 from functools import partial, reduce
@@ -53,11 +54,15 @@ def guarded(function: Callable[..., Any], *given: Any) -> Any:
 
 
 def joined(join: Callable[[Any, Any], Any], values: list[Any]) -> Any:
-    """Return the values joined from left to right, or the first failure among them."""
+    """Return the values joined from left to right, or the first failure among them.
+
+    `join` may add to its first argument. That is a copy here: the values belong to the scheduler,
+    which may hand them to the same task again.
+    """
     failed = next((each for each in values if isinstance(each, Failure)), None)
     if failed is not None:
         return failed
-    return guarded(partial(reduce, join), values)
+    return guarded(partial(reduce, join), [copy.deepcopy(values[0]), *values[1:]])
 
 
 def dask_module(name: str = "dask") -> Any:

@@ -72,7 +72,7 @@ def minimise_hinge(objective: Objective, tolerance: float) -> DualPoint:
             objective.facts,
         )
         goal = _goal(smoothed, width, w)
-        w = newton(smoothed, smoothed.at(w), Preconditioner(smoothed), goal).w
+        w = newton(smoothed, smoothed.at(w), Preconditioner.of(smoothed), goal).w
         found = certify(objective, _dual(objective, w, width), w)
         best = min(best, found, key=lambda point: point.distance)
         for _ in range(_POLISH):

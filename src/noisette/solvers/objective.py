@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +20,7 @@ from noisette.solvers.rounding import EXACT_ROWS, UNIT, PublicFacts, gradient_er
 
 # widest data for which a (d, d) model is factorised: beyond, its cost exceeds its gain
 DENSE_MODEL, SPARSE_MODEL = 1024, 256
+_MOST_ROOM = 1 << 20  # entries
 _DENSE_SHARE = 16  # where more than one entry in so many is not zero
 
 
@@ -122,6 +125,11 @@ def _model_terms(
     return (gram(block, bend) if dense else back(squared(block), bend),)
 
 
+def _first_terms(loss: Loss, w: Floats, block: Any, y: Any, omega: Any) -> tuple[Any, ...]:
+    model = _model_terms(loss, w, 1.0, True, block, y, omega)
+    return *_gradient_terms(loss, w, block, y, omega), *model
+
+
 class Objective:
     """The objective on one data set; ``exact`` switches to the error-free products.
 
@@ -147,7 +155,18 @@ class Objective:
 
     def at(self, w: Floats) -> Point:
         """Evaluate; ``norm_bound`` includes the rounding error (ROUND-GRADIENT)."""
-        value, total, pull = self._sum_exact(w) if self.exact else self._sum(w)
+        return self._point(w, *(self._sum_exact(w) if self.exact else self._sum(w)))
+
+    def at_with_model(self, w: Floats) -> tuple[Point, Preconditioner]:
+        """Evaluate, and model the Hessian there, in one pass; for scalar scores."""
+        d = self.rows.d
+        value, total, pull, model = self.rows.sums(
+            partial(_first_terms, self.loss, w), self.y, self.omega,
+            start=(0.0, np.zeros(d), 0.0, self.lam * np.eye(d)), formed=False,
+        )  # fmt: skip
+        return self._point(w, value, total, pull), Preconditioner(model)
+
+    def _point(self, w: Floats, value: float, total: Floats, pull: float | None) -> Point:
         gradient = (total + self.linear) + self.lam * w
         norm = float(np.linalg.norm(gradient))
         size = float(np.linalg.norm(w))
@@ -239,9 +258,22 @@ def gram(block: Any, weights: Floats) -> Floats:
         return np.asarray((block.T @ weighted(block, weights)).todense())
     if np.all(weights >= 0.0):
         # one factor: BLAS then computes half of the symmetric product
-        scaled = weighted(block, np.sqrt(weights))
+        scaled = weighted(block, np.sqrt(weights), _room(block.shape))
         return np.asarray(scaled.T @ scaled)
     return back(block, weighted(block, weights)).T
+
+
+_ROOMS = threading.local()
+
+
+def _room(shape: tuple[int, ...]) -> Floats:
+    """Memory of this thread for one product, the same each time (`Rows.add_to` says why)."""
+    size = math.prod(shape)
+    if size > _MOST_ROOM:
+        return np.empty(shape)
+    if not hasattr(_ROOMS, "memory") or _ROOMS.memory.size < size:
+        _ROOMS.memory = np.empty(size)
+    return np.asarray(_ROOMS.memory[:size].reshape(shape))
 
 
 class Preconditioner:
@@ -251,9 +283,15 @@ class Preconditioner:
     It changes the path, never the certificate.
     """
 
-    def __init__(self, objective: Objective, scale: float = 1.0, at: Floats | None = None) -> None:
+    def __init__(self, model: Floats) -> None:
+        dense = model.ndim == 2
+        self._diagonal = np.diag(model).copy() if dense else model
+        self._factor: Any = cholesky(model) if dense else None
+
+    @classmethod
+    def of(cls, objective: Objective, scale: float = 1.0, at: Floats | None = None) -> Self:
+        """Return that of an objective, from a pass over its rows."""
         rows, lam = objective.rows, objective.lam
-        self._factor: Any = None
         dense = rows.d <= (SPARSE_MODEL if rows.is_sparse else DENSE_MODEL)
         point = at if len(objective.shape) == 1 else None
         (model,) = rows.sums(
@@ -261,9 +299,7 @@ class Preconditioner:
             objective.omega, start=(lam * np.eye(rows.d) if dense else np.full(rows.d, lam),),
             formed=False,
         )  # fmt: skip
-        self._diagonal = np.diag(model).copy() if dense else model
-        if dense:
-            self._factor = cholesky(model)
+        return cls(model)
 
     def solve(self, vector: Floats) -> Floats:
         """The model's inverse Hessian applied to a parameter-shaped vector."""

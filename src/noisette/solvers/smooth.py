@@ -42,17 +42,25 @@ _SAMPLE, _SAMPLE_PER_FEATURE = 2000, 40
 # A sample's model takes a gradient down by 5 in a step, that of all rows by 100: worth its price of
 # d/10 steps where many steps are left; measured best after 3 to 5 steps (Adult, Bank, Credit).
 _NARROW, _ROUGH_STEPS, _FAR = 128, 4, 1e3
+# in parts, where passes are dear: so many entries, but not more than one row in so many
+_SAMPLE_ENTRIES, _SHARE, _WHOLE_STEPS = 1 << 20, 64, 8
+_SETTLED, _POLISH = 1e-9, 3
 
 
 def minimise_smooth(objective: Objective, tolerance: float, start: Floats | None = None) -> Point:
     """A point whose exact gradient norm is certified to be at most ``tolerance``."""
     w = np.zeros(objective.shape) if start is None else start
-    w, model, sampled = _warm_start(objective, w)
-    point = objective.at(w)
-    if sampled and len(objective.shape) == 1 and objective.rows.d <= _NARROW:
-        point = _quasi_newton(objective, point, model, tolerance, _ROUGH_STEPS)
-        if point.norm > _FAR * tolerance:
-            model = Preconditioner(objective, at=point.w)
+    w, sampled = _warm_start(objective, w)
+    narrow = len(objective.shape) == 1 and objective.rows.d <= _NARROW
+    if objective.rows.parted and narrow:
+        point, model = _whole_steps(objective, w, tolerance)
+    else:
+        point = objective.at(w)
+        model = Preconditioner.of(objective) if sampled is None else sampled
+        if sampled is not None and narrow:
+            point = _quasi_newton(objective, point, model, tolerance, _ROUGH_STEPS)
+            if point.norm > _FAR * tolerance:
+                model = Preconditioner.of(objective, at=point.w)
     point = _quasi_newton(objective, point, model, tolerance)
     for effort in range(-1, _BURSTS):
         if point.norm_bound <= tolerance:
@@ -87,22 +95,24 @@ def last_resort(objective: Objective, model: Preconditioner, tolerance: float) -
     return best
 
 
-def _warm_start(objective: Objective, w: Floats) -> tuple[Floats, Preconditioner, bool]:
+def _warm_start(objective: Objective, w: Floats) -> tuple[Floats, Preconditioner | None]:
     """A start and a model from evenly spaced rows: they cost a fraction of one full pass.
 
-    The third value says whether it was a sample or all rows.
-
     The sample's optimum is off by its statistical error only, and its Hessian there is within
-    about sqrt(d/m) of the true one: the full problem then needs a handful of passes.
+    about sqrt(d/m) of the true one: the full problem then needs a handful of passes. Few rows give
+    no model.
     """
-    count = max(_SAMPLE, _SAMPLE_PER_FEATURE * objective.rows.d)
-    if objective.rows.n < 4 * count:
-        return w, Preconditioner(objective), False
+    n, d = objective.rows.n, objective.rows.d
+    count = max(_SAMPLE, _SAMPLE_PER_FEATURE * d)
+    if objective.rows.parted:
+        count = max(count, min(n // _SHARE, _SAMPLE_ENTRIES // d))
+    if n < 4 * count:
+        return w, None
     known = (objective.loss, objective.linear, objective.facts, objective.mass, w)
     started: tuple[Floats, Preconditioner] = objective.rows.on_sample(
         count, partial(_start_on, *known), objective.y, objective.omega
     )
-    return *started, True
+    return started
 
 
 def _start_on(
@@ -116,25 +126,43 @@ def _start_on(
     part.mass = mass
     slope = loss.derivative_bound(0.0) * facts.norm_bound
     loose = 0.01 * slope * float(np.sqrt(max(mass, 1.0)))
-    w = _quasi_newton(part, part.at(w), Preconditioner(part), loose).w
-    return w, Preconditioner(part, at=w)
+    w = _quasi_newton(part, part.at(w), Preconditioner.of(part), loose).w
+    return w, Preconditioner.of(part, at=w)
+
+
+def _whole_steps(objective: Objective, w: Floats, tolerance: float) -> tuple[Point, Preconditioner]:
+    """A first point in parts, and a model of all rows there: one pass gives both.
+
+    Where a pass reads the rows again, which costs more than what is done with them, every further
+    one gives both as well: Newton's steps, as long as each of them halves the gradient.
+    """
+    point, model = objective.at_with_model(w)
+    for _ in range(_WHOLE_STEPS if objective.rows.reread else 0):
+        if _settled(point, model, tolerance):
+            break
+        new, its = objective.at_with_model(point.w - model.solve(point.gradient))
+        if not new.norm <= 0.5 * point.norm:
+            break
+        point, model = new, its
+    return point, model
 
 
 def _quasi_newton(
     objective: Objective, point: Point, model: Preconditioner, tolerance: float,
     most: int = _MOST_STEPS,
 ) -> Point:  # fmt: skip
-    """L-BFGS until certified or until ``_PATIENCE`` steps in a row bring no better gradient."""
+    """L-BFGS until settled or until ``_PATIENCE`` steps in a row bring no better gradient."""
     pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=_MEMORY)
-    best, stale = point, 0
+    best, stale, certified = point, 0, 0
     for _ in range(most):
-        if not _unfinished(best, tolerance) or stale >= _PATIENCE:
+        certified += best.norm_bound <= tolerance
+        if _settled(best, model, tolerance) or stale >= _PATIENCE or certified > _POLISH:
             break
         p = -_two_loop(point.gradient, pairs, model)
         slope = float(np.vdot(point.gradient, p))
         if not slope < 0.0:
             break
-        new = _backtrack(objective, point, p, slope)
+        new = _backtrack(objective, point, p, slope, tolerance)
         if new is None:
             break
         s, change = new.w - point.w, new.gradient - point.gradient
@@ -166,11 +194,19 @@ def _two_loop(
     return q
 
 
-def _backtrack(objective: Objective, point: Point, p: Floats, slope: float) -> Point | None:
-    """A step with J lower (Armijo), or whose slope shows by convexity that J is not higher."""
+def _backtrack(
+    objective: Objective, point: Point, p: Floats, slope: float, tolerance: float
+) -> Point | None:
+    """A step with J lower (Armijo), or whose slope shows by convexity that J is not higher.
+
+    A point that is certified is taken as it is: so close to the optimum the values of J differ by
+    less than they are rounded.
+    """
     t = 1.0
     for _ in range(30):
         new = objective.at(point.w + t * p)
+        if new.norm_bound <= tolerance:
+            return new
         end = float(np.vdot(new.gradient, p))
         if new.value <= point.value + 1e-4 * t * slope or slope <= end <= 0.0:
             return new
@@ -203,6 +239,17 @@ def newton(objective: Objective, point: Point, model: Preconditioner, tolerance:
 def _unfinished(point: Point, tolerance: float) -> bool:
     """Not certified, and the bound is not yet all rounding error: steps can still help."""
     return not point.norm_bound <= tolerance and point.norm > 0.01 * point.norm_bound
+
+
+def _settled(point: Point, model: Preconditioner, tolerance: float) -> bool:
+    """Certified, and the next step would move no weight by more than ``_SETTLED``; or rounding.
+
+    The certificate alone is what privacy needs. The rest makes the same model of the same rows,
+    however they are cut: paths that differ end within 1e-8 of each other.
+    """
+    if not point.norm_bound <= tolerance:
+        return not _unfinished(point, tolerance)
+    return float(np.max(np.abs(model.solve(point.gradient)))) <= _SETTLED
 
 
 def _line_search(objective: Objective, point: Point, p: Floats, slope: float, full: Point) -> Point:

@@ -12,7 +12,7 @@ from scipy import sparse
 from noisette._typing import Floats
 from noisette.clipping import clip_factors, clipped_and_measured, row_norms
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.losses import Augmented, Measured
+from noisette.losses import Augmented, Measured, Rows
 from noisette.losses.parted import rows_of
 from noisette.parts import Parted, all_of, each
 from noisette.persons import Persons
@@ -58,23 +58,36 @@ class Records:
             raise InvalidParameter(NO_PARTS)
         check_unit(self, public, public.weight_bound)
         check_rows_each(blocks.n, public)
-        if not blocks.within(public.norm_bound * (1.0 + 1e-10)):
+        if blocks.d != public.features or len(self.targets) != public.models:
+            raise InvalidData("rows and targets must have the shape that was prepared for.")
+        bound = public.norm_bound * (1.0 + 1e-10)
+        asked = partial(_as_declared, public.loss, bound, public.weight_bound)
+        # all questions in one pass, which may be one over files
+        short, fitting, weighed = all_of(asked, self.rows, self.weights, *self.targets)
+        if not short:
             raise InvalidData(
                 f"every row must be finite with norm at most norm_bound={public.norm_bound:g}; "
                 "clip the rows first."
             )
-        if blocks.d != public.features or len(self.targets) != public.models:
-            raise InvalidData("rows and targets must have the shape that was prepared for.")
-        for target in self.targets:
-            if not all_of(partial(fit_for, public.loss), target, self.rows):
-                raise InvalidData("every target vector must have one entry for each row.")
-        if self.weights is not None:
-            right = np.shape(self.weights) == (blocks.n,)
-            if not right or not all_of(partial(inside, public.weight_bound), self.weights):
-                raise InvalidData(
-                    "sample_weight must have one entry for each row, between 0 and "
-                    f"weight_bound={public.weight_bound:g}."
-                )
+        if blocks.parted:
+            self.rows.within = bound
+        if not fitting:
+            raise InvalidData("every target vector must have one entry for each row.")
+        if not weighed or (self.weights is not None and np.shape(self.weights) != (blocks.n,)):
+            raise InvalidData(
+                "sample_weight must have one entry for each row, between 0 and "
+                f"weight_bound={public.weight_bound:g}."
+            )
+
+
+def _as_declared(
+    loss: Any, norm_bound: float, weight_bound: float, rows: Any, weights: Any, *targets: Any
+) -> tuple[bool, bool, bool]:
+    """Return whether rows are short enough, targets fit them, and weights lie in their range."""
+    if not Rows(rows).within(norm_bound):
+        return False, True, True
+    fitting = all(fit_for(loss, target, rows) for target in targets)
+    return True, fitting, weights is None or inside(weight_bound, weights)
 
 
 def fit_for(loss: Any, target: Any, rows: Any) -> bool:
