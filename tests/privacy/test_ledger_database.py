@@ -304,25 +304,13 @@ class Torn:
     def __getattr__(self, name: str) -> object:
         return getattr(self._connection, name)
 
-    def cursor(self) -> "Torn":
-        return Torn(self._connection.cursor(), self._when)  # type: ignore[attr-defined]
-
-    def __enter__(self) -> "Torn":
-        self._connection.__enter__()  # type: ignore[attr-defined]
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._connection.__exit__(*error)  # type: ignore[attr-defined]
-
     def execute(self, text: str, *given: object) -> object:
-        real = self._connection
-        if text == "COMMIT":
-            if self._when == "after":
-                real.execute(text)  # type: ignore[attr-defined]
-            real.connection.close()  # type: ignore[attr-defined]
-            raise psycopg.OperationalError("the connection is lost")
-        if "pg_logical_emit_message" in text and self._when == "at the disk":
-            real.connection.close()  # type: ignore[attr-defined]
+        real, flush = self._connection, "pg_logical_emit_message" in text
+        if text == "COMMIT" and self._when == "after":
+            real.execute(text)  # type: ignore[attr-defined]
+            real._pipeline.sync()  # type: ignore[attr-defined]
+        if text == "COMMIT" if self._when != "at the disk" else flush:
+            real.close()  # type: ignore[attr-defined]
             raise psycopg.OperationalError("the connection is lost")
         return real.execute(text, *given)  # type: ignore[attr-defined]
 

@@ -18,13 +18,14 @@ FORMAT = 1
 WAIT_SECONDS = 60
 _CONNECT_SECONDS = 20
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
-_BEGIN_LOCKED = (
-    f"{_BEGIN}; SET LOCAL synchronous_commit = off; SET LOCAL lock_timeout = '{WAIT_SECONDS}s'"
+_SETTINGS = (
+    "SELECT set_config('synchronous_commit', 'off', true), "
+    f"set_config('lock_timeout', '{WAIT_SECONDS}s', true)"
 )
 # Something must be written, or its commit would not wait for the disk.
 _FLUSH = (
-    f"{_BEGIN}; SET LOCAL synchronous_commit = on; "
-    "SELECT pg_logical_emit_message(true, 'noisette', ''); COMMIT"
+    "SELECT set_config('synchronous_commit', 'on', true), "
+    "pg_logical_emit_message(true, 'noisette', '')"
 )
 _WRONG = (chain.Damaged, KeyError, TypeError, ValueError, OverflowError, AttributeError)
 
@@ -44,6 +45,7 @@ class Database:
         self.address, self.name = address, name
         self._lock = threading.RLock()
         self._connection: Any = None
+        self._warned = False
         self._process = os.getpid()
 
     @property
@@ -82,32 +84,60 @@ class Database:
                 raise LedgerError(self._explain(error)) from error
 
     def _attempt(self, work: Callable[[Any], T], lock: str | None) -> T:
-        connection, sent = self._connected(), False
+        connection, commits = self._connected(), list[Any]()
+        self._warned = False
         try:
-            with connection.cursor() as cursor:
-                cursor.execute(_BEGIN if lock is None else _BEGIN_LOCKED)
-                try:
-                    if lock is not None:  # a statement of its own: the next one sees what is there
-                        cursor.execute("SELECT pg_advisory_xact_lock(%s)", (_key(lock),))
-                    answer = work(cursor)
-                    sent = True
-                    cursor.execute("COMMIT")
-                except BaseException:
-                    with contextlib.suppress(self._psycopg.Error):
-                        cursor.execute("ROLLBACK")
-                    raise
-                if lock is not None:
-                    cursor.execute(_FLUSH)
-                return answer
+            answer = self._pipelined(connection, work, lock, commits)
+            if self._warned and lock is not None:
+                # An administrator can end the wait for a standby's disk: then the server warns.
+                raise self._psycopg.OperationalError("the server may not have waited for its disk")
+            return answer
         except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
-            if not _broken(connection, error):
+            if not _broken(connection, error) and not _done(commits):
+                self._roll_back(connection)
                 raise
             self._drop()
-            raise _LostAnswer(error, sent) from error
+            raise _LostAnswer(error, bool(commits)) from error
         except BaseException:
-            if connection.closed:
-                self._drop()
+            self._roll_back(connection)
             raise
+
+    def _roll_back(self, connection: Any) -> None:
+        with contextlib.suppress(self._psycopg.Error):
+            connection.execute("ROLLBACK")
+        if connection.closed:
+            self._drop()
+
+    def _pipelined(
+        self, connection: Any, work: Callable[[Any], T], lock: str | None, commits: list[Any]
+    ) -> T:
+        """Send statements without waiting for the answers, until `work` reads one or it ends.
+
+        So a charge waits twice for the server: for the last record under the lock, and for the
+        disk. An error leaves out all statements behind it.
+        """
+        failure: BaseException | None = None
+        try:
+            with connection.pipeline():
+                try:
+                    connection.execute(_BEGIN)
+                    if lock is not None:  # statements of their own: the next sees what is there
+                        connection.execute(_SETTINGS)
+                        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_key(lock),))
+                    answer = work(connection)
+                    _commit(connection, commits)
+                    if lock is not None:
+                        connection.execute(_BEGIN)
+                        connection.execute(_FLUSH)
+                        _commit(connection, commits)
+                except BaseException as error:  # noqa: BLE001 - raised below, out of the pipeline
+                    failure = error
+        except self._psycopg.Error as error:
+            failure = failure or error
+        if failure is not None:
+            raise failure
+        assert all(commit.statusmessage == "COMMIT" for commit in commits)
+        return answer
 
     def _connected(self) -> Any:
         """Return this process's own connection."""
@@ -120,11 +150,15 @@ class Database:
                     self.address, autocommit=True, connect_timeout=_CONNECT_SECONDS,
                     application_name="noisette",
                 )  # fmt: skip
+                self._connection.add_notice_handler(self._heard)
             except self._psycopg.OperationalError as error:
                 if _refused(error):
                     raise LedgerError(self._explain(error)) from None
                 raise _LostAnswer(error, False) from None
         return self._connection
+
+    def _heard(self, notice: Any) -> None:
+        self._warned = self._warned or notice.severity_nonlocalized == "WARNING"
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
@@ -185,6 +219,16 @@ def _broken(connection: Any, error: Any) -> bool:
     return bool(connection.closed or connection.broken) or (error.sqlstate or "").startswith(
         ("08", "57P")
     )
+
+
+def _commit(connection: Any, commits: list[Any]) -> None:
+    commits.append(None)  # before it is sent: whatever happens now, it may have been done
+    commits[-1] = connection.execute("COMMIT")
+
+
+def _done(commits: list[Any]) -> bool:
+    """Whether the server has answered the first commit."""
+    return bool(commits) and getattr(commits[0], "statusmessage", None) == "COMMIT"
 
 
 def _refused(error: Any) -> bool:
