@@ -18,9 +18,9 @@ FORMAT = 1
 WAIT_SECONDS = 60
 _CONNECT_SECONDS = 20
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
-_SETTINGS = (
+_LOCK = (
     "SELECT set_config('synchronous_commit', 'off', true), "
-    f"set_config('lock_timeout', '{WAIT_SECONDS}s', true)"
+    f"set_config('lock_timeout', '{WAIT_SECONDS}s', true), pg_advisory_xact_lock(%s)"
 )
 # Something must be written, or its commit would not wait for the disk.
 _FLUSH = (
@@ -121,9 +121,8 @@ class Database:
             with connection.pipeline():
                 try:
                     connection.execute(_BEGIN)
-                    if lock is not None:  # statements of their own: the next sees what is there
-                        connection.execute(_SETTINGS)
-                        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_key(lock),))
+                    if lock is not None:  # a statement of its own: the next sees what is there
+                        connection.execute(_LOCK, (_key(lock),))
                     answer = work(connection)
                     _commit(connection, commits)
                     if lock is not None:
