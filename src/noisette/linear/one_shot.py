@@ -161,6 +161,7 @@ class OneShotClassifier(LinearClassifier):
         trained = train(
             chosen.algorithm, chosen.public, records, ledger=ledger, randomness=randomness,
             observer=self._observer, label=f"{type(self).__name__}.fit ({name} perturbation)",
+            model=type(self).__name__,
         )  # fmt: skip
         self._set_model(trained.weights, public.loss, self._intercept(), classes)
         self.regularization_ = chosen.known_regularization

@@ -340,7 +340,7 @@ class SGDRegressor(LinearRegressor, StreamReader):
             chosen.algorithm, chosen.public,
             Records(canonical_rows(X), [self._scaled(y)], weights, crowd), ledger=ledger,
             randomness=randomness, observer=self._observer, label=f"SGDRegressor.fit ({method})",
-            verbose=self.verbose,
+            model=type(self).__name__, verbose=self.verbose,
         )  # fmt: skip
         order = () if crowd is None else ("PERSON-ORDER",)
         self._finish(trained, chosen, crowd, (*chosen.public.loss.proofs, *order))

@@ -133,8 +133,9 @@ def evaluate(
     with np.errstate(all="ignore"):
         sample = counted(layout, _codes(layout, model, X, y), weights).group(people)
         trained = train(
-            step, prepared.public, sample, ledger=ledger, randomness=randomness, label="evaluate"
-        )
+            step, prepared.public, sample, ledger=ledger, randomness=randomness, label="evaluate",
+            model=type(model).__name__,
+        )  # fmt: skip
     found = layout.scores(
         trained.released, deviation=step.deviation(prepared.scale, relation), notes=layout.notes
     )

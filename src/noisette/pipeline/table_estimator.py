@@ -196,6 +196,7 @@ class TableEstimator(PrivateEstimator):
         trained: Trained = train(
             algorithm, public, sample, ledger=ledger, randomness=randomness,
             observer=self._observer, label=f"{type(self).__name__}.fit",
+            model=type(self).__name__,
         )  # fmt: skip
         self.__dict__.pop("test_", None)
         fitted, notes = trained.released, tuple[str, ...]()

@@ -17,6 +17,11 @@ __all__ = ["FORMAT", "Database"]
 FORMAT = 1
 WAIT_SECONDS = 60
 _CONNECT_SECONDS = 20
+# A network that swallows everything is noticed too; the address may say otherwise.
+_PATIENCE = {
+    "connect_timeout": _CONNECT_SECONDS, "application_name": "noisette", "keepalives_idle": 15,
+    "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000,
+}  # fmt: skip
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _LOCK = (
     "SELECT set_config('synchronous_commit', 'off', true), "
@@ -45,7 +50,7 @@ class Database:
         self.address, self.name = address, name
         self._lock = threading.RLock()
         self._connection: Any = None
-        self._warned = False
+        self._heard: list[str] = []
         self._process = os.getpid()
 
     @property
@@ -63,8 +68,8 @@ class Database:
 
         `lock` names what nobody else may do at the same time; then `work` must see by itself that
         it was done before, and what it wrote is on the server's disk when this returns. The wait
-        for the disk comes after the lock is free, so many who charge at once wait together: a
-        commit that waits has written everything that was committed before it.
+        for the disk comes after the lock is free, so many who charge at once wait together: the
+        server writes its log in order, so a commit that waits has written all earlier ones.
         """
         started, sent = time.monotonic(), False
         while True:
@@ -85,11 +90,12 @@ class Database:
 
     def _attempt(self, work: Callable[[Any], T], lock: str | None) -> T:
         connection, commits = self._connected(), list[Any]()
-        self._warned = False
+        self._heard.clear()
         try:
             answer = self._pipelined(connection, work, lock, commits)
-            if self._warned and lock is not None:
-                # An administrator can end the wait for a standby's disk: then the server warns.
+            if "WARNING" in self._heard and lock is not None:
+                # An administrator can end the wait for a standby's disk; the commit then succeeds
+                # with a warning. Asked again, as after a lost answer, it is waited for again.
                 raise self._psycopg.OperationalError("the server may not have waited for its disk")
             return answer
         except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
@@ -129,13 +135,14 @@ class Database:
                         connection.execute(_BEGIN)
                         connection.execute(_FLUSH)
                         _commit(connection, commits)
-                except BaseException as error:  # noqa: BLE001 - raised below, out of the pipeline
-                    failure = error
+                except BaseException as error:
+                    failure = error  # raised below: the pipeline would log a second one
         except self._psycopg.Error as error:
             failure = failure or error
         if failure is not None:
             raise failure
-        assert all(commit.statusmessage == "COMMIT" for commit in commits)
+        if any(commit.statusmessage != "COMMIT" for commit in commits):
+            raise self._psycopg.OperationalError("the server did not commit")
         return answer
 
     def _connected(self) -> Any:
@@ -145,19 +152,19 @@ class Database:
             self._connection, self._process = None, os.getpid()
         if self._connection is None:
             try:
-                self._connection = self._psycopg.connect(
-                    self.address, autocommit=True, connect_timeout=_CONNECT_SECONDS,
-                    application_name="noisette",
-                )  # fmt: skip
-                self._connection.add_notice_handler(self._heard)
+                given = self._psycopg.conninfo.conninfo_to_dict(self.address)
+                self._connection = self._psycopg.connect(**_PATIENCE | given, autocommit=True)
+                self._connection.add_notice_handler(_listener(self._heard))
+            except self._psycopg.ProgrammingError:
+                raise LedgerError(
+                    f"{self.title} is no address of a database; write "
+                    "postgresql://user@host/database#name. Nothing was charged."
+                ) from None
             except self._psycopg.OperationalError as error:
                 if _refused(error):
                     raise LedgerError(self._explain(error)) from None
                 raise _LostAnswer(error, False) from None
         return self._connection
-
-    def _heard(self, notice: Any) -> None:
-        self._warned = self._warned or notice.severity_nonlocalized == "WARNING"
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
@@ -191,7 +198,9 @@ class Database:
             advice = (
                 "has tables of another version of noisette; use that version, or a new database"
             )
-        elif isinstance(error, self._psycopg.OperationalError):
+        elif isinstance(error, errors.ReadOnlySqlTransaction):
+            advice = "can only be read on this server, a standby perhaps; charge the main server"
+        elif isinstance(error, self._psycopg.OperationalError) and error.sqlstate is None:
             advice = "cannot be opened; check user, password and the name of the database"
         elif isinstance(error, self._psycopg.Error):
             advice = f"could not be written ({type(error).__name__})"
@@ -211,6 +220,11 @@ def _driver() -> Any:
 def _key(text: str) -> int:
     """Return the number of an advisory lock: 64 bits with a sign."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
+
+
+def _listener(heard: list[str]) -> Callable[[Any], None]:
+    """Return what the connection calls; it knows no `Database`, which closes it at its own end."""
+    return lambda notice: heard.append(notice.severity_nonlocalized)
 
 
 def _broken(connection: Any, error: Any) -> bool:

@@ -10,14 +10,17 @@ next one, commit. What holds whatever is killed or lost, and when:
 - **A. No two records share a number.** (ledger, number) is the primary key; of two who write the
   same number one fails and begins again. So the totals in the last record are those of all
   records, with or without the lock, which only keeps the others from trying in vain.
-- **B. A permit exists only after the record is on the server's disk**: after the commit, a second
-  one waits for the disk (`database`), which then has everything that was committed before. A server
-  with ``fsync`` off is refused. A crash between the two loses the last records, under which nobody
-  has drawn noise; whoever had added to them waits for the same disk.
+- **B. A permit exists only after the record is on the server's disk.** The commit under the lock
+  does not wait for it. When the lock is free, the same connection writes a few bytes more and
+  waits for those (`database`). The server's log reaches the disk in order: with a later entry,
+  all earlier ones are there, so the record is, and so are those whose totals it continues. A crash
+  loses an end of the log, thus only records behind which nobody had waited: they have no permit.
+  Where ``synchronous_standby_names`` is set, the wait is for the standby's disk too, in the same
+  order, and a wait that somebody cancels is begun again. A server with ``fsync`` off is refused.
 - **C. A lost answer is asked for again.** Each record has a random token. Whoever loses the
   connection in a commit takes the lock anew, which a transaction that is still under way holds,
-  and looks for the token: it is there, and then it was booked, once; or it is not, and then
-  nothing was.
+  and looks for the token: it is there, and then it was booked, once, and is waited for (B); or it
+  is not, because nothing was or a crash has lost it, and then it is checked and added anew.
 - **D. The past cannot change while somebody looks**: a process remembers the last record that it
   added, which must still be there with the same digest.
 

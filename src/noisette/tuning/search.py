@@ -283,6 +283,7 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         permit = ledger.charge(
             budget.plan, label=f"PrivateSearch.fit ({type(self.estimator).__name__})",
             delta=float(self.delta), epsilon=float(self.epsilon), seeded=randomness.seeded,
+            model=type(self.estimator).__name__,
         )  # fmt: skip
         own = self._of_one_run(budget.epsilon, budget.delta, adjacency)
 
