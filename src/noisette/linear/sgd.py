@@ -407,7 +407,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
         trained = train(
             chosen.algorithm, chosen.public, Records(canonical_rows(X), [target], weights, crowd),
             ledger=ledger, randomness=randomness, observer=self._observer,
-            label=f"SGDClassifier.fit ({method})", model=type(self).__name__, verbose=self.verbose,
+            label=f"fit ({method})", model=type(self).__name__, verbose=self.verbose,
         )  # fmt: skip
         notes = chosen.notes
         if levels is not None:

@@ -339,7 +339,7 @@ class SGDRegressor(LinearRegressor, StreamReader):
         trained = train(
             chosen.algorithm, chosen.public,
             Records(canonical_rows(X), [self._scaled(y)], weights, crowd), ledger=ledger,
-            randomness=randomness, observer=self._observer, label=f"SGDRegressor.fit ({method})",
+            randomness=randomness, observer=self._observer, label=f"fit ({method})",
             model=type(self).__name__, verbose=self.verbose,
         )  # fmt: skip
         order = () if crowd is None else ("PERSON-ORDER",)

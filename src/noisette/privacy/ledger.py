@@ -284,7 +284,8 @@ class Ledger:
 
         def check(spent: Totals) -> None:
             if not self._filter.accepts(spent.costs(), cost):
-                raise BudgetExceeded(self._refusal(label, cost, spent))
+                what = f"{label!r} of {model}" if model else repr(label)
+                raise BudgetExceeded(self._refusal(what, cost, spent))
 
         unit = _validate.choice("unit", unit, UNITS)
         charge = Charge(label, plan.to_json(), cost, seeded, self._table, unit, model=model)
@@ -369,10 +370,10 @@ class Ledger:
         # Under 'sums' a share of delta is money and must be named; elsewhere it is a reading point.
         return 0.0 if self.rule == "sums" else self.delta
 
-    def _refusal(self, label: str, cost: tuple[float, float], spent: Totals) -> str:
+    def _refusal(self, what: str, cost: tuple[float, float], spent: Totals) -> str:
         left = [a - b for a, b in zip(self._filter.limit, spent.rounded(), strict=True)]
         unit = {"sums": "epsilon", "renyi": "Renyi divergence", "gdp": "mu squared"}[self.rule]
-        text = f"{label!r} costs {cost[0]:.6g} in {unit} but {max(left[0], 0.0):.6g} is left"
+        text = f"{what} costs {cost[0]:.6g} in {unit} but {max(left[0], 0.0):.6g} is left"
         if self.rule == "sums" and cost[1] > 0.0:
             text += f", and {cost[1]:g} in delta where {max(left[1], 0.0):g} is left"
         return text + "; nothing was charged. Ask for less, or stop here."
