@@ -355,9 +355,11 @@ def setting(address: str, name: str, value: str) -> Iterator[None]:
     before = sql(address, f"SHOW {name}")[0][0]
     sql(address, f"ALTER SYSTEM SET {name} = {value}")
     reloaded(address, name, before, changed=True)
-    yield
-    sql(address, f"ALTER SYSTEM RESET {name}")
-    reloaded(address, name, before, changed=False)
+    try:
+        yield
+    finally:
+        sql(address, f"ALTER SYSTEM RESET {name}")
+        reloaded(address, name, before, changed=False)
 
 
 def reloaded(address: str, name: str, before: str, *, changed: bool) -> None:
@@ -365,7 +367,7 @@ def reloaded(address: str, name: str, before: str, *, changed: bool) -> None:
     wait_until(lambda: (sql(address, f"SHOW {name}")[0][0] != before) is changed)
 
 
-def wait_until(holds: Callable[[], object], seconds: float = 30.0) -> None:
+def wait_until(holds: Callable[[], object], seconds: float = 20.0) -> None:
     began = time.monotonic()
     while not holds():
         assert time.monotonic() - began < seconds
@@ -384,7 +386,9 @@ def test_no_permit_before_the_standby_has_it_even_if_the_wait_is_cancelled(own_s
     ledgers = [Ledger.open(address, 1.0), Ledger.open(address)]
     permits: list[object] = []
     threads = [
-        Thread(target=lambda one=one: permits.append(one.charge(TENTH, label="waits")))
+        Thread(
+            target=lambda one=one: permits.append(one.charge(TENTH, label="waits")), daemon=True
+        )
         for one in ledgers
     ]
     with setting(address, "synchronous_standby_names", "'nobody'"):
