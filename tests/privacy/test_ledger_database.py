@@ -386,9 +386,7 @@ def test_no_permit_before_the_standby_has_it_even_if_the_wait_is_cancelled(own_s
     ledgers = [Ledger.open(address, 1.0), Ledger.open(address)]
     permits: list[object] = []
     threads = [
-        Thread(
-            target=lambda one=one: permits.append(one.charge(TENTH, label="waits")), daemon=True
-        )
+        Thread(target=lambda one=one: permits.append(one.charge(TENTH, label="waits")), daemon=True)
         for one in ledgers
     ]
     with setting(address, "synchronous_standby_names", "'nobody'"):
