@@ -444,6 +444,9 @@ class Torn:
         if text == "COMMIT" and self._when == "after":
             real.execute(text)  # type: ignore[attr-defined]
             real._pipeline.sync()  # type: ignore[attr-defined]
+        if text == "COMMIT" and self._when == "Ctrl-C":
+            real.execute(text)  # type: ignore[attr-defined]
+            raise KeyboardInterrupt
         if text == "COMMIT" if self._when != "at the disk" else flush:
             real.close()  # type: ignore[attr-defined]
             raise psycopg.OperationalError("the connection is lost")
@@ -461,6 +464,29 @@ def test_a_lost_answer_is_asked_for_again_and_booked_once(postgres, when: str) -
     assert [charge.label for charge in ledger.charges] == ["connected", "torn"]
     ledger.charge(TENTH, label="after")
     assert ledger.count == 3
+
+
+def test_a_lost_answer_and_then_a_refusal_do_not_say_that_nothing_was_charged(postgres) -> None:
+    address = postgres()
+    ledger = Ledger.open(address, 1.0)
+    server = ledger._store._database  # type: ignore[attr-defined]
+    server._connection = Torn(server._connection, "after")
+    server.address = server.address.replace("/postgres?", "/nowhere?")
+    with pytest.raises(LedgerError, match=r"check user, password.*It may have been charged\.$"):
+        ledger.charge(TENTH, label="torn")
+    assert Ledger.open(address).count == 1
+
+
+def test_after_a_ctrl_c_nobody_reads_the_answers_of_another_charge(postgres) -> None:
+    ledger = Ledger.open(postgres(), 1.0)
+    server = ledger._store._database  # type: ignore[attr-defined]
+    ledger.charge(TENTH, label="connected")
+    server._connection = Torn(server._connection, "Ctrl-C")
+    with pytest.raises(KeyboardInterrupt):
+        ledger.charge(TENTH, label="interrupted")
+    ledger.charge(TENTH, label="after")
+    labels = [charge.label for charge in ledger.charges]
+    assert labels in (["connected", "after"], ["connected", "interrupted", "after"])
 
 
 def test_two_who_write_the_same_number_do_not_both(postgres, monkeypatch) -> None:

@@ -79,14 +79,18 @@ class Database:
             except _LostAnswer as error:
                 sent = sent or error.args[1]
                 if time.monotonic() - started > WAIT_SECONDS:
-                    raise self._unreachable(error.args[0], sent=sent) from None
+                    raise LedgerError(self._unreachable() + _state(sent)) from None
                 time.sleep(0.05)
             except self._psycopg.errors.UniqueViolation:
                 continue  # somebody without the lock was faster; look again
             except NoisetteError:
                 raise
             except (self._psycopg.Error, chain.Newer, *_WRONG) as error:
-                raise LedgerError(self._explain(error)) from error
+                # What the driver says of an address may quote its password.
+                quiet = isinstance(error, self._psycopg.Error) and error.sqlstate is None
+                raise LedgerError(self._explain(error) + _state(sent)) from (
+                    None if quiet else error
+                )
 
     def _attempt(self, work: Callable[[Any], T], lock: str | None) -> T:
         connection, commits = self._connected(), list[Any]()
@@ -104,14 +108,17 @@ class Database:
                 raise
             self._drop()
             raise _LostAnswer(error, bool(commits)) from error
-        except BaseException:
+        except (NoisetteError, self._psycopg.Error, chain.Newer, *_WRONG):
             self._roll_back(connection)
+            raise
+        except BaseException:  # Ctrl-C, say: there may be answers on the way to nobody
+            self._drop()
             raise
 
     def _roll_back(self, connection: Any) -> None:
         with contextlib.suppress(self._psycopg.Error):
             connection.execute("ROLLBACK")
-        if connection.closed:
+        if connection.info.transaction_status != self._psycopg.pq.TransactionStatus.IDLE:
             self._drop()
 
     def _pipelined(
@@ -155,14 +162,9 @@ class Database:
                 given = self._psycopg.conninfo.conninfo_to_dict(self.address)
                 self._connection = self._psycopg.connect(**_PATIENCE | given, autocommit=True)
                 self._connection.add_notice_handler(_listener(self._heard))
-            except self._psycopg.ProgrammingError:
-                raise LedgerError(
-                    f"{self.title} is no address of a database; write "
-                    "postgresql://user@host/database#name. Nothing was charged."
-                ) from None
             except self._psycopg.OperationalError as error:
                 if _refused(error):
-                    raise LedgerError(self._explain(error)) from None
+                    raise
                 raise _LostAnswer(error, False) from None
         return self._connection
 
@@ -172,11 +174,10 @@ class Database:
             with contextlib.suppress(Exception):
                 connection.close()
 
-    def _unreachable(self, error: Exception, *, sent: bool) -> LedgerError:
-        state = "It may have been charged" if sent else "Nothing was charged"
-        return LedgerError(
+    def _unreachable(self) -> str:
+        return (
             f"the server of {self.title} did not answer for {WAIT_SECONDS} seconds; see that it "
-            f"runs and can be reached. {state}."
+            "runs and can be reached"
         )
 
     def _explain(self, error: Exception) -> str:
@@ -202,9 +203,16 @@ class Database:
             advice = "can only be read on this server, a standby perhaps; charge the main server"
         elif isinstance(error, self._psycopg.OperationalError) and error.sqlstate is None:
             advice = "cannot be opened; check user, password and the name of the database"
+        elif isinstance(error, self._psycopg.ProgrammingError) and error.sqlstate is None:
+            advice = "is no address of a database; write postgresql://user@host/database#name"
         elif isinstance(error, self._psycopg.Error):
             advice = f"could not be written ({type(error).__name__})"
-        return f"{title} {advice}. Nothing was charged."
+        return f"{title} {advice}"
+
+
+def _state(sent: bool) -> str:
+    """Say what is known after a failure: a commit that was sent once may have been done."""
+    return ". It may have been charged." if sent else ". Nothing was charged."
 
 
 def _driver() -> Any:
