@@ -76,6 +76,7 @@ bench: $(VENV)/.dev ## print the table of speed and memory with goal and verdict
 	$(ONE) $(BIN)/python benchmarks/linear.py --quick
 	$(ONE) $(BIN)/python benchmarks/networks.py
 	$(ONE) $(BIN)/python benchmarks/dask_fits.py --rows 2000000
+	$(ONE) $(BIN)/python benchmarks/ledger_server.py
 	$(ONE) $(BIN)/python benchmarks/audit_mutants.py
 
 speed: $(VENV)/.dev ## fail if a ratio has doubled since it was recorded

@@ -135,7 +135,8 @@ def test_the_plan_is_that_of_a_fit_and_costs_nothing(model: Any, algorithm: str)
     assert "noise" in shown
     assert " s on one core" in shown
     stated = planned.fit(*table(model)).privacy_
-    assert len(ledger.charges) == 1
+    (charge,) = ledger.charges
+    assert charge.model == type(model).__name__
     assert foreseen.algorithm == algorithm
     assert foreseen.plan.under(stated.adjacency).to_json() == stated.plan.to_json()
     assert foreseen.adjacency == str(stated.adjacency)

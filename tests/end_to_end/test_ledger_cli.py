@@ -19,10 +19,10 @@ def test_a_database_is_listed_started_and_shown(postgres) -> None:
     assert done.returncode == 2
     assert "there is no ledger" in done.stderr
     assert run_command("ledger", address, "--epsilon", 2, "--delta", 1e-6).returncode == 0
-    Ledger.open(address, table="patients").charge(TENTH, label="mean age")
+    Ledger.open(address, table="patients").charge(TENTH, label="mean age", model="Means")
     shown = run_command("ledger", address).stdout
-    assert "mean age" in shown
-    assert "patients" in shown
+    for words in ("mean age", "model", "Means", "patients"):
+        assert words in shown
     listed = json.loads(run_command("ledger", database, "--json").stdout)["ledgers"]
     assert listed[name]["spent"] == [pytest.approx(0.1), 0.0]
     assert name in run_command("ledger", database).stdout
@@ -33,18 +33,19 @@ def test_the_books_go_to_an_auditor(tmp_path) -> None:
     book = tmp_path / "b.ledger"
     ledger = Ledger.open(book, 1.0, table="patients")
     ledger.charge(TENTH, label="=1+1, a formula")
-    ledger.charge(TENTH, label="mean age")
+    ledger.charge(TENTH, label="mean age", model="=Mean")
     done = run_command("ledger", book, "--export", tmp_path / "b.csv")
     assert done.returncode == 0, done.stderr
     first, second = csv.DictReader((tmp_path / "b.csv").read_text().splitlines())
     assert first["label"] == "'=1+1, a formula"  # no spreadsheet computes it
     assert (second["number"], second["label"], second["table"]) == ("2", "mean age", "patients")
+    assert (first["model"], second["model"]) == ("", "'=Mean")
     assert second["booked"][:2] == "20"
     assert float(second["epsilon"]) == ledger.charges[1].cost[0]
     run_command("ledger", book, "--export", tmp_path / "b.json")
     charge = json.loads((tmp_path / "b.json").read_text())["charges"][1]
     assert charge["plan"]["plan"] == "run"
-    assert charge["table"] == "patients"
+    assert (charge["model"], charge["table"]) == ("=Mean", "patients")
     for name, words in (("b.txt", ".csv or .json"), ("b.ledger", "must not replace")):
         done = run_command("ledger", book, "--export", tmp_path / name)
         assert done.returncode == 2
@@ -54,13 +55,14 @@ def test_the_books_go_to_an_auditor(tmp_path) -> None:
 
 
 def test_a_ledger_of_an_earlier_version_is_read(tmp_path, monkeypatch) -> None:
-    """Its records say nothing of a table, and say when."""
+    """Its records say nothing of a table or a model, and say when."""
     from noisette.storage import file
 
     book = tmp_path / "b.ledger"
     Ledger.open(book, 1.0).charge(TENTH, label="plain")
     (line,) = [row for row in book.read_bytes().splitlines() if b'"kind": "charge"' in row]
-    assert b'"table"' not in line  # so an unnamed table leaves the bytes as they were
+    for later in (b'"table"', b'"model"'):  # what is not named leaves the bytes as they were
+        assert later not in line
     monkeypatch.setattr(file, "_now", lambda: "")
     Ledger.open(book).charge(TENTH, label="no date")
     assert [charge.booked[:2] for charge in Ledger.open(book).charges] == ["20", ""]

@@ -441,6 +441,7 @@ def test_the_plan_is_known_before_any_data(sampling: str) -> None:
     rows = np.random.default_rng(0).normal(size=(100, 3))
     model.fit(rows, (rows[:, 0] > 0).astype(int))
     assert ledger.charges[0].plan == shown.plan.to_json()
+    assert (ledger.charges[0].label, ledger.charges[0].model) == ("PrivateClassifier.fit", "Linear")
     noise = shown.notes[0].split("about ")[1].split(";")[0]
     z = next(iter(shown.plan.leaves()))[0].mechanism.noise_multiplier
     assert float(noise) == pytest.approx(z * 1.0 / 20.0, rel=0.06)

@@ -140,7 +140,7 @@ def test_the_guarantee_is_charged_once_and_says_what_it_covers() -> None:
     assert "scores" in promise.released
     with pytest.raises(BudgetExceeded):
         evaluate(Reads(), X, y, epsilon=0.6, ledger=ledger)
-    assert len(ledger.charges) == 1
+    assert [(charge.label, charge.model) for charge in ledger.charges] == [("evaluate", "Reads")]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from helpers import hockey_stick_of_gaussians, in_fork
-from noisette import sampling
+from noisette import LogisticRegression, sampling
 from noisette.accounting.filters import FILTERS
 from noisette.adjacency import REPLACE_ONE, ZERO_OUT, Adjacency
 from noisette.errors import (
@@ -47,6 +47,28 @@ def make(request, tmp_path):
 
 def folder(path: Path) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in sorted(path.iterdir()) if p.is_file()}
+
+
+# ---- which model ----
+
+
+def test_the_books_say_which_model(make, rng):
+    ledger = make(4.0)
+    X, y = rng.normal(size=(300, 3)), rng.integers(0, 2, 300)
+    model = LogisticRegression(1.0, norm_bound=1.0, ledger=ledger).fit(X, y)
+    ledger.charge(TENTH, label="mean age", model="my own")
+    ledger.charge(TENTH, label="mean stay")
+    assert [(charge.label, charge.model) for charge in ledger.charges] == [
+        ("fit (objective perturbation)", "LogisticRegression"),
+        ("mean age", "my own"),
+        ("mean stay", ""),
+    ]
+    with pytest.raises(BudgetExceeded, match=r"'fit \(.*\)' of LogisticRegression costs 3 in"):
+        model.set_params(epsilon=3.0).fit(X, y)
+    for wrong in (None, 3, "\ud800"):
+        with pytest.raises(InvalidParameter, match="model must be a text"):
+            ledger.charge(TENTH, label="x", model=wrong)
+    assert ledger.count == 3
 
 
 # ---- sums ----

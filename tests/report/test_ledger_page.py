@@ -25,7 +25,9 @@ def book(tmp_path):
     first, second = (Ledger.open(path, table=name) for name in ("old.csv", "new.csv"))
     first.charge(mechanisms.Laplace(8.0), label="mean age")
     first.charge(mechanisms.Laplace(8.0), label="mean stay")
-    second.charge(mechanisms.Gaussian(15.0), label="risk model", delta=1e-6, epsilon=0.75)
+    second.charge(
+        mechanisms.Gaussian(15.0), label="risk model", delta=1e-6, epsilon=0.75, model="Risk<b>"
+    )
     return path
 
 
@@ -34,7 +36,7 @@ def test_it_says_what_was_spent_on_what_and_what_is_left(book):
     text = text_of(ledger_page(ledger, "people.ledger", "2026-11-17"))
     for words in ("people.ledger", "2026-11-17", "mean age", "risk model", "new.csv", "By table",
                   "ε = 1.25, δ = 10⁻⁶", "ε = 2.75, δ = 9 × 10⁻⁶", "31.2 %", "10 %",
-                  "past and future", "a factor of 54.6"):  # fmt: skip
+                  "past and future", "a factor of 54.6", "Risk<b>"):  # fmt: skip
         assert words in text
     assert ledger.charges[0].booked[:16].replace("T", " ") in text
 

@@ -59,7 +59,7 @@ def test_the_winner_states_the_whole_search():
     found = search(ledger=ledger).fit(X, Y)
     best = found.best_estimator_
     assert ledger.spent == (1.0, 0.0)
-    assert len(ledger.charges) == 1
+    assert [charge.model for charge in ledger.charges] == ["LogisticRegression"]
     assert (best.privacy_.epsilon, best.epsilon, found.privacy_) == (1.0, 1.0, best.privacy_)
     assert isinstance(best.privacy_.plan, Selected)
     assert "SELECT-PROFILE" in best.privacy_.proofs

@@ -176,6 +176,7 @@ def _entry(number: int, charge: "Charge") -> dict[str, Any]:
         "booked": charge.booked,
         "by": charge.by,
         "label": charge.label,
+        "model": charge.model,
         "table": charge.table,
         "epsilon": charge.cost[0],
         "delta": charge.cost[1],
@@ -192,9 +193,10 @@ def _exported(ledger: "Ledger", file: Path) -> str:
     unit = {"sums": "epsilon", "renyi": "renyi", "gdp": "mu_squared"}[ledger.rule]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["number", "booked", "by", "label", "table", unit, "delta", "seeded", "plan"])
+    named = ("booked", "by", "label", "model", "table")
+    writer.writerow(["number", *named, unit, "delta", "seeded", "plan"])
     for number, charge in enumerate(ledger.charges, start=1):
-        words = map(_harmless, (charge.booked, charge.by, charge.label, charge.table))
+        words = (_harmless(getattr(charge, name)) for name in named)
         writer.writerow([number, *words, *map(repr, charge.cost), charge.seeded, charge.plan])
     return out.getvalue()
 
@@ -248,7 +250,7 @@ def _show_ledger(ledger: "Ledger", name: str, page: int | None) -> None:
     table.add_column("charge", Text("left"))
     first_number = (shown - 1) * PAGE + 1
     left, charges = ledger.remaining, ledger.page(first_number, PAGE)
-    more = [name for name in ("table", "by") if any(getattr(c, name) for c in charges)]
+    more = [name for name in ("model", "table", "by") if any(getattr(c, name) for c in charges)]
     for name in more:
         table.add_column(name)
     table.add_column(first, Text(f"{left[0]:.6g}"), justify="right")

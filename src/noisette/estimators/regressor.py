@@ -263,7 +263,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         trained = train(
             chosen.algorithm, chosen.public, Records(rows, [target], weights, crowd),
             ledger=ledger, randomness=randomness, observer=self._observer,
-            label=f"{type(self).__name__}.fit ({chosen.algorithm.name})",
+            label=f"fit ({chosen.algorithm.name})", model=type(self).__name__,
         )  # fmt: skip
         self._finish(trained, chosen, told)
 

@@ -409,7 +409,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
         trained = train(
             chosen.algorithm, chosen.public, Records(canonical_rows(X), [target], weights, near),
             ledger=ledger, randomness=randomness, observer=self._observer,
-            label=f"SGDClassifier.fit ({method})", verbose=self.verbose,
+            label=f"fit ({method})", model=type(self).__name__, verbose=self.verbose,
         )  # fmt: skip
         notes = chosen.notes
         if levels is not None:

@@ -336,8 +336,8 @@ class SGDRegressor(LinearRegressor, StreamReader):
         trained = train(
             chosen.algorithm, chosen.public,
             Records(canonical_rows(X), [y], weights, near), ledger=ledger,
-            randomness=randomness, observer=self._observer, label=f"SGDRegressor.fit ({method})",
-            verbose=self.verbose,
+            randomness=randomness, observer=self._observer, label=f"fit ({method})",
+            model=type(self).__name__, verbose=self.verbose,
         )  # fmt: skip
         order = () if crowd is None else ("PERSON-ORDER",)
         self._finish(trained, chosen, crowd, (*chosen.public.loss.proofs, *order))

@@ -201,7 +201,7 @@ class StreamReader(LinearModel):
         prepared = chosen.algorithm.prepare(chosen.public)
         passage = begin(
             prepared, ledger=ledger, randomness=randomness, observer=self._observer,
-            label=f"{type(self).__name__} (a stream of new people)",
+            label="fit (a stream of new people)", model=type(self).__name__,
         )  # fmt: skip
         self._chosen, self._stream = chosen, Stream(chosen.algorithm, prepared, passage)
         return self._stream

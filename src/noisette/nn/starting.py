@@ -272,7 +272,7 @@ def _charged(start: Start) -> Permit:
     ledger = asked.ledger or Ledger(public.epsilon, public.delta, adjacency=public.adjacency)
     permit = pay(
         start.prepared, ledger=ledger, randomness=start.randomness, observer=asked.observer,
-        label=asked.label, resumable=start.file is not None,
+        label=asked.label, model=type(asked.module).__name__, resumable=start.file is not None,
     ).permit  # fmt: skip
     if start.file is not None:
         files.write(start.file, _contents(start, charge=permit.number))

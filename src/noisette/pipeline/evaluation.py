@@ -129,8 +129,9 @@ def evaluate(
     with np.errstate(all="ignore"):
         sample = counted(layout, codes_of(layout, model, X, y), weights).group(people)
         trained = train(
-            step, prepared.public, sample, ledger=ledger, randomness=randomness, label="evaluate"
-        )
+            step, prepared.public, sample, ledger=ledger, randomness=randomness, label="evaluate",
+            model=type(model).__name__,
+        )  # fmt: skip
     found = layout.scores(
         trained.released, deviation=step.deviation(prepared.scale, relation), notes=layout.notes
     )

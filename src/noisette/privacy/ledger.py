@@ -144,7 +144,7 @@ class Ledger:
         return ledger
 
     def _set_up(self, header: Header, store: Store, table: str) -> None:
-        if not isinstance(table, str) or not _is_text(table):
+        if not _is_text(table):
             raise InvalidParameter("table must be a text: what you call the table.")
         self._header, self._table = header, table
         self._filter: Filter = FILTERS[header.rule](header.epsilon, header.delta)
@@ -201,6 +201,7 @@ class Ledger:
         resumable: bool = False,
         seeded: bool = False,
         unit: str = "record",
+        model: str = "",
     ) -> Permit:
         """Book the cost of `plan` and return the permit to draw its noise.
 
@@ -221,6 +222,8 @@ class Ledger:
             so, and a ledger in a file refuses it unless it is one for experiments.
         unit : {"record", "person"}, default "record"
             Whose data the plan protects together; all charges of a ledger have the same.
+        model : str, optional
+            Which kind of model is trained or tested, for the books; estimators give their class.
 
         Returns
         -------
@@ -250,8 +253,10 @@ class Ledger:
         ['second moments']
 
         """
-        if not isinstance(label, str) or not label or not _is_text(label):
+        if not label or not _is_text(label):
             raise InvalidParameter("label must say in a few words what is charged.")
+        if not _is_text(model):
+            raise InvalidParameter("model must be a text: what you call the model.")
         plan = as_plan(plan)
         if plan.adjacency is not None:
             require_same(plan.adjacency, "the plan", self.adjacency, "the ledger")
@@ -279,10 +284,11 @@ class Ledger:
 
         def check(spent: Totals) -> None:
             if not self._filter.accepts(spent.costs(), cost):
-                raise BudgetExceeded(self._refusal(label, cost, spent))
+                what = f"{label!r} of {model}" if model else repr(label)
+                raise BudgetExceeded(self._refusal(what, cost, spent))
 
         unit = _validate.choice("unit", unit, UNITS)
-        charge = Charge(label, plan.to_json(), cost, seeded, self._table, unit)
+        charge = Charge(label, plan.to_json(), cost, seeded, self._table, unit, model=model)
         if not resumable:
             number = self._store.book(charge, check)
             return Permit(
@@ -364,10 +370,10 @@ class Ledger:
         # Under 'sums' a share of delta is money and must be named; elsewhere it is a reading point.
         return 0.0 if self.rule == "sums" else self.delta
 
-    def _refusal(self, label: str, cost: tuple[float, float], spent: Totals) -> str:
+    def _refusal(self, what: str, cost: tuple[float, float], spent: Totals) -> str:
         left = [a - b for a, b in zip(self._filter.limit, spent.rounded(), strict=True)]
         unit = {"sums": "epsilon", "renyi": "Renyi divergence", "gdp": "mu squared"}[self.rule]
-        text = f"{label!r} costs {cost[0]:.6g} in {unit} but {max(left[0], 0.0):.6g} is left"
+        text = f"{what} costs {cost[0]:.6g} in {unit} but {max(left[0], 0.0):.6g} is left"
         if self.rule == "sums" and cost[1] > 0.0:
             text += f", and {cost[1]:g} in delta where {max(left[1], 0.0):g} is left"
         return text + "; nothing was charged. Ask for less, or stop here."
@@ -436,9 +442,11 @@ class Ledger:
         )
 
 
-def _is_text(label: str) -> bool:
+def _is_text(words: object) -> bool:
+    if not isinstance(words, str):
+        return False
     try:
-        label.encode()
+        words.encode()
     except UnicodeEncodeError:  # half of a surrogate pair: no file can hold it
         return False
     return True

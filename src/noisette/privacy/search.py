@@ -38,7 +38,7 @@ class LentLedger(Ledger):
     def charge(
         self, plan: PlanLike, *, label: str, delta: float | None = None,
         epsilon: float | None = None, resumable: bool = False, seeded: bool = False,
-        unit: str = "record",
+        unit: str = "record", model: str = "",
     ) -> Permit:  # fmt: skip
         """Return the permit of one part of this run."""
         if unit != self._unit:

@@ -164,7 +164,7 @@ def _books(ledger: Ledger, charges: list[Charge]) -> str:
         return html.paragraph("Nothing has been charged yet.")
     first = max(0, len(charges) - _SHOWN)
     shown = charges[first:]
-    more = [name for name in ("table", "by") if any(getattr(each, name) for each in shown)]
+    more = [name for name in ("model", "table", "by") if any(getattr(each, name) for each in shown)]
     lines = [
         (
             str(number),

@@ -17,14 +17,20 @@ __all__ = ["FORMAT", "Database"]
 FORMAT = 1
 WAIT_SECONDS = 60
 _CONNECT_SECONDS = 20
+# A network that swallows everything is noticed too; the address may say otherwise.
+_PATIENCE = {
+    "connect_timeout": _CONNECT_SECONDS, "application_name": "noisette", "keepalives_idle": 15,
+    "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000,
+}  # fmt: skip
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
-_BEGIN_LOCKED = (
-    f"{_BEGIN}; SET LOCAL synchronous_commit = off; SET LOCAL lock_timeout = '{WAIT_SECONDS}s'"
+_LOCK = (
+    "SELECT set_config('synchronous_commit', 'off', true), "
+    f"set_config('lock_timeout', '{WAIT_SECONDS}s', true), pg_advisory_xact_lock(%s)"
 )
 # Something must be written, or its commit would not wait for the disk.
 _FLUSH = (
-    f"{_BEGIN}; SET LOCAL synchronous_commit = on; "
-    "SELECT pg_logical_emit_message(true, 'noisette', ''); COMMIT"
+    "SELECT set_config('synchronous_commit', 'on', true), "
+    "pg_logical_emit_message(true, 'noisette', '')"
 )
 _WRONG = (chain.Damaged, KeyError, TypeError, ValueError, OverflowError, AttributeError)
 
@@ -44,6 +50,7 @@ class Database:
         self.address, self.name = address, name
         self._lock = threading.RLock()
         self._connection: Any = None
+        self._heard: list[str] = []
         self._process = os.getpid()
 
     @property
@@ -61,8 +68,8 @@ class Database:
 
         `lock` names what nobody else may do at the same time; then `work` must see by itself that
         it was done before, and what it wrote is on the server's disk when this returns. The wait
-        for the disk comes after the lock is free, so many who charge at once wait together: a
-        commit that waits has written everything that was committed before it.
+        for the disk comes after the lock is free, so many who charge at once wait together: the
+        server writes its log in order, so a commit that waits has written all earlier ones.
         """
         started, sent = time.monotonic(), False
         while True:
@@ -72,42 +79,78 @@ class Database:
             except _LostAnswer as error:
                 sent = sent or error.args[1]
                 if time.monotonic() - started > WAIT_SECONDS:
-                    raise self._unreachable(error.args[0], sent=sent) from None
+                    raise LedgerError(self._unreachable() + _state(sent)) from None
                 time.sleep(0.05)
             except self._psycopg.errors.UniqueViolation:
                 continue  # somebody without the lock was faster; look again
             except NoisetteError:
                 raise
             except (self._psycopg.Error, chain.Newer, *_WRONG) as error:
-                raise LedgerError(self._explain(error)) from error
+                # What the driver says of an address may quote its password.
+                quiet = isinstance(error, self._psycopg.Error) and error.sqlstate is None
+                raise LedgerError(self._explain(error) + _state(sent)) from (
+                    None if quiet else error
+                )
 
     def _attempt(self, work: Callable[[Any], T], lock: str | None) -> T:
-        connection, sent = self._connected(), False
+        connection, commits = self._connected(), list[Any]()
+        self._heard.clear()
         try:
-            with connection.cursor() as cursor:
-                cursor.execute(_BEGIN if lock is None else _BEGIN_LOCKED)
-                try:
-                    if lock is not None:  # a statement of its own: the next one sees what is there
-                        cursor.execute("SELECT pg_advisory_xact_lock(%s)", (_key(lock),))
-                    answer = work(cursor)
-                    sent = True
-                    cursor.execute("COMMIT")
-                except BaseException:
-                    with contextlib.suppress(self._psycopg.Error):
-                        cursor.execute("ROLLBACK")
-                    raise
-                if lock is not None:
-                    cursor.execute(_FLUSH)
-                return answer
+            answer = self._pipelined(connection, work, lock, commits)
+            if "WARNING" in self._heard and lock is not None:
+                # An administrator can end the wait for a standby's disk; the commit then succeeds
+                # with a warning. Asked again, as after a lost answer, it is waited for again.
+                raise self._psycopg.OperationalError("the server may not have waited for its disk")
+            return answer
         except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
-            if not _broken(connection, error):
+            if not _broken(connection, error) and not _done(commits):
+                self._roll_back(connection)
                 raise
             self._drop()
-            raise _LostAnswer(error, sent) from error
-        except BaseException:
-            if connection.closed:
-                self._drop()
+            raise _LostAnswer(error, bool(commits)) from error
+        except (NoisetteError, self._psycopg.Error, chain.Newer, *_WRONG):
+            self._roll_back(connection)
             raise
+        except BaseException:  # Ctrl-C, say: there may be answers on the way to nobody
+            self._drop()
+            raise
+
+    def _roll_back(self, connection: Any) -> None:
+        with contextlib.suppress(self._psycopg.Error):
+            connection.execute("ROLLBACK")
+        if connection.info.transaction_status != self._psycopg.pq.TransactionStatus.IDLE:
+            self._drop()
+
+    def _pipelined(
+        self, connection: Any, work: Callable[[Any], T], lock: str | None, commits: list[Any]
+    ) -> T:
+        """Send statements without waiting for the answers, until `work` reads one or it ends.
+
+        So a charge waits twice for the server: for the last record under the lock, and for the
+        disk. An error leaves out all statements behind it.
+        """
+        failure: BaseException | None = None
+        try:
+            with connection.pipeline():
+                try:
+                    connection.execute(_BEGIN)
+                    if lock is not None:  # a statement of its own: the next sees what is there
+                        connection.execute(_LOCK, (_key(lock),))
+                    answer = work(connection)
+                    _commit(connection, commits)
+                    if lock is not None:
+                        connection.execute(_BEGIN)
+                        connection.execute(_FLUSH)
+                        _commit(connection, commits)
+                except BaseException as error:
+                    failure = error  # raised below: the pipeline would log a second one
+        except self._psycopg.Error as error:
+            failure = failure or error
+        if failure is not None:
+            raise failure
+        if any(commit.statusmessage != "COMMIT" for commit in commits):
+            raise self._psycopg.OperationalError("the server did not commit")
+        return answer
 
     def _connected(self) -> Any:
         """Return this process's own connection."""
@@ -116,13 +159,12 @@ class Database:
             self._connection, self._process = None, os.getpid()
         if self._connection is None:
             try:
-                self._connection = self._psycopg.connect(
-                    self.address, autocommit=True, connect_timeout=_CONNECT_SECONDS,
-                    application_name="noisette",
-                )  # fmt: skip
+                given = self._psycopg.conninfo.conninfo_to_dict(self.address)
+                self._connection = self._psycopg.connect(**_PATIENCE | given, autocommit=True)
+                self._connection.add_notice_handler(_listener(self._heard))
             except self._psycopg.OperationalError as error:
                 if _refused(error):
-                    raise LedgerError(self._explain(error)) from None
+                    raise
                 raise _LostAnswer(error, False) from None
         return self._connection
 
@@ -132,11 +174,10 @@ class Database:
             with contextlib.suppress(Exception):
                 connection.close()
 
-    def _unreachable(self, error: Exception, *, sent: bool) -> LedgerError:
-        state = "It may have been charged" if sent else "Nothing was charged"
-        return LedgerError(
+    def _unreachable(self) -> str:
+        return (
             f"the server of {self.title} did not answer for {WAIT_SECONDS} seconds; see that it "
-            f"runs and can be reached. {state}."
+            "runs and can be reached"
         )
 
     def _explain(self, error: Exception) -> str:
@@ -158,11 +199,20 @@ class Database:
             advice = (
                 "has tables of another version of noisette; use that version, or a new database"
             )
-        elif isinstance(error, self._psycopg.OperationalError):
+        elif isinstance(error, errors.ReadOnlySqlTransaction):
+            advice = "can only be read on this server, a standby perhaps; charge the main server"
+        elif isinstance(error, self._psycopg.OperationalError) and error.sqlstate is None:
             advice = "cannot be opened; check user, password and the name of the database"
+        elif isinstance(error, self._psycopg.ProgrammingError) and error.sqlstate is None:
+            advice = "is no address of a database; write postgresql://user@host/database#name"
         elif isinstance(error, self._psycopg.Error):
             advice = f"could not be written ({type(error).__name__})"
-        return f"{title} {advice}. Nothing was charged."
+        return f"{title} {advice}"
+
+
+def _state(sent: bool) -> str:
+    """Say what is known after a failure: a commit that was sent once may have been done."""
+    return ". It may have been charged." if sent else ". Nothing was charged."
 
 
 def _driver() -> Any:
@@ -180,11 +230,26 @@ def _key(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
 
 
+def _listener(heard: list[str]) -> Callable[[Any], None]:
+    """Return what the connection calls; it knows no `Database`, which closes it at its own end."""
+    return lambda notice: heard.append(notice.severity_nonlocalized)
+
+
 def _broken(connection: Any, error: Any) -> bool:
     """Whether the connection is gone, or the server says that it is going."""
     return bool(connection.closed or connection.broken) or (error.sqlstate or "").startswith(
         ("08", "57P")
     )
+
+
+def _commit(connection: Any, commits: list[Any]) -> None:
+    commits.append(None)  # before it is sent: whatever happens now, it may have been done
+    commits[-1] = connection.execute("COMMIT")
+
+
+def _done(commits: list[Any]) -> bool:
+    """Whether the server has answered the first commit."""
+    return bool(commits) and getattr(commits[0], "statusmessage", None) == "COMMIT"
 
 
 def _refused(error: Any) -> bool:

@@ -9,8 +9,8 @@ from noisette.storage.records import Charge, Drawn, Draws, Totals
 __all__ = ["charge_node", "charge_of", "drawn_node", "draws_of", "totals_of"]
 
 # What records of earlier versions lack; a new one has it only where it says something.
-_LATER = {"table": "", "unit": "record", "booked": "", "by": ""}
-_TYPES = [str, str, tuple, bool, str, str, str, str]
+_LATER = {"table": "", "unit": "record", "booked": "", "by": "", "model": ""}
+_TYPES = [str, str, tuple, bool, str, str, str, str, str]
 
 
 def charge_node(charge: Charge, draws: Draws | None) -> dict[str, Any]:

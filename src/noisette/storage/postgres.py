@@ -10,14 +10,17 @@ next one, commit. What holds whatever is killed or lost, and when:
 - **A. No two records share a number.** (ledger, number) is the primary key; of two who write the
   same number one fails and begins again. So the totals in the last record are those of all
   records, with or without the lock, which only keeps the others from trying in vain.
-- **B. A permit exists only after the record is on the server's disk**: after the commit, a second
-  one waits for the disk (`database`), which then has everything that was committed before. A server
-  with ``fsync`` off is refused. A crash between the two loses the last records, under which nobody
-  has drawn noise; whoever had added to them waits for the same disk.
+- **B. A permit exists only after the record is on the server's disk.** The commit under the lock
+  does not wait for it. When the lock is free, the same connection writes a few bytes more and
+  waits for those (`database`). The server's log reaches the disk in order: with a later entry,
+  all earlier ones are there, so the record is, and so are those whose totals it continues. A crash
+  loses an end of the log, thus only records behind which nobody had waited: they have no permit.
+  Where ``synchronous_standby_names`` is set, the wait is for the standby's disk too, in the same
+  order, and a wait that somebody cancels is begun again. A server with ``fsync`` off is refused.
 - **C. A lost answer is asked for again.** Each record has a random token. Whoever loses the
   connection in a commit takes the lock anew, which a transaction that is still under way holds,
-  and looks for the token: it is there, and then it was booked, once; or it is not, and then
-  nothing was.
+  and looks for the token: it is there, and then it was booked, once, and is waited for (B); or it
+  is not, because nothing was or a crash has lost it, and then it is checked and added anew.
 - **D. The past cannot change while somebody looks**: a process remembers the last record that it
   added, which must still be there with the same digest.
 
@@ -66,7 +69,9 @@ CREATE TABLE IF NOT EXISTS noisette_records (
 CREATE INDEX IF NOT EXISTS noisette_records_of_charge ON noisette_records (ledger, charge, number)
 """
 _LAST = """
-SELECT l.line, r.number, r.line FROM noisette_ledgers l LEFT JOIN LATERAL (
+SELECT current_setting('fsync'), l.line, r.number, r.line, (
+    SELECT line FROM noisette_records WHERE ledger = l.name AND number = %s
+) FROM noisette_ledgers l LEFT JOIN LATERAL (
     SELECT number, line FROM noisette_records WHERE ledger = l.name ORDER BY number DESC LIMIT 1
 ) r ON true WHERE l.name = %s
 """
@@ -98,10 +103,10 @@ def is_address(path: Any) -> bool:
 def ledgers_at(address: str) -> list[str]:
     """Return the names of the ledgers in a database."""
 
-    def names(cursor: Any) -> list[str]:
-        if cursor.execute("SELECT to_regclass('noisette_ledgers')").fetchone()[0] is None:
+    def names(server: Any) -> list[str]:
+        if server.execute("SELECT to_regclass('noisette_ledgers')").fetchone()[0] is None:
             return []
-        rows = cursor.execute("SELECT name FROM noisette_ledgers ORDER BY name").fetchall()
+        rows = server.execute("SELECT name FROM noisette_ledgers ORDER BY name").fetchall()
         return [quote(name) for (name,) in rows]
 
     return Database(address.partition("#")[0], "").transaction(names)
@@ -137,25 +142,22 @@ class PostgresStore:
     def create_or_read(self, header: Header | None) -> Header:
         """Start the ledger of this name with `header`, or return the header that it has."""
 
-        def start(cursor: Any) -> Header | None:
-            if cursor.execute("SHOW fsync").fetchone()[0] != "on":
-                raise LedgerError(
-                    f"the server of {self.title} has fsync off and may forget charges in a power "
-                    "cut; switch it on. Nothing was charged."
-                )
-            there = cursor.execute("SELECT to_regclass('noisette_ledgers')").fetchone()[0]
+        def start(server: Any) -> Header | None:
+            self._lasts(server.execute("SELECT current_setting('fsync')").fetchone()[0])
+            there = server.execute("SELECT to_regclass('noisette_ledgers')").fetchone()[0]
             if there is None and header is not None:
-                cursor.execute(_TABLES)
+                for table in _TABLES.split(";"):
+                    server.execute(table)
             elif there is None:
                 return None
             if header is not None:
                 node = {"format": FORMAT, "id": secrets.token_hex(16), **header._asdict()}
-                cursor.execute(
+                server.execute(
                     "INSERT INTO noisette_ledgers (name, line) VALUES (%s, %s) "
                     "ON CONFLICT DO NOTHING",
                     (self.name, chain.seal(node).decode()),
                 )
-            row = cursor.execute(
+            row = server.execute(
                 "SELECT line FROM noisette_ledgers WHERE name = %s", (self.name,)
             ).fetchone()
             return None if row is None else self._header(row[0])
@@ -171,18 +173,18 @@ class PostgresStore:
 
     def totals(self) -> Totals:
         """Return the number of charges and their exact sums."""
-        return self._database.transaction(lambda cursor: totals_of(self._last(cursor)[1]))
+        return self._database.transaction(lambda server: totals_of(self._last(server)[1]))
 
     def charges(self, first: int = 1, count: int | None = None) -> list[Charge]:
         """Return the charges from number `first` on, at most `count`; what is read is checked."""
 
-        def read(cursor: Any) -> list[Charge]:
-            last, _, _ = self._last(cursor)
-            start = self._place(cursor, first, last + 1)
-            stop = last + 1 if count is None else self._place(cursor, first + count, last + 1)
-            before = self._digest if start == 1 else self._line(cursor, start - 1)[0]
+        def read(server: Any) -> list[Charge]:
+            last, _, _ = self._last(server)
+            start = self._place(server, first, last + 1)
+            stop = last + 1 if count is None else self._place(server, first + count, last + 1)
+            before = self._digest if start == 1 else self._line(server, start - 1)[0]
             known = []
-            rows = cursor.execute(_PAGE, (self.name, start, stop)).fetchall()
+            rows = server.execute(_PAGE, (self.name, start, stop)).fetchall()
             for line, booked, by in rows:
                 digest, node = chain.unseal(line.encode())
                 if node["before"] != before:
@@ -200,13 +202,13 @@ class PostgresStore:
         """Add `charge` if `check` passes; return its number."""
         node = charge_node(charge, draws)
 
-        def add(cursor: Any, token: str) -> _Added:
-            number, last, digest = self._last(cursor)
+        def add(server: Any, token: str) -> _Added:
+            number, last, digest = self._last(server)
             spent = totals_of(last)
-            one_unit(self._charge_before(cursor, spent.number), charge)
+            one_unit(self._charge_before(server, last), charge)
             check(spent)
             sums = spent.plus(charge.cost)
-            return self._add(cursor, token, number, digest, sums, node, sums.number)
+            return self._add(server, token, number, digest, sums, node, sums.number)
 
         return self._append(add)
 
@@ -220,29 +222,29 @@ class PostgresStore:
     def advance(self, number: int, holder: str, drawn: Drawn) -> None:
         """Write down, before it happens, what `holder` may have drawn under a charge."""
 
-        def add(cursor: Any, token: str) -> _Added:
-            if self._run(cursor, number)[1].holder != holder:
+        def add(server: Any, token: str) -> _Added:
+            if self._run(server, number)[1].holder != holder:
                 raise LedgerError(
                     "this run was resumed elsewhere, so it may draw no more noise here; stop it."
                 )
-            return self._add_draws(cursor, token, number, holder, drawn)
+            return self._add_draws(server, token, number, holder, drawn)
 
         self._append(add)
 
     def run(self, number: int) -> tuple[Charge, Draws]:
         """Return a charge that can be resumed, and what may have been drawn under it."""
-        return self._database.transaction(lambda cursor: self._run(cursor, number))
+        return self._database.transaction(lambda server: self._run(server, number))
 
     def claim(self, number: int, holder: str, check: CheckDrawn | None = None) -> Drawn:
         """Make `holder` the only one who may go on drawing, if `check` passes on what is gone."""
         found: list[Drawn] = []
 
-        def add(cursor: Any, token: str) -> _Added:
-            drawn = self._run(cursor, number)[1].drawn
+        def add(server: Any, token: str) -> _Added:
+            drawn = self._run(server, number)[1].drawn
             if check is not None:
                 check(drawn)  # what it raises leaves the permit where it is
             found[:] = [drawn]
-            return self._add_draws(cursor, token, number, holder, drawn)
+            return self._add_draws(server, token, number, holder, drawn)
 
         self._append(add)
         return found[0]
@@ -269,74 +271,78 @@ class PostgresStore:
         self._digest = digest
         return Header(*fields)
 
-    def _last(self, cursor: Any) -> tuple[int, dict[str, Any] | None, str]:
+    def _last(self, server: Any) -> tuple[int, dict[str, Any] | None, str]:
         """Return number, content and digest of the last record; refuse a past that changed."""
-        row = cursor.execute(_LAST, (self.name,)).fetchone()
+        place, known = self._seen or (0, None)
+        row = server.execute(_LAST, (place + 1, self.name)).fetchone()
         if row is None:
             raise LedgerError(
                 f"{self.title} is gone; restore it from a backup. Nothing was charged."
             )
-        self._header(row[0])
-        number, node, digest = 0, None, str(self._digest)
-        if row[1] is not None:
-            number = row[1]
-            digest, node = chain.unseal(row[2].encode())
-        if self._seen not in (None, (number, digest)):
-            self._continues(cursor, number)
-        return number, node, digest
+        fsync, header, number, line, following = row
+        self._lasts(fsync)
+        self._header(header)
+        digest, node = str(self._digest), None
+        if line is not None:
+            digest, node = chain.unseal(line.encode())
+        if known is not None and (number, digest) != (place, known):
+            after = {} if following is None else chain.unseal(following.encode())[1]
+            if after.get("before") != known:
+                raise LedgerError(
+                    f"{self.title} lacks charges that it had before, so it was replaced by an "
+                    "older or another one; put the right one back. Nothing was charged."
+                )
+        return number or 0, node, digest
 
-    def _continues(self, cursor: Any, number: int) -> None:
-        """Refuse a ledger that lacks the record which this process saw last."""
-        assert self._seen is not None
-        place, digest = self._seen
-        if number > place:
-            following = self._line(cursor, place + 1)[1]
-            if following.get("before") == digest:
-                return
-        raise LedgerError(
-            f"{self.title} lacks charges that it had before, so it was replaced by an older "
-            "or another one; put the right one back. Nothing was charged."
-        )
+    def _lasts(self, fsync: str) -> None:
+        """Refuse a server that may say "written" and lose it."""
+        if fsync != "on":
+            raise LedgerError(
+                f"the server of {self.title} has fsync off and may forget charges in a power "
+                "cut; switch it on. Nothing was charged."
+            )
 
-    def _place(self, cursor: Any, charge: int, end: int) -> int:
+    def _place(self, server: Any, charge: int, end: int) -> int:
         """Return the number of the record that booked a charge; `end` if there is none."""
-        row = cursor.execute(
+        row = server.execute(
             "SELECT min(number) FROM noisette_records WHERE ledger = %s AND charge = %s",
             (self.name, charge),
         ).fetchone()
         return end if row[0] is None else int(row[0])
 
-    def _charge_before(self, cursor: Any, number: int) -> list[Charge]:
-        """Return the charge of that number in a list, none if it is 0."""
-        if number == 0:
+    def _charge_before(self, server: Any, last: dict[str, Any] | None) -> list[Charge]:
+        """Return the latest charge in a list, none if there is none; `last` is the last record."""
+        if last is None:
             return []
-        return [charge_of(self._line(cursor, self._place(cursor, number, 0))[1])]
+        if last["kind"] != "charge":
+            last = self._line(server, self._place(server, totals_of(last).number, 0))[1]
+        return [charge_of(last)]
 
-    def _line(self, cursor: Any, number: int) -> tuple[str | None, dict[str, Any]]:
-        row = cursor.execute(
+    def _line(self, server: Any, number: int) -> tuple[str | None, dict[str, Any]]:
+        row = server.execute(
             "SELECT line FROM noisette_records WHERE ledger = %s AND number = %s",
             (self.name, number),
         ).fetchone()
         return (None, {}) if row is None else chain.unseal(row[0].encode())
 
     def _add(
-        self, cursor: Any, token: str, last: int, digest: str, sums: Totals, node: dict[str, Any],
+        self, server: Any, token: str, last: int, digest: str, sums: Totals, node: dict[str, Any],
         charge: int,
     ) -> _Added:  # fmt: skip
         totals = [sums.number, *sums.columns()]
         line = chain.seal({"before": digest, **node, "totals": totals}).decode()
-        cursor.execute(_ADD, (self.name, last + 1, charge, token, line))
+        server.execute(_ADD, (self.name, last + 1, charge, token, line))
         return _Added(charge, last + 1, line[:64])
 
     def _add_draws(
-        self, cursor: Any, token: str, number: int, holder: str, drawn: Drawn
+        self, server: Any, token: str, number: int, holder: str, drawn: Drawn
     ) -> _Added:  # fmt: skip
-        last, node, digest = self._last(cursor)
+        last, node, digest = self._last(server)
         record = {"kind": "draws", "charge": number, **drawn_node(holder, drawn)}
-        return self._add(cursor, token, last, digest, totals_of(node), record, number)
+        return self._add(server, token, last, digest, totals_of(node), record, number)
 
-    def _run(self, cursor: Any, number: int) -> tuple[Charge, Draws]:
-        ends = cursor.execute(
+    def _run(self, server: Any, number: int) -> tuple[Charge, Draws]:
+        ends = server.execute(
             "(SELECT line FROM noisette_records WHERE ledger = %s AND charge = %s "
             "ORDER BY number LIMIT 1) UNION ALL (SELECT line FROM noisette_records "
             "WHERE ledger = %s AND charge = %s ORDER BY number DESC LIMIT 1)",
@@ -354,12 +360,12 @@ class PostgresStore:
         """Add one record, once, however often the connection breaks or somebody is faster."""
         token, tries = secrets.token_hex(16), itertools.count()
 
-        def once(cursor: Any) -> _Added:
+        def once(server: Any) -> _Added:
             if next(tries) > 0:
-                row = cursor.execute(_OF_TOKEN, (token,)).fetchone()
+                row = server.execute(_OF_TOKEN, (token,)).fetchone()
                 if row is not None:
                     return _Added(*row)
-            return add(cursor, token)
+            return add(server, token)
 
         added = self._database.transaction(once, lock=str(self._digest))
         # Not before: a crash of the server may lose what is not on its disk.

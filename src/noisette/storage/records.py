@@ -49,6 +49,8 @@ class Charge(NamedTuple):
     """When, in UTC: a file has the clock of who charged, a database that of the server."""
     by: str = ""
     """Who, where the store knows: the user of the database."""
+    model: str = ""
+    """Which kind of model it is about, such as LogisticRegression; nothing else if empty."""
 
     @property
     def title(self) -> str:

@@ -24,6 +24,7 @@ def train(
     randomness: Randomness,
     observer: Observer | None = None,
     label: str = "",
+    model: str = "",
     verbose: int = 0,
 ) -> Trained:
     """Prepare, check, charge, run."""
@@ -31,7 +32,7 @@ def train(
     algorithm.check(records, prepared)
     passage = begin(
         prepared, ledger=ledger, randomness=randomness, observer=observer,
-        label=label or algorithm.name, verbose=verbose,
+        label=label or algorithm.name, model=model, verbose=verbose,
     )  # fmt: skip
     released = algorithm.run(records, prepared, passage)
     weighed = algorithm.weight_proofs if records.weights is not None else ()
@@ -46,6 +47,7 @@ def begin(
     randomness: Randomness,
     observer: Observer | None = None,
     label: str,
+    model: str = "",
     verbose: int = 0,
     resumable: bool = False,
 ) -> Passage:
@@ -54,7 +56,7 @@ def begin(
     require_same(ledger.adjacency, "the ledger", public.adjacency, "the training")
     permit = charged(
         ledger, prepared.plan, watch, label=label, delta=public.delta, epsilon=public.epsilon,
-        seeded=randomness.seeded, resumable=resumable, unit=public.unit,
+        seeded=randomness.seeded, resumable=resumable, unit=public.unit, model=model,
     )  # fmt: skip
     return Passage(permit, randomness, watch, verbose=verbose)
 

@@ -281,8 +281,9 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
 
         budget = self._budget(plans, law, score, adjacency)
         permit = ledger.charge(
-            budget.plan, label=f"PrivateSearch.fit ({type(self.estimator).__name__})",
+            budget.plan, label="fit (PrivateSearch)",
             delta=float(self.delta), epsilon=float(self.epsilon), seeded=randomness.seeded,
+            model=type(self.estimator).__name__,
         )  # fmt: skip
         own = self._of_one_run(budget.epsilon, budget.delta, adjacency)
 
