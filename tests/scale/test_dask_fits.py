@@ -113,11 +113,11 @@ def test_three_classes_and_integers() -> None:
 )
 def test_full_batch_descent_pays_for_the_order_of_its_sums(model: Any, target: Any) -> None:
     model.set_params(random_state=1)
-    few = target[:600]
+    few = target[:300]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", noisette.errors.WeakModelWarning)
-        expected = flat(model.fit(X[:600], few))
-        cut = [flat(model.fit(da.from_array(X[:600], chunks=(size, D)), few)) for size in (97, 400)]
+        expected = flat(model.fit(X[:300], few))
+        cut = [flat(model.fit(da.from_array(X[:300], chunks=(size, D)), few)) for size in (97, 200)]
     assert np.abs(cut[0] - cut[1]).max() < 1e-8
     # a little more noise for sums in any order, so not the very same numbers
     assert 0.0 < np.abs(cut[0] - expected).max() < 1e-6
