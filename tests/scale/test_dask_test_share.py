@@ -110,7 +110,7 @@ def test_model_and_scores_are_those_of_memory_for_the_same_people(
         series = dd.from_pandas(pd.Series(tested), npartitions=4)
         return sample.frame.beside(series) if sample.parted else tested
 
-    monkeypatch.setattr(train_and_test, "drawn_for_test", drawn_alike)
+    monkeypatch.setattr(train_and_test, "drawn_from", drawn_alike)
     model = kind(
         9.0, 1e-5, schema=KINDS, test_share=0.25, adjacency=adjacency, population=n,
         random_state=1, **more,
