@@ -26,8 +26,11 @@ from noisette import (
     TableRegressor,
     evaluate,
 )
+from noisette.columns.grid import Grid
 from noisette.scale import columns as columns_module
+from noisette.scale import parted
 from noisette.scale.lazily import for_workers
+from noisette.training.learnt_target import _ranks
 
 N, D = 3000, 6
 RNG = np.random.default_rng(0)
@@ -88,6 +91,15 @@ def test_partitions_change_nothing(model: Any, target: str, weighed: bool) -> No
     fitted = model.fit(table[NAMES], table[target], sample_weight=table["w"] if weighed else None)
     assert np.abs(flat(fitted) - expected).max() < 1e-8
     assert fitted.feature_names_in_.tolist() == NAMES
+
+
+def test_ranks_of_targets_and_their_weights_are_exact() -> None:
+    grid, weight = Grid(), WEIGHT * (Z > 0.0)  # weights that lean to one side
+    whole = _ranks(grid, Z, weight, up=True)
+    rows, target, weights = parted(da.from_array(X, chunks=(177, D)), Z, weight)
+    assert rows is not None
+    found = _ranks(grid, target, weights, up=True)
+    assert all(np.array_equal(value, vars(found)[name]) for name, value in vars(whole).items())
 
 
 def test_three_classes_and_integers() -> None:
