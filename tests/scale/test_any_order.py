@@ -142,7 +142,7 @@ def test_a_cut_gradient_pays_for_where_it_is_cut() -> None:
     error = 1.02 * u * n * R * (rounding + 1.0 + depth + 1.0 + 4.0)
     error += 4 * (d + 8) * u * n * C + 2.0 * (1e-14 + (d + 16) * u) * n * C
     extra = found["parts"] - found["memory"]
-    assert 2.0 * error * 0.95 <= extra <= 2.0 * error * 1.05
+    assert 2.0 * error * 0.998 <= extra <= 2.0 * error * 1.002  # cutting alone is 2.5 %
 
 
 @pytest.mark.parametrize("loss", [PoissonCounts(), Squared()], ids=repr)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -16,7 +17,7 @@ import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
 
-from noisette import Ledger, LogisticRegression
+from noisette import Ledger, LogisticRegression, Persons, TableClassifier
 from noisette.errors import ClusterFailed
 from noisette.scale import running
 
@@ -46,6 +47,28 @@ def test_workers_give_the_model_of_one_machine() -> None:
         assert np.abs(fitted(cut, Y) - expected).max() < 1e-8
         kept = cut.persist()
         assert np.abs(fitted(kept, da.from_array(Y, chunks=300).persist()) - expected).max() < 1e-8
+
+
+def test_processes_agree_on_persons_coins_and_answers() -> None:
+    """Texts have another hash in every process, and a process may draw again what it lost."""
+    table = pd.DataFrame(X, columns=list("abcd")).assign(y=Y)
+    table["who"] = [f"p{k}" for k in RNG.integers(0, 900, len(X))]
+    names, kinds = list("abcd"), dict.fromkeys("abcd", "numeric")
+    whole = LogisticRegression(1.0, norm_bound=1.0, random_state=1)
+    whole.fit(table[names], table["y"], persons=Persons.of(table["who"], max_rows=2))
+    scored = TableClassifier(9.0, 1e-5, schema=kinds, test_share=0.3, random_state=1)
+    parts = dd.from_pandas(table, npartitions=7)
+    with dask.config.set(scheduler="sync"):
+        scored.fit(parts[names], parts["y"])
+        alone = str(scored.test_)
+    with cluster(n_workers=2, processes=True):
+        model = LogisticRegression(1.0, norm_bound=1.0, random_state=1)
+        model.fit(parts[names], parts["y"], persons=Persons.of(parts["who"], max_rows=2))
+        assert np.abs(model.coef_ - whole.coef_).max() < 1e-8
+        scored.fit(parts[names], parts["y"])
+        assert str(scored.test_) == alone
+        found = model.predict(parts[names]).compute()
+    assert np.array_equal(found, model.predict(table[names]))
 
 
 def test_a_cluster_without_workers_is_given_up_before_the_charge(

@@ -26,8 +26,11 @@ from noisette import (
     TableRegressor,
     evaluate,
 )
+from noisette.columns.grid import Grid
 from noisette.scale import columns as columns_module
+from noisette.scale import parted
 from noisette.scale.lazily import for_workers
+from noisette.training.learnt_target import _ranks
 
 N, D = 3000, 6
 RNG = np.random.default_rng(0)
@@ -90,6 +93,15 @@ def test_partitions_change_nothing(model: Any, target: str, weighed: bool) -> No
     assert fitted.feature_names_in_.tolist() == NAMES
 
 
+def test_ranks_of_targets_and_their_weights_are_exact() -> None:
+    grid, weight = Grid(), WEIGHT * (Z > 0.0)  # weights that lean to one side
+    whole = _ranks(grid, Z, weight, up=True)
+    rows, target, weights = parted(da.from_array(X, chunks=(177, D)), Z, weight)
+    assert rows is not None
+    found = _ranks(grid, target, weights, up=True)
+    assert all(np.array_equal(value, vars(found)[name]) for name, value in vars(whole).items())
+
+
 def test_three_classes_and_integers() -> None:
     labels = np.digitize(SCORE, [-0.3, 0.3])
     whole = (10 * X).astype(int)
@@ -113,11 +125,11 @@ def test_three_classes_and_integers() -> None:
 )
 def test_full_batch_descent_pays_for_the_order_of_its_sums(model: Any, target: Any) -> None:
     model.set_params(random_state=1)
-    few = target[:600]
+    few = target[:300]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", noisette.errors.WeakModelWarning)
-        expected = flat(model.fit(X[:600], few))
-        cut = [flat(model.fit(da.from_array(X[:600], chunks=(size, D)), few)) for size in (97, 400)]
+        expected = flat(model.fit(X[:300], few))
+        cut = [flat(model.fit(da.from_array(X[:300], chunks=(size, D)), few)) for size in (97, 200)]
     assert np.abs(cut[0] - cut[1]).max() < 1e-8
     # a little more noise for sums in any order, so not the very same numbers
     assert 0.0 < np.abs(cut[0] - expected).max() < 1e-6

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import dask
@@ -22,10 +23,13 @@ from noisette import (
     TableRegressor,
     evaluate,
 )
+from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter, WeakModelWarning
 from noisette.scale import columns, parted
 from noisette.scale import persons as persons_module
 from noisette.scale.persons import persons_beside
+from noisette.training.public import PublicBudget
+from noisette.training.records import check_unit
 
 SECRET = "Smith-4711"
 N, D = 900, 4
@@ -102,6 +106,26 @@ def test_counts_of_one_partition_alone_would_be_noticed(monkeypatch: pytest.Monk
     monkeypatch.setattr(persons_module, "_answered", forgetful)
     found = weights_of(grouped(IDS, 100))
     assert max(found[person == IDS].sum() for person in np.unique(IDS)) > 1.5
+
+
+def test_weights_that_nobody_shared_are_refused() -> None:
+    found = grouped(IDS, 100)
+    public = PublicBudget(
+        epsilon=1.0, delta=0.0, adjacency=Adjacency.REPLACE_ONE, size=found.count, unit="person"
+    )
+    check_unit(SimpleNamespace(persons=found, weights=found.share()), public)
+    negative = found.share(da_column(np.full(N, -1e-9)))
+    for wrong in (da_column(np.ones(N)), found.share(da_column(np.full(N, 1.001))), negative):
+        with pytest.raises(InvalidData, match="add up to at most one weight"):
+            check_unit(SimpleNamespace(persons=found, weights=wrong), public)
+    with pytest.raises(InvalidData, match="share one weight"):
+        check_unit(SimpleNamespace(persons=found, weights=None), public)
+
+
+def da_column(values: Any) -> Any:
+    _, column = parted(da.zeros((N, 1), chunks=(100, 1)), values)
+    assert column is not None
+    return column.sized(N)
 
 
 def test_whole_numbers_are_one_person_in_whatever_type() -> None:

@@ -198,9 +198,6 @@ def _part_rows(zero: bool, thin: bool, part: Any) -> Any:
         ),
         hint,
     )  # fmt: skip
-    if thin and not found.has_canonical_format:
-        found = found.copy()  # an entry in two halves would look smaller than it is
-        found.sum_duplicates()
     return tamed(_filled(found) if zero else found)
 
 

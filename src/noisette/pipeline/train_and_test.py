@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noisette.errors import InvalidParameter
 from noisette.parts import each
@@ -71,21 +72,27 @@ def divided(public: PublicBudget, share: float) -> tuple[PublicBudget, PublicBud
     return parts[0], parts[1]
 
 
-def drawn_for_test(
+def drawn_from(
     sample: TableSample, share: float, public: PublicBudget, randomness: Randomness
 ) -> Any:
+    """Return who of a sample is tested; in partitions, who will be wherever it is asked."""
+    if not sample.parted:
+        return drawn_for_test(sample.units, share, public, randomness)
+    frame: Any = sample.frame
+    return frame.drawn(share, randomness, exact=public.adjacency.size_is_public)
+
+
+def drawn_for_test(
+    units: int, share: float, public: PublicBudget, randomness: Randomness
+) -> NDArray[np.bool_]:
     """Return who is tested: drawn without a look at anybody's values.
 
     Where their number is public, so many of them at random; under add-remove by a coin for each,
     so that one person more or less moves nobody else.
     """
     # proof: TEST-SHARE
-    known, units = public.adjacency.size_is_public, sample.units
-    if sample.parted:
-        frame: Any = sample.frame
-        return frame.drawn(share, randomness, exact=known)
     generator = randomness.generator
-    if not known:
+    if not public.adjacency.size_is_public:
         return np.asarray(generator.random(units) < share)
     chosen = np.zeros(units, dtype=bool)
     chosen[generator.permutation(units)[: round(share * units)]] = True
@@ -130,7 +137,7 @@ class TrainAndTest(Algorithm[PreparedTest]):
         assert prepared.training is not None
         assert prepared.table is not None
         assert prepared.step is not None
-        tested = drawn_for_test(sample, self.share, prepared.public, passage.randomness)
+        tested = drawn_from(sample, self.share, prepared.public, passage.randomness)
         others = sample.part(each(np.logical_not, tested))
         fitted = self.training.run(others, prepared.training, passage)
         leaves = len(list(prepared.training.plan.leaves()))
