@@ -71,7 +71,7 @@ def _fill(words, out, width, sure, height):
     i, filled = 0, 0
     while filled < len(out) and i < len(words):
         most, k = min(len(words) - i, len(out) - filled), 0
-        place, at, x = 0, np.uint64(0), 0.0
+        place, at, x = np.int64(0), np.uint64(0), 0.0
         while k < most:  # 99 words of 100 are a number
             word = words[i + k]
             at = word & np.uint64(511)

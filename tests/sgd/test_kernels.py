@@ -10,7 +10,7 @@ from helpers import pairwise_covered
 from noisette.losses import Hinge, HuberHinge, Logistic, Loss, Softmax, SoftplusHinge
 from noisette.training import kernels
 from noisette.training.gradient_descent import _gradient_of
-from noisette.training.slopes import CHUNK, LOGISTIC, UNIT, chunk_slopes
+from noisette.training.kernels import CHUNK, LOGISTIC, UNIT, chunk_slopes
 from noisette.training.steps import Batches, State, Update, advance, canonical_rows
 
 N, D = 57, 6
