@@ -1,5 +1,6 @@
 """The compiled steps against a ten-line NumPy twin, for the same noise."""
 
+import mpmath as mp
 import numpy as np
 import pytest
 from iterative import twin
@@ -7,7 +8,9 @@ from scipy import sparse
 
 from helpers import pairwise_covered
 from noisette.losses import Hinge, HuberHinge, Logistic, Loss, Softmax, SoftplusHinge
+from noisette.training import kernels
 from noisette.training.gradient_descent import _gradient_of
+from noisette.training.kernels import CHUNK, LOGISTIC, UNIT, chunk_slopes
 from noisette.training.steps import Batches, State, Update, advance, canonical_rows
 
 N, D = 57, 6
@@ -109,3 +112,70 @@ def test_a_split_entry_cannot_slip_past_the_bound() -> None:
     )
     assert canonical_rows(twice).nnz == 1
     assert canonical_rows(twice).toarray()[0, 1] == 7.0
+
+
+# --- many records of a batch at once -------------------------------------------------------------
+
+
+def stepped(monkeypatch, many, update, rows, y, batches, noise, share):
+    monkeypatch.setattr(kernels, "MANY", many)
+    state = State.zero(update.dimension(rows.shape[1]))
+    advance(update, state, rows, y, batches, noise, 0.0, share)
+    return state.result(update, rows.shape[1])
+
+
+@pytest.mark.parametrize("size", [1, 3, 8, 63, 64, 65, 150])
+@pytest.mark.parametrize(
+    ("loss", "options", "storage", "shared"),
+    pairwise_covered(LOSSES[:-1], OPTIONS, ["float64", "float32"], [True, False]),
+)
+def test_records_at_once_are_the_records_one_by_one(
+    rng, monkeypatch, size, loss, options, storage, shared
+) -> None:
+    update = Update(loss=loss, **{"norm_bound": 1.5, "eta0": 0.8, **options})
+    rows = (2.0 * rng.standard_normal((2 * size, 5))).astype(storage)
+    rows[rng.integers(2 * size), 2] = np.nan  # blank, as a row of huge norm is
+    rows[rng.integers(2 * size), 1] = np.inf
+    rows[rng.integers(2 * size)] = 0.0
+    y = rng.choice([-1.0, 1.0], 2 * size)
+    share = rng.random(2 * size) if shared else None
+    edges = np.array([0, size, 2 * size])
+    order = rng.permutation(2 * size) if shared else np.empty(0, dtype=np.int64)
+    batches = Batches(edges, np.full(2, float(size)), order)
+    noise = rng.standard_normal((2, update.dimension(5)))
+    given = (update, rows, y, batches, noise, share)
+    one_by_one = stepped(monkeypatch, 1000, *given)
+    assert np.isfinite(one_by_one).all()
+    np.testing.assert_allclose(stepped(monkeypatch, 0, *given), one_by_one, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES[:-1], ids=repr)
+def test_no_record_adds_more_than_its_bound_whatever_the_weights(rng, loss) -> None:
+    """|y l'(m)| <= 1 and a clipped row, also where weights are beyond 1e200 or no numbers."""
+    room = np.zeros((5, CHUNK))
+    for size in (1e-300, 1.0, 800.0, 1e5, 1e250, np.inf, np.nan):
+        room[0] = size * rng.choice([-1.0, 1.0], CHUNK)
+        room[1] = rng.uniform(0.0, 4.0, CHUNK)
+        room[2] = rng.choice([-1.0, 1.0], CHUNK)
+        for clip in (np.inf, 0.3):
+            chunk_slopes(
+                room, CHUNK, 1.0, 1.0 - 9 * UNIT, 0.2, 0.5, clip, loss.kernel, loss.smoothing or 0.0
+            )
+            slopes, factors = room[3], room[4]
+            assert np.all(np.abs(slopes) <= 1.0)
+            assert np.all(slopes * room[2] <= 0.0)
+            norms = np.sqrt(factors**2 * room[1] + 0.25)
+            assert np.all(factors**2 * room[1] <= 1.0)
+            assert np.all(np.abs(slopes) * norms <= min(clip, np.sqrt(1.25)))
+
+
+def test_sigmoids_at_once_are_exact_to_the_last_digits(rng) -> None:
+    room = np.zeros((5, CHUNK))
+    room[2] = 1.0
+    for span in (1e-9, 1.0, 40.0, 690.0):
+        m = rng.uniform(-span, span, CHUNK)
+        room[0], room[1] = m, 0.0
+        chunk_slopes(room, CHUNK, 1.0, 1.0, 0.0, 0.0, np.inf, LOGISTIC, 0.0)
+        with mp.workdps(40):
+            exact = [float(-1 / (1 + mp.exp(mp.mpf(v)))) for v in m]
+        np.testing.assert_allclose(room[3], exact, rtol=1e-15, atol=0.0)

@@ -276,7 +276,8 @@ def advance(
         if sparse.issparse(X):
             kernels.sparse_steps(X.data, X.indices, X.indptr, X.shape[1], *own)
         else:
-            kernels.dense_steps(X, *own)
+            many = batches.edges[-1] - batches.edges[0] >= kernels.MANY * count
+            (kernels.chunk_steps if many else kernels.dense_steps)(X, *own)
     state.steps += count
 
 
