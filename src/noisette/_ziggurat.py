@@ -17,10 +17,10 @@ from decimal import Decimal, localcontext
 from functools import cache
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette._compiled import compiled
 from noisette._typing import Floats
 
 __all__ = ["normals"]
@@ -61,7 +61,7 @@ def tables() -> tuple[Floats, NDArray[np.int64], Floats]:
         )
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _fill(words, out, width, sure, height):
     """Return how many words were used and how many numbers of `out` were filled from them.
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from noisette import _validate
 from noisette.accounting import front
@@ -108,7 +108,7 @@ def calibrate(
 
 def _where_to_begin(
     search: Callable[..., float], about: Callable[[float], float], begin: float
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Return where `about`, if it has an answer at all, crosses the target, and how steeply.
 
     Nothing that is certified rests on it.

@@ -21,8 +21,9 @@ Imported lazily, as everything that loads numba.
 import math
 from typing import Any
 
-import numba
 import numpy as np
+
+from noisette._compiled import compiled
 
 __all__ = [
     "LOGISTIC", "dense_steps", "full_gradient", "softmax_steps", "sparse_steps", "take_step",
@@ -36,7 +37,7 @@ _UNIT = 2.0**-53
 _HUGE = 1e200
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@compiled(inline="always")
 def _slope(loss, parameter, m):
     """Return l'(m), between -1 and 0."""
     if loss == LOGISTIC:
@@ -49,7 +50,7 @@ def _slope(loss, parameter, m):
     return -1.0 / (1.0 + math.exp(t)) if t < 700.0 else 0.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
+@compiled(fastmath=_SUM)
 def _dot_and_square(X, i, w, start, d):
     """Return (x . w[start:start + d], ||x||^2) for row i; indices, since views cost more."""
     dot, square = 0.0, 0.0
@@ -60,7 +61,7 @@ def _dot_and_square(X, i, w, start, d):
     return dot, square
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@compiled(inline="always")
 def _factor(square, bound, slack):
     """Return min(1, bound (1 - slack) / ||x||): the bound holds in floating point as well.
 
@@ -73,14 +74,14 @@ def _factor(square, bound, slack):
     return limit / math.sqrt(square) if square > limit * limit else 1.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@compiled(inline="always")
 def _clipped(slope, norm, clip):
     """Return the slope with |slope| norm <= clip."""
     size = abs(slope) * norm
     return slope * (clip * (1.0 - 4.0 * _UNIT) / size) if size > clip else slope
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@compiled(inline="always")
 def _record(dot, square, constant, label, bound, slack, bias, clip, loss, parameter):
     """Return (y l'(m), factor): the gradient is their product times the row, and y l'(m) bias.
 
@@ -97,7 +98,7 @@ def _record(dot, square, constant, label, bound, slack, bias, clip, loss, parame
     return label * slope, factor
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
+@compiled(fastmath=_SUM)
 def take_step(w, mean, g, grid, eta, ridge, normaliser, radius, gamma):
     """One projected step along the noisy sum g, and the running mean."""
     inverse = 1.0 / grid if grid > 0.0 else 0.0
@@ -122,18 +123,18 @@ def take_step(w, mean, g, grid, eta, ridge, normaliser, radius, gamma):
             mean[j] += gamma * (w[j] - mean[j])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@compiled(inline="always")
 def _gamma(power, t):
     return (power + 1.0) / (t + power) if power >= 0.0 else 0.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
+@compiled(fastmath=_SUM)
 def _add(g, start, X, i, scale, d):
     for j in range(d):
         g[start + j] += scale * np.float64(X[i, j])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def dense_steps(
     X, y, share, order, edges, w, mean, noise, grid, eta, ridge, normaliser,
     bound, bias, clip, radius, loss, parameter, first, power,
@@ -163,7 +164,7 @@ def dense_steps(
         take_step(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def sparse_steps(
     data, indices, indptr, d, y, share, order, edges, w, mean, noise, grid, eta, ridge, normaliser,
     bound, bias, clip, radius, loss, parameter, first, power,
@@ -197,7 +198,7 @@ def sparse_steps(
         take_step(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _residual(scores, basis, full, label):
     """Turn coordinate scores (K-1) into Q'(p - e_y); return its norm."""
     classes, k1 = basis.shape
@@ -224,7 +225,7 @@ def _residual(scores, basis, full, label):
     return math.sqrt(square)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def softmax_steps(
     X, y, share, order, edges, w, mean, noise, grid, eta, ridge, normaliser,
     bound, bias, clip, radius, basis, first, power,
@@ -268,7 +269,7 @@ def softmax_steps(
         take_step(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def full_gradient(X, y, share, w, bound, bias, clip, loss, parameter, g):
     """Write sum_i c_i g_i over all dense rows into g: one sweep over memory."""
     d = X.shape[1]
