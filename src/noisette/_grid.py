@@ -8,13 +8,14 @@ Imported lazily, as everything that loads numba.
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call"
 # proof: FLOAT-GRID
-import numba
 import numpy as np
+
+from noisette._compiled import compiled
 
 __all__ = ["add_on_grid"]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def add_on_grid(noise, value, grid, out):
     """Put value + noise, rounded to multiples of `grid`, into `out`; the sum is in float64."""
     inverse = 1.0 / grid

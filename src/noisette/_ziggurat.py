@@ -17,10 +17,10 @@ from decimal import Decimal, localcontext
 from functools import cache
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette._compiled import compiled
 from noisette._typing import Floats
 
 __all__ = ["count_up", "lengthen", "normals"]
@@ -61,7 +61,7 @@ def tables() -> tuple[Floats, NDArray[np.int64], Floats]:
         )
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _fill(words, out, width, sure, height):
     """Return how many words were used and how many numbers of `out` were filled from them.
 
@@ -111,7 +111,7 @@ def _fill(words, out, width, sure, height):
     return i, filled
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled()
 def count_up(counters, first, high):
     """Put first, first + 1, ... into the lower words of counters of 128 bits, shape (n, 2)."""
     for k in range(counters.shape[0]):
@@ -119,7 +119,7 @@ def count_up(counters, first, high):
         counters[k, 1] = high
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@compiled(fastmath={"reassoc", "contract", "nsz"})
 def lengthen(vectors, radius):
     """Give every row of `vectors` the length that `radius` has for it, in one pass."""
     for i in range(vectors.shape[0]):

@@ -1,6 +1,7 @@
 """The house rules that a reader relies on, checked on the source itself."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -148,6 +149,27 @@ def test_the_core_never_imports_heavy_packages() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+def test_one_estimator_does_not_import_the_others() -> None:
+    code = (
+        "import sys; from noisette import LogisticRegression\n"
+        "rooms = 'noisette.linear.', 'noisette.pipeline.'\n"
+        "print([m for m in sys.modules if m.startswith(rooms)])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = ast.literal_eval(shown.stdout)
+    assert sorted(found) == ["noisette.linear.logistic_regression", "noisette.linear.one_shot"]
+
+
+@pytest.mark.parametrize("room", ["linear", "pipeline"])
+def test_rooms_that_import_late_have_all_their_names(room: str) -> None:
+    module = importlib.import_module(f"noisette.{room}")
+    assert sorted(module._HOMES) == sorted(module.__all__)
+    for name in module.__all__:
+        assert getattr(module, name).__name__ == name
+    with pytest.raises(AttributeError, match=f"'noisette.{room}' has no attribute 'nonsense'"):
+        _ = module.nonsense
 
 
 def test_public_names_exist() -> None:

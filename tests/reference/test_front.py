@@ -1,6 +1,7 @@
 """The front door of accounting against the goldens of the maths reference, through plans."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,11 +9,13 @@ import pytest
 from noisette import accounting
 from noisette.accounting.bounded_range import BoundedRange
 from noisette.accounting.shuffling import poster_algorithm
+from noisette.adjacency import Adjacency
 from noisette.errors import AdjacencyMismatch, InvalidParameter, Unproven
 from noisette.mechanisms import (
     Exponential,
     Gaussian,
     Laplace,
+    ObjectiveNoise,
     RandomizedResponse,
     SphericalLaplace,
 )
@@ -94,7 +97,48 @@ def test_random_allocation_under_replace_one_is_two_changes():
     claimed = accounting.delta(plan, epsilon=half, adjacency="zero-out") * (1 + math.exp(half))
     assert claimed <= 1e-5 * 1.01
     reached = accounting.delta(plan, epsilon=high, adjacency="replace-one")
-    assert reached <= 1e-5 * 1.001
+    assert 0.99e-5 <= reached <= 1e-5 * 1.001
+
+
+@pytest.mark.parametrize(("z", "epochs"), [(1.5, 1), (2.0, 10), (0.8, 3)])
+def test_two_changes_of_random_allocation_are_counted_without_slack(z, epochs):
+    plan = Repeat(Sampled(Gaussian(z), RandomAllocation(50)), epochs)
+    found = accounting.epsilon(plan, delta=1e-6, adjacency="replace-one")
+
+    def chained(epsilon: float) -> float:
+        half = accounting.delta(plan, epsilon=epsilon / 2.0, adjacency="zero-out")
+        return half * (1.0 + math.exp(epsilon / 2.0))
+
+    assert chained(found) <= 1e-6 * 1.002
+    assert chained(found * 0.998) > 1e-6
+
+
+def promises() -> list[tuple[Any, Adjacency]]:
+    objective = ObjectiveNoise(1.7, 15, "spherical-laplace", 0.4995)
+    return [
+        (Run(Laplace(3.0)), Adjacency.REPLACE_ONE),
+        (Repeat(Run(Gaussian(9.0)), 4), Adjacency.REPLACE_ONE),
+        (Together(Run(objective), Run(Gaussian(16_000.0))), Adjacency.REPLACE_ONE),
+        (Repeat(Sampled(Gaussian(1.0), Poisson(0.01)), 100), Adjacency.ADD_REMOVE),
+    ]
+
+
+@pytest.mark.parametrize(("plan", "relation"), promises())
+@pytest.mark.parametrize("delta", [1e-4, 1e-6, 1e-9])
+def test_a_promise_holds_where_the_curve_says_so_and_nowhere_else(plan, relation, delta):
+    at = {"delta": delta, "adjacency": relation}
+    least = accounting.epsilon(plan, **at)
+    for epsilon in (0.5 * least, 0.9 * least, 0.999 * least, least, 1.001 * least, 2.0 * least):
+        reached = accounting.delta(plan, epsilon=epsilon, adjacency=relation)
+        expected = reached <= delta or least <= epsilon
+        assert accounting.holds(plan, epsilon=epsilon, **at) == expected
+
+
+def test_a_delta_of_0_holds_for_pure_plans_only():
+    assert accounting.holds(Laplace(4.0), epsilon=0.5, delta=0.0)
+    assert not accounting.holds(Laplace(4.0), epsilon=0.499, delta=0.0)
+    # Its delta at 800 is no double, and still it is not 0.
+    assert not accounting.holds(Gaussian(1.0), epsilon=800.0, delta=0.0)
 
 
 def test_laplace_and_spherical_laplace_goldens():

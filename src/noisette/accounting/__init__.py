@@ -1,13 +1,14 @@
 """Accounting: one accountant, one file; the functions here are the front door.
 
 - `epsilon` and `delta` return the least of all proven upper bounds of a plan;
+- `holds` says whether some proof gives (epsilon, delta), which takes less time than either;
 - `bracket` returns certified lower and upper bounds on epsilon;
 - `calibrate` finds the least noise, the most steps or the largest rate for a target.
 """
 
 from noisette.accounting.base import Accountant
 from noisette.accounting.calibration import calibrate
-from noisette.accounting.front import ACCOUNTANTS, bracket, delta, epsilon
+from noisette.accounting.front import ACCOUNTANTS, bracket, delta, epsilon, holds
 from noisette.accounting.gdp import GaussianAccountant
 from noisette.accounting.moments import MomentsAccountant, RenyiAccountant
 from noisette.accounting.pld import NumericalAccountant
@@ -26,4 +27,5 @@ __all__ = [
     "calibrate",
     "delta",
     "epsilon",
+    "holds",
 ]

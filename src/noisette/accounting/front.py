@@ -5,21 +5,25 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from noisette import _validate
 from noisette._roots import private_root
-from noisette.accounting.base import Accountant, counted, participation
+from noisette.accounting.base import Accountant, counted
+from noisette.accounting.delta_bounds import (
+    SMALLEST_DELTA,
+    delta_bounds,
+    exact_numbers,
+    single_use,
+)
 from noisette.accounting.gdp import GaussianAccountant
 from noisette.accounting.moments import MomentsAccountant, RenyiAccountant
 from noisette.accounting.pld import NumericalAccountant, attained
-from noisette.accounting.pure import AdvancedAccountant, LinearAccountant, pure_epsilon
+from noisette.accounting.pure import AdvancedAccountant, LinearAccountant
 from noisette.adjacency import Adjacency
 from noisette.mechanisms import Mechanism
-from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon, stated_delta
-from noisette.plans import Declared, Plan, PlanLike, Run, Sampled, as_plan
+from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
+from noisette.plans import Declared, Plan, PlanLike, as_plan
 
-__all__ = ["ACCOUNTANTS", "bracket", "delta", "epsilon"]
+__all__ = ["ACCOUNTANTS", "bracket", "delta", "epsilon", "holds"]
 
 ACCOUNTANTS: dict[str, type[Accountant[Any]]] = {
     kind.name: kind
@@ -33,58 +37,6 @@ ACCOUNTANTS: dict[str, type[Accountant[Any]]] = {
     )
 }
 """Every accountant by its name."""
-
-_SMALLEST_DELTA = 1e-300
-
-
-def _exact(plan: PlanLike, adjacency: Adjacency) -> tuple[float, float]:
-    """Return (pure epsilon, mu) of the plan; inf for what it does not have.
-
-    Both are exact in their own field and cost microseconds: pure mechanisms at delta = 0, and
-    Gaussians in which every record takes part once per use.
-    """
-    leaves = counted(plan, adjacency)
-    pure = math.fsum(pure_epsilon(leaf, adjacency) * count for leaf, count in leaves)
-    plain = all(
-        isinstance(leaf, Run | Sampled) and participation(leaf, adjacency).kind == "once"
-        for leaf, _ in leaves
-    )
-    return pure, math.sqrt(GaussianAccountant().total(plan, adjacency)) if plain else math.inf
-
-
-def _single_use(plan: PlanLike, adjacency: Adjacency) -> Mechanism | None:
-    """Return the mechanism of a plan that is one plain use of it: its own curve is then exact."""
-    leaves = counted(plan, adjacency)
-    if len(leaves) != 1 or leaves[0][1] != 1:
-        return None
-    leaf = leaves[0][0]
-    plain = isinstance(leaf, Run | Sampled) and participation(leaf, adjacency).kind == "once"
-    return leaf.mechanism if plain else None  # type: ignore[attr-defined]
-
-
-def _two_uses(plan: Plan, epsilon: float, adjacency: Adjacency) -> float:
-    """Return the best split delta_1(e - e_2) + delta_2(e_2) of two plain single uses, else 1.
-
-    Near the largest loss of a pure mechanism the lattice is loose and this is not: it is how
-    objective perturbation with its tiny second release is calibrated.
-    """
-    # proof: FILTER-SUMS
-    leaves = counted(plan, adjacency)
-    if len(leaves) != 2 or any(count != 1 for _, count in leaves):
-        return 1.0
-    plain = all(
-        isinstance(leaf, Run | Sampled) and participation(leaf, adjacency).kind == "once"
-        for leaf, _ in leaves
-    )
-    if not plain:
-        return 1.0
-    first, second = (leaf.mechanism for leaf, _ in leaves)  # type: ignore[attr-defined]
-    shares = epsilon * np.array([1e-4, 5e-4, 8e-4, 2e-3, 1e-2, 5e-2, 0.2, 0.5])
-    split = [
-        first.delta(epsilon - share, adjacency) + second.delta(share, adjacency)
-        for share in shares.tolist()
-    ]
-    return float(min(split))
 
 
 def _inverse(
@@ -117,13 +69,13 @@ def _closed_form(plan: Plan, delta: float, relation: Adjacency) -> tuple[float, 
     """Return both ends where the plan's own curve is exact: pure, all Gaussian, or a single use."""
     if not all(attained(leaf, relation) for leaf, _ in counted(plan, relation)):
         return None
-    pure, mu = _exact(plan, relation)
+    pure, mu = exact_numbers(plan, relation)
     if delta == 0.0:
         return (pure * (1.0 - 2.0**-50) if math.isfinite(pure) else pure), pure
     if math.isfinite(mu):
         upper = gdp_epsilon(mu, delta)
         return _just_below(lambda e: float(gdp_delta(mu, e)), delta, upper), upper
-    mechanism = _single_use(plan, relation)
+    mechanism = single_use(plan, relation)
     if mechanism is None:
         return None
     upper = _inverse(mechanism, delta, relation, pure)
@@ -176,7 +128,7 @@ def bracket(
 
     """
     delta = _validate.delta(delta)
-    delta = delta if delta >= _SMALLEST_DELTA else 0.0
+    delta = delta if delta >= SMALLEST_DELTA else 0.0
     return _bracket(as_plan(plan), delta, Adjacency.of(adjacency), rtol)
 
 
@@ -191,12 +143,12 @@ def _bracket(plan: Plan, delta: float, relation: Adjacency, rtol: float) -> tupl
     exact = _closed_form(plan, delta, relation)
     if exact is not None:
         return exact
-    pure, mu = _exact(plan, relation)
+    pure, mu = exact_numbers(plan, relation)
     if delta == 0.0:  # only a pure accountant can answer
         return 0.0, pure
     low, high = NumericalAccountant(rtol).bracket(plan, delta=delta, adjacency=relation)
     upper = min(pure, high, gdp_epsilon(mu, delta) if math.isfinite(mu) else math.inf)
-    mechanism = _single_use(plan, relation)
+    mechanism = single_use(plan, relation)
     if mechanism is not None and not math.isfinite(mu):
         # Beside another bound: a few digits are enough, and where that is less one reading.
         upper = min(upper, _inverse(mechanism, delta, relation, upper, rtol=1e-9))
@@ -288,35 +240,65 @@ def delta(
 
 @lru_cache(maxsize=1024)
 def _delta(plan: Plan, epsilon: float, relation: Adjacency) -> float:
-    alternatives = list(plan.alternatives())
-    if len(alternatives) > 1:  # proof: PARALLEL-GROUPS
-        return max(_delta(each, epsilon, relation) for each in alternatives)
-    pure, mu = _exact(plan, relation)
-    if pure <= epsilon:
-        return 0.0
-    value = NumericalAccountant().delta(plan, epsilon=epsilon, adjacency=relation)
-    mechanism = _single_use(plan, relation)
-    if mechanism is not None:
-        value = min(value, mechanism.delta(epsilon, relation))
-    value = min(value, _two_uses(plan, epsilon, relation))
-    if math.isfinite(mu):
-        value = min(value, float(stated_delta(mu, epsilon)))
-    # Not pure at this epsilon, so delta is positive even where its double is 0.
-    return max(value, _SMALLEST_DELTA)
+    return max(
+        min(delta_bounds(each, epsilon, relation))  # proof: PARALLEL-GROUPS
+        for each in plan.alternatives()
+    )
 
 
-def run_delta(plan: Plan, epsilon: float, relation: Adjacency) -> float:
-    """Return a proven delta of one run of a search, whose curve takes many readings.
+def holds(
+    plan: PlanLike,
+    *,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
+) -> bool:
+    """Return whether `plan` is proven to be (epsilon, delta)-private.
 
-    As `delta`, without the bounds that cost time and are not the least there.
+    The same bounds as those of `delta`, then `epsilon`, from the cheapest to the dearest; the first
+    that is small enough ends it.
+
+    Parameters
+    ----------
+    plan : Plan or Mechanism
+        What would run; a mechanism is one run of it.
+    epsilon, delta : float
+        The promise.
+    adjacency : Adjacency or str, default "replace-one"
+        The neighbouring relation.
+
+    Returns
+    -------
+    bool
+        Whether some theorem says so.
+
+    Raises
+    ------
+    Unproven
+        If a sampler or mechanism has no theorem under this relation.
+    AdjacencyMismatch
+        If the plan is bound to another relation.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms
+    >>> count = mechanisms.Laplace(noise_multiplier=8.0)
+    >>> accounting.holds(count, epsilon=0.25, delta=0.0)
+    True
+    >>> accounting.holds(count, epsilon=0.2, delta=0.0)
+    False
+
     """
-    pure, mu = _exact(plan, relation)
-    if pure <= epsilon:
-        return 0.0
-    if math.isfinite(mu) and not math.isfinite(pure):
-        return float(stated_delta(mu, epsilon))
-    value = NumericalAccountant().delta(plan, epsilon=epsilon, adjacency=relation)
-    if epsilon > 0.6 * pure and value < 1e-4:  # where the lattice is loose
-        value = min(value, _two_uses(plan, epsilon, relation))
-    mechanism = _single_use(plan, relation)
-    return value if mechanism is None else min(value, mechanism.delta(epsilon, relation))
+    epsilon, delta = _validate.non_negative("epsilon", epsilon), _validate.delta(delta)
+    return _holds(as_plan(plan), epsilon, delta, Adjacency.of(adjacency))
+
+
+@lru_cache(maxsize=1024)
+def _holds(plan: Plan, epsilon: float, delta: float, relation: Adjacency) -> bool:
+    if delta >= SMALLEST_DELTA and all(
+        any(bound <= delta for bound in delta_bounds(each, epsilon, relation))
+        for each in plan.alternatives()
+    ):
+        return True
+    # Asked twice: the two readings of one curve are rounded differently.
+    return bracket(plan, delta=delta, adjacency=relation)[1] <= epsilon

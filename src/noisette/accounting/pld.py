@@ -34,6 +34,7 @@ from noisette.sampling import Participation, RandomAllocation, Shuffle
 __all__ = ["Composition", "NumericalAccountant"]
 
 _SMALLEST_HALF = 1e-290
+_LARGEST_CHAIN = 1000.0  # the largest epsilon of two changes that is looked for
 
 Step = tuple[engine.Pair, engine.Pair | None, int]
 Composition = tuple[tuple[Step, ...], tuple[Step, ...]]
@@ -279,23 +280,29 @@ class NumericalAccountant(Accountant[Composition]):
         if total is None:
             return 0.0, math.inf
         lower, single = self._epsilon_bracket(total, delta)
-        total = _upper_only(total)
-        low, high = 2.0 * single, max(4.0 * single, 1e-3)
-        if not math.isfinite(single) or self._two_changes(total, low) <= delta:
-            return lower, low
-        while self._two_changes(total, high) > delta:
-            low, high = high, 2.0 * high
-            if high > 1000.0:
-                return lower, math.inf
-        for _ in range(60):  # `high` is always on the private side
-            if high - low <= self.rtol / 4.0 * high:
-                break
-            middle = (low + high) / 2.0
-            if self._two_changes(total, middle) <= delta:
-                high = middle
-            else:
-                low = middle
-        return lower, high
+        return lower, self._chain(_upper_only(total), delta, 2.0 * single)
+
+    def _chain(self, total: Composition, delta: float, start: float) -> float:
+        """Return an epsilon of two changes from those of one, inf where none is found.
+
+        proof: ALLOCATION-R, with the budget split in halves: e is enough as soon as one change has
+        epsilon e / 2 at delta / (1 + e^{e/2}). What is needed there grows with e, but slowly; the
+        growth seen so far says where the two meet.
+        """
+        found, rate = start, 0.0
+        last: tuple[float, float] | None = None
+        for _ in range(60):
+            share = delta / (1.0 + math.exp(min(found, 1400.0) / 2.0)) * (1.0 - 1e-14)
+            if not found <= _LARGEST_CHAIN or share < _SMALLEST_HALF:
+                return math.inf
+            needed = 2.0 * self._epsilon_bracket(total, share)[1]
+            if needed <= found:
+                return found
+            if last is not None:
+                rate = min(0.9, max(0.0, (needed - last[1]) / (found - last[0])))
+            last = found, needed
+            found = (needed - rate * found) / (1.0 - rate) * (1.0 + self.rtol / 16.0)
+        return math.inf
 
 
 def _own_curve(leaves: list[tuple[Leaf, int]], adjacency: Adjacency) -> Any:

@@ -70,11 +70,12 @@ class RunCurve:
         return np.array([self._known[k] for k in numbers.ravel().tolist()]).reshape(numbers.shape)
 
     def _delta(self, epsilon: float) -> float:
-        from noisette.accounting import front  # the front door counts plans with searches in them
+        # Imported late: these bounds count plans with searches in them.
+        from noisette.accounting.delta_bounds import run_delta
 
         # proof: LABEL (which candidate runs is drawn without looking, and may be seen)
         return math.fsum(
-            count / self._count * front.run_delta(plan, epsilon, self._adjacency)
+            count / self._count * run_delta(plan, epsilon, self._adjacency)
             for plan, count in self._weights.items()
         )
 

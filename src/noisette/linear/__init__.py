@@ -5,13 +5,18 @@
 'auto'
 """
 
-from noisette.linear.huber_regressor import HuberRegressor
-from noisette.linear.linear_regression import LinearRegression
-from noisette.linear.linear_svc import LinearSVC
-from noisette.linear.logistic_regression import LogisticRegression
-from noisette.linear.poisson_regressor import PoissonRegressor
-from noisette.linear.sgd import SGDClassifier
-from noisette.linear.sgd_regressor import SGDRegressor
+from typing import TYPE_CHECKING
+
+from noisette._lazy import lazily
+
+if TYPE_CHECKING:
+    from noisette.linear.huber_regressor import HuberRegressor
+    from noisette.linear.linear_regression import LinearRegression
+    from noisette.linear.linear_svc import LinearSVC
+    from noisette.linear.logistic_regression import LogisticRegression
+    from noisette.linear.poisson_regressor import PoissonRegressor
+    from noisette.linear.sgd import SGDClassifier
+    from noisette.linear.sgd_regressor import SGDRegressor
 
 __all__ = [
     "HuberRegressor",
@@ -22,3 +27,14 @@ __all__ = [
     "SGDClassifier",
     "SGDRegressor",
 ]
+
+_HOMES = {
+    "HuberRegressor": "huber_regressor",
+    "LinearRegression": "linear_regression",
+    "LinearSVC": "linear_svc",
+    "LogisticRegression": "logistic_regression",
+    "PoissonRegressor": "poisson_regressor",
+    "SGDClassifier": "sgd",
+    "SGDRegressor": "sgd_regressor",
+}
+__getattr__ = lazily(__name__, _HOMES)

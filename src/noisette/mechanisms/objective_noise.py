@@ -208,13 +208,15 @@ class ObjectiveNoise(AdditiveNoise):
     def _one_change(self, epsilons: Floats) -> Floats:
         """Return the curve with the determinant (P holds the record), every epsilon >= 0."""
         k = self.offset
-        at_zero = float(self._additive_deltas(np.zeros(1))[0])
         if self.shape == "self-bounded":
             at_k = float(self._additive_deltas(np.array([k]))[0])
             # Below k: loss <= max(k, psi); crude, but nobody should be reading the curve there.
-            below = -np.expm1(np.minimum(epsilons - k, 0.0)) + at_k
-            below = np.minimum(1.0, below * _ROUND_UP)
-            return np.where(epsilons >= k, self._additive_deltas(epsilons), below)
+            values = -np.expm1(np.minimum(epsilons - k, 0.0)) + at_k
+            values = np.minimum(1.0, values * _ROUND_UP)
+            exact = epsilons >= k
+            values[exact] = self._additive_deltas(epsilons[exact])
+            return values
+        at_zero = float(self._additive_deltas(np.zeros(1))[0])
         above = self._additive_deltas(np.maximum(epsilons - k, 0.0))
         # 1 - e^{eps - k} (1 - delta(0)) without its cancellation
         short = np.minimum(epsilons - k, 0.0)
@@ -237,6 +239,13 @@ class ObjectiveNoise(AdditiveNoise):
     def _two_changes(self, epsilon: float) -> float:
         """Replace one: D with x -> D without -> D with x', with the budget split in any way."""
         # proof: TWO-CHANGES
+        mu = 1.0 / self.noise_multiplier
+        if self.law == "gaussian" and self.shape in ("self-bounded", "one-signed"):
+            shift = self.offset if self.shape == "one-signed" else 0.0
+            enough = self.shape == "one-signed" or self.curvature <= epsilon / 2.0
+            if enough and epsilon - shift >= mu * mu:
+                # No split is better than what two Gaussians of distance 2 mu truly have.
+                return float(stated_delta(2.0 * mu, epsilon - shift))  # proof: OBJECTIVE-REPLACE
         best, low, high = 1.0, 0.0, epsilon
         for _ in range(2):  # every split is valid: a second, finer look only tightens
             first = np.linspace(low, high, 17)
@@ -247,13 +256,6 @@ class ObjectiveNoise(AdditiveNoise):
             at = int(np.argmin(chained))
             best = min(best, float(chained[at]))
             low, high = float(first[max(at - 1, 0)]), float(first[min(at + 1, 16)])
-        mu = 1.0 / self.noise_multiplier
-        if self.law == "gaussian" and self.shape in ("self-bounded", "one-signed"):
-            shift = self.offset if self.shape == "one-signed" else 0.0
-            enough = self.shape == "one-signed" or self.curvature <= epsilon / 2.0
-            if enough and epsilon - shift >= mu * mu:
-                # proof: OBJECTIVE-REPLACE
-                best = min(best, float(stated_delta(2.0 * mu, epsilon - shift)))
         return best
 
     def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:

@@ -10,19 +10,24 @@ the interface of scikit-learn. `TableClassifier` runs several of them and a trai
 [[0.612, 0.612, 0.0]]
 """
 
-from noisette.pipeline.additive import AdditiveClassifier, AdditiveRegressor
-from noisette.pipeline.bounds import PrivateBounds
-from noisette.pipeline.categories import PrivateCategories
-from noisette.pipeline.centre import PrivateCentre
-from noisette.pipeline.curves import ColumnCurve
-from noisette.pipeline.encoder import SchemaEncoder
-from noisette.pipeline.evaluation import evaluate
-from noisette.pipeline.knots import PrivateKnots
-from noisette.pipeline.projection import PrivateProjection
-from noisette.pipeline.second_moment import PrivateSecondMoment
-from noisette.pipeline.selector import PrivateSelector
-from noisette.pipeline.table_classifier import TableClassifier
-from noisette.pipeline.table_regressor import TableRegressor
+from typing import TYPE_CHECKING
+
+from noisette._lazy import lazily
+
+if TYPE_CHECKING:
+    from noisette.pipeline.additive import AdditiveClassifier, AdditiveRegressor
+    from noisette.pipeline.bounds import PrivateBounds
+    from noisette.pipeline.categories import PrivateCategories
+    from noisette.pipeline.centre import PrivateCentre
+    from noisette.pipeline.curves import ColumnCurve
+    from noisette.pipeline.encoder import SchemaEncoder
+    from noisette.pipeline.evaluation import evaluate
+    from noisette.pipeline.knots import PrivateKnots
+    from noisette.pipeline.projection import PrivateProjection
+    from noisette.pipeline.second_moment import PrivateSecondMoment
+    from noisette.pipeline.selector import PrivateSelector
+    from noisette.pipeline.table_classifier import TableClassifier
+    from noisette.pipeline.table_regressor import TableRegressor
 
 __all__ = [
     "AdditiveClassifier",
@@ -40,3 +45,21 @@ __all__ = [
     "TableRegressor",
     "evaluate",
 ]
+
+_HOMES = {
+    "AdditiveClassifier": "additive",
+    "AdditiveRegressor": "additive",
+    "ColumnCurve": "curves",
+    "PrivateBounds": "bounds",
+    "PrivateCategories": "categories",
+    "PrivateCentre": "centre",
+    "PrivateKnots": "knots",
+    "PrivateProjection": "projection",
+    "PrivateSecondMoment": "second_moment",
+    "PrivateSelector": "selector",
+    "SchemaEncoder": "encoder",
+    "TableClassifier": "table_classifier",
+    "TableRegressor": "table_regressor",
+    "evaluate": "evaluation",
+}
+__getattr__ = lazily(__name__, _HOMES)

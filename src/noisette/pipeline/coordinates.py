@@ -9,7 +9,7 @@ hardly anybody has are merged first: rare levels into one, empty hats into a nei
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,28 +194,26 @@ def coordinates(
     left of each after whitening; None keeps all.
     """
     moments = [_moment(block) for block in blocks]
-    d = sum(len(mean) for _, mean, _, _ in moments)
-    total = sum(float(np.trace(moment)) for _, _, moment, _ in moments)
+    d = sum(len(moment.mean) for moment in moments)
+    total = sum(moment.trace() for moment in moments)
     ridge = floor * _SPREAD * max(total, 0.1) / max(d, 1)
     if wide:
         return _sparsely(moments, ridge, slack, intercept)
-    turned = [np.linalg.eigh(moment) for _, _, moment, _ in moments]
+    turned = [np.linalg.eigh(moment.covariance()) for moment in moments]
     values = np.maximum(np.concatenate([each for each, _ in turned] or [np.zeros(0)]), 0.0)
     order = np.argsort(-values)
     left = values[order] / (values[order] + ridge)
     kept = np.zeros(d, dtype=bool)
     kept[order if rank is None or d == 0 else order[: rank(values[order], left)]] = True
     maps, centres, quiet, start = [], [], [], 0
-    for block, (group, mean, _, smooth), (found, vectors) in zip(
-        blocks, moments, turned, strict=True
-    ):
-        mine = kept[start : start + len(mean)]
-        start += len(mean)
+    for block, moment, (found, vectors) in zip(blocks, moments, turned, strict=True):
+        mine = kept[start : start + len(moment.mean)]
+        start += len(moment.mean)
         scale = np.sqrt(np.maximum(found, 0.0) + ridge)
-        whitener = smooth @ (vectors / scale)[:, mine]
-        maps.append(sparse.csr_matrix(group @ whitener))
-        centres.append(mean @ whitener)
-        blur = ((smooth @ vectors) ** 2).sum(axis=0) * block.noise**2
+        whitener = moment.smoothed((vectors / scale)[:, mine])
+        maps.append(sparse.csr_matrix(moment.merge @ whitener))
+        centres.append(moment.mean @ whitener)
+        blur = (moment.smoothed(vectors) ** 2).sum(axis=0) * block.noise**2
         quiet.append((np.maximum(found - blur, 0.0) / scale**2)[mine])
     spectrum = values[kept] / (values[kept] + ridge)
     bound = _bound(slack, spectrum)
@@ -245,17 +243,16 @@ def _left(bound: float, spectrum: Floats, scale: Floats) -> Floats:
 
 
 def _sparsely(
-    moments: Sequence[tuple[Any, Floats, Floats, Floats]], ridge: float, slack: float,
-    intercept: float,
-) -> Coordinates:  # fmt: skip
+    moments: Sequence["_Moment"], ridge: float, slack: float, intercept: float
+) -> Coordinates:
     """Scale every feature by itself; the commonest of a column is its zero."""
     maps, spectra = [], []
-    for group, mean, _, _ in moments:
-        scale = 1.0 / np.sqrt(mean + ridge)
-        if len(mean) > 1:
-            scale[int(np.argmax(mean))] = 0.0
-        maps.append(sparse.csr_matrix(group.multiply(scale[None, :])))
-        spectra.append(mean * scale**2)
+    for moment in moments:
+        scale = 1.0 / np.sqrt(moment.mean + ridge)
+        if len(moment.mean) > 1:
+            scale[int(np.argmax(moment.mean))] = 0.0
+        maps.append(sparse.csr_matrix(moment.merge.multiply(scale[None, :])))
+        spectra.append(moment.mean * scale**2)
     spectrum = np.concatenate(spectra)
     return Coordinates(
         sparse.csr_matrix(sparse.block_diag(maps)), np.zeros(len(spectrum)),
@@ -264,8 +261,44 @@ def _sparsely(
     )  # fmt: skip
 
 
-def _smoothing(block: Block, group: NDArray[np.intp], size: int) -> Floats:
-    """Return the root of the prior covariance of a column's weights.
+class _Moment(NamedTuple):
+    """The first two moments of the groups of one column, as its shares tell them.
+
+    The covariance, before smoothing, is diag(rest) + share missing missing' - mean mean' + noise^2:
+    a column of thousands of levels, whose weights are independent, never has it written out unless
+    somebody turns it.
+    """
+
+    merge: Any  # features x groups, of 0 and 1
+    mean: Floats
+    rest: Floats
+    noise: float = 0.0
+    share: float = 0.0
+    missing: Floats | None = None
+    smooth: Floats | None = None  # the root of the weights' prior covariance; None for 1
+
+    def smoothed(self, matrix: Floats) -> Floats:
+        """Return smooth @ matrix."""
+        return np.ascontiguousarray(matrix) if self.smooth is None else self.smooth @ matrix
+
+    def covariance(self) -> Floats:
+        """Return the covariance of smoothed groups."""
+        second = np.diag(self.rest)
+        if self.missing is not None:
+            second = second + self.share * np.outer(self.missing, self.missing)
+        # A centre that is off by the noise adds its square to every direction.
+        plain = second - np.outer(self.mean, self.mean) + self.noise**2 * np.eye(len(self.mean))
+        return plain if self.smooth is None else self.smooth @ plain @ self.smooth
+
+    def trace(self) -> float:
+        """Return the sum of its variances."""
+        if self.smooth is None and self.missing is None:
+            return float((self.rest - self.mean * self.mean + self.noise**2).sum())
+        return float(np.trace(self.covariance()))
+
+
+def _smoothing(block: Block, group: NDArray[np.intp], size: int) -> Floats | None:
+    """Return the root of the prior covariance of a column's weights; None if it is 1.
 
     Neighbouring hats have like weights: 0.9 (1 - |i - j| / (m - 1)) + 0.1 [i = j]; all others are
     independent. A public linear change of coordinates.
@@ -275,11 +308,11 @@ def _smoothing(block: Block, group: NDArray[np.intp], size: int) -> Floats:
             np.bincount(group[group >= 0], minlength=size), 1
         )
         return _root(np.asarray(members.T @ block.prior @ members))
-    prior = np.eye(size)
     hats = block.features - (block.filled is not None)
     m = int(group[:hats].max(initial=-1)) + 1
     if not block.ordered or m < 2:
-        return prior
+        return None
+    prior = np.eye(size)
     apart = np.abs(np.arange(m)[:, None] - np.arange(m)) / (m - 1.0)
     prior[:m, :m] = block.alike * (1.0 - apart) + (1.0 - block.alike) * np.eye(m)
     return _root(prior)
@@ -290,33 +323,28 @@ def _root(prior: Floats) -> Floats:
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
-def _moment(block: Block) -> tuple[Any, Floats, Floats, Floats]:
-    """Return (features x groups of 0 and 1, mean of the groups, smoothed covariance, smoothing)."""
+def _moment(block: Block) -> _Moment:
+    """Return the moments of a column's groups."""
     group = block.groups()
     size = int(group.max(initial=-1)) + 1
     used = np.flatnonzero(group >= 0)
     merge = sparse.csr_matrix(
         (np.ones(len(used)), (used, group[used])), shape=(block.features, size)
     )
-    smooth = _smoothing(block, group, size)
     if block.shares is None:
-        guess = np.eye(size) * (block.size / max(block.features, 1))
-        return merge, np.zeros(size), guess, smooth
+        return _Moment(merge, np.zeros(size), np.full(size, block.size / max(block.features, 1)))
     p = np.maximum(np.bincount(group[used], weights=block.shares[used], minlength=size), 0.0)
     total = float(p.sum())
     p /= max(total, 1e-12) if block.whole else max(total, 1.0)
-    second = np.diag(p)
-    mean = p
+    smooth = _smoothing(block, group, size)
     last = int(group[-1]) if len(group) else -1
-    if block.filled is not None and last >= 0:
-        # A missing cell has the hats of the centre and the indicator.
-        missing = np.bincount(group[used][:-1], weights=block.filled[used[:-1]], minlength=size)
-        missing[last] = 1.0
-        share = p[last]
-        rest = p.copy()
-        rest[last] = 0.0
-        mean = rest + share * missing
-        second = np.diag(rest) + share * np.outer(missing, missing)
-    # A centre that is off by the noise adds its square to every direction.
-    covariance = second - np.outer(mean, mean) + block.noise**2 * np.eye(size)
-    return merge, mean, smooth @ covariance @ smooth, smooth
+    if block.filled is None or last < 0:
+        return _Moment(merge, p, p, block.noise, smooth=smooth)
+    # A missing cell has the hats of the centre and the indicator.
+    filled = block.filled[used[:-1]]
+    missing = np.asarray(np.bincount(group[used][:-1], filled, minlength=size), dtype=float)
+    missing[last] = 1.0
+    share = float(p[last])
+    rest = p.copy()
+    rest[last] = 0.0
+    return _Moment(merge, rest + share * missing, rest, block.noise, share, missing, smooth)

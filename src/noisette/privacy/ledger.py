@@ -357,9 +357,9 @@ class Ledger:
         if claimed is None:
             return accounting.epsilon(plan, delta=delta, adjacency=self.adjacency)
         claimed = _validate.epsilon(claimed)
-        reached = accounting.delta(plan, epsilon=claimed, adjacency=self.adjacency)
-        # Asked twice: the two readings of one curve are rounded differently.
-        if reached > delta and self._epsilon_of(plan, delta, None) > claimed:
+        relation = self.adjacency
+        if not accounting.holds(plan, epsilon=claimed, delta=delta, adjacency=relation):
+            reached = accounting.delta(plan, epsilon=claimed, adjacency=relation)
             raise InvalidParameter(
                 f"the plan has delta={reached:.6g} at epsilon={claimed:g}, not {delta:g}; "
                 "nothing was charged."

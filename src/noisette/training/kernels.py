@@ -25,10 +25,11 @@ the caller's file has changed. Imported lazily, as everything that loads numba.
 import math
 from typing import Any
 
-import numba
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
+
+from noisette._compiled import compiled
 
 __all__ = [
     "LOGISTIC", "MANY", "chunk_steps", "dense_steps", "full_gradient", "softmax_steps",
@@ -49,7 +50,7 @@ _SUM = {"reassoc", "contract", "nsz"}
 MANY = 8  # records of a batch, on average
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@compiled(inline="always")
 def _slope(loss, parameter, m):
     """Return l'(m), between -1 and 0."""
     if loss == LOGISTIC:
@@ -62,7 +63,7 @@ def _slope(loss, parameter, m):
     return -1.0 / (1.0 + math.exp(t)) if t < _STEEP else 0.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@compiled(inline="always")
 def _factor(square, bound, slack):
     """Return min(1, bound (1 - slack) / ||x||): the bound holds in floating point as well.
 
@@ -75,14 +76,14 @@ def _factor(square, bound, slack):
     return limit / math.sqrt(square) if square > limit * limit else 1.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@compiled(inline="always")
 def _clipped(slope, norm, clip):
     """Return the slope with |slope| norm <= clip."""
     size = abs(slope) * norm
     return slope * (clip * (1.0 - 4.0 * UNIT) / size) if size > clip else slope
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@compiled(inline="always")
 def _record(dot, square, constant, label, bound, slack, bias, clip, loss, parameter):
     """Return (y l'(m), factor): the gradient is their product times the row, and y l'(m) bias.
 
@@ -99,7 +100,7 @@ def _record(dot, square, constant, label, bound, slack, bias, clip, loss, parame
     return label * slope, factor
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@compiled(inline="always")
 def _margin(dot, square, constant, label, limit):
     """As `_record` begins, without a branch: (m, factor)."""
     # proof: CLIP
@@ -119,7 +120,7 @@ def _of_bits(typingctx, bits):
     return types.float64(types.int64), codegen
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@compiled(inline="always")
 def _sigmoid(t):
     """Return 1 / (1 + e^t), which is between 0 and 1 whatever e^t errs by.
 
@@ -146,7 +147,7 @@ def _sigmoid(t):
     return 1.0 / (1.0 + p * _of_bits((np.int64(k) + _EXPONENT) << _FRACTION_BITS))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+@compiled(fastmath={"contract", "nsz"})
 def _smooth_slopes(dots, squares, labels, count, limit, constant, stretch, shift, slopes, factors):
     """The losses log(1 + e^{-stretch (m - shift)}) / stretch."""
     for q in range(count):
@@ -154,7 +155,7 @@ def _smooth_slopes(dots, squares, labels, count, limit, constant, stretch, shift
         slopes[q] = -labels[q] * _sigmoid(stretch * (m - shift))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def chunk_slopes(room, count, bound, slack, constant, bias, clip, loss, parameter):
     """Put y l'(m) and factors behind dots, squares and labels, the first three rows of `room`.
 
@@ -180,7 +181,7 @@ def chunk_slopes(room, count, bound, slack, constant, bias, clip, loss, paramete
             slopes[q] = _clipped(slopes[q], math.sqrt(square + bias * bias), clip)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
+@compiled(fastmath=_SUM)
 def _dot_and_square(X, i, w, start, d):
     """Return (x . w[start:start + d], ||x||^2) for row i; indices, since views cost more."""
     dot, square = 0.0, 0.0
@@ -191,7 +192,7 @@ def _dot_and_square(X, i, w, start, d):
     return dot, square
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
+@compiled(fastmath=_SUM)
 def take_step(w, mean, g, grid, eta, ridge, normaliser, radius, gamma):
     """One projected step along the noisy sum g, and the running mean."""
     inverse = 1.0 / grid if grid > 0.0 else 0.0
@@ -216,18 +217,18 @@ def take_step(w, mean, g, grid, eta, ridge, normaliser, radius, gamma):
             mean[j] += gamma * (w[j] - mean[j])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@compiled(inline="always")
 def _gamma(power, t):
     return (power + 1.0) / (t + power) if power >= 0.0 else 0.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
+@compiled(fastmath=_SUM)
 def _add(g, start, X, i, scale, d):
     for j in range(d):
         g[start + j] += scale * np.float64(X[i, j])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUM)
+@compiled(fastmath=_SUM)
 def _add_four(g, X, rows, scales, d):
     """Four rows at once: g is read and written once for all of them."""
     a, b, c, e = rows
@@ -237,7 +238,7 @@ def _add_four(g, X, rows, scales, d):
         g[j] += first + (u * np.float64(X[c, j]) + v * np.float64(X[e, j]))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _add_chunk(g, X, y, share, picked, count, w, room, bound, bias, clip, loss, parameter):
     """Add the gradients of the rows picked[:count] to g."""
     d = X.shape[1]
@@ -268,7 +269,7 @@ def _add_chunk(g, X, y, share, picked, count, w, room, bound, bias, clip, loss, 
         q += 1
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def dense_steps(
     X, y, share, order, edges, w, mean, noise, grid, eta, ridge, normaliser,
     bound, bias, clip, radius, loss, parameter, first, power,
@@ -298,7 +299,7 @@ def dense_steps(
         take_step(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def chunk_steps(
     X, y, share, order, edges, w, mean, noise, grid, eta, ridge, normaliser,
     bound, bias, clip, radius, loss, parameter, first, power,
@@ -318,7 +319,7 @@ def chunk_steps(
         take_step(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def sparse_steps(
     data, indices, indptr, d, y, share, order, edges, w, mean, noise, grid, eta, ridge, normaliser,
     bound, bias, clip, radius, loss, parameter, first, power,
@@ -352,7 +353,7 @@ def sparse_steps(
         take_step(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def _residual(scores, basis, full, label):
     """Turn coordinate scores (K-1) into Q'(p - e_y); return its norm."""
     classes, k1 = basis.shape
@@ -379,7 +380,7 @@ def _residual(scores, basis, full, label):
     return math.sqrt(square)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def softmax_steps(
     X, y, share, order, edges, w, mean, noise, grid, eta, ridge, normaliser,
     bound, bias, clip, radius, basis, first, power,
@@ -423,7 +424,7 @@ def softmax_steps(
         take_step(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def full_gradient(X, y, share, w, bound, bias, clip, loss, parameter, g):
     """Write sum_i c_i g_i over all dense rows into g: one sweep over memory."""
     d = X.shape[1]

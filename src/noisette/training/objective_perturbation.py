@@ -8,7 +8,7 @@ neighbours' points lie in one ball of radius t / Lambda, so a second, tiny relea
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -134,6 +134,7 @@ def noise_multiplier(
         except InvalidParameter:
             raise InvalidParameter(_TOO_LITTLE.format(epsilon)) from None
 
+    @cache  # both ends of the bracket were read when the search comes to them
     def excess(log_z: float) -> float:
         mechanism = replace(first, noise_multiplier=math.exp(log_z))
         if delta == 0.0:

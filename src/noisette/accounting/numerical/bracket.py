@@ -16,6 +16,7 @@ from noisette.errors import InvalidParameter
 __all__ = ["Bracket", "Step", "delta_bracket", "epsilon_bracket", "two_orders"]
 
 ATTEMPTS = 6
+FINE = 8.0
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ def _merged(steps: Sequence[Step]) -> tuple[Step, ...]:
 def _tighten(problems: Sequence[OrderProblem], rtol: float, atol: float) -> Bracket:
     """Improve the orders that decide the maximum until the width is met or attempts run out."""
     low, high, last, previous = 0.0, math.inf, math.inf, math.inf
-    width = rtol
+    # Tables that can be refined are slow and a lattice is not: there it begins fine.
+    width = rtol / FINE if any(p.refinable for p in problems) else rtol
     for attempt in range(ATTEMPTS):
         # an order whose upper bound is already below the known lower bound cannot matter
         active = [p for p in problems if attempt == 0 or p.high > low + atol]

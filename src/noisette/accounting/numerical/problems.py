@@ -67,6 +67,11 @@ class OrderProblem(ABC):
         return changed
 
     @property
+    def refinable(self) -> bool:
+        """Whether some pair is a table that has a finer one."""
+        return any(upper.refined() is not None for upper, _, _ in self.steps)
+
+    @property
     def single(self) -> bool:
         """Whether there is one step, whose own curve needs no lattice."""
         return sum(count for _, _, count in self.steps) == 1

@@ -5,13 +5,14 @@ walking from the last one. Imported lazily, as everything that loads numba.
 """
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call"
-import numba
 import numpy as np
+
+from noisette._compiled import compiled
 
 __all__ = ["spread_means"]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@compiled(inline="always")
 def _add(sums, small, cell, term):
     """Add to a sum and what its rounding lost: many thousand atoms may meet in one cell."""
     term -= small[cell]
@@ -20,7 +21,7 @@ def _add(sums, small, cell, term):
     sums[cell] = total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled()
 def spread_means(a, a_mass, b, b_mass, share, same, grid, upper, first, second):
     """Deposit share a_i + (1 - share) b_j with mass a_mass_i b_mass_j; return the P-mass cut off.
 
