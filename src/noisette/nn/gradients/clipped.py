@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch._C import _functorch
-from torch._functorch.vmap import lazy_load_decompositions
+from torch._functorch.vmap import lazy_load_decompositions  # type: ignore[attr-defined]
 
 from noisette import _validate
 from noisette.errors import InvalidData, InvalidParameter
@@ -91,6 +91,11 @@ class ClippedGradients:
         with torch.no_grad(), _no_autocast(out.device.type):
             return self._sum(record, value, factors, out)
 
+    def pieces(self, flat: Tensor) -> Iterator[tuple[nn.Parameter, Tensor]]:
+        """Yield each parameter with its piece of a flat vector, in the parameter's shape."""
+        for parameter, piece in zip(self.parameters, flat.split_with_sizes(self._sizes), strict=True):
+            yield parameter, piece.view(parameter.shape)
+
     def _sum(
         self, record: Pass, value: Tensor, factors: Callable[[Tensor], Tensor], out: Tensor
     ) -> Tensor:
@@ -115,9 +120,9 @@ class ClippedGradients:
             # 0 * inf is NaN: what is left out must be taken out of the terms themselves.
             weights = torch.where(finite, weights, torch.zeros_like(weights))
             grouped = {key: [t.without(~finite) for t in terms] for key, terms in grouped.items()}
-        for parameter, piece in zip(self.parameters, out.split(self._sizes), strict=True):
+        for parameter, piece in self.pieces(out):
             for term in grouped.pop(id(parameter), ()):
-                term.add_weighted(weights, piece.view(parameter.shape))
+                term.add_weighted(weights, piece)
         return norms
 
     def _passed(self, losses: Losses, records: BatchRecords) -> tuple[Pass, Tensor]:
@@ -165,9 +170,7 @@ class ClippedGradients:
             raise refused from error
         return self._forward(losses, records)
 
-    def _mapped(
-        self, losses: Losses, records: BatchRecords, record: Pass, watch: Watch
-    ) -> Tensor:
+    def _mapped(self, losses: Losses, records: BatchRecords, record: Pass, watch: Watch) -> Tensor:
         """Run the losses on what Python sees of the records: one of them."""
         rows = tuple(map(record.mapped, records.rows))
         watch.remember(rows)

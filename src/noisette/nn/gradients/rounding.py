@@ -48,7 +48,7 @@ def squares(x: Tensor) -> Tensor:
 
 
 def squares_of_all(found: Sequence[Tensor]) -> Tensor:
-    """Return `squares` of several tensors of one type, alike but for their last axis, in a row each.
+    """Return `squares` of several tensors of one type and shape, but for their last axis.
 
     A few operations on all of them take less time than a few on each. The last axis has at most
     4,096 entries.
@@ -72,10 +72,8 @@ def _allowances(
     # A norm is a root of a sum: n products, n - 1 sums, the root, and its square again.
     slack = [1.0 + 2.0 * gamma(n + 4, dtype) for n in sizes]
     lost = [2.0 * tiny(n, dtype) for n in sizes]
-    double = torch.float64
-    return torch.tensor(slack, dtype=double, device=device), torch.tensor(
-        lost, dtype=double, device=device
-    )
+    made = torch.tensor([slack, lost], dtype=torch.float64, device=device)
+    return made[0], made[1]
 
 
 def full_precision() -> bool:

@@ -111,7 +111,7 @@ class Dense(Term):
 
 
 class Vectors:
-    """The inputs a or cotangents g of one call, (size, T, p); what several terms need is made once."""
+    """The inputs or cotangents (size, T, p) of one call; what two terms need is made once."""
 
     def __init__(self, x: Tensor) -> None:
         self.x = working(x)
