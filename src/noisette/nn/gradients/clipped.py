@@ -93,7 +93,8 @@ class ClippedGradients:
 
     def pieces(self, flat: Tensor) -> Iterator[tuple[nn.Parameter, Tensor]]:
         """Yield each parameter with its piece of a flat vector, in the parameter's shape."""
-        for parameter, piece in zip(self.parameters, flat.split_with_sizes(self._sizes), strict=True):
+        pieces = flat.split_with_sizes(self._sizes)
+        for parameter, piece in zip(self.parameters, pieces, strict=True):
             yield parameter, piece.view(parameter.shape)
 
     def _sum(
