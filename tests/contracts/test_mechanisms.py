@@ -251,6 +251,22 @@ def test_noise_scales_with_the_unit_and_has_the_asked_shape(mechanism):
     np.testing.assert_allclose(three, 3.0 * one, rtol=1e-14)
 
 
+def test_a_long_vector_is_noised_everywhere_in_pieces_of_one_length(monkeypatch):
+    drawn, real = [], Gaussian.noise
+
+    def watched(self, count, dimension, unit, generator):
+        drawn.append(dimension)
+        return real(self, count, dimension, unit, generator)
+
+    monkeypatch.setattr(Gaussian, "noise", watched)
+    monkeypatch.setattr(Gaussian, "piece", 1000)
+    value = bounded.Bounded(np.zeros((1, 4100)), ADD_REMOVE, "ADJACENCY", contribution=1.0)
+    noisy = Gaussian(3.0).apply(value, 1.0, np.random.default_rng(3))
+    assert drawn == [820] * 5
+    assert noisy.shape == (1, 4100)
+    assert np.count_nonzero(noisy) == np.unique(noisy).size == 4100
+
+
 CALIBRATED = {
     "gaussian": lambda epsilon, delta, relation: Gaussian.calibrated(epsilon, delta, relation),
     "laplace": lambda epsilon, delta, relation: Laplace.calibrated(epsilon, relation),

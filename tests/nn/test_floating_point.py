@@ -10,7 +10,8 @@ from torch import nn  # noqa: E402
 from noisette.errors import InvalidParameter  # noqa: E402
 from noisette.nn import Automatic  # noqa: E402
 from noisette.nn.gradients import ClippedGradients, factors  # noqa: E402
-from noisette.nn.gradients.terms import Outer  # noqa: E402
+from noisette.nn.gradients.rounding import gamma, squares  # noqa: E402
+from noisette.nn.gradients.terms import Outer, Shift, Vectors, measure  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -24,6 +25,29 @@ def test_a_gram_sum_that_falls_to_minus_infinity_is_no_zero() -> None:
     g = (sizes / 1e10 / p**0.5).view(1, T, 1).expand(1, T, p)
     true = torch.einsum("itp,itd->ipd", g.double(), a.double()).norm()
     assert float(Outer(torch.zeros(p, p), a, g).squares().sqrt()) >= float(true)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_norms_taken_together_have_each_its_own_allowance(dtype: torch.dtype) -> None:
+    """Layers of 4,000, 3 and 5,000 inputs, the last beyond what is summed at once."""
+    made = torch.Generator().manual_seed(0)
+    given = {
+        d: (torch.randn(6, 1, d, generator=made, dtype=dtype), torch.randn(6, 1, 2, dtype=dtype))
+        for d in (4000, 3, 5000)
+    }
+    given[3][0][0], given[3][0][1], given[3][1][2] = torch.inf, torch.nan, 1e30
+    terms = [Outer(torch.zeros(2, d), a, Vectors(g)) for d, (a, g) in given.items()]
+    shift = Shift(torch.zeros(2), terms[1].cotangent)
+    measure([*terms, shift])
+    for term in terms:
+        alone = squares(term.a) * squares(term.g)
+        assert torch.equal(term.squares().nan_to_num(-1.0), alone[:, 0].nan_to_num(-1.0))
+    assert torch.equal(shift.squares(), squares(terms[1].g)[:, 0])
+    true = given[4000][0].double().square().sum((1, 2)) * given[4000][1].double().square().sum(
+        (1, 2)
+    )
+    allowed = 1.0 + 2.0 * gamma(4004, dtype)  # the worst case; half of it is the least that is safe
+    assert torch.all(terms[0].squares() / true > (1.0 + allowed) / 2.0)
 
 
 @pytest.mark.parametrize("C", [1.4e-5, 2e-5, 1e-4])

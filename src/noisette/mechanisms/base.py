@@ -221,7 +221,7 @@ class AdditiveNoise(Mechanism):
 
     noise_multiplier: float
     piece: ClassVar[int] = 0
-    """How many coordinates are drawn at a time; 0 draws all, where they depend on each other."""
+    """The most coordinates drawn at a time; 0 draws all, where they depend on each other."""
     in_steps: ClassVar[bool] = False
     """Whether SGD may add it to sums of gradients, asked for by its name."""
     proportional: ClassVar[bool] = False
@@ -323,7 +323,9 @@ class AdditiveNoise(Mechanism):
         """
         value, grid = bounded.value, self.grid(unit)
         flat, noisy = value.reshape(-1), np.empty(value.size, dtype=value.dtype)
-        step = self.piece or value.size
+        step = value.size
+        if self.piece:  # pieces alike in length: a short one at the end would be drawn slowly
+            step = -(-value.size // -(-value.size // self.piece))
         for start in range(0, value.size, step):
             entries = flat[start : start + step]
             drawn = self.noise(1, entries.size, unit, generator)[0]

@@ -40,7 +40,7 @@ class Gaussian(AdditiveNoise):
     name: ClassVar[str] = "gaussian"
     norm: ClassVar[str] = "l2"
     proof: ClassVar[str] = "GAUSS-EXACT"
-    piece: ClassVar[int] = 1 << 16
+    piece: ClassVar[int] = 1 << 18
     in_steps: ClassVar[bool] = True
     proportional: ClassVar[bool] = True
 

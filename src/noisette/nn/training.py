@@ -404,15 +404,18 @@ class PrivateTraining:
         return rule.read(passage.release(rule.bounded(total, adjacency, batch, z)), batch, z)
 
     def _apply(self, noisy: Tensor) -> None:
-        start = 0
         mean = noisy.div_(self.normaliser)
-        self.optimizer.zero_grad(set_to_none=True)  # whatever somebody's own backward pass left
-        for parameter in self._gradients.parameters:
-            stop = start + parameter.numel()
-            parameter.grad = mean[start:stop].view(parameter.shape).to(parameter.dtype)
-            start = stop
+        self._forget_gradients()  # whatever somebody's own backward pass left
+        for parameter, piece in self._gradients.pieces(mean):
+            parameter.grad = piece.to(parameter.dtype)
         self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        self._forget_gradients()
+
+    def _forget_gradients(self) -> None:
+        """Do what ``optimizer.zero_grad`` does, without its records for profilers."""
+        for group in self.optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
 
     def __copy__(self) -> "PrivateTraining":
         raise PermitError("a training cannot be copied: both would use the same secret batches.")

@@ -5,7 +5,8 @@ tensor is *whole*: it has all records in its first axis, or length 1 there if it
 of them.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -64,10 +65,6 @@ class Pass:
         self._own: dict[int, tuple[Tensor, Tensor]] = {}  # each record's own copy, whole and mapped
         self._seed = torch.zeros((), device=parameters[0].device, requires_grad=True)
 
-    def token(self) -> Tensor:
-        """Return a tensor with one entry for each record, so that there is always one to map."""
-        return torch.zeros(self.size)
-
     def trains(self, x: Any) -> bool:
         """Say whether `x` is a trainable parameter of the module."""
         return id(x) in self.trained
@@ -99,6 +96,20 @@ class Pass:
         return given
 
     # --- between one record and all of them ------------------------------------------------------
+
+    @contextmanager
+    def mapping(self) -> Iterator[None]:
+        """Run over the records as ``torch.vmap(..., randomness="different")`` does."""
+        self.level = _functorch._vmap_increment_nesting(self.size, "different")
+        try:
+            yield
+        finally:
+            _functorch._vmap_decrement_nesting()
+
+    def unmapped(self, value: Tensor) -> Tensor:
+        """Return a result of the mapping for all records, one in each row."""
+        found: Tensor = _functorch._remove_batch_dim(value, self.level, self.size, 0)
+        return found
 
     def mapped(self, whole: Tensor) -> Tensor:
         """Return what Python sees of a whole tensor: one record."""

@@ -1,12 +1,13 @@
 """`ClippedGradients`: the sum of clipped per-example gradients from one backward pass."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch._C import _functorch
+from torch._functorch.vmap import lazy_load_decompositions  # type: ignore[attr-defined]
 
 from noisette import _validate
 from noisette.errors import InvalidData, InvalidParameter
@@ -16,7 +17,7 @@ from noisette.nn.gradients.holders import nothing_alive
 from noisette.nn.gradients.linear import weight_term
 from noisette.nn.gradients.records import BatchRecords
 from noisette.nn.gradients.rounding import full_precision, working
-from noisette.nn.gradients.terms import Cotangent, Outer, Term, joint_squares
+from noisette.nn.gradients.terms import Outer, Term, Vectors, joint_squares, measure
 from noisette.nn.gradients.watch import Nested, Watch
 from noisette.nn.gradients.where import translated
 
@@ -45,7 +46,8 @@ class ClippedGradients:
         """The trainable parameters, each once, in the module's order."""
         if not self.parameters:
             raise InvalidParameter("the module has no trainable parameter.")
-        self.dimension = sum(p.numel() for p in self.parameters)
+        self._sizes = [p.numel() for p in self.parameters]
+        self.dimension = sum(self._sizes)
         """The number of entries of all trainable parameters."""
         self.single = all(working(p).dtype == torch.float32 for p in self.parameters)
         """Whether every gradient is computed in single precision, or less."""
@@ -54,6 +56,7 @@ class ClippedGradients:
         self._names = {id(p): name for name, p in module.named_parameters()}
         self._unchanged = Unchanged(module)
         self._nested = False
+        lazy_load_decompositions()  # what torch.vmap does before its first use
 
     def add(
         self,
@@ -85,20 +88,27 @@ class ClippedGradients:
         if size == 0:
             return torch.zeros(0, dtype=torch.float64, device=out.device)
         record, value = self._passed(losses, BatchRecords(batch, size, copies))
-        with torch.no_grad(), torch.autocast(out.device.type, enabled=False):
+        with torch.no_grad(), _no_autocast(out.device.type):
             return self._sum(record, value, factors, out)
+
+    def pieces(self, flat: Tensor) -> Iterator[tuple[nn.Parameter, Tensor]]:
+        """Yield each parameter with its piece of a flat vector, in the parameter's shape."""
+        pieces = flat.split_with_sizes(self._sizes)
+        for parameter, piece in zip(self.parameters, pieces, strict=True):
+            yield parameter, piece.view(parameter.shape)
 
     def _sum(
         self, record: Pass, value: Tensor, factors: Callable[[Tensor], Tensor], out: Tensor
     ) -> Tensor:
         """Turn the record into norms, factors and the sum. proof: NN-CLIP"""
-        grouped: dict[Tensor, list[Term]] = {}
+        grouped: dict[int, list[Term]] = {}
         for term in record.terms:
-            grouped.setdefault(term.parameter, []).append(term)
+            grouped.setdefault(id(term.parameter), []).append(term)
         record.terms.clear()
+        grouped = {key: _joined(terms) for key, terms in grouped.items()}
+        measure(terms[0] for terms in grouped.values() if len(terms) == 1)
         total = torch.zeros(record.size, dtype=torch.float64, device=value.device)
-        for parameter, terms in grouped.items():
-            grouped[parameter] = terms = _joined(terms)
+        for terms in grouped.values():
             total += terms[0].squares() if len(terms) == 1 else joint_squares(terms)
         # The squares were rounded up; so are their sum over parameters and the root.
         norms = total.mul_(1.0 + 2.0**-32).sqrt_()
@@ -110,13 +120,10 @@ class ClippedGradients:
         if not bool(finite.all()):
             # 0 * inf is NaN: what is left out must be taken out of the terms themselves.
             weights = torch.where(finite, weights, torch.zeros_like(weights))
-            grouped = {p: [t.without(~finite) for t in terms] for p, terms in grouped.items()}
-        start = 0
-        for parameter in self.parameters:
-            piece = out[start : start + parameter.numel()]
-            for term in grouped.pop(parameter, []):
-                term.add_weighted(weights, piece.view(parameter.shape))
-            start += parameter.numel()
+            grouped = {key: [t.without(~finite) for t in terms] for key, terms in grouped.items()}
+        for parameter, piece in self.pieces(out):
+            for term in grouped.pop(id(parameter), ()):
+                term.add_weighted(weights, piece)
         return norms
 
     def _passed(self, losses: Losses, records: BatchRecords) -> tuple[Pass, Tensor]:
@@ -132,8 +139,7 @@ class ClippedGradients:
                     "the losses do not depend on any trainable parameter (torch.no_grad, detach, "
                     "argmax), so that nothing but noise would train the module."
                 )
-            device = value.device.type
-            with torch.enable_grad(), torch.autocast(device, enabled=False):
+            with torch.enable_grad(), _no_autocast(value.device.type):
                 stray = record.backward(value, 1.0 / records.copies)
             watch.nothing_kept(self.module)
         if stray:
@@ -153,19 +159,9 @@ class ClippedGradients:
         record = Pass(records.size, self.parameters)
         watch = Watch(record, adopt=self._nested)
 
-        def one(token: Tensor, *rows: Tensor) -> Tensor:
-            record.level = _functorch.maybe_get_level(token)
-            watch.remember(rows)
-            with watch:
-                value = losses(self.module, records.one(rows))
-                value = records.checked(value)
-                watch.ended(value)
-            return value
-
         try:
-            with torch.enable_grad(), _all_records():
-                mapped = torch.vmap(one, randomness="different")
-                return record, watch, mapped(record.token(), *records.rows)
+            with torch.enable_grad(), _all_records(), record.mapping():
+                return record, watch, self._mapped(losses, records, record, watch)
         except Nested:
             self._nested = True  # and again, once it is certain that nothing old is alive
         except (RuntimeError, NotImplementedError) as error:
@@ -174,6 +170,15 @@ class ClippedGradients:
                 raise
             raise refused from error
         return self._forward(losses, records)
+
+    def _mapped(self, losses: Losses, records: BatchRecords, record: Pass, watch: Watch) -> Tensor:
+        """Run the losses on what Python sees of the records: one of them."""
+        rows = tuple(map(record.mapped, records.rows))
+        watch.remember(rows)
+        with watch:
+            value = records.checked(losses(self.module, records.one(rows)))
+            watch.ended(value)
+        return record.unmapped(value)
 
 
 def check_module(
@@ -242,10 +247,17 @@ def _all_records() -> Iterator[None]:
         torch._C._autograd._saved_tensors_hooks_enable()
 
 
+def _no_autocast(device: str) -> AbstractContextManager[Any]:
+    """Switch autocast off, where it is on: the switch takes as long as a small operation."""
+    if torch.is_autocast_enabled(device):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()
+
+
 def _joined(terms: list[Term]) -> list[Term]:
     """Put the calls of one weight side by side where that is exact."""
     outer = [term for term in terms if isinstance(term, Outer)]
     if len(terms) == 1 or len(outer) < len(terms):
         return terms
     a, g = torch.cat([t.a for t in outer], 1), torch.cat([t.g for t in outer], 1)
-    return [weight_term(outer[0].parameter, a, Cotangent(g))]
+    return [weight_term(outer[0].parameter, a, Vectors(g))]

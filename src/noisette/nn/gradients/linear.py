@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from noisette.nn.gradients.base import Pass, rule
 from noisette.nn.gradients.rounding import working
-from noisette.nn.gradients.terms import Cotangent, Dense, Outer, Shift, Term
+from noisette.nn.gradients.terms import Dense, Outer, Shift, Term, Vectors
 
 __all__ = ["linear", "matrix_terms", "weight_term"]
 
@@ -23,18 +23,18 @@ def matrix_terms(
     batched product then serves the norms and the sum, and a and g are let go. Otherwise
     p d > 2 T (p + d), and there the Gram form needs fewer operations than forming them.
     """
-    cotangent = Cotangent(g)
+    cotangent = Vectors(g)
     if weight is not None:
         yield weight_term(weight, a, cotangent)
     if bias is not None:
         yield Shift(bias, cotangent) if g.shape[1] == 1 else Dense(bias, g.sum(1))
 
 
-def weight_term(weight: Tensor, a: Tensor, cotangent: Cotangent) -> Term:
+def weight_term(weight: Tensor, a: Tensor, cotangent: Vectors) -> Term:
     """Return the term of sum_t g_t a_t' in the form that needs less."""
-    T, d, p = a.shape[1], a.shape[2], cotangent.g.shape[2]
+    T, d, p = a.shape[1], a.shape[2], cotangent.x.shape[2]
     if T > 1 and p * d <= 2 * T * (p + d):
-        gradients = torch.bmm(cotangent.g.transpose(1, 2), working(a))
+        gradients = torch.bmm(cotangent.x.transpose(1, 2), working(a))
         return Dense(weight, gradients.view(-1, *weight.shape))
     return Outer(weight, a, cotangent)
 
@@ -63,7 +63,7 @@ def _right(record: Pass, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tens
 
     def terms(a: Tensor, g: Tensor) -> Iterator[Term]:
         a, g = record.examples(a, 1), record.examples(g, 1)
-        yield weight_term(weight, g, Cotangent(a))
+        yield weight_term(weight, g, Vectors(a))
         if bias is not None:
             yield from matrix_terms(None, bias, a, g)
 

@@ -4,14 +4,14 @@ A term knows upper bounds of the squared norms and the weighted sum; it never ne
 again. `Dense` holds per-example gradients, `Outer` the factors a and g of sum_t g_t a_t'.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 
-from noisette.nn.gradients.rounding import gamma, squares, tiny, working
+from noisette.nn.gradients.rounding import BLOCK, gamma, squares, squares_of_all, tiny, working
 
-__all__ = ["Cotangent", "Dense", "Outer", "Shift", "Term", "chunks", "joint_squares"]
+__all__ = ["Dense", "Outer", "Shift", "Term", "Vectors", "chunks", "joint_squares", "measure"]
 
 _CHUNK_ENTRIES = 1 << 22
 
@@ -41,6 +41,10 @@ class Term:
     def error(self) -> Tensor:
         """Return bounds of the norm of what rounding changed in `rows`, float64, shape (size,)."""
         raise NotImplementedError
+
+    def vectors(self) -> Sequence["Vectors"]:
+        """Return the vectors whose norms `squares` will ask for."""
+        return ()
 
     def without(self, bad: Tensor) -> "Term":
         """Return the term with the examples in the mask `bad` removed exactly."""
@@ -106,32 +110,50 @@ class Dense(Term):
         return Dense(self.parameter, _zeroed(self.gradients, bad))
 
 
-class Cotangent:
-    """The g (size, T, p) of one call; what the weight and the bias both need is made once."""
+class Vectors:
+    """The inputs or cotangents (size, T, p) of one call; what two terms need is made once."""
 
-    def __init__(self, g: Tensor) -> None:
-        self.g = working(g)
+    def __init__(self, x: Tensor) -> None:
+        self.x = working(x)
         self._squares: Tensor | None = None
         self._weighted: tuple[Tensor, Tensor] | None = None
 
     def squares(self) -> Tensor:
-        """Return upper bounds of the squared norms of g_t, float64, shape (size, T)."""
+        """Return upper bounds of the squared norms of x_t, float64, shape (size, T)."""
         if self._squares is None:
-            self._squares = squares(self.g)
+            self._squares = squares(self.x)
         return self._squares
 
     def weighted(self, factors: Tensor) -> Tensor:
-        """Return factors_i g_it; a copy, since g may be the cotangent of another layer too."""
+        """Return factors_i x_it; a copy, since a cotangent may be that of another layer too."""
         if self._weighted is None or self._weighted[0] is not factors:
-            self._weighted = factors, self.g * factors.to(self.g.dtype)[:, None, None]
+            self._weighted = factors, self.x * factors.to(self.x.dtype).view(-1, 1, 1)
         return self._weighted[1]
+
+
+def measure(terms: Iterable[Term]) -> None:
+    """Take the norms that these terms will ask for, those of one type together."""
+    alike: dict[tuple[torch.dtype, int], dict[int, Vectors]] = {}
+    for term in terms:
+        for vectors in term.vectors():
+            x = vectors.x
+            if x.shape[2] <= BLOCK:
+                alike.setdefault((x.dtype, x.shape[1]), {})[id(vectors)] = vectors
+    for group in alike.values():
+        found = squares_of_all([vectors.x for vectors in group.values()])
+        for vectors, squared in zip(group.values(), found.unbind(), strict=True):
+            vectors._squares = squared
 
 
 class Shift(Term):
     """Gradients g_i of a bias that is added once, T = 1; g is shared with the weight's term."""
 
-    def __init__(self, parameter: Tensor, cotangent: Cotangent) -> None:
-        self.parameter, self.cotangent, self.size = parameter, cotangent, len(cotangent.g)
+    def __init__(self, parameter: Tensor, cotangent: Vectors) -> None:
+        self.parameter, self.cotangent, self.size = parameter, cotangent, len(cotangent.x)
+
+    def vectors(self) -> Sequence[Vectors]:
+        """Return g."""
+        return (self.cotangent,)
 
     def squares(self) -> Tensor:
         """Return the squared norms of g."""
@@ -143,24 +165,28 @@ class Shift(Term):
 
     def rows(self, start: int, stop: int) -> Tensor:
         """Return a slice."""
-        return self.cotangent.g[start:stop, 0]
+        return self.cotangent.x[start:stop, 0]
 
     def error(self) -> Tensor:
         """Nothing is lost: the rows are the contribution."""
-        return torch.zeros(self.size, dtype=torch.float64, device=self.cotangent.g.device)
+        return torch.zeros(self.size, dtype=torch.float64, device=self.cotangent.x.device)
 
     def without(self, bad: Tensor) -> "Shift":
         """Return the term with zero rows for `bad`."""
-        return Shift(self.parameter, Cotangent(_zeroed(self.cotangent.g, bad)))
+        return Shift(self.parameter, Vectors(_zeroed(self.cotangent.x, bad)))
 
 
 class Outer(Term):
     """Gradients sum_t g_t a_t', kept as a (size, T, d) and g (size, T, p); parameter is p x d."""
 
-    def __init__(self, parameter: Tensor, a: Tensor, g: Tensor | Cotangent) -> None:
-        self.cotangent = g if isinstance(g, Cotangent) else Cotangent(g)
-        self.parameter, self.a, self.g = parameter, working(a), self.cotangent.g
+    def __init__(self, parameter: Tensor, a: Tensor, g: Tensor | Vectors) -> None:
+        self.input, self.cotangent = Vectors(a), g if isinstance(g, Vectors) else Vectors(g)
+        self.parameter, self.a, self.g = parameter, self.input.x, self.cotangent.x
         self.size = a.shape[0]
+
+    def vectors(self) -> Sequence[Vectors]:
+        """Return a and g where there is one position; the Gram form has norms of its own."""
+        return (self.input, self.cotangent) if self.a.shape[1] == 1 else ()
 
     def squares(self) -> Tensor:
         """Return ||a||^2 ||g||^2 for T = 1, else sum_st (a_s . a_t)(g_s . g_t) and its allowance.
@@ -170,7 +196,7 @@ class Outer(Term):
         """
         T, d, p = self.a.shape[1], self.a.shape[2], self.g.shape[2]
         if T == 1:
-            return squares(self.a[:, 0]) * self.cotangent.squares()[:, 0]
+            return (self.input.squares() * self.cotangent.squares())[:, 0]
         a, g = self.a, self.g
         if gamma(d + p + T + 8, a.dtype) > 1e-2:
             a, g = a.double(), g.double()
@@ -214,17 +240,12 @@ class Outer(Term):
 
     def error(self) -> Tensor:
         """Return 2 gamma_{T + 2} sum_t ||a_t|| ||g_t||."""
-        norms = (squares(self.a) * self.cotangent.squares()).sqrt().sum(1)
+        norms = (self.input.squares() * self.cotangent.squares()).sqrt().sum(1)
         return 2.0 * gamma(self.a.shape[1] + 2, self.a.dtype) * norms
 
     def without(self, bad: Tensor) -> "Outer":
         """Return the term with zero rows for `bad`."""
         return Outer(self.parameter, _zeroed(self.a, bad), _zeroed(self.g, bad))
-
-    def joined(self, other: "Outer") -> "Outer":
-        """Return both calls of one weight as one: their positions are put side by side."""
-        a, g = torch.cat([self.a, other.a], 1), torch.cat([self.g, other.g], 1)
-        return Outer(self.parameter, a, g)
 
 
 def _zeroed(x: Tensor, bad: Tensor) -> Tensor:

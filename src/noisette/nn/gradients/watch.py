@@ -163,15 +163,15 @@ class Watch(TorchFunctionMode):
             found = rule(record, *args, **kwargs)
             if found is not NotImplemented:
                 if trained:
-                    self._note(func.__name__, (args, kwargs.values()))
+                    self._note(func.__name__, [*args, *kwargs.values()])
                 return found
         return func(*record.replaced(args), **record.replaced(kwargs))
 
     def _note(self, name: str, given: Iterable[Any]) -> None:
         for x in given:
-            if isinstance(x, nn.Parameter) and self._record.trains(x):
+            if id(x) in self._record.trained:
                 self._record.handled.setdefault(id(x), set()).add(name)
-            elif isinstance(x, tuple | list | type({}.values())):
+            elif type(x) in (tuple, list):
                 self._note(name, x)
 
     # --- what goes in ----------------------------------------------------------------------------
