@@ -22,7 +22,7 @@ from noisette.columns.base import Entries
 from noisette.columns.rows import matrix_of, sparse_entries
 from noisette.pipeline.pair_cells import PairView
 
-__all__ = ["Block", "Coordinates", "coordinates"]
+__all__ = ["Block", "Coordinates", "coordinates", "moment_of"]
 
 _SPREAD = 1.2  # the mean square of a row is about so many times what shares alone say
 _ALIKE = 0.9  # how alike neighbouring hats are
@@ -193,7 +193,7 @@ def coordinates(
     `rank` says how many directions to keep, given their variances in decreasing order and what is
     left of each after whitening; None keeps all.
     """
-    moments = [_moment(block) for block in blocks]
+    moments = [moment_of(block) for block in blocks]
     d = sum(len(mean) for _, mean, _, _ in moments)
     total = sum(float(np.trace(moment)) for _, _, moment, _ in moments)
     ridge = floor * _SPREAD * max(total, 0.1) / max(d, 1)
@@ -290,7 +290,7 @@ def _root(prior: Floats) -> Floats:
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
-def _moment(block: Block) -> tuple[Any, Floats, Floats, Floats]:
+def moment_of(block: Block) -> tuple[Any, Floats, Floats, Floats]:
     """Return (features x groups of 0 and 1, mean of the groups, smoothed covariance, smoothing)."""
     group = block.groups()
     size = int(group.max(initial=-1)) + 1
