@@ -28,10 +28,13 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from noisette._typing import Floats
 from noisette.columns import Categorical, Column, Hashed, Ignored
 from noisette.mechanisms import ObjectiveNoise
+from noisette.pipeline.bounds import LearnBounds
 from noisette.pipeline.categories import LearnCategories, ShownLevels
 from noisette.pipeline.coordinates import Block, Coordinates, moment_of
+from noisette.pipeline.knots import LearnKnots
 from noisette.pipeline.shares import LearnShares
 from noisette.pipeline.table_training import (
     PreparedTable,
@@ -50,7 +53,7 @@ __all__ = ["TypicalTable", "Weakness", "judged", "weakness"]
 _LEVELS = 8  # guessed of a column whose levels nobody listed
 _FEW_BUCKETS = 128  # who hashes into more of them has more levels than that
 _RARER_CLASS = 0.25
-_WEAK = 0.8  # of the signal lost; tests/pipeline/test_table_outlook.py has what it divides
+_WEAK = 0.7  # of the signal lost; docs/tables.md says what it divides
 _SCORES, _NUMBERS = 1.0, 0.02  # S: variance of logits, and of predictions in [-1, 1]
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _SPREAD = 0.25  # deviation of a number to predict, in units of half its range
@@ -87,12 +90,16 @@ def judged(typical: "TypicalTable") -> Weakness:
         why = f"what fewer than half of the rows have in common drowns in the noise, {everybody}"
     else:
         part = 100.0 * lost
-        why = f"about {part:.0f} % of what there is to learn is lost to the noise, {everybody}"
+        why = (
+            f"about {part:.0f} % of what there is to learn is lost to the noise on a typical table "
+            f"of that shape, {everybody}"
+        )
     delta = "a delta such as 1e-6, " if public.delta == 0.0 and 1e-6 * rows < 1.0 else ""
+    bounds = "low and high of the numeric columns, " if typical.hidden else ""
     return Weakness(
         f"From public facts alone ({rows:,} rows, {used:,} columns, epsilon = {public.epsilon:g}, "
-        f"delta = {public.delta:g}), {why}; use a larger epsilon, {delta}more rows, or fewer "
-        'columns (kind = "ignore").',
+        f"delta = {public.delta:g}), {why}; use a larger epsilon, {delta}{bounds}more rows, or "
+        'fewer columns (kind = "ignore").',
         hopeless,
     )
 
@@ -104,9 +111,15 @@ class TypicalTable(TableRun):
         nobody = TableSample(Frame({}), np.zeros(0, dtype=np.intp))
         super().__init__(training, nobody, prepared)
         self._rows = float(rows)
+        self._hats = math.inf  # how many hats of a number whose knots are bought have rows
         adjacency = self.public.adjacency
         for step, ready in prepared.steps:
-            if isinstance(step, LearnCategories):
+            if isinstance(step, LearnKnots):
+                levels = step.reach(ready, self._rows)
+                self._hats = math.inf if levels == step.levels else 2**levels
+            elif isinstance(step, LearnBounds):
+                self._hats = math.inf if step.found(ready, self._rows) else 1
+            elif isinstance(step, LearnCategories):
                 bar = step._mechanism(ready.scale).threshold(adjacency)
                 sigma = step._mechanism(ready.scale).sigma(adjacency)
                 self._guess_levels(bar)
@@ -118,6 +131,7 @@ class TypicalTable(TableRun):
         count = 2**training.recipe.depth - 1 + 2 * (training.recipe.tails > 0)
         if training.regression:
             count = training.recipe.public_knots
+        self._bought = {column.name for column in training.numbers}
         for column in training.numbers:
             knots = [float(k) for k in range(count)]
             self.facts[column.name] = {"knots": knots, "center": knots[len(knots) // 2]}
@@ -153,8 +167,8 @@ class TypicalTable(TableRun):
             return self._rows * np.concatenate([parts, np.zeros(width - len(parts))])
         if not isinstance(inner, Categorical):
             slots = width - bool(getattr(inner, "missing_slot", False))
-            even = np.full(max(slots, 1), self._rows / max(slots, 1))
-            return np.concatenate([even, np.zeros(width - len(even))])
+            hats = self._hats if column.name in self._bought else math.inf
+            return self._rows * _evenly(width, max(slots, 1), hats)
         slots = len(inner.groups) - (inner.reference is not None)
         parts = _falling(slots + (inner.reference is not None))[-slots:] if slots else []
         return self._rows * np.concatenate([parts, np.zeros(width - slots)])
@@ -163,6 +177,11 @@ class TypicalTable(TableRun):
     def drowned(self) -> bool:
         """Whether no feature that fewer than half of the rows have can be told from the noise."""
         return self.training.recipe.sure * self.deviations[""] > 0.5 * self.size
+
+    @property
+    def hidden(self) -> bool:
+        """Whether noise hides where numbers lie, and stated bounds would tell it for free."""
+        return self._hats < math.inf and self.training.recipe.public_knots > 0
 
     @property
     def _noise(self) -> ObjectiveNoise:
@@ -203,11 +222,16 @@ class TypicalTable(TableRun):
         ):
             quiet = replace(clean, noise=0.0)
             told.append(moment_of(replace(quiet, merged=noisy.groups()))[2])
+            if name in self._bought:
+                slots = quiet.features - (quiet.filled is not None)
+                quiet = replace(quiet, shares=_evenly(quiet.features, slots))
             whole = moment_of(replace(quiet, least=0.0))[2]
             every += _UNLISTED if name in self.levels else float(np.trace(whole))
-        values = np.concatenate([np.linalg.eigvalsh(moment) for moment in told] or [np.zeros(0)])
-        kept = np.sort(values)[::-1][: self._model.map.shape[1]]
-        return min(1.0, float(kept.sum()) / max(every, 1e-12))
+        kept, width = sum(map(np.trace, told)), self._model.map.shape[1]
+        if width < sum(map(len, told)):
+            values = np.concatenate([np.linalg.eigvalsh(moment) for moment in told])
+            kept = np.sort(values)[::-1][:width].sum()
+        return min(1.0, float(kept) / max(every, 1e-12))
 
     @property
     def width(self) -> int:
@@ -225,7 +249,7 @@ class TypicalTable(TableRun):
         """S, the variance of the scores of the best model, of a typical table."""
         return _NUMBERS if self.training.regression else _SCORES
 
-    @property
+    @cached_property
     def lost(self) -> float:
         """The part of the signal that is lost, as the module's docstring has it."""
         coords, facts = self._model, self._facts(self._model)
@@ -253,19 +277,22 @@ class TypicalTable(TableRun):
         """Return the noise of a weight and the size of one that matters."""
         coords = self._model
         facts = self._facts(coords)
-        noise = self._noise.noise_multiplier * facts.gradient_bound
-        if self._noise.law != "gaussian":
-            noise *= math.sqrt(facts.features + 1.0)
         live = max(float(coords.spectrum.sum()), 1e-12)
-        return noise / self._bend, math.sqrt(
-            (_NUMBERS if self.training.regression else _SCORES) / live
-        )
+        return self._push(facts, self._noise) / self._bend, math.sqrt(self._typical / live)
 
 
 def _falling(levels: int) -> list[float]:
     """Return shares of levels of which each is rarer than the one before: 1, 1/2, 1/3, ..."""
     parts = 1.0 / np.arange(1.0, levels + 1.0)
     return list(map(float, parts / parts.sum()))
+
+
+def _evenly(width: int, slots: int, most: float = math.inf) -> Floats:
+    """Return shares of rows that fill the first `slots` features evenly, or `most` of them."""
+    filled = int(min(slots, most))
+    out = np.zeros(width)
+    out[np.linspace(0.0, slots - 1.0, filled).round().astype(np.intp)] = 1.0 / filled
+    return out
 
 
 _UNLISTED = 1.0 - sum(part * part for part in _falling(_LEVELS))
