@@ -231,3 +231,19 @@ def test_a_plan_for_persons_counts_persons() -> None:
     }
     assert "\n3,000 persons, about" in str(made(Schema.from_dict(node, learn=True)).plan(3000))
     assert "\n3,000 rows, about" in str(made().plan(3000))
+
+
+def test_a_slot_that_nobody_fills_is_not_called_known() -> None:
+    rng = np.random.default_rng(0)
+    X = {f"n{k}": rng.normal(50.0, 15.0, 4000) for k in range(8)}
+    y = np.clip(X["n0"] + rng.normal(0.0, 5.0, 4000), 0.0, 100.0)
+    schema = dict.fromkeys(X, "numeric")
+    found = []
+    for seed in range(8):
+        model = TableRegressor(
+            1.0, 1e-6, schema=schema, target_bounds=(0, 100), random_state=seed
+        ).fit(X, y)
+        others = model.curves()[1:]  # y depends on the first alone, and no cell is missing
+        found += [curve.missing / curve.missing_deviation for curve in others]
+    assert max(map(abs, found)) < 3.0
+    assert 0.2 < np.mean(np.square(found)) < 1.3

@@ -26,6 +26,7 @@ __all__ = ["Block", "Coordinates", "coordinates", "moment_of"]
 
 _SPREAD = 1.2  # the mean square of a row is about so many times what shares alone say
 _ALIKE = 0.9  # how alike neighbouring hats are
+_FIRM = 4.0  # deviations of its noise from which on a share is there
 _ROWS = 8192
 
 
@@ -41,6 +42,7 @@ class Block:
     filled : for hats with a slot for missing cells, which is then the last feature: the hats of a
         missing cell.
     least : features with a smaller share are merged.
+    slot : a slot for missing cells with a smaller share is left out.
     whole : whether the features of a row add up to 1; else a reference level has none.
     noise : the deviation of the shares' noise.
     size : see `shares`.
@@ -59,6 +61,7 @@ class Block:
     noise: float = 0.0
     size: float = 1.0
     alike: float = _ALIKE
+    slot: float = 0.0
     merged: NDArray[np.intp] | None = None
     prior: Floats | None = None
 
@@ -89,7 +92,7 @@ class Block:
         else:
             out[names] = np.arange(len(names))
             out[np.flatnonzero(~kept[:hats])] = len(names)  # the rare ones together
-        if hats < self.features and kept[-1]:
+        if hats < self.features and p[-1] >= max(self.slot, self.least):
             out[-1] = out.max() + 1
         return out
 
@@ -100,7 +103,8 @@ class Coordinates:
 
     `spectrum` is the variance of each entry of z, as far as it is known; `sizes` says how many
     entries each column has. `held` is what is left of the spectrum without the noise of the shares
-    and after rows are cut: how firmly the rows hold a weight in its place.
+    and after rows are cut: how firmly the rows hold a weight in its place. What is below
+    `doubt` may be noise alone: the share of a slot for missing cells that nobody fills.
     """
 
     map: Any
@@ -110,6 +114,7 @@ class Coordinates:
     spectrum: Floats
     sizes: tuple[int, ...] = ()
     held: Floats | None = None
+    doubt: Floats | float = 0.0
     sparse: bool = False
 
     @property
@@ -205,7 +210,7 @@ def coordinates(
     left = values[order] / (values[order] + ridge)
     kept = np.zeros(d, dtype=bool)
     kept[order if rank is None or d == 0 else order[: rank(values[order], left)]] = True
-    maps, centres, quiet, start = [], [], [], 0
+    maps, centres, quiet, doubts, start = [], [], [], [], 0
     for block, (group, mean, _, smooth), (found, vectors) in zip(
         blocks, moments, turned, strict=True
     ):
@@ -215,8 +220,12 @@ def coordinates(
         whitener = smooth @ (vectors / scale)[:, mine]
         maps.append(sparse.csr_matrix(group @ whitener))
         centres.append(mean @ whitener)
-        blur = ((smooth @ vectors) ** 2).sum(axis=0) * block.noise**2
+        square = (smooth @ vectors) ** 2
+        blur = square.sum(axis=0) * block.noise**2
         quiet.append((np.maximum(found - blur, 0.0) / scale**2)[mine])
+        last = block.groups()[-1] if block.filled is not None else -1
+        slot = square[last] if last >= 0 else np.zeros(len(found))
+        doubts.append((_FIRM * block.noise * slot / scale**2)[mine])
     spectrum = values[kept] / (values[kept] + ridge)
     bound = _bound(slack, spectrum)
     return Coordinates(
@@ -227,6 +236,7 @@ def coordinates(
         spectrum,
         tuple(each.shape[1] for each in maps),
         np.concatenate(quiet or [np.zeros(0)]) * _left(bound, spectrum, values[kept] + ridge),
+        np.concatenate(doubts or [np.zeros(0)]),
     )
 
 

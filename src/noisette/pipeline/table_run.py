@@ -368,7 +368,7 @@ class TableRun:
             noise = self.deviations[column.name] / self.size
             shares_of = sums / self.size
             block = Block(width, shares_of, hats, filled(inner), least, whole, noise)
-            blocks.append(replace(block, alike=recipe.alike))
+            blocks.append(replace(block, alike=recipe.alike, slot=sure))
         return blocks
 
     def model(self, passage: Passage) -> FittedTable:
@@ -412,7 +412,8 @@ class TableRun:
         if self.training.loss.name == "logistic":
             scores = theta[0, -1] * coords.bias, float(theta[0, :-1] ** 2 @ held)
             bend = self.size * mean_bend(*scores)
-        return np.asarray((self._push(public, noise) / (bend * held + public.ridge)) ** 2)
+        firm = bend * np.where(held > coords.doubt, held, 0.0) + public.ridge
+        return np.asarray((self._push(public, noise) / firm) ** 2)
 
     def _calmed(
         self, public: Public, noise: ObjectiveNoise, coords: Coordinates, theta: Floats

@@ -95,10 +95,12 @@ def judged(typical: "TypicalTable") -> Weakness:
             f"of that shape, {everybody}"
         )
     delta = "a delta such as 1e-6, " if public.delta == 0.0 and 1e-6 * rows < 1.0 else ""
+    unit = "persons" if typical.training.persons else "rows"
     bounds = "low and high of the numeric columns, " if typical.hidden else ""
     return Weakness(
-        f"From public facts alone ({rows:,} rows, {used:,} columns, epsilon = {public.epsilon:g}, "
-        f"delta = {public.delta:g}), {why}; use a larger epsilon, {delta}{bounds}more rows, or "
+        f"From public facts alone ({rows:,} {unit}, {used:,} columns, "
+        f"epsilon = {public.epsilon:g}, delta = {public.delta:g}), {why}; use a larger epsilon, "
+        f"{delta}{bounds}more rows, or "
         'fewer columns (kind = "ignore").',
         hopeless,
     )
