@@ -247,3 +247,22 @@ def test_a_slot_that_nobody_fills_is_not_called_known() -> None:
         found += [curve.missing / curve.missing_deviation for curve in others]
     assert max(map(abs, found)) < 3.0
     assert 0.2 < np.mean(np.square(found)) < 1.3
+
+
+def test_targets_beyond_a_limit_are_spoken_of() -> None:
+    rng = np.random.default_rng(0)
+    X = {"age": rng.normal(50.0, 15.0, 6000)}
+    charges = np.exp(rng.normal(4.0, 1.0, 6000) + 0.01 * X["age"])
+    model = TableRegressor(2.0, 1e-6, schema={"age": "numeric"}, random_state=0)
+    cut = model.set_params(target_bounds=(0, 250)).fit(X, charges).privacy_.notes
+    (note,) = (note for note in cut if "targets lie at" in note)
+    said, true = float(note.split("about ")[1].split(" %")[0]), 100.0 * np.mean(charges > 250)
+    assert abs(said - true) < 2.5
+    assert "upper limit 250 or beyond it" in note
+    wide = model.set_params(target_bounds=(0, 5000)).fit(X, charges).privacy_.notes
+    assert not any("targets lie at" in note for note in wide)
+    low = model.set_params(target_bounds=(50, 5000)).fit(X, charges).privacy_.notes
+    assert any("lower limit 50 or beyond it" in note for note in low)
+    even = rng.uniform(0.0, 1.0, 6000)
+    flat = model.set_params(target_bounds=(0, 1)).fit(X, even).privacy_.notes
+    assert not any("targets lie at" in note for note in flat)

@@ -266,9 +266,7 @@ class TypicalTable(TableRun):
         size = float(s @ ((held / firm) ** 2 * t + (z / firm) ** 2))
         lost = 1.0 - both**2 / max(size * signal, 1e-300)
         if self.training.regression:
-            constant = coords.bias**2
-            start = (ridge * self._mean_doubt) ** 2 + z * z * constant
-            lost += start / (self._bend * constant + ridge) ** 2 / signal
+            lost += self._shift(facts, self._noise, coords, ridge) / signal
         return min(1.0, max(lost, 0.0))
 
     def _facts(self, coords: Coordinates) -> Public:
