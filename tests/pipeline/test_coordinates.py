@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from noisette.pipeline.coordinates import Block, _moment, coordinates
+from noisette.pipeline.coordinates import Block, coordinates, moment_of
 
 NOISE = 0.01
 FILLED = np.array([0.2, 0.5, 0.3, 0.0])
@@ -25,7 +25,7 @@ def blocks() -> list[Block]:
 
 @pytest.mark.parametrize("block", blocks())
 def test_the_trace_is_that_of_the_covariance(block):
-    moment = _moment(block)
+    moment = moment_of(block)
     assert moment.trace() == pytest.approx(float(np.trace(moment.covariance())), rel=1e-14)
 
 
@@ -35,12 +35,12 @@ def test_the_covariance_of_levels_is_that_of_one_draw():
     weights = block.shares
     mean = weights @ rows
     expected = (rows - mean).T @ ((rows - mean) * weights[:, None]) + NOISE**2 * np.eye(4)
-    np.testing.assert_allclose(_moment(block).covariance(), expected, rtol=0.0, atol=1e-15)
+    np.testing.assert_allclose(moment_of(block).covariance(), expected, rtol=0.0, atol=1e-15)
 
 
 def test_a_missing_cell_has_the_hats_of_the_centre():
     shares = np.array([0.4, 0.3, 0.2, 0.1])
-    moment = _moment(Block(4, shares, ordered=True, filled=FILLED, noise=NOISE, alike=0.0))
+    moment = moment_of(Block(4, shares, ordered=True, filled=FILLED, noise=NOISE, alike=0.0))
     rows = np.vstack([np.eye(4)[:3], FILLED + np.eye(4)[3]])
     mean = shares @ rows
     np.testing.assert_allclose(moment.mean, mean, rtol=1e-14)

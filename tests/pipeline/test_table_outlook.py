@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noisette import Ledger, LogisticRegression
+from noisette import Ledger, LogisticRegression, TableRegressor
 from noisette.accounting import epsilon as epsilon_of
 from noisette.adjacency import REPLACE_ONE
 from noisette.errors import InvalidParameter, WeakModelWarning
@@ -101,7 +101,74 @@ DROWNED = [(32_561, 0.02, 0.77), (1000, 1.0, 0.79), (100, 8.0, 0.76), (300, 1.0,
 @pytest.mark.parametrize(("rows", "epsilon", "auc"), LEARNT + DROWNED)
 def test_the_warning_separates_what_was_measured(rows: int, epsilon: float, auc: float) -> None:
     shown = planned(rows, kinds(6, 8), epsilon)
-    assert bool(shown.warning) == (shown.lost > 0.8) == (auc < 0.8)
+    assert bool(shown.warning) == (shown.lost > 0.7) == (auc < 0.8)
+    # with S ten times as large or as small, one of these seven falls on the other side
+
+
+# Tables that had no part in any choice (docs/tables.md): their columns, rows, epsilon, delta and
+# 1 - (z(AUC) / z(AUC without privacy))^2 over three splits.
+FORESEEN = {
+    "SmokeBan": (1, 5, 7000, 1.0, 0.0, 0.14),
+    "HealthInsurance": (2, 8, 6161, 1.0, 0.0, 0.41),
+    "happiness": (14, 8, 11_995, 0.3, 1e-6, 0.38),
+    "mlc_churn": (15, 4, 3500, 0.3, 1e-6, 0.83),
+    "mlc_churn, pure": (15, 4, 3500, 1.0, 0.0, 0.86),
+    "mm_nhis": (8, 0, 13_153, 0.3, 1e-6, 0.10),
+    "mm_nhis, pure": (8, 0, 13_153, 1.0, 0.0, 0.75),
+    "stackoverflow": (19, 1, 3915, 1.0, 1e-6, 0.34),
+    "stackoverflow, less": (19, 1, 3915, 0.3, 1e-6, 0.96),
+    "Arrests, pure": (3, 4, 3658, 1.0, 0.0, 0.14),
+    "Arrests, few": (3, 4, 1000, 1.0, 1e-6, 0.39),
+}
+
+
+@pytest.mark.parametrize("name", FORESEEN)
+def test_what_was_lost_elsewhere_is_foreseen(name: str) -> None:
+    numeric, categorical, rows, epsilon, delta, measured = FORESEEN[name]
+    shown = planned(rows, kinds(numeric, categorical), epsilon, delta)
+    assert abs(shown.lost - measured) < 0.3
+    assert bool(shown.warning) == (measured > 0.7)
+
+
+def test_hashed_levels_do_not_drown_for_their_empty_buckets() -> None:
+    # 34,928 stops of the police in Minneapolis: AUC .919 of .920
+    shown = planned(34_928, kinds(3, 8), 1.0, 0.0)
+    assert shown.lost < 0.4
+    assert not shown.warning
+
+
+def test_knots_that_noise_hides_are_foreseen() -> None:
+    rng = np.random.default_rng(1)
+    X = {f"n{k}": rng.normal(50.0, 15.0, 5000) for k in range(12)}
+    y = rng.random(5000) < 1.0 / (1.0 + np.exp(-(X["n0"] - 50.0) / 10.0))
+    model = TableClassifier(1.0, schema=kinds(12, 0), random_state=0)
+    with pytest.warns(WeakModelWarning, match="low and high of the numeric columns"):
+        model.fit(X, y)
+    low, high = np.quantile(model.decision_function(X), [0.05, 0.95])
+    assert high - low < 0.1  # hardly anybody is told from anybody
+    stated = {f"n{k}": {"kind": "numeric", "low": 0, "high": 100} for k in range(12)}
+    assert not planned(5000, stated, 1.0, 0.0).warning  # knots for free
+
+
+# Visits to a doctor (RandHIE, 30 columns stated, 0 to 50): rows, epsilon, delta and R^2 of three
+# splits beside .08 to .11 without privacy.
+VISITS = [
+    (1000, 1.0, 1e-6, -0.29),
+    (3000, 0.3, 1e-6, -0.33),
+    (3000, 1.0, 0.0, -0.26),
+    (3000, 1.0, 1e-6, -0.03),
+    (14_133, 1.0, 1e-6, 0.084),
+    (14_133, 4.0, 0.0, 0.071),
+]
+
+
+@pytest.mark.parametrize(("rows", "epsilon", "delta", "r2"), VISITS)
+def test_numbers_worse_than_the_mean_are_foreseen(
+    rows: int, epsilon: float, delta: float, r2: float
+) -> None:
+    stated = {f"n{k}": {"kind": "numeric", "low": 0, "high": 1} for k in range(30)}
+    model = TableRegressor(epsilon, delta, schema=stated, target_bounds=(0, 50))
+    assert bool(model.plan(rows).warning) == (r2 < 0.0)
 
 
 @pytest.mark.parametrize(

@@ -231,3 +231,38 @@ def test_a_plan_for_persons_counts_persons() -> None:
     }
     assert "\n3,000 persons, about" in str(made(Schema.from_dict(node, learn=True)).plan(3000))
     assert "\n3,000 rows, about" in str(made().plan(3000))
+
+
+def test_a_slot_that_nobody_fills_is_not_called_known() -> None:
+    rng = np.random.default_rng(0)
+    X = {f"n{k}": rng.normal(50.0, 15.0, 4000) for k in range(8)}
+    y = np.clip(X["n0"] + rng.normal(0.0, 5.0, 4000), 0.0, 100.0)
+    schema = dict.fromkeys(X, "numeric")
+    found = []
+    for seed in range(8):
+        model = TableRegressor(
+            1.0, 1e-6, schema=schema, target_bounds=(0, 100), random_state=seed
+        ).fit(X, y)
+        others = model.curves()[1:]  # y depends on the first alone, and no cell is missing
+        found += [curve.missing / curve.missing_deviation for curve in others]
+    assert max(map(abs, found)) < 3.0
+    assert 0.2 < np.mean(np.square(found)) < 1.3
+
+
+def test_targets_beyond_a_limit_are_spoken_of() -> None:
+    rng = np.random.default_rng(0)
+    X = {"age": rng.normal(50.0, 15.0, 6000)}
+    charges = np.exp(rng.normal(4.0, 1.0, 6000) + 0.01 * X["age"])
+    model = TableRegressor(2.0, 1e-6, schema={"age": "numeric"}, random_state=0)
+    cut = model.set_params(target_bounds=(0, 250)).fit(X, charges).privacy_.notes
+    (note,) = (note for note in cut if "targets lie at" in note)
+    said, true = float(note.split("about ")[1].split(" %")[0]), 100.0 * np.mean(charges > 250)
+    assert abs(said - true) < 2.5
+    assert "upper limit 250 or beyond it" in note
+    wide = model.set_params(target_bounds=(0, 5000)).fit(X, charges).privacy_.notes
+    assert not any("targets lie at" in note for note in wide)
+    low = model.set_params(target_bounds=(50, 5000)).fit(X, charges).privacy_.notes
+    assert any("lower limit 50 or beyond it" in note for note in low)
+    even = rng.uniform(0.0, 1.0, 6000)
+    flat = model.set_params(target_bounds=(0, 1)).fit(X, even).privacy_.notes
+    assert not any("targets lie at" in note for note in flat)

@@ -474,17 +474,21 @@ def _tell_other_place(place: Path, out: Path) -> None:
 
 def _tested_lines(model: Any) -> list[str]:
     """Return the scores on test people in a few lines; without them, what speaks against it."""
+    from noisette.pipeline.cut_targets import LIMITS
+
     found = getattr(model, "test_", None)
+    cut = [note for note in model.privacy_.notes if LIMITS in note]
     if found is None:
         rare = [note for note in model.privacy_.notes if "have the rarer label" in note]
         hint = (
             "a training with --class-weight balanced lets it count as much as the other, one with "
             "--test-share 0.2 is scored on other people; each costs its own epsilon"
         )
-        return [*rare, *([hint] * len(rare))]
-    more = []
+        return [*rare, *([hint] * len(rare)), *cut]
+    more = cut
     if hasattr(found, "r2"):
         shown = [f"R2 {found.r2}", f"mean absolute error {found.mae}"]
+        more = [found.scope, *cut]
     else:
         shown = [f"AUC {found.auc}"] if hasattr(found, "auc") else []
         shown.append(f"accuracy {found.accuracy}")

@@ -82,6 +82,11 @@ class LearnBounds(Step):
             f"ranks, or {NATS * error:.3g} where nothing is known of the size of the numbers."
         )
 
+    def found(self, prepared: PreparedStep, rows: float) -> bool:
+        """Whether the ranks beyond each bound stand out of the noise among so many rows."""
+        error = _rank_error(prepared.scale, len(self.grids), prepared.public.adjacency)
+        return self.tail * rows >= NATS * error
+
     def check(self, records: Sample, prepared: PreparedStep) -> None:
         """Refuse another number of columns than was planned."""
         super().check(records, prepared)

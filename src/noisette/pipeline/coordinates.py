@@ -22,10 +22,11 @@ from noisette.columns.base import Entries
 from noisette.columns.rows import matrix_of, sparse_entries
 from noisette.pipeline.pair_cells import PairView
 
-__all__ = ["Block", "Coordinates", "coordinates"]
+__all__ = ["Block", "Coordinates", "coordinates", "moment_of"]
 
 _SPREAD = 1.2  # the mean square of a row is about so many times what shares alone say
 _ALIKE = 0.9  # how alike neighbouring hats are
+_FIRM = 4.0  # deviations of its noise from which on a share is there
 _ROWS = 8192
 
 
@@ -41,6 +42,7 @@ class Block:
     filled : for hats with a slot for missing cells, which is then the last feature: the hats of a
         missing cell.
     least : features with a smaller share are merged.
+    slot : a slot for missing cells with a smaller share is left out.
     whole : whether the features of a row add up to 1; else a reference level has none.
     noise : the deviation of the shares' noise.
     size : see `shares`.
@@ -59,6 +61,7 @@ class Block:
     noise: float = 0.0
     size: float = 1.0
     alike: float = _ALIKE
+    slot: float = 0.0
     merged: NDArray[np.intp] | None = None
     prior: Floats | None = None
 
@@ -89,7 +92,7 @@ class Block:
         else:
             out[names] = np.arange(len(names))
             out[np.flatnonzero(~kept[:hats])] = len(names)  # the rare ones together
-        if hats < self.features and kept[-1]:
+        if hats < self.features and p[-1] >= max(self.slot, self.least):
             out[-1] = out.max() + 1
         return out
 
@@ -100,7 +103,8 @@ class Coordinates:
 
     `spectrum` is the variance of each entry of z, as far as it is known; `sizes` says how many
     entries each column has. `held` is what is left of the spectrum without the noise of the shares
-    and after rows are cut: how firmly the rows hold a weight in its place.
+    and after rows are cut: how firmly the rows hold a weight in its place. What is below
+    `doubt` may be noise alone: the share of a slot for missing cells that nobody fills.
     """
 
     map: Any
@@ -110,6 +114,7 @@ class Coordinates:
     spectrum: Floats
     sizes: tuple[int, ...] = ()
     held: Floats | None = None
+    doubt: Floats | float = 0.0
     sparse: bool = False
 
     @property
@@ -193,7 +198,7 @@ def coordinates(
     `rank` says how many directions to keep, given their variances in decreasing order and what is
     left of each after whitening; None keeps all.
     """
-    moments = [_moment(block) for block in blocks]
+    moments = [moment_of(block) for block in blocks]
     d = sum(len(moment.mean) for moment in moments)
     total = sum(moment.trace() for moment in moments)
     ridge = floor * _SPREAD * max(total, 0.1) / max(d, 1)
@@ -205,7 +210,7 @@ def coordinates(
     left = values[order] / (values[order] + ridge)
     kept = np.zeros(d, dtype=bool)
     kept[order if rank is None or d == 0 else order[: rank(values[order], left)]] = True
-    maps, centres, quiet, start = [], [], [], 0
+    maps, centres, quiet, doubts, start = [], [], [], [], 0
     for block, moment, (found, vectors) in zip(blocks, moments, turned, strict=True):
         mine = kept[start : start + len(moment.mean)]
         start += len(moment.mean)
@@ -213,8 +218,12 @@ def coordinates(
         whitener = moment.smoothed((vectors / scale)[:, mine])
         maps.append(sparse.csr_matrix(moment.merge @ whitener))
         centres.append(moment.mean @ whitener)
-        blur = (moment.smoothed(vectors) ** 2).sum(axis=0) * block.noise**2
+        square = moment.smoothed(vectors) ** 2
+        blur = square.sum(axis=0) * block.noise**2
         quiet.append((np.maximum(found - blur, 0.0) / scale**2)[mine])
+        last = block.groups()[-1] if block.filled is not None else -1
+        slot = square[last] if last >= 0 else np.zeros(len(found))
+        doubts.append((_FIRM * block.noise * slot / scale**2)[mine])
     spectrum = values[kept] / (values[kept] + ridge)
     bound = _bound(slack, spectrum)
     return Coordinates(
@@ -225,6 +234,7 @@ def coordinates(
         spectrum,
         tuple(each.shape[1] for each in maps),
         np.concatenate(quiet or [np.zeros(0)]) * _left(bound, spectrum, values[kept] + ridge),
+        np.concatenate(doubts or [np.zeros(0)]),
     )
 
 
@@ -243,7 +253,7 @@ def _left(bound: float, spectrum: Floats, scale: Floats) -> Floats:
 
 
 def _sparsely(
-    moments: Sequence["_Moment"], ridge: float, slack: float, intercept: float
+    moments: Sequence["Moment"], ridge: float, slack: float, intercept: float
 ) -> Coordinates:
     """Scale every feature by itself; the commonest of a column is its zero."""
     maps, spectra = [], []
@@ -261,7 +271,7 @@ def _sparsely(
     )  # fmt: skip
 
 
-class _Moment(NamedTuple):
+class Moment(NamedTuple):
     """The first two moments of the groups of one column, as its shares tell them.
 
     The covariance, before smoothing, is diag(rest) + share missing missing' - mean mean' + noise^2:
@@ -323,7 +333,7 @@ def _root(prior: Floats) -> Floats:
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
-def _moment(block: Block) -> _Moment:
+def moment_of(block: Block) -> Moment:
     """Return the moments of a column's groups."""
     group = block.groups()
     size = int(group.max(initial=-1)) + 1
@@ -332,14 +342,14 @@ def _moment(block: Block) -> _Moment:
         (np.ones(len(used)), (used, group[used])), shape=(block.features, size)
     )
     if block.shares is None:
-        return _Moment(merge, np.zeros(size), np.full(size, block.size / max(block.features, 1)))
+        return Moment(merge, np.zeros(size), np.full(size, block.size / max(block.features, 1)))
     p = np.maximum(np.bincount(group[used], weights=block.shares[used], minlength=size), 0.0)
     total = float(p.sum())
     p /= max(total, 1e-12) if block.whole else max(total, 1.0)
     smooth = _smoothing(block, group, size)
     last = int(group[-1]) if len(group) else -1
     if block.filled is None or last < 0:
-        return _Moment(merge, p, p, block.noise, smooth=smooth)
+        return Moment(merge, p, p, block.noise, smooth=smooth)
     # A missing cell has the hats of the centre and the indicator.
     filled = block.filled[used[:-1]]
     missing = np.asarray(np.bincount(group[used][:-1], filled, minlength=size), dtype=float)
@@ -347,4 +357,4 @@ def _moment(block: Block) -> _Moment:
     share = float(p[last])
     rest = p.copy()
     rest[last] = 0.0
-    return _Moment(merge, rest + share * missing, rest, block.noise, share, missing, smooth)
+    return Moment(merge, rest + share * missing, rest, block.noise, share, missing, smooth)

@@ -34,6 +34,7 @@ __all__ = ["Knots", "LearnKnots", "PrivateKnots", "most_levels"]
 _DEEPEST = 5
 _WITHOUT_SIZE = 3
 _ROOM = 4.0  # a part should hold so many times the error of its median
+_REACH = 8.0  # what a median pays for not knowing where numbers lie, chosen on invented tables
 _STOP = 3.0  # logarithm of the odds against a knot in a part without rows
 
 
@@ -107,6 +108,20 @@ class LearnKnots(Step):
             f"Each knot is off by about {error:.3g} ranks, or by up to {NATS * error:.3g} where "
             "nothing is known of the size of the numbers."
         )
+
+    def reach(self, prepared: PreparedStep, rows: float) -> int:
+        """Return how many levels have medians that stand out of the noise among so many rows.
+
+        Half of a part's ranks lie between its median and numbers that nobody has.
+        """
+        adjacency, part = prepared.public.adjacency, rows
+        whole = exponential_epsilon(prepared.scale, len(self.grids), adjacency)
+        for level, share in enumerate(self._parts):
+            error = 2.0 * median_move(adjacency) / (whole * math.sqrt(share))
+            if part / 2.0 < _REACH * error:
+                return level
+            part /= 2.0 if level < self.levels - 1 else 1.0
+        return self.levels
 
     def check(self, records: Sample, prepared: PreparedStep) -> None:
         """Refuse another number of columns than was planned."""

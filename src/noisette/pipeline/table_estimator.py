@@ -25,10 +25,10 @@ from noisette.pipeline.pairs import ColumnPair, pair_scores
 from noisette.pipeline.parted_tables import PartedFrame
 from noisette.pipeline.plots import plotted
 from noisette.pipeline.surfaces import PairSurface, surfaces_of
-from noisette.pipeline.table_outlook import weakness
 from noisette.pipeline.table_training import FittedTable, TableSample, TableTraining
 from noisette.pipeline.table_words import on_others, spent
 from noisette.pipeline.train_and_test import TrainAndTest, divided
+from noisette.pipeline.typical_table import weakness
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
 from noisette.scores.layouts import layout_for

@@ -1,42 +1,19 @@
 """`TableOutlook`: what a table's training will release and cost, before any data exist.
 
-The public half is played through on a typical table: hats that hold equally many rows, levels of
-which each is rarer than the one before, a quarter of the rows in the rarer class. From the shares
-that such a table would release, the code of the training itself gives features, norm bound and
-regularisation.
+The public half is played through on a typical table (`typical_table`).
 """
 
-import math
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
-
-import numpy as np
+from dataclasses import dataclass
 
 from noisette import _validate, accounting
-from noisette.columns import Categorical, Column, Hashed, Hats, Ignored
-from noisette.mechanisms import ObjectiveNoise
-from noisette.pipeline.categories import LearnCategories, ShownLevels
-from noisette.pipeline.coordinates import Coordinates
-from noisette.pipeline.shares import LearnShares
-from noisette.pipeline.table_training import (
-    PreparedTable,
-    TableRun,
-    TableSample,
-    TableTraining,
-    inner_of,
-    is_wide,
-)
-from noisette.plans import Noisy, Plan
+from noisette.columns import Column, Hashed, Hats, Ignored
+from noisette.pipeline.table_training import PreparedTable, TableTraining, inner_of, is_wide
+from noisette.pipeline.typical_table import TypicalTable, judged
+from noisette.plans import Plan
 from noisette.report.steps import steps_of
-from noisette.tables import Frame
-from noisette.training import Public
 
-__all__ = ["ColumnOutlook", "StepShare", "TableOutlook", "Weakness", "table_outlook", "weakness"]
+__all__ = ["ColumnOutlook", "StepShare", "TableOutlook", "table_outlook"]
 
-_LEVELS = 8  # guessed of a column whose levels nobody listed
-_RARER_CLASS = 0.25
-_WEAK = 0.8  # of the signal lost; tests/pipeline/test_table_outlook.py has what it divides
 _SECONDS = 4e-9  # for an entry of the matrix in one pass, on one core of 2026
 _PASSES = 60.0
 
@@ -173,7 +150,7 @@ def table_outlook(training: TableTraining, prepared: PreparedTable, rows: int) -
     """Return what the training of `rows` rows will release and cost."""
     public = prepared.public
     rows = _validate.integer("n", rows)
-    typical = _Typical(training, prepared, rows)
+    typical = TypicalTable(training, prepared, rows)
     noise, weight = typical.noise_and_weight()
     width = typical.width
     epsilon = accounting.epsilon(prepared.plan, delta=public.delta, adjacency=public.adjacency)
@@ -194,212 +171,51 @@ def table_outlook(training: TableTraining, prepared: PreparedTable, rows: int) -
             StepShare(cost.name, cost.part, cost.epsilon, expected)
             for cost, expected in zip(costs, said, strict=True)
         ),
-        columns=typical.columns(),
+        columns=_columns(typical),
         lost=typical.lost,
         weight_noise=noise,
         typical_weight=weight,
         memory=int(8.0 * dense + 8.0 * rows * len(training.schema.columns) + 100e6),
         seconds=_SECONDS * _PASSES * dense,
-        warning=_judged(typical).sentence,
+        warning=judged(typical).sentence,
         unit="person" if training.persons else "row",
     )
 
 
-@dataclass(frozen=True)
-class Weakness:
-    """A sentence if the model can hardly learn, and whether the plan cannot pay for the table."""
-
-    sentence: str = ""
-    hopeless: bool = False
-
-
-def weakness(training: TableTraining, prepared: PreparedTable, rows: int) -> Weakness:
-    """Judge from public facts alone whether the model can learn."""
-    return _judged(_Typical(training, prepared, rows))
-
-
-def _judged(typical: "_Typical") -> Weakness:
-    counts, rows, public = typical.deviations[""], int(typical.size), typical.public
-    used = sum(not isinstance(column, Ignored) for column in typical.training.schema.columns)
-    same = "mean of the targets" if typical.training.regression else "commonest label"
-    everybody = f"so the model may do little better than to give everybody the {same}"
-    hopeless = counts > rows
-    if hopeless:
-        why = (
-            f"every count of rows gets noise of about {counts:,.3g} rows, so the plan cannot pay "
-            "for this table"
-        )
-    elif typical.drowned:
-        why = f"what fewer than half of the rows have in common drowns in the noise, {everybody}"
-    else:
-        if typical.lost <= _WEAK:
-            return Weakness()
-        part = 100.0 * typical.lost
-        why = f"about {part:.0f} % of what there is to learn is lost to the noise, {everybody}"
-    delta = "a delta such as 1e-6, " if public.delta == 0.0 and 1e-6 * rows < 1.0 else ""
-    return Weakness(
-        f"From public facts alone ({rows:,} rows, {used:,} columns, epsilon = {public.epsilon:g}, "
-        f"delta = {public.delta:g}), {why}; use a larger epsilon, {delta}more rows, or fewer "
-        'columns (kind = "ignore").',
-        hopeless,
-    )
-
-
-class _Typical(TableRun):
-    """The public half played through on a typical table: nothing here has seen a row."""
-
-    def __init__(self, training: TableTraining, prepared: PreparedTable, rows: int) -> None:
-        nobody = TableSample(Frame({}), np.zeros(0, dtype=np.intp))
-        super().__init__(training, nobody, prepared)
-        self._rows = float(rows)
-        adjacency = self.public.adjacency
-        for step, ready in prepared.steps:
-            if isinstance(step, LearnCategories):
-                bar = step._mechanism(ready.scale).threshold(adjacency)
-                sigma = step._mechanism(ready.scale).sigma(adjacency)
-                self._guess_levels(bar)
-                self.deviations |= {column.name: sigma for column in training.unknown}
-            elif type(step) is LearnShares:
-                sigma = step.deviation(ready.scale, adjacency)
-                self.deviations |= {column.name: sigma for column in training.counted}
-                self.deviations[""] = sigma
-        count = 2**training.recipe.depth - 1 + 2 * (training.recipe.tails > 0)
-        if training.regression:
-            count = training.recipe.public_knots
-        for column in training.numbers:
-            knots = [float(k) for k in range(count)]
-            self.facts[column.name] = {"knots": knots, "center": knots[len(knots) // 2]}
-        self.schema = training.schema.completed(self.facts, free=self.free)
-        known = {column.name: column for column in self.schema.columns}
-        self.sums = tuple(self._guess_sums(known[column.name]) for column in training.counted)
-        rest = max(training.classes - 1, 1)
-        rarer = [self._rows * _RARER_CLASS / rest] * rest
-        self.per_class = np.array([self._rows - sum(rarer), *rarer])
-
-    @property
-    def size(self) -> float:
-        """The number of rows that was stated."""
-        return self._rows
-
-    @property
-    def _signal(self) -> float:
-        """What the recipe counts on: nothing is known of the targets."""
-        return self.training.recipe.signal
-
-    def _guess_levels(self, bar: float) -> None:
-        """Guess a few levels for each column that nobody listed, those that reach the bar."""
-        counts = [self._rows * part for part in _falling(_LEVELS) if self._rows * part >= bar]
-        names = tuple(f"level {k}" for k in range(len(counts)))
-        for column in self.training.unknown:
-            self.levels[column.name] = ShownLevels(names, tuple(counts))
-            self.facts[column.name] = {"categories": list(names)}
-
-    def _guess_sums(self, column: Column) -> Any:
-        """Return how rows spread over the features of one column."""
-        width = max(len(column.features), 1)
-        inner = inner_of(column)
-        if not isinstance(inner, Categorical):
-            slots = width - bool(getattr(inner, "missing_slot", False))
-            even = np.full(max(slots, 1), self._rows / max(slots, 1))
-            return np.concatenate([even, np.zeros(width - len(even))])
-        slots = len(inner.groups) - (inner.reference is not None)
-        parts = _falling(slots + (inner.reference is not None))[-slots:] if slots else []
-        return self._rows * np.concatenate([parts, np.zeros(width - slots)])
-
-    @property
-    def drowned(self) -> bool:
-        """Whether no feature that fewer than half of the rows have can be told from the noise."""
-        return self.training.recipe.sure * self.deviations[""] > 0.5 * self.size
-
-    @property
-    def _noise(self) -> ObjectiveNoise:
-        return next(
-            leaf.mechanism
-            for leaf, _ in self.prepared.plan.leaves()
-            if isinstance(leaf, Noisy) and isinstance(leaf.mechanism, ObjectiveNoise)
-        )
-
-    @cached_property
-    def _model(self) -> tuple[Coordinates, float]:
-        """The coordinates, and the part of all signal that lies in them."""
-        blocks = [replace(block, least=0.0) for block in self._blocks()]
-        coords = self._coordinates(blocks, self._noise)
-        if not self.training.recipe.truncated:
-            return coords, 1.0
-        recipe = replace(self.training.recipe, truncated=False)
-        whole = _Typical(replace(self.training, recipe=recipe), self.prepared, int(self._rows))
-        return coords, float(coords.spectrum.sum() / max(whole._model[0].spectrum.sum(), 1e-12))
-
-    @property
-    def width(self) -> int:
-        """The number of features."""
-        return sum(block.features for block in self._blocks())
-
-    @property
-    def lost(self) -> float:
-        """The part of the signal that noise, shrinkage and left out directions take."""
-        coords, kept = self._model
-        facts = self._facts(coords)
-        error = self._shrunk(facts, self._noise, coords)[1] / self.training.recipe.signal
-        return 1.0 if self.drowned else min(1.0, 1.0 - kept + kept * error)
-
-    def _facts(self, coords: Coordinates) -> Public:
-        features = coords.map.shape[1] + 1
-        return self.training._facts(self.public, features, coords.norm, self.prepared.curvature)
-
-    def noise_and_weight(self) -> tuple[float, float]:
-        """Return the noise of a weight and the size of one that matters."""
-        coords, _ = self._model
-        facts = self._facts(coords)
-        noise = self._noise.noise_multiplier * facts.gradient_bound
-        if self._noise.law != "gaussian":
-            noise *= math.sqrt(facts.features + 1.0)
-        live = max(float(coords.spectrum.sum()), 1e-12)
-        return noise / self._bend, math.sqrt(self.training.recipe.signal / live)
-
-    def columns(self) -> tuple[ColumnOutlook, ...]:
-        """Return what becomes of every column."""
-        blocks = iter(self._blocks())
-        stated = {column.name: column for column in self.training.schema.columns}
-        bought = {column.name for column in self.training.numbers}
-        found = []
-        for column in self.schema.columns:
-            before = stated[column.name]
-            kind = self.training.schema.source["columns"][column.name]["kind"]
-            if isinstance(before, Ignored):
-                found.append(ColumnOutlook(column.name, kind, 0, False, "not used"))
-                continue
-            groups = 0
-            if not isinstance(column, Ignored) and column.features:
-                groups = len({g for g in next(blocks).groups().tolist() if g >= 0})
-            found.append(self._column(column, kind, groups, bought=column.name in bought))
-        return tuple(found)
-
-    def _column(self, column: Column, kind: str, groups: int, *, bought: bool) -> ColumnOutlook:
-        inner = inner_of(column)
-        features = 0 if isinstance(column, Ignored) else len(column.features)
-        matters = groups > 1
-        if column.name in self.levels:
+def _columns(typical: TypicalTable) -> tuple[ColumnOutlook, ...]:
+    """Return what becomes of every column."""
+    training, groups = typical.training, typical.told_apart()
+    stated = {column.name: column for column in training.schema.columns}
+    bought = {column.name for column in training.numbers}
+    found = []
+    for column in typical.schema.columns:
+        kind = training.schema.source["columns"][column.name]["kind"]
+        if isinstance(stated[column.name], Ignored):
+            found.append(ColumnOutlook(column.name, kind, 0, False, "not used"))
+            continue
+        inner, features = inner_of(column), len(column.features)
+        matters = groups.get(column.name, 0) > 1
+        if column.name in typical.levels:
             note = "levels are bought; listing them is free, and needs no delta"
             if not matters:
                 note = "no level has enough rows to show: list the levels, or ignore the column"
         elif isinstance(inner, Hats):
-            where = "bought" if bought else "set between the stated bounds, for free"
+            where = "bought" if column.name in bought else "set between the stated bounds, for free"
             note = f"up to {len(inner.knots)} knots, {where}"
-        elif isinstance(inner, Hashed):
-            note = f"{inner.buckets} buckets of a public hash, of which about {groups} stand out"
-            if not matters:
-                note = f"none of {inner.buckets} buckets has enough rows: use fewer, or group them"
-        elif groups < features:
-            note = f"of {features} levels about {groups} can be told apart; the rest are merged"
-            if not matters:
-                note = f"none of its {features} features has enough rows: group them"
         else:
-            note = "levels are stated"
-        return ColumnOutlook(column.name, kind, features, matters, note)
+            note = _levels(inner, features, groups.get(column.name, 0))
+        found.append(ColumnOutlook(column.name, kind, features, matters, note))
+    return tuple(found)
 
 
-def _falling(levels: int) -> list[float]:
-    """Return shares of levels of which each is rarer than the one before: 1, 1/2, 1/3, ..."""
-    parts = 1.0 / np.arange(1.0, levels + 1.0)
-    return list(map(float, parts / parts.sum()))
+def _levels(inner: Column, features: int, groups: int) -> str:
+    """Say how many of the levels of a column, stated or hashed, can be told apart."""
+    if isinstance(inner, Hashed):
+        if groups <= 1:
+            return f"none of {inner.buckets} buckets has enough rows: use fewer, or group them"
+        return f"{inner.buckets} buckets of a public hash, of which about {groups} stand out"
+    if groups >= features:
+        return "levels are stated"
+    if groups <= 1:
+        return f"none of its {features} features has enough rows: group them"
+    return f"of {features} levels about {groups} can be told apart; the rest are merged"

@@ -25,6 +25,7 @@ from noisette.pipeline.bars import Bars, bars_of, mean_bend
 from noisette.pipeline.bounds import LearnBounds
 from noisette.pipeline.categories import LearnCategories, ShownLevels
 from noisette.pipeline.coordinates import Block, Coordinates, coordinates
+from noisette.pipeline.cut_targets import cut_note
 from noisette.pipeline.grid import Grid
 from noisette.pipeline.knots import LearnKnots
 from noisette.pipeline.pair_cells import PairView, coarse, filled_cells, kernel, steps_of
@@ -380,7 +381,7 @@ class TableRun:
             noise = self.deviations[column.name] / self.size
             shares_of = sums / self.size
             block = Block(width, shares_of, hats, filled(inner), least, whole, noise)
-            blocks.append(replace(block, alike=recipe.alike))
+            blocks.append(replace(block, alike=recipe.alike, slot=sure))
         return blocks
 
     def model(self, passage: Passage) -> FittedTable:
@@ -410,7 +411,7 @@ class TableRun:
         names = [column.name for column in self.schema.columns if column.features]
         width = coef.shape[1] - sum(pair.features for pair in self.pairs)
         pairs = filled_pairs(self.pairs, coef[:, width:], bars[len(names) :])
-        found, notes = dict(zip(names, bars, strict=False)), self._rarer_label()
+        found, notes = dict(zip(names, bars, strict=False)), self._spoken()
         return FittedTable(
             self.schema, coef[:, :width], intercept, notes, self.bounds, found, pairs
         )
@@ -424,7 +425,8 @@ class TableRun:
         if self.training.loss.name == "logistic":
             scores = theta[0, -1] * coords.bias, float(theta[0, :-1] ** 2 @ held)
             bend = self.size * mean_bend(*scores)
-        return np.asarray((self._push(public, noise) / (bend * held + public.ridge)) ** 2)
+        firm = bend * np.where(held > coords.doubt, held, 0.0) + public.ridge
+        return np.asarray((self._push(public, noise) / firm) ** 2)
 
     def _calmed(
         self, public: Public, noise: ObjectiveNoise, coords: Coordinates, theta: Floats
@@ -448,10 +450,10 @@ class TableRun:
         z = noise.noise_multiplier * public.gradient_bound
         return z if noise.law == "gaussian" else z * math.sqrt(public.features + 1.0)
 
-    def _rarer_label(self) -> tuple[str, ...]:
-        """Say, from released counts, that the likelier label may be the same for everybody."""
+    def _spoken(self) -> tuple[str, ...]:
+        """Say, from released counts, what makes answers alike: a rare label, cut targets."""
         if self.training.regression:
-            return ()
+            return cut_note(self.per_class, self.size, self.deviations[""], self.bounds)
         part = 1.0 / (1.0 + math.exp(abs(self._odds()))) if self.training.classes == 2 else 0.5
         if part > _RARE_LABEL:
             return ()
@@ -524,6 +526,12 @@ class TableRun:
         lost = signal * (1.0 - np.cumsum(values) / max(float(values.sum()), 1e-12))
         return int(np.argmin(lost + spread * count / self._bend**2)) + 1
 
+    def _shift(self, public: Public, noise: ObjectiveNoise, coords: Coordinates, ridge: Any) -> Any:
+        """Return the mean square by which noise moves the scores of all rows together."""
+        constant, z = coords.bias**2, self._push(public, noise)
+        start = (ridge * self._mean_doubt) ** 2 + z * z * constant
+        return start / (self._bend * constant + ridge) ** 2
+
     def _shrunk(
         self, public: Public, noise: ObjectiveNoise, coords: Coordinates
     ) -> tuple[float, float]:
@@ -543,9 +551,7 @@ class TableRun:
         each = live * (tried**2 * typical + pushed) / (self._bend * live + tried) ** 2
         errors = each.sum(axis=1)
         if self.training.regression:
-            constant, tried_ = coords.bias**2, tried[:, 0]
-            start = tried_**2 * self._mean_doubt**2 + z * z * constant
-            errors += start / (self._bend * constant + tried_) ** 2
+            errors += self._shift(public, noise, coords, tried[:, 0])
         best = int(np.argmin(errors))
         return float(tried[best, 0]), float(errors[best])
 

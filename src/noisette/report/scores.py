@@ -23,7 +23,7 @@ def headline(found: Scores | None) -> tuple[list[tuple[str, str]], str]:
     words = "Bought privately, on people who took no part in the training; ± one standard error."
     if isinstance(found, RegressionScores):
         numbers = [(_big(score), name) for name, score in _entries(found)]
-        return numbers, f"{words} {found.verdict()}".strip()
+        return numbers, f"{words} {found.scope} {found.verdict()}".strip()
     answer, share = found.majority
     numbers = [(_big(found.accuracy), "accuracy"), (_big(share), f"always “{answer}” instead")]
     if isinstance(found, BinaryScores):
@@ -75,6 +75,7 @@ def scores_section(found: Scores | None) -> str:
     if verdict:
         parts.append(html.paragraph(verdict, "void"))
     if isinstance(found, RegressionScores):
+        parts.append(html.paragraph(found.scope))
         return html.section(_TITLE, *parts)
     roc = _roc(found) if isinstance(found, BinaryScores) else ""
     parts.append(html.figures([

@@ -153,15 +153,22 @@ class RegressionScores:
             For a terminal.
 
         """
-        low, high = float(self.target_knots[0]), float(self.target_knots[-1])
         lines = [
             f"mean absolute error       {self.mae}",
             f"root mean square error    {self.rmse}",
             f"R^2                       {self.r2}",
-            f"All three are about targets cut to [{low:g}, {high:g}]; what lies beyond is not in "
-            "them.",
+            self.scope,
         ]
         return [*lines, *filter(None, [self.verdict()])]
+
+    @property
+    def scope(self) -> str:
+        """One sentence about which targets the scores know."""
+        low, high = float(self.target_knots[0]), float(self.target_knots[-1])
+        return (
+            f"All scores are about targets cut to [{low:g}, {high:g}]; what lies beyond is not in "
+            "them, so R^2 against uncut targets may be far lower."
+        )
 
     def verdict(self) -> str:
         """Return a plain sentence if the model is no better than one number for everybody, else ''.

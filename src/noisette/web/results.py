@@ -12,6 +12,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 
 from noisette._text import visible
 from noisette.errors import InvalidParameter, NoisetteError
+from noisette.pipeline.cut_targets import LIMITS
 from noisette.privacy import Ledger
 from noisette.tables import TableModel, read_model
 from noisette.web import same
@@ -204,7 +205,8 @@ def _verdict(fitted: TableModel) -> list[str]:
     rare = [note for note in fitted.guarantee.notes if "have the rarer label" in note]
     advice = ": sort the predictions by their probability instead."
     rare = [note.partition(": rank ")[0].rstrip(".") + advice for note in rare]
-    return [visible(words) for words in (spoken, *rare) if words]
+    cut = [note for note in fitted.guarantee.notes if LIMITS in note]
+    return [visible(words) for words in (spoken, *rare, *cut) if words]
 
 
 def _scores(fitted: TableModel) -> list[tuple[str, str]]:
