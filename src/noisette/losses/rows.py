@@ -262,7 +262,7 @@ class Rows:
         return self.block_rows + self.block_count + self.merges
 
     def add_to(self, total: Total, work: Callable[..., Any], columns: Sequence[Any]) -> None:
-        """Add work(block, *parts of the columns) of every block, in order.
+        """Add ``work(block, *parts)`` of every block, in order; parts are those of the columns.
 
         Parameters
         ----------
@@ -281,7 +281,7 @@ class Rows:
         self, work: Callable[..., Any], *columns: Any, start: Sequence[Any] = (),
         compensated: bool = False, block_rows: int | None = None,
     ) -> list[Any]:  # fmt: skip
-        """Return the sums of work(block, *parts of the columns) over all blocks.
+        """Return the sums of ``work(block, *parts)`` over all blocks, parts being of the columns.
 
         Parameters
         ----------
@@ -308,7 +308,7 @@ class Rows:
         return total.values()
 
     def on_sample(self, count: int, work: Callable[..., Any], *columns: Any) -> Any:
-        """Return work(rows, *columns) of about ``count`` evenly spaced rows, for warm starts.
+        """Return ``work(rows, *columns)`` of about ``count`` evenly spaced rows, for warm starts.
 
         Parameters
         ----------
