@@ -37,7 +37,7 @@ class Padded(nn.Module):
 
 
 def verdicts(*attacks: str, persons: bool = False, **options: Any) -> dict[str, str]:
-    model = PrivateClassifier(Padded, 1.0, 1e-5, epochs=2, batch_size=30, **options)
+    model = PrivateClassifier(Padded, 1.0, 1e-5, epochs=2, batch_size=75, **options)
     report = check_estimator(model, attacks=attacks or ATTACKS, persons=persons)
     return {finding.attack: finding.verdict for finding in report.findings}
 
