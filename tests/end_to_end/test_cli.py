@@ -84,17 +84,8 @@ def test_tables_for_people():
 def test_plot(tmp_path, suffix, mechanism):
     pytest.importorskip("matplotlib")
     path = tmp_path / f"epsilon.{suffix}"
-    run(
-        "account",
-        "--mechanism",
-        mechanism,
-        "--noise-multiplier",
-        "4",
-        "--delta",
-        "1e-5",
-        "--plot",
-        str(path),
-    )
+    law = ("--mechanism", mechanism, "--noise-multiplier", "4")
+    run("account", *law, "--delta", "1e-5", "--plot", str(path))
     assert path.stat().st_size > 5000
 
 
