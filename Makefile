@@ -4,8 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PINS   := requirements/constraints.txt
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(PINS)
-# One thread: on a busy machine a second one makes small linear algebra slower, not faster.
-ONE    := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
+# One thread: on a busy machine a second one makes small linear algebra slower, not faster. Bytecode is
+# kept, whatever the shell says: rewriting all asserts takes half of pytest's start, in each process.
+ONE    := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check docs bench speed slow oldest dist licences format clean
@@ -49,7 +50,7 @@ $(VENV)-oldest/.ready: pyproject.toml requirements/oldest.txt
 	touch $@
 
 oldest: $(VENV)-oldest/.ready ## test with the oldest versions that pyproject.toml allows
-	$(ONE) $(VENV)-oldest/bin/python -m pytest -W ignore::DeprecationWarning $(OLDEST)
+	$(ONE) NUMBA_CACHE_DIR=$(VENV)-oldest/numba $(VENV)-oldest/bin/python -m pytest -W ignore::DeprecationWarning $(OLDEST)
 
 $(VENV)/.docs: $(VENV)/.dev
 	$(PIP) --editable '.[docs]'

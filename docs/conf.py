@@ -37,6 +37,7 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 autosummary_generate = False  # `api_pages` writes one page for each public name
 autodoc_typehints = "none"  # numpydoc's sections say it
 autodoc_class_signature = "mixed"
+toc_object_entries_show_parents = "hide"  # beside a page of a class: `fit()`, not all of its path
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 api_pages.write(HERE / "api")

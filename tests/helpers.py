@@ -5,13 +5,16 @@ import csv
 import io
 import itertools
 import math
+import multiprocessing
 import os
 import pickle
 import re
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -222,6 +225,36 @@ def in_fork(function: Callable[[], Any]) -> Any:
         raw = pipe.read()
     os.waitpid(pid, 0)
     return pickle.loads(raw)
+
+
+def forked(work: Callable[..., None], *given: Any) -> BaseProcess:
+    """Start a process that does `work`: one that can be killed, without two seconds of imports."""
+    process = multiprocessing.get_context("fork").Process(target=work, args=given, daemon=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # fork in a process with threads
+        process.start()
+    return process
+
+
+def run_code(code: str, *words: str) -> "Done":
+    """Run code in a forked process as ``python -c`` does, and wait for its end."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+
+        def work() -> None:
+            os.dup2(out.fileno(), 1)
+            os.dup2(err.fileno(), 2)
+            sys.stdout, sys.stderr = (os.fdopen(n, "w", closefd=False) for n in (1, 2))
+            sys.argv = ["-c", *words]
+            exec(compile(code, "<code>", "exec"), {"__name__": "__main__"})
+
+        process = forked(work)
+        process.join()
+        said = []
+        for file in (out, err):
+            file.seek(0)
+            said.append(file.read().decode())
+    assert process.exitcode is not None
+    return Done(process.exitcode, *said)
 
 
 def draw(randomness: Any) -> bytes:

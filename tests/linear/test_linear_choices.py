@@ -66,7 +66,7 @@ def test_add_remove_never_reads_the_size() -> None:
 
 
 @needs_data
-@pytest.mark.parametrize("name", ["adult", "bank"])
+@pytest.mark.parametrize("name", [pytest.param("adult", marks=pytest.mark.slow), "bank"])
 def test_accuracy_at_epsilon_one_is_within_a_point(name: str) -> None:
     data = datasets.load(name)
     plain = Plain(C=1e6 / len(data.y), max_iter=1000).fit(data.X, data.y)
@@ -82,6 +82,7 @@ def test_accuracy_at_epsilon_one_is_within_a_point(name: str) -> None:
 
 
 @needs_data
+@pytest.mark.slow
 def test_the_defaults_are_near_the_best_of_a_grid() -> None:
     """Within 0.6 points of the best Lambda on a grid, for both mechanisms (Adult, epsilon 0.1)."""
     data = datasets.load("adult")

@@ -18,6 +18,7 @@ from sklearn.model_selection import cross_val_score
 torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 
 from torch import nn  # noqa: E402
+from two_ranks import start  # noqa: E402
 
 from noisette import accounting  # noqa: E402
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError, Unproven  # noqa: E402
@@ -281,8 +282,9 @@ def test_a_killed_fit_goes_on(tmp_path: Path) -> None:
         training.PrivateTraining.step = dying
         t.estimator(epochs=10, ledger=ledger, checkpoint={str(tmp_path / "run.pt")!r}).fit(t.X, t.Y)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False)
-    assert done.returncode == 9
+    killed = start(textwrap.dedent(code), [], tmp_path / "said")
+    killed.join(timeout=400)
+    assert killed.exitcode == 9
     ledger = Ledger.open(tmp_path / "ledger.db")
     assert len(ledger.charges) == 1
     fitted = estimator(epochs=10, ledger=ledger, checkpoint=tmp_path / "run.pt").fit(X, Y)

@@ -2,7 +2,8 @@
 
 Comparing attributes errs with probability 1e-6. The step canaries, whose claims are those of single
 steps, stand in test_canaries.py: refuting the large epsilon at which they show in a whole model
-would take more fits than a test can make.
+would take more fits than a test can make. The claim is epsilon 1: where honest values happen to
+come again, a few dozen neighbours decide about them, and at epsilon 5 it would be five hundred.
 """
 
 from typing import Any
@@ -16,14 +17,12 @@ from noisette.pipeline import TableClassifier, table_training
 from noisette.pipeline.knots import LearnKnots
 from noisette.pipeline.table_training import TableRun
 
-BOTH = ["replace-one", "add-remove"]
-
 
 class FromArrays(BaseEstimator):
     """A table classifier for the arrays that the audit makes up: numbers, or words."""
 
     def __init__(
-        self, epsilon: float = 5.0, delta: float = 1e-3, adjacency: str = "replace-one"
+        self, epsilon: float = 1.0, delta: float = 1e-3, adjacency: str = "replace-one"
     ) -> None:
         self.epsilon, self.delta, self.adjacency = epsilon, delta, adjacency
 
@@ -49,7 +48,7 @@ def compared(adjacency: str) -> Any:
     return check_estimator(model, attacks=["attributes"], **claim).findings[0]
 
 
-@pytest.mark.parametrize("adjacency", [BOTH[0], pytest.param(BOTH[1], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
 def test_no_fitted_attribute_shows_a_record(adjacency: str) -> None:
     found = compared(adjacency)
     assert found.verdict == "consistent", found

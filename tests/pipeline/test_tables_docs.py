@@ -1,9 +1,9 @@
 """docs/tables.md, followed word by word."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
+
+from helpers import run_code
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tables.md").read_text()
 
@@ -11,9 +11,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "tables.md").read_text()
 def test_the_python_of_the_page_runs() -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
     assert len(blocks) == 2
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(blocks)], capture_output=True, text=True, check=False
-    )
+    done = run_code("\n".join(blocks))
     assert done.returncode == 0, done.stderr
     for words in ("knots of the numeric columns", "'surgery'", "differentially private with"):
         assert words in done.stdout

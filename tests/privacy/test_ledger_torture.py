@@ -125,7 +125,7 @@ def torture(folder: Path, kills: int, seed: int, names: list[Path] | None = None
 
 
 def test_eight_processes_killed_at_random(tmp_path):
-    torture(tmp_path, kills=100, seed=1)
+    torture(tmp_path, kills=50, seed=1)
 
 
 @pytest.mark.slow
@@ -141,9 +141,9 @@ def test_eight_processes_killed_under_two_hard_links(tmp_path):
     names = [tmp_path / "one" / "ledger.db", tmp_path / "other" / "ledger.db"]
     for name in names:
         name.parent.mkdir()
-    Ledger.open(names[0], COST * 12 * 40)
+    Ledger.open(names[0], COST * 12 * 20)
     os.link(*names)
-    torture(tmp_path, kills=40, seed=2, names=names)
+    torture(tmp_path, kills=20, seed=2, names=names)
 
 
 IN_TWO_MOUNTS = """
@@ -179,7 +179,7 @@ def test_eight_processes_killed_under_two_mounts(tmp_path):
         pytest.skip("this system lets no process have mounts of its own (unshare --mount)")
     for name in trial:
         os.unlink(name)
-    code = IN_TWO_MOUNTS.format(paths=sys.path, folder=str(tmp_path), kills=40)
+    code = IN_TWO_MOUNTS.format(paths=sys.path, folder=str(tmp_path), kills=20)
     done = in_own_mounts(sys.executable, "-c", code)
     assert done.stdout.strip() == "survived", done.stderr
 

@@ -1,14 +1,13 @@
 """A killed run and its successor draw, together, no more than was charged once."""
 
 import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from helpers import run_code
 from noisette.adjacency import Adjacency
 from noisette.bounded import Bounded
 from noisette.errors import LedgerError, PermitError
@@ -80,9 +79,7 @@ def test_a_kill_in_the_middle_never_frees_draws(tmp_path: Path, drawn: int) -> N
         print(permit.number, flush=True)
         os._exit(9)
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
-    )
+    done = run_code(textwrap.dedent(code))
     assert done.returncode == 9, done.stderr
     permit = ledger(tmp_path).resume(int(done.stdout))
     assert drawn <= permit.drawn() <= min(1000, drawn + 11)

@@ -255,6 +255,7 @@ def test_the_published_page_is_of_this_experiment() -> None:
 
 
 @pytest.mark.skipif(not os.environ.get(VARIABLE), reason=f"{VARIABLE} is not set")
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "d", "n"), [("mnist", 15, 60_000), ("kddcup99", 9, 50_000)])
 def test_real_problems_are_in_the_unit_ball(data: str, d: int, n: int) -> None:
     X, y, cut = runs.problem(data, "scaled", d)

@@ -20,7 +20,7 @@ BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, flags=re.S)
 
 def run(line):
     out = io.StringIO()
-    argv = mock.patch.object(sys, "argv", shlex.split(line))
+    argv = mock.patch.object(sys, "argv", shlex.split(line.replace("\\\n", " ")))
     said = contextlib.redirect_stdout(out), contextlib.redirect_stderr(out)
     with argv, said[0], said[1], contextlib.suppress(SystemExit):
         main()

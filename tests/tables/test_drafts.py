@@ -1,27 +1,25 @@
 """Drafts of model folders: a killed run's are cleared away, a living run's are left alone."""
 
+import multiprocessing
 import os
-import subprocess
-import sys
-from pathlib import Path
+import time
 
 import pytest
 
+from helpers import forked
 from noisette.errors import InvalidParameter
 from noisette.tables import drafts
 from noisette.tables.folders import check_folder, draft_folder
 
-HOLD = """
-import sys, time
-from pathlib import Path
-from noisette.tables.folders import draft_folder, write_model
-with draft_folder(Path(sys.argv[1])) as draft:
-    (draft / "new").mkdir()
-    if sys.argv[2:]:
-        Path(sys.argv[1]).rename(draft / "old")
-    print(draft, flush=True)
-    time.sleep(600)
-"""
+
+def hold(folder, told, replace):
+    """Hold a draft of the folder until somebody kills this process."""
+    with draft_folder(folder) as draft:
+        (draft / "new").mkdir()
+        if replace:
+            folder.rename(draft / "old")
+        told.send(draft)
+        time.sleep(600)
 
 
 @pytest.fixture
@@ -29,17 +27,22 @@ def holder():
     """Start processes that hold a draft; none outlives the test."""
     running = []
 
-    def start(folder, *more):
-        command = [sys.executable, "-c", HOLD, str(folder), *more]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    def start(folder, *, replace=False):
+        heard, told = multiprocessing.Pipe(duplex=False)
+        process = forked(hold, folder, told, replace)
         running.append(process)
-        return process, Path(process.stdout.readline().strip())
+        told.close()
+        with heard:
+            return process, heard.recv()
 
     yield start
     for process in running:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        end(process)
+
+
+def end(process):
+    process.kill()
+    process.join()
 
 
 def hidden(folder):
@@ -52,14 +55,13 @@ def test_a_draft_of_a_killed_run_is_cleared_away_and_no_other(tmp_path, holder):
     strange = [tmp_path / ".m.abcd1234", tmp_path / ".m.noisette-draft-elsewhere-1"]
     for path in strange:
         path.mkdir()
-    killed.kill()
-    killed.wait()
+    end(killed)
     assert left.is_dir()
     alive, kept = holder(tmp_path / "m")
     check_folder(tmp_path / "m", force=False)
     assert not left.exists()
     assert (kept / "new").is_dir()
-    assert alive.poll() is None
+    assert alive.is_alive()
     assert hidden(tmp_path) == sorted(path.name for path in (kept, other, *strange))
 
 
@@ -67,10 +69,9 @@ def test_a_model_that_a_killed_run_took_away_is_put_back(tmp_path, holder):
     model = tmp_path / "m"
     model.mkdir()
     (model / "model.noisette").write_bytes(b"years of work")
-    process, _ = holder(model, "replace")
+    process, _ = holder(model, replace=True)
     assert not model.exists()
-    process.kill()
-    process.wait()
+    end(process)
     with pytest.raises(
         InvalidParameter, match="exists and is not empty"
     ):  # put back, so no --force

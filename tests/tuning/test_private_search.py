@@ -4,8 +4,6 @@ import json
 import math
 import pickle
 import signal
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -14,6 +12,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 import noisette
+from helpers import run_code
 from noisette import (
     HuberRegressor,
     Ledger,
@@ -301,12 +300,9 @@ def test_a_killed_process_leaves_the_whole_charge_and_nothing_else(tmp_path):
         place.mkdir()
         Ledger.open(place / "study.ledger", epsilon=1.0)
         known = sorted(path.name for path in place.iterdir())
-        done = subprocess.run(
-            [sys.executable, "-c", KILLED, str(place / "study.ledger"), str(number)],
-            capture_output=True, check=False,
-        )  # fmt: skip
+        done = run_code(KILLED, str(place / "study.ledger"), str(number))
         assert done.returncode == -signal.SIGKILL, done.stderr
-        assert (done.stdout, done.stderr) == (b"", b"")
+        assert (done.stdout, done.stderr) == ("", "")
         assert sorted(path.name for path in place.iterdir()) == known  # no model, no trace
         again = Ledger.open(place / "study.ledger")
         assert again.spent == (1.0, 0.0)

@@ -325,7 +325,7 @@ class Rows:
         self, total: Total, work: Callable[..., Any], columns: Sequence[Any], *,
         formed: bool = True,
     ) -> None:  # fmt: skip
-        """Add work(block, *parts of the columns) of every block, in order.
+        """Add ``work(block, *parts)`` of every block, in order; parts are those of the columns.
 
         Parameters
         ----------
@@ -368,7 +368,7 @@ class Rows:
         self, work: Callable[..., Any], *columns: Any, start: Sequence[Any] = (),
         compensated: bool = False, block_rows: int | None = None, formed: bool = True,
     ) -> list[Any]:  # fmt: skip
-        """Return the sums of work(block, *parts of the columns) over all blocks.
+        """Return the sums of ``work(block, *parts)`` over all blocks, parts being of the columns.
 
         Parameters
         ----------
@@ -397,7 +397,7 @@ class Rows:
         return total.values()
 
     def on_sample(self, count: int, work: Callable[..., Any], *columns: Any) -> Any:
-        """Return work(rows, *columns) of about ``count`` evenly spaced rows, for warm starts.
+        """Return ``work(rows, *columns)`` of about ``count`` evenly spaced rows, for warm starts.
 
         Parameters
         ----------
