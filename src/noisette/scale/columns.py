@@ -12,7 +12,7 @@ from typing import Any
 
 from noisette.errors import InvalidParameter
 from noisette.parts import FAN, MOST_PARTS, Parted, merges_of
-from noisette.scale.running import dask_module, guarded, joined, run
+from noisette.scale.running import dask_module, guarded, joined, persisted, run
 
 __all__ = ["DaskColumn"]
 
@@ -93,12 +93,12 @@ class DaskColumn(Parted):
         if not all(isinstance(column, DaskColumn) and column.held for column in known):
             return list(columns)
         first, *others = known
-        persisted = dask_module().persist(*first.leaves(_together, others))
+        made = persisted(first.leaves(_together, others))
         number = iter(range(len(known)))
         found: list[Any] = []
         for each in columns:
             if each is not None:
-                item = DaskColumn([persisted], _Item(next(number)), each.shape, True)
+                item = DaskColumn([made], _Item(next(number)), each.shape, True)
                 item.is_sparse, item.chunks = each.is_sparse, each.chunks
             found.append(None if each is None else item)
         return found

@@ -13,7 +13,7 @@ import numpy as np
 
 from noisette.errors import ClusterFailed, InvalidData, InvalidParameter, MissingExtra, Unproven
 
-__all__ = ["Failure", "dask_module", "guarded", "joined", "passed_on", "run"]
+__all__ = ["Failure", "dask_module", "guarded", "joined", "passed_on", "persisted", "run"]
 
 PATIENCE = 30.0
 """Seconds to wait for a worker while there is none."""
@@ -81,9 +81,22 @@ def passed_on(value: Any) -> Any:
 def run(root: Any) -> Any:
     """Return the value of a delayed object, from the cluster if there is one."""
     client = current_client()
-    name, value = "", None
+    if client is None:
+        return passed_on(_in_one_sentence(lambda: dask_module().compute(root)[0]))
+    return passed_on(_in_one_sentence(lambda: _awaited(client, root)))
+
+
+def persisted(values: list[Any]) -> tuple[Any, ...]:
+    """Return delayed objects whose values stay where they are; a cluster makes them by and by."""
+    found: tuple[Any, ...] = _in_one_sentence(lambda: dask_module().persist(*values))
+    return found
+
+
+def _in_one_sentence(work: Callable[[], Any]) -> Any:
+    """Return work(), or one sentence without a cell in place of what went wrong in it."""
+    name = ""
     try:
-        value = dask_module().compute(root)[0] if client is None else _awaited(client, root)
+        return work()
     except (ClusterFailed, KeyboardInterrupt):
         raise
     except Exception as error:  # of code that is not ours, before our tasks; it may quote cells
@@ -93,12 +106,10 @@ def run(root: Any) -> Any:
             "workers died again and again over the same partition, mostly for lack of memory; cut "
             "the table into smaller partitions."
         )
-    if name:
-        raise ClusterFailed(
-            f"the partitions could not be computed ({name}); what went wrong stands in the log of "
-            "the worker, which may quote cells."
-        )
-    return passed_on(value)
+    raise ClusterFailed(
+        f"the partitions could not be computed ({name}); what went wrong stands in the log of "
+        "the worker, which may quote cells."
+    )
 
 
 def current_client() -> Any:
