@@ -1,17 +1,20 @@
 """Fits on partitions: one worker against memory, two workers against one, and what they hold.
 
 ``python benchmarks/dask_fits.py --rows 5000000`` generates Parquet files of 20 float32 columns in a
-temporary folder (168 bytes a row), and takes them away. Times are of the clock, so the machine must
-be idle; every worker has one thread. (A file dask.py would hide the package of that name.)
+temporary folder (100 bytes a row), and takes them away; ``--files FOLDER --two`` fits files that
+were kept, with two workers. Times of the clock need an idle machine; those of processors, of the
+driver and its workers together, are given beside them. Every worker has one thread. (A file
+dask.py would hide the package of that name.)
 """
 
 import argparse
+import os
 import resource
 import tempfile
 import time
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,10 +41,28 @@ def model(**more: Any) -> Any:
     return LogisticRegression(1.0, norm_bound=2.0, classes=[0, 1], random_state=0, **more)
 
 
-def timed(fit: Any) -> tuple[float, Any]:
-    start = time.perf_counter()
+class Fit(NamedTuple):
+    """Seconds of the clock and of processors, the largest memory of a worker in MB, weights."""
+
+    clock: float
+    processors: float
+    most: float
+    weights: Any
+
+    def __str__(self) -> str:
+        return f"{self.clock:.1f} s ({self.processors:.1f} s of processors)"
+
+
+def used() -> float:
+    times = os.times()
+    return times.user + times.system
+
+
+def timed(fit: Any) -> Fit:
+    start, before = time.perf_counter(), used()
     found = fit()
-    return time.perf_counter() - start, np.append(found.coef_.ravel(), found.intercept_)
+    took, spent = time.perf_counter() - start, used() - before
+    return Fit(took, spent, peak(), np.append(found.coef_.ravel(), found.intercept_))
 
 
 def peak() -> float:
@@ -49,8 +70,7 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
 
 
-def on_cluster(folder: Path, workers: int, *, persist: bool) -> tuple[float, float, Any]:
-    """Seconds, the largest memory of a worker, and the weights."""
+def on_cluster(folder: Path, workers: int, *, persist: bool) -> Fit:
     import dask.dataframe as dd
     from distributed import Client, LocalCluster, wait
 
@@ -61,11 +81,13 @@ def on_cluster(folder: Path, workers: int, *, persist: bool) -> tuple[float, flo
         if persist:
             table = table.persist()
             wait(table)
-        seconds, weights = timed(lambda: model().fit(table[NAMES], table["y"]))
-        return seconds, max(client.run(peak).values()), weights
+        before = sum(client.run(used).values())
+        fit = timed(lambda: model().fit(table[NAMES], table["y"]))
+        spent = fit.processors + sum(client.run(used).values()) - before
+        return fit._replace(processors=spent, most=max(client.run(peak).values()))
 
 
-def in_memory(folder: Path) -> tuple[float, Any]:
+def in_memory(folder: Path) -> Fit:
     import pandas as pd
 
     parts = [pd.read_parquet(path) for path in sorted(folder.glob("part-*.parquet"))]
@@ -81,29 +103,35 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--skip-memory", action="store_true", help="the rows do not fit")
     parser.add_argument("--folder", type=Path, default=None, help="where the files go")
+    parser.add_argument("--files", type=Path, default=None, help="a folder of files to fit instead")
+    parser.add_argument("--two", action="store_true", help="two workers and nothing else")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
+    if asked.files is not None:
+        compare(asked.files, memory=not asked.skip_memory, two=asked.two)
+        return
     with tempfile.TemporaryDirectory(dir=asked.folder) as name:
-        folder = Path(name)
-        start = time.perf_counter()
-        write(folder, asked.rows)
-        size = sum(path.stat().st_size for path in folder.iterdir())
-        took = time.perf_counter() - start
-        print(f"{asked.rows:,} x {FEATURES} rows, {size / 1e9:.2f} GB in {took:.0f} s")
-        expected = None
-        if not asked.skip_memory:
-            whole, expected = in_memory(folder)
-            kept, most, weights = on_cluster(folder, 1, persist=True)
-            print(
-                f"in memory: {whole:.1f} s; one worker, persisted: {kept:.1f} s, {most:.0f} MB; "
-                f"ratio {kept / whole:.2f}; weights {np.abs(weights - expected).max():.1e} apart"
-            )
-        one, most_one, first = on_cluster(folder, 1, persist=False)
-        two, most_two, second = on_cluster(folder, 2, persist=False)
+        write(Path(name), asked.rows)
+        compare(Path(name), memory=not asked.skip_memory, two=asked.two)
+
+
+def compare(folder: Path, *, memory: bool, two: bool) -> None:
+    files = list(folder.glob("part-*.parquet"))
+    print(f"{len(files)} files of {sum(path.stat().st_size for path in files) / 1e9:.2f} GB")
+    if memory and not two:
+        whole, kept = in_memory(folder), on_cluster(folder, 1, persist=True)
         print(
-            f"from files: one worker {one:.1f} s, {most_one:.0f} MB; two {two:.1f} s, "
-            f"{most_two:.0f} MB each; {one / two:.2f} times as fast; weights "
-            f"{np.abs(first - second).max():.1e} apart"
+            f"in memory {whole}; one worker, persisted, {kept}, {kept.most:.0f} MB; ratio "
+            f"{kept.clock / whole.clock:.2f} ({kept.processors / whole.processors:.2f}); weights "
+            f"{np.abs(kept.weights - whole.weights).max():.1e} apart"
+        )
+    both = on_cluster(folder, 2, persist=False)
+    print(f"from files: two workers {both}, {both.most:.0f} MB each")
+    if not two:
+        one = on_cluster(folder, 1, persist=False)
+        print(
+            f"one worker {one}, {one.most:.0f} MB; two are {one.clock / both.clock:.2f} times as "
+            f"fast; weights {np.abs(one.weights - both.weights).max():.1e} apart"
         )
 
 

@@ -20,7 +20,16 @@ from noisette.bounded import Bounded
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.parts import summed
 
-__all__ = ["NEVER", "KnownCounts", "Ranks", "count_move", "histogram", "key_counts", "part_counts"]
+__all__ = [
+    "NEVER",
+    "CountedKeys",
+    "KnownCounts",
+    "Ranks",
+    "count_move",
+    "histogram",
+    "key_counts",
+    "part_counts",
+]
 
 NEVER = -1e300
 """The score of a candidate that is excluded by public or released facts."""
@@ -195,7 +204,7 @@ class KnownCounts:
         return "<KnownCounts>"
 
 
-class Keys(Sequence[tuple[int, int]]):
+class CountedKeys(Sequence[tuple[int, int]]):
     """Which (column, code) each count is of; the first of none, (-1, -1). Eight bytes a key."""
 
     def __init__(self, codes: Sequence[Any]) -> None:
@@ -203,7 +212,7 @@ class Keys(Sequence[tuple[int, int]]):
         self._starts = np.cumsum([1, *(len(each) for each in codes)])
 
     def __repr__(self) -> str:
-        return "<Keys>"
+        return "<CountedKeys>"
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -219,7 +228,7 @@ class Keys(Sequence[tuple[int, int]]):
 
 def key_counts(
     columns: Iterable[Any], adjacency: Adjacency, weights: Any = None
-) -> tuple[Bounded, Keys]:
+) -> tuple[Bounded, CountedKeys]:
     """Return the counts of the keys that occur, and which (column, code) each of them is.
 
     For `GaussianThreshold`, one key per row and column. Both the list and its length are secret:
@@ -239,7 +248,9 @@ def key_counts(
         keys.append(present)
         counts.append(found[present])
     move = count_move(number, adjacency)
-    return Bounded(np.concatenate(counts), adjacency, "CATEGORY-THRESHOLD", l2=move), Keys(keys)
+    return Bounded(np.concatenate(counts), adjacency, "CATEGORY-THRESHOLD", l2=move), CountedKeys(
+        keys
+    )
 
 
 def _weights(weights: Any, rows: int) -> Floats:

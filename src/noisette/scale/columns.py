@@ -93,12 +93,12 @@ class DaskColumn(Parted):
         if not all(isinstance(column, DaskColumn) and column.held for column in known):
             return list(columns)
         first, *others = known
-        parts = persisted(first.leaves(_together, others))
+        made = persisted(first.leaves(_together, others))
         number = iter(range(len(known)))
         found: list[Any] = []
         for each in columns:
             if each is not None:
-                item = DaskColumn([parts], _Item(next(number)), each.shape, True)
+                item = DaskColumn([made], _Item(next(number)), each.shape, True)
                 item.is_sparse, item.chunks = each.is_sparse, each.chunks
             found.append(None if each is None else item)
         return found

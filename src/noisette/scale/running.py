@@ -87,20 +87,21 @@ def run(root: Any) -> Any:
     """Return the value of a delayed object, from the cluster if there is one."""
     client = current_client()
     if client is None:
-        return passed_on(_without_cells(lambda: dask_module().compute(root)[0]))
-    return passed_on(_without_cells(lambda: _awaited(client, root)))
+        return passed_on(_in_one_sentence(lambda: dask_module().compute(root)[0]))
+    return passed_on(_in_one_sentence(lambda: _awaited(client, root)))
 
 
-def persisted(roots: list[Any]) -> list[Any]:
-    """Return delayed objects whose values are kept where they are made."""
-    return list(_without_cells(lambda: dask_module().persist(*roots)))
+def persisted(values: list[Any]) -> tuple[Any, ...]:
+    """Return delayed objects whose values stay where they are; a cluster makes them by and by."""
+    found: tuple[Any, ...] = _in_one_sentence(lambda: dask_module().persist(*values))
+    return found
 
 
-def _without_cells(compute: Callable[[], Any]) -> Any:
-    """Return compute(), or say in one sentence that it failed."""
-    name, value = "", None
+def _in_one_sentence(work: Callable[[], Any]) -> Any:
+    """Return work(), or one sentence without a cell in place of what went wrong in it."""
+    name = ""
     try:
-        value = compute()
+        return work()
     except (ClusterFailed, KeyboardInterrupt):
         raise
     except Exception as error:  # of code that is not ours, before our tasks; it may quote cells
@@ -110,12 +111,10 @@ def _without_cells(compute: Callable[[], Any]) -> Any:
             "workers died again and again over the same partition, mostly for lack of memory; cut "
             "the table into smaller partitions."
         )
-    if name:
-        raise ClusterFailed(
-            f"the partitions could not be computed ({name}); what went wrong stands in the log of "
-            "the worker, which may quote cells."
-        )
-    return value
+    raise ClusterFailed(
+        f"the partitions could not be computed ({name}); what went wrong stands in the log of "
+        "the worker, which may quote cells."
+    )
 
 
 def current_client() -> Any:

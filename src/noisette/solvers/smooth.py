@@ -4,6 +4,7 @@ Four phases, each starting where the last one stopped; every loop has a fixed ca
 
 1. L-BFGS on top of a preconditioner (speed): a sample's, then that of all rows. It hands over
    when it stops making progress, or when only the rounding bound keeps the certificate away.
+   Rows that are read again in each pass begin with Newton's steps, value and Hessian in one pass.
 2. Newton. A full step is taken when it halves the best gradient norm so far; otherwise a line
    search finds t > 0 with phi'(0)/2 <= phi'(t) <= 0, where phi(t) = J(w + tp); phi' increases
    because J is convex.
