@@ -206,7 +206,8 @@ def test_models_of_persons_are_those_of_memory(model: Any, target: Any, cap: int
     rows, truth = da.from_array(X, chunks=(250, D)), da.from_array(target, chunks=100)
     found = flat(model.fit(rows, truth, sample_weight=weight, persons=cut))
     near = 1e-6 if isinstance(model, SGDClassifier) else 1e-8  # it pays for the order of its sums
-    assert np.abs(found - expected).max() < near
+    size = max(1.0, np.abs(expected).max())  # bought limits may lie far out
+    assert np.abs(found - expected).max() < near * size
     now = model.privacy_.to_dict()
     same = ("epsilon", "delta", "unit", "max_rows", "notes")
     assert {key: now.get(key) for key in same} == {key: told.get(key) for key in same}
