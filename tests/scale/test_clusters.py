@@ -49,6 +49,7 @@ def test_workers_give_the_model_of_one_machine() -> None:
         assert np.abs(fitted(kept, da.from_array(Y, chunks=300).persist()) - expected).max() < 1e-8
 
 
+@pytest.mark.slow
 def test_processes_agree_on_persons_coins_and_answers() -> None:
     """Texts have another hash in every process, and a process may draw again what it lost."""
     table = pd.DataFrame(X, columns=list("abcd")).assign(y=Y)
