@@ -29,6 +29,24 @@ def test_a_database_is_listed_started_and_shown(postgres) -> None:
     assert "no file to copy" in run_command("ledger", address, "--copy", "x.ledger").stderr
 
 
+def test_a_ledger_that_cannot_be_read_hides_no_other(postgres, monkeypatch) -> None:
+    from noisette.storage import postgres as store
+
+    good, newer = postgres(), postgres()
+    Ledger.open(good, 1.0)
+    monkeypatch.setattr(store, "FORMAT", 2)
+    Ledger.open(newer, 1.0)
+    monkeypatch.undo()
+    database, _, name = good.partition("#")
+    listed = json.loads(run_command("ledger", database, "--json").stdout)["ledgers"]
+    assert listed[name]["remaining"] == [1.0, 0.0]
+    assert "newer noisette" in listed[newer.partition("#")[2]]["refused"]
+    done = run_command("ledger", database)
+    assert done.returncode == 0
+    assert name in done.stdout
+    assert "newer noisette" in done.stderr
+
+
 def test_the_books_go_to_an_auditor(tmp_path) -> None:
     book = tmp_path / "b.ledger"
     ledger = Ledger.open(book, 1.0, table="patients")

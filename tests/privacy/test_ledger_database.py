@@ -3,6 +3,7 @@
 `test_ledger.py` has the promises that all kinds of ledgers share.
 """
 
+import gc
 import math
 import os
 import pickle
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -487,6 +489,21 @@ def test_after_a_ctrl_c_nobody_reads_the_answers_of_another_charge(postgres) -> 
     ledger.charge(TENTH, label="after")
     labels = [charge.label for charge in ledger.charges]
     assert labels in (["connected", "after"], ["connected", "interrupted", "after"])
+
+
+def test_a_refusal_keeps_no_connection_alive(postgres) -> None:
+    """Closed when the ledger goes, not when the collector comes by and the driver complains."""
+    ledger = Ledger.open(postgres(), 0.15)
+    ledger.charge(TENTH, label="fits")
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(TENTH, label="too much")
+    connection = weakref.ref(ledger._store._database._connection)  # type: ignore[attr-defined]
+    gc.disable()
+    try:
+        del ledger
+        assert connection() is None
+    finally:
+        gc.enable()
 
 
 def test_two_who_write_the_same_number_do_not_both(postgres, monkeypatch) -> None:

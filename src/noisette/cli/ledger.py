@@ -10,7 +10,7 @@ import typer
 
 from noisette._text import visible
 from noisette.cli import options as opt
-from noisette.errors import InvalidParameter
+from noisette.errors import InvalidParameter, LedgerError
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -134,21 +134,29 @@ def _check_places(place: str, epsilon: float | None, written: tuple[Path | None,
 
 
 def _list(place: str, names: list[str], *, as_json: bool) -> None:
-    """Show the ledgers of a database, with what is left of each."""
+    """Show the ledgers of a database, with what is left of each; one that is damaged hides none."""
     from noisette.privacy import Ledger
 
-    found = {name: Ledger.open(f"{place}#{name}") for name in names}
+    found: dict[str, tuple[Ledger, int, tuple[float, float], tuple[float, float]]] = {}
+    refused: dict[str, str] = {}
+    for name in names:
+        try:
+            one = Ledger.open(f"{place}#{name}")
+            found[name] = one, one.count, one.spent, one.remaining
+        except LedgerError as error:
+            refused[name] = str(error)
     if as_json:
-        answer = {
-            name: {"spent": list(one.spent), "remaining": list(one.remaining)}
-            for name, one in found.items()
+        answer: dict[str, Any] = {
+            name: {"spent": list(spent), "remaining": list(left)}
+            for name, (_, _, spent, left) in found.items()
         }
+        answer |= {name: {"refused": sentence} for name, sentence in refused.items()}
         print(json_module.dumps({"ledgers": answer}))
         return
     from rich.console import Console
     from rich.table import Table
 
-    if not found:
+    if not names:
         typer.echo(
             "there is no ledger yet; start one with: noisette ledger ADDRESS#NAME --epsilon TOTAL"
         )
@@ -156,11 +164,13 @@ def _list(place: str, names: list[str], *, as_json: bool) -> None:
     table = Table(title="Ledgers", title_justify="left")
     for column in ("name", "epsilon", "delta", "relation", "charges", "left"):
         table.add_column(column)
-    for name, one in found.items():
-        left = f"{one.remaining[0]:.6g}, {one.remaining[1]:g}" if one.rule == "sums" else one.rule
-        cells = (f"{one.epsilon:g}", f"{one.delta:g}", str(one.adjacency), str(one.count), left)
+    for name, (one, count, _, left) in found.items():
+        rest = f"{left[0]:.6g}, {left[1]:g}" if one.rule == "sums" else one.rule
+        cells = (f"{one.epsilon:g}", f"{one.delta:g}", str(one.adjacency), str(count), rest)
         table.add_row(_visible(name), *cells)
     Console().print(table)
+    for sentence in refused.values():
+        typer.echo(visible(sentence), err=True)
 
 
 def _visible(text: str) -> "Text":

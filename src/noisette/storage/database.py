@@ -146,8 +146,11 @@ class Database:
                     failure = error  # raised below: the pipeline would log a second one
         except self._psycopg.Error as error:
             failure = failure or error
-        if failure is not None:
-            raise failure
+        try:
+            if failure is not None:
+                raise failure
+        finally:
+            failure = None  # or it and this frame would keep each other, and the connection, alive
         if any(commit.statusmessage != "COMMIT" for commit in commits):
             raise self._psycopg.OperationalError("the server did not commit")
         return answer
