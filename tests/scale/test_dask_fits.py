@@ -123,7 +123,7 @@ def test_three_classes_and_integers() -> None:
     ],
     ids=lambda each: str(each)[:60],
 )
-def test_full_batch_descent_is_that_of_memory_but_for_the_order_of_sums(model: Any, target: Any) -> None:
+def test_full_batch_descent_is_that_of_memory_to_rounding(model: Any, target: Any) -> None:
     model.set_params(random_state=1)
     few = target[:300]
     with warnings.catch_warnings():
