@@ -9,7 +9,6 @@ dask.py would hide the package of that name.)
 
 import argparse
 import os
-import resource
 import tempfile
 import time
 import warnings
@@ -66,8 +65,12 @@ def timed(fit: Any) -> Fit:
 
 
 def peak() -> float:
-    """The largest resident memory of this process so far, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+    """The largest resident memory of this process so far, in MB (Linux).
+
+    Not ru_maxrss: a worker inherits that of the driver which started it.
+    """
+    status = Path("/proc/self/status").read_text()
+    return float(status.split("VmHWM:")[1].split()[0]) / 1024.0
 
 
 def on_cluster(folder: Path, workers: int, *, persist: bool) -> Fit:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dask
@@ -70,6 +71,35 @@ def test_processes_agree_on_persons_coins_and_answers() -> None:
         assert str(scored.test_) == alone
         found = model.predict(parts[names]).compute()
     assert np.array_equal(found, model.predict(table[names]))
+
+
+class Waited:
+    """A future whose wait is cancelled while it runs out, as it happens on a busy machine."""
+
+    def __init__(self, status: str) -> None:
+        self.status, self.asked = status, 0
+
+    def result(self, timeout: float) -> int:
+        self.asked += 1
+        if self.asked < 3:
+            raise UnboundLocalError
+        return 7
+
+
+@pytest.mark.parametrize("status", ["pending", "error"])
+def test_a_wait_that_is_cancelled_is_waited_again(
+    status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    future = Waited(status)
+    client = SimpleNamespace(compute=lambda root: future)
+    monkeypatch.setattr(running, "_workers", lambda client: 1)
+    monkeypatch.setattr(running, "current_client", lambda: client)
+    if status == "pending":
+        assert running.run(None) == 7
+        return
+    with pytest.raises(ClusterFailed, match="UnboundLocalError"):  # of a task, and only once
+        running.run(None)
+    assert future.asked == 1
 
 
 def test_a_cluster_without_workers_is_given_up_before_the_charge(

@@ -141,6 +141,9 @@ def _awaited(client: Any, root: Any) -> Any:
             return future.result(timeout=_POLL)
         except TooLong:
             pass
+        except UnboundLocalError:  # what distributed's wait ends in when it is cancelled too late
+            if future.status == "error":  # of the task itself
+                raise
         now = time.monotonic()
         if _workers(client):
             alone_since = None
