@@ -195,7 +195,7 @@ def test_one_budget_for_several_models(loans, tmp_path):
     held = json.loads(run("ledger", book, "--json")[0])
     assert held["spent"] == [1.0, 0.0]
     assert len(held["charges"]) == 1
-    assert "TableClassifier.fit" in run("ledger", book, "--report", tmp_path / "l.html")[0]
+    assert "TableClassifier" in run("ledger", book, "--report", tmp_path / "l.html")[0]
     assert "Privacy ledger" in (tmp_path / "l.html").read_text()
     assert "has epsilon=1.5, not 9.0" in mistake("ledger", book, "--epsilon", 9)
     other = train(loans, tmp_path / "c", "--ledger", book, "--adjacency", "zero-out", code=2)[1]

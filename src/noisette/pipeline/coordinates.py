@@ -253,7 +253,7 @@ def _left(bound: float, spectrum: Floats, scale: Floats) -> Floats:
 
 
 def _sparsely(
-    moments: Sequence["Moment"], ridge: float, slack: float, intercept: float
+    moments: Sequence["ShareMoment"], ridge: float, slack: float, intercept: float
 ) -> Coordinates:
     """Scale every feature by itself; the commonest of a column is its zero."""
     maps, spectra = [], []
@@ -271,7 +271,7 @@ def _sparsely(
     )  # fmt: skip
 
 
-class Moment(NamedTuple):
+class ShareMoment(NamedTuple):
     """The first two moments of the groups of one column, as its shares tell them.
 
     The covariance, before smoothing, is diag(rest) + share missing missing' - mean mean' + noise^2:
@@ -333,7 +333,7 @@ def _root(prior: Floats) -> Floats:
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
-def moment_of(block: Block) -> Moment:
+def moment_of(block: Block) -> ShareMoment:
     """Return the moments of a column's groups."""
     group = block.groups()
     size = int(group.max(initial=-1)) + 1
@@ -342,14 +342,16 @@ def moment_of(block: Block) -> Moment:
         (np.ones(len(used)), (used, group[used])), shape=(block.features, size)
     )
     if block.shares is None:
-        return Moment(merge, np.zeros(size), np.full(size, block.size / max(block.features, 1)))
+        return ShareMoment(
+            merge, np.zeros(size), np.full(size, block.size / max(block.features, 1))
+        )
     p = np.maximum(np.bincount(group[used], weights=block.shares[used], minlength=size), 0.0)
     total = float(p.sum())
     p /= max(total, 1e-12) if block.whole else max(total, 1.0)
     smooth = _smoothing(block, group, size)
     last = int(group[-1]) if len(group) else -1
     if block.filled is None or last < 0:
-        return Moment(merge, p, p, block.noise, smooth=smooth)
+        return ShareMoment(merge, p, p, block.noise, smooth=smooth)
     # A missing cell has the hats of the centre and the indicator.
     filled = block.filled[used[:-1]]
     missing = np.asarray(np.bincount(group[used][:-1], filled, minlength=size), dtype=float)
@@ -357,4 +359,4 @@ def moment_of(block: Block) -> Moment:
     share = float(p[last])
     rest = p.copy()
     rest[last] = 0.0
-    return Moment(merge, rest + share * missing, rest, block.noise, share, missing, smooth)
+    return ShareMoment(merge, rest + share * missing, rest, block.noise, share, missing, smooth)

@@ -443,13 +443,8 @@ class Ledger:
 
 
 def _is_text(words: object) -> bool:
-    if not isinstance(words, str):
-        return False
-    try:
-        words.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair: no file can hold it
-        return False
-    return True
+    # half of a surrogate pair: no file can hold it
+    return isinstance(words, str) and not any("\ud800" <= sign <= "\udfff" for sign in words)
 
 
 _NEW = {"delta": 0.0, "adjacency": "replace-one", "rule": "sums"}
