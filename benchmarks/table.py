@@ -222,7 +222,11 @@ start = time.process_time()
 accounting.calibrate(plan, epsilon=1.0, delta=1e-5, adjacency="{adjacency}")
 print(time.process_time() - start)
 """
-IMPORT = "start = time.process_time()\nimport {module}\nprint(time.process_time() - start)"
+IMPORT = """
+start = time.process_time()
+from {module} import LogisticRegression
+print(time.process_time() - start)
+"""
 
 
 def calibration() -> Iterator[Line]:
