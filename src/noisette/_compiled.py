@@ -53,6 +53,7 @@ def _folder() -> Path | None:
     try:
         folder = Path(named) if named else _user_cache() / "noisette" / "kernels"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = folder.resolve()  # what is checked is what is used, whoever moves a link meanwhile
         return folder if only_ours(folder) and os.access(folder, os.W_OK) else None
     except (OSError, RuntimeError):  # no home, or it cannot be written
         return None

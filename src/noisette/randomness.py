@@ -33,6 +33,8 @@ _KEY_BITS = 128
 _BULK = 1 << 13  # normal numbers in one draw; below, loading compiled code costs more than it saves
 _GROUP = 8  # words: the cipher's counter goes on by four blocks at a time
 _PIECE = 1 << 14  # blocks that are encrypted in one call, and stay in the cache
+_FAR = 1 << 44  # blocks: 280 terabytes
+_USED_UP = "a source of noise is used up; make another one."
 Words = NDArray[np.uint64]
 _live: "weakref.WeakSet[Randomness]" = weakref.WeakSet()
 
@@ -48,6 +50,8 @@ class _Bits(AESCounter):  # type: ignore[misc]
     source: "Randomness"
     """Kept alive, so that a fork re-keys whatever can still draw."""
     state: dict[str, Any]
+    _kept: "tuple[Words, Words] | None" = None
+    """Memory for counters and words, always the same: new pages would cost more."""
 
     def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise RandomnessError(
@@ -70,20 +74,42 @@ class _Bits(AESCounter):  # type: ignore[misc]
             yield self.random_raw
             return
         with self.lock:  # two threads must not read one state
-            state = self.state
-            stream = _Stream(state["s"], self._rooms())
+            process, state = os.getpid(), self.state
+            kept, self._kept = self._kept or _rooms(), None
+            stream = _Stream(state["s"], kept)
+            # The lock lets its own thread in: a handler of a signal that draws meanwhile gets words
+            # from far behind, and memory of its own.
+            self.state = far = _far_behind(state)
             try:
                 yield stream.take
             finally:  # whatever went wrong, no word is handed out twice
-                stream.write_back()
-                self.state = state
+                self._kept = kept
+                if os.getpid() != process:  # with a new key, but in the midst of the parent's words
+                    raise RandomnessError(
+                        "this process was forked while noise was drawn; draw it again."
+                    )
+                if _counter_of(self.state) == _counter_of(far):
+                    stream.write_back()
+                    self.state = state
 
-    def _rooms(self) -> tuple[Words, Words]:
-        """Return memory for counters and words, always the same: new pages would cost more."""
-        if not hasattr(self, "_kept"):
-            counters = np.zeros((_PIECE, 2), dtype=np.uint64)
-            self._kept = counters, np.zeros(_GROUP + 2 * _PIECE + 2, dtype=np.uint64)
-        return self._kept
+
+def _rooms() -> tuple[Words, Words]:
+    counters = np.zeros((_PIECE, 2), dtype=np.uint64)
+    return counters, np.zeros(_GROUP + 2 * _PIECE + 2, dtype=np.uint64)
+
+
+def _counter_of(state: dict[str, Any]) -> int:
+    return int(state["s"]["counter"][0])
+
+
+def _far_behind(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a state behind more words than any draw takes."""
+    first = _counter_of(state) + _FAR
+    if first > 2**64 - 2 * _FAR:
+        raise RandomnessError(_USED_UP)
+    own = {**state["s"], "counter": state["s"]["counter"].copy(), "offset": 8 * _GROUP}
+    own["counter"][::2] = np.arange(4, dtype=np.uint64) + np.uint64(first)
+    return {**state, "s": own}
 
 
 class _Stream:
@@ -97,6 +123,7 @@ class _Stream:
         self._state = state
         self._left = state["state"][state["offset"] :].view(np.uint64)
         self._counter = int(state["counter"][0])
+        self._most = self._counter + _FAR  # and the carry to the upper word is never lost
         # of words: what is left of the last group, then a piece, then what the package asks for
         self._counters, self._words = rooms
         self._high = state["counter"][1]
@@ -128,8 +155,8 @@ class _Stream:
         """Put the ciphers of the next counters into the buffer."""
         from noisette._ziggurat import count_up  # loads numba
 
-        if self._counter + blocks > 2**64 - 8:  # the carry would be lost
-            raise RandomnessError("a source of noise is used up; make another one.")
+        if self._counter + blocks > self._most:
+            raise RandomnessError(_USED_UP)
         counters = self._counters[:blocks]
         count_up(counters, np.uint64(self._counter), self._high)
         self._counter += blocks
@@ -456,8 +483,28 @@ def _rekey_all_after_fork() -> None:
         os._exit(70)
 
 
+def _wait_for_draws() -> None:
+    """Take all locks: a child has no other thread, which could give back one that was held."""
+    _held[:] = list(_live)
+    for source in _held:
+        source._bits.lock.acquire()
+
+
+def _go_on() -> None:
+    while _held:
+        _held.pop()._bits.lock.release()
+
+
+def _go_on_as_child() -> None:
+    _rekey_all_after_fork()
+    _go_on()
+
+
+_held: list["Randomness"] = []
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_rekey_all_after_fork)
+    os.register_at_fork(
+        before=_wait_for_draws, after_in_parent=_go_on, after_in_child=_go_on_as_child
+    )
 
 
 def as_randomness(random_state: "int | Randomness | None") -> Randomness:

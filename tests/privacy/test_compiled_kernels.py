@@ -84,6 +84,14 @@ def test_a_cache_that_others_can_write_is_not_used_though_it_is_named(tmp_path, 
     assert not list(open_to_all.iterdir())
 
 
+def test_what_is_checked_is_what_is_used_though_a_link_is_moved(private, tmp_path, monkeypatch):
+    private.mkdir(mode=0o700, parents=True)
+    link = tmp_path / "link"
+    link.symlink_to(private)
+    monkeypatch.setattr(config, "CACHE_DIR", str(link))
+    assert _compiled._folder() == private.resolve()
+
+
 def test_without_a_home_kernels_are_compiled_and_not_kept(private, monkeypatch):
     def homeless() -> Path:
         raise RuntimeError("no home")

@@ -95,6 +95,11 @@ def test_children_and_copies_charge_the_same_ledger(postgres) -> None:
         ledger.charge(TENTH, label="too much")
 
 
+EVERYBODY = """DO $$ DECLARE f regprocedure; BEGIN
+FOR f IN SELECT oid::regprocedure FROM pg_proc WHERE proname = 'pg_logical_emit_message' LOOP
+EXECUTE '{} EXECUTE ON FUNCTION ' || f || ' {} PUBLIC'; END LOOP; END $$"""
+
+
 def test_nobody_needs_to_change_or_delete(postgres) -> None:
     address = postgres()
     ledger = Ledger.open(address, 1.0)
@@ -116,6 +121,13 @@ def test_nobody_needs_to_change_or_delete(postgres) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         sql(clerk, "DELETE FROM noisette_records")
     assert ledger.count == 1
+    sql(address, EVERYBODY.format("REVOKE", "FROM"))
+    try:  # booked, but nobody can wait for the disk: then there is no permit
+        with pytest.raises(LedgerError, match=r"It may have been charged\.$"):
+            Ledger.open(clerk).charge(TENTH, label="by the clerk again")
+    finally:
+        sql(address, EVERYBODY.format("GRANT", "TO"))
+    assert ledger.count == 2
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import contextlib
 import math
 import os
+import signal
 import threading
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.special import erfc
 from scipy.stats import chisquare, norm
 
 from noisette import _ziggurat, randomness
+from noisette.errors import RandomnessError
 from noisette.mechanisms import SphericalLaplace
 from noisette.randomness import Randomness
 
@@ -172,6 +174,74 @@ def test_an_interrupt_before_the_cipher_hands_no_word_out_twice():
     seen.append(words_of(source, 50))
     every = np.concatenate(seen)
     assert len(np.unique(every)) == len(every)
+
+
+@needs_openssl
+def test_a_draw_within_a_draw_gets_words_of_its_own():
+    source = Randomness.from_seed(4)
+    seen = []
+    with source._bits.words() as words:  # and then a handler of a signal draws, in the same thread
+        first = words(100)
+        seen.append(first.copy())
+        seen.append(source._bits.random_raw(50))
+        with source._bits.words() as inner:
+            seen.append(inner(100).copy())
+        assert np.array_equal(first, seen[0])
+        seen.append(words(100).copy())
+    seen.append(words_of(source, 100))
+    seen.append(source._bits.random_raw(50))
+    every = np.concatenate(seen)
+    assert len(np.unique(every)) == len(every)
+
+
+def in_child(work):
+    """Return the bytes that `work` returns in a forked process; an empty text if it hangs."""
+    come, go = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            os.write(go, work())
+        finally:
+            os._exit(0)
+    os.close(go)
+    with os.fdopen(come, "rb") as answer:
+        found = answer.read()
+    os.waitpid(child, 0)
+    return found
+
+
+@needs_openssl
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_a_child_forked_within_a_draw_refuses_the_rest_of_it():
+    source = Randomness.secure()
+    draw = contextlib.ExitStack()
+    words = draw.enter_context(source._bits.words())
+    words(10)
+
+    def ended():
+        try:
+            draw.close()
+        except RandomnessError:
+            return source._bits.random_raw(1).tobytes()  # by a key of its own
+        return b"went on"
+
+    found = in_child(ended)
+    draw.close()
+    assert len(found) == 8
+    assert found != source._bits.random_raw(1).tobytes()
+
+
+@needs_openssl
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_a_child_forked_while_a_thread_draws_can_draw():
+    source = Randomness.secure()
+    thread = threading.Thread(target=source.generator.standard_normal, args=(3_000_000,))
+    thread.start()
+    found = in_child(lambda: source.generator.standard_normal(10_000)[:5].tobytes())
+    thread.join()
+    assert len(found) == 40
+    assert found != source.generator.standard_normal(10_000)[:5].tobytes()
 
 
 def test_many_vectors_get_the_length_that_few_get():

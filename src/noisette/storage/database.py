@@ -73,9 +73,10 @@ class Database:
         """
         started, sent = time.monotonic(), False
         while True:
+            commits: list[Any] = []
             try:
-                with self._lock:
-                    return self._attempt(work, lock)
+                with self._of_this_process():
+                    return self._attempt(work, lock, commits)
             except _LostAnswer as error:
                 sent = sent or error.args[1]
                 if time.monotonic() - started > WAIT_SECONDS:
@@ -88,12 +89,19 @@ class Database:
             except (self._psycopg.Error, chain.Newer, *_WRONG) as error:
                 # What the driver says of an address may quote its password.
                 quiet = isinstance(error, self._psycopg.Error) and error.sqlstate is None
-                raise LedgerError(self._explain(error) + _state(sent)) from (
+                raise LedgerError(self._explain(error) + _state(sent or _done(commits))) from (
                     None if quiet else error
                 )
 
-    def _attempt(self, work: Callable[[Any], T], lock: str | None) -> T:
-        connection, commits = self._connected(), list[Any]()
+    def _of_this_process(self) -> Any:
+        """Return the lock; a child has one of its own, for a thread of the parent may hold ours."""
+        if self._process != os.getpid():  # a forked connection would mix two conversations
+            _inherited.append(self._connection)
+            self._connection, self._process, self._lock = None, os.getpid(), threading.RLock()
+        return self._lock
+
+    def _attempt(self, work: Callable[[Any], T], lock: str | None, commits: list[Any]) -> T:
+        connection = self._connected()
         self._heard.clear()
         try:
             answer = self._pipelined(connection, work, lock, commits)
@@ -157,9 +165,6 @@ class Database:
 
     def _connected(self) -> Any:
         """Return this process's own connection."""
-        if self._process != os.getpid():
-            _inherited.append(self._connection)
-            self._connection, self._process = None, os.getpid()
         if self._connection is None:
             try:
                 given = self._psycopg.conninfo.conninfo_to_dict(self.address)

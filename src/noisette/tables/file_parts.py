@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from noisette.errors import InvalidParameter
 from noisette.parts import FAN, MOST_PARTS, Parted, merges_of
 
 __all__ = ["ROWS", "FileColumn"]
@@ -39,6 +40,8 @@ class FileColumn(Parted):
         self, function: Callable[..., Any], others: Sequence[Any], shape: tuple[int, ...] | None
     ) -> "FileColumn":
         """Return the column of function(part, parts of the others)."""
+        if shape is not None and shape[0] != self.shape[0]:
+            raise InvalidParameter("rows in a file are neither left out nor added.")
         columns = [self, *others]
         readers = [_Reader(column) if column is not None else _nothing for column in columns]
         found = FileColumn(readers, function, self.shape if shape is None else shape)

@@ -100,7 +100,11 @@ class Update:
     @property
     def row_bound(self) -> float:
         """R, the norm bound of a row with its bias entry (inf if rows are not clipped)."""
-        return math.inf if self.norm_bound is None else math.hypot(self.norm_bound, self.bias or 0)
+        if self.norm_bound is None:
+            return math.inf
+        if not self.bias:
+            return self.norm_bound
+        return math.hypot(self.norm_bound, self.bias) * (1.0 + 2.0**-50)  # rounded up
 
     @property
     def contribution(self) -> float:
