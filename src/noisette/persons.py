@@ -392,6 +392,11 @@ class UnreadPersons(Persons):
         self.max_rows = None if max_rows is None else _validate.integer("max_rows", max_rows)
 
 
+def told_apart(kind: Any) -> float:
+    """Return below which size numbers of a type with a point tell all whole numbers apart."""
+    return float(2.0 ** (np.finfo(kind).nmant + 1))
+
+
 def row_weights(sizes: Indices, full: int, max_rows: int | None) -> Floats:
     """Return the weight of each row of persons with so many rows, within the cap.
 

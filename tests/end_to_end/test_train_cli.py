@@ -64,6 +64,26 @@ def test_encoded_rows_stay_in_a_file_where_every_step_is_one_pass(
     assert bool(seen) is stays
 
 
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_whether_rows_stay_in_a_file_tells_nothing_of_the_rows(
+    loans, tmp_path, monkeypatch, relation
+):
+    """Which proofs are cited depends on the number of rows only where that is public."""
+    size = 8 * len(read_schema(LOANS).features)
+    monkeypatch.setattr(stored_rows, "IN_MEMORY", 300 * size)
+    head, *lines = (loans / "train.csv").read_text().splitlines()
+    told = []
+    for count in (300, 301):
+        table = tmp_path / "people.csv"
+        table.write_text("\n".join([head, *lines[:count]]))
+        out = tmp_path / str(count)
+        run("train", table, "--target", "repaid", "--schema", LOANS, "--epsilon", 1, "--out", out,
+            "--mechanism", "output", "--adjacency", relation, "--population", 300)  # fmt: skip
+        told.append(json.loads((out / "guarantee.json").read_text())["proofs"])
+    assert (told[0] == told[1]) is (relation == "add-remove")
+    assert "ROUND-ANY-ORDER" in told[1]
+
+
 def test_the_whole_way(loans, tmp_path):
     out = tmp_path / "model"
     shown, _ = train(loans, out)

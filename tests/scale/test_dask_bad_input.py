@@ -12,6 +12,7 @@ import pytest
 from scipy import sparse
 
 from noisette import (
+    HuberRegressor,
     Ledger,
     LinearRegression,
     LinearSVC,
@@ -211,3 +212,64 @@ def test_under_add_remove_messages_do_not_depend_on_the_partitions() -> None:
     assert len(texts) == 1
     text = texts.pop()[0]
     assert "200" not in text
+
+
+def test_a_label_that_nobody_listed_is_said_before_the_charge() -> None:
+    table = pd.DataFrame({"age": np.arange(200.0), "ill": np.tile(["no", "yes"], 100)})
+    table.loc[170, "ill"] = SECRET
+    stated = {"target": "ill", "classes": ["no", "yes"], "columns": {"age": "numeric"}}
+    ledger = Ledger(9.0, 1e-5)
+    model = TableClassifier(9.0, 1e-5, schema=stated, ledger=ledger)
+    with pytest.raises(InvalidData) as caught:
+        model.fit(dd.from_pandas(table, npartitions=4))
+    assert SECRET not in str(caught.value)
+    assert ledger.count == 0
+
+
+def test_rows_that_cannot_be_scored_are_said_before_the_charge() -> None:
+    model = LogisticRegression(1.0, norm_bound=1.0).fit(X, Y)
+    gone = X.copy()
+    gone[-1, 0] = np.nan
+    ledger = Ledger(1.0)
+    with pytest.raises(InvalidData):
+        evaluate(model, da.from_array(gone, chunks=(50, 3)), Y, epsilon=1.0, ledger=ledger)
+    assert ledger.count == 0
+
+
+def test_empty_partitions_are_no_fault() -> None:
+    table = pd.DataFrame(X, columns=list("abc")).assign(y=Y, z=X[:, 0], k=range(len(X)))
+    parts = dd.from_pandas(table, npartitions=4)
+    parts = parts[parts["k"] < len(table) // 2]  # the last two are empty
+    few = table[: len(table) // 2]
+    names = list("abc")
+    model = LogisticRegression(1.0, norm_bound=1.0, random_state=1)
+    found = model.fit(parts[names], parts["y"], sample_weight=parts["z"].abs().clip(0, 1)).coef_
+    wanted = model.fit(few[names], few["y"], sample_weight=few["z"].abs().clip(0, 1)).coef_
+    assert np.abs(found - wanted).max() < 1e-8
+    huber = HuberRegressor(5.0, norm_bound=1.0, target_bounds=(-2, 2), random_state=1)
+    found = huber.fit(parts[names], parts["z"]).coef_
+    assert np.abs(found - huber.fit(few[names], few["z"]).coef_).max() < 1e-8
+    scored = evaluate(model, parts[names], parts["y"], epsilon=5.0)
+    assert scored is not None
+
+
+def test_sparse_chunks_are_scored() -> None:
+    model = LogisticRegression(1.0, norm_bound=1.0).fit(X, Y)
+    thin = da.from_array(X, chunks=(50, 3)).map_blocks(sparse.csr_matrix)
+    assert evaluate(model, thin, da.from_array(Y, chunks=50), epsilon=5.0) is not None
+
+
+def test_columns_in_another_order_are_refused() -> None:
+    table = pd.DataFrame(X, columns=list("abc"))
+    parts = dd.from_map(
+        lambda k: table if k == 0 else table[list("acb")],
+        [0, 1],
+        meta=table,
+        enforce_metadata=False,
+    )
+    ledger = Ledger(1.0)
+    with pytest.raises(InvalidData, match="in another order"):
+        LogisticRegression(1.0, norm_bound=1.0, classes=[0, 1], ledger=ledger).fit(
+            parts, da.from_array(np.concatenate([Y, Y]), chunks=len(Y))
+        )
+    assert ledger.count == 0

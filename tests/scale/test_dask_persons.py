@@ -289,3 +289,31 @@ def test_a_weak_model_of_few_persons_is_foreseen() -> None:
     with pytest.warns(WeakModelWarning):
         model.fit(da.from_array(X, chunks=(300, D)), SCORE > 0, persons=few)
     assert "the number of persons, 20" in model.privacy_.public
+
+
+def test_numbers_with_a_point_that_could_split_a_person_are_refused() -> None:
+    """A Parquet part with a null is read as floats, which spell large numbers in another way."""
+    ids = 1_234_567_890_123_456_789 + 5_000 * np.arange(200)
+    whole = visits(400).assign(who=np.concatenate([ids, ids]))
+    first, second = whole[:200], whole[200:].astype({"who": float})
+    parts = dd.from_map(lambda part: part, [first, second], meta=first, enforce_metadata=False)
+    ledger = Ledger(9.0, 1e-5)
+    stated = {"columns": KINDS, "person": "who", "person_missing": "single"}
+    model = TableClassifier(9.0, 1e-5, schema=stated, ledger=ledger)
+    with pytest.raises(InvalidData, match="numbers with a point"):
+        model.fit(parts[[*KINDS, "who"]], parts["ill"])
+    with pytest.raises(InvalidData, match="numbers with a point"):
+        model.fit(second[[*KINDS, "who"]], second["ill"])  # nor may they merge two persons
+    short = second.assign(who=(2**24 + np.arange(200)).astype(np.float32))
+    with pytest.raises(InvalidData, match="numbers with a point"):
+        model.fit(short[[*KINDS, "who"]], short["ill"])
+    assert ledger.count == 0
+    ledger = Ledger(1.0)
+    rows = da.from_array(X[:400], chunks=(200, D))
+    mixed = [np.arange(2**24, 2**24 + 200), np.arange(2**24, 2**24 + 200).astype(np.float32)]
+    who = da.concatenate([da.from_delayed(dask.delayed(each), (200,), object) for each in mixed])
+    with pytest.raises(InvalidData, match="texts or whole numbers"):
+        LogisticRegression(1.0, norm_bound=1.0, ledger=ledger).fit(
+            rows, SCORE[:400] > 0, persons=who
+        )
+    assert ledger.count == 0

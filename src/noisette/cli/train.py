@@ -277,7 +277,10 @@ class _Work(NamedTuple):
         self.say("reading")
         with busy("reading the table"):  # and how far it is would tell the number of rows
             whole = TableModel(self.estimator, self.facts)
-            rows = whole.read(self.table, target=True, header=header, in_file=self._by_passes())
+            rows = whole.read(
+                self.table, target=True, header=header, in_file=self._by_passes(),
+                counted=self.relation.size_is_public,
+            )  # fmt: skip
         records = rows.count if self.relation.size_is_public else None
         _check_size(self.table, records, records or self.population, self.delta, self.facts)
         self.say("training")

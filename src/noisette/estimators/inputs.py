@@ -174,8 +174,10 @@ def parted_rows(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Any]:
 
         head = pd.DataFrame(columns=list(X.columns))
     without_data(lambda: validate_data(estimator, head, skip_check_array=True))
+    names = [str(name) for name in getattr(X, "columns", ())]
     rows.is_sparse = rows.is_sparse or sparse.issparse(getattr(X, "_meta", None))
-    rows = rows.apply(partial(_part_rows, estimator.missing == "zero", rows.is_sparse), (), None)
+    kind = partial(_part_rows, estimator.missing == "zero", rows.is_sparse, names)
+    rows = rows.apply(kind, (), None)
     rows, labels = rows.kept([rows, labels])
     count = int(summed(_counted, rows, labels))
     if count < least:
@@ -183,8 +185,10 @@ def parted_rows(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Any]:
     return rows.sized(count), labels.sized(count)
 
 
-def _part_rows(zero: bool, thin: bool, part: Any) -> Any:
+def _part_rows(zero: bool, thin: bool, names: list[str], part: Any) -> Any:
     """Return one partition as a matrix of finite numbers, dense or CSR in float64."""
+    if names and [str(name) for name in part.columns] != names:
+        raise InvalidData("a partition has other columns than the table, or in another order.")
     if sparse.issparse(part) != thin:
         raise InvalidData(
             "chunks are sparse matrices where the array says so, in all of them: "
@@ -488,6 +492,7 @@ def _part_label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.in
 
 def _vector_or_none(values: Any) -> Floats | None:
     try:
-        return np.asarray(check_array(values, ensure_2d=False, dtype="float64"), dtype=np.float64)
+        found = check_array(values, ensure_2d=False, dtype="float64", ensure_min_samples=0)
+        return np.asarray(found, dtype=np.float64)
     except (TypeError, ValueError):
         return None

@@ -10,7 +10,7 @@ from noisette.adjacency import Adjacency, require_same
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
 from noisette.estimators.outputs import size_facts
-from noisette.parts import summed
+from noisette.parts import is_parted, summed
 from noisette.persons import Persons
 from noisette.pipeline.score_table import codes_of, counted, table_for
 from noisette.privacy import Ledger
@@ -127,7 +127,10 @@ def evaluate(
         weights = inputs.weights("sample_weight", sample_weight, y, 0.0, 1.0)
     step, prepared = table_for(layout, public, pure=ledger.rule == "sums")
     with np.errstate(all="ignore"):
-        sample = counted(layout, codes_of(layout, model, X, y), weights).group(people)
+        codes = codes_of(layout, model, X, y)
+        if is_parted(codes[0]):
+            summed(len, codes[0])  # what cannot be scored is said before anything is charged
+        sample = counted(layout, codes, weights).group(people)
         trained = train(
             step, prepared.public, sample, ledger=ledger, randomness=randomness, label="evaluate",
             model=type(model).__name__,
@@ -162,7 +165,7 @@ def _rows_and_truth(X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _as_many(rows: Any, truth: Any) -> int:
-    if len(rows) != len(truth):
+    if rows.shape[0] != len(truth):
         raise InvalidData("the table needs rows, and y one entry for each of them.")
     return len(truth)
 

@@ -159,7 +159,7 @@ def _framed(schema: Schema, part: Any) -> Frame:
 
 
 def _identifiers(facts: PersonFacts, frame: Frame) -> Any:
-    return facts.identifiers(frame.cells(facts.column).texts())
+    return facts.identifiers(facts.texts_of(frame.cells(facts.column)))
 
 
 def _rows(frame: Frame) -> int:

@@ -10,6 +10,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from noisette._typing import Floats
@@ -94,6 +95,8 @@ def codes_of(layout: Layout, model: Any, X: Any, y: Any) -> list[Any]:
 
 
 def _part_codes(layout: Layout, model: Any, X: Any, y: Any) -> Any:
+    if len(y) == 0:  # which many a model refuses
+        return [np.zeros(0, dtype=np.intp) for _ in layout.sizes]
     return layout.codes(model, X, y)
 
 

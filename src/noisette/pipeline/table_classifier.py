@@ -18,7 +18,7 @@ from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
 from noisette.estimators.outputs import labels_fact
 from noisette.losses import Logistic, Loss, Softmax, SoftplusHinge
-from noisette.parts import is_parted
+from noisette.parts import is_parted, summed
 from noisette.pipeline.categories import keys_of
 from noisette.pipeline.pairs import checked_pairs
 from noisette.pipeline.parted_tables import frame_of, labels_of
@@ -276,6 +276,8 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
             given = schema.classes
         classes = inputs.sorted_classes(given, y)
         numbers = _class_numbers(classes, y)
+        if is_parted(numbers):
+            summed(len, numbers)  # a label that is not listed is said before anything is charged
         n = frame.rows if crowd is None else crowd.count
         public = self._public(n, adjacency, crowd)
         if given is None:

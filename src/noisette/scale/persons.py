@@ -21,7 +21,15 @@ from numpy.typing import NDArray
 from noisette._typing import Floats, Indices, Integers
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.parts import all_of, each, is_parted
-from noisette.persons import MIXED, Persons, UnreadPersons, column_of, is_missing, row_weights
+from noisette.persons import (
+    MIXED,
+    Persons,
+    UnreadPersons,
+    column_of,
+    is_missing,
+    row_weights,
+    told_apart,
+)
 from noisette.scale.collections import beside, is_dask
 from noisette.scale.columns import DaskColumn
 from noisette.scale.running import dask_module, guarded, persisted, run
@@ -29,7 +37,6 @@ from noisette.scale.running import dask_module, guarded, persisted, run
 __all__ = ["PartedPersons", "persons_beside"]
 
 _MOST_BUCKETS = 32
-_LARGEST_WHOLE = 2.0**53  # beyond, numbers with a point do not tell whole numbers apart
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # an odd number that mixes the bits of a product
 
 _NO_IDENTIFIERS = (
@@ -208,7 +215,7 @@ def _numbered_whole(
     """Return whole numbers, each once, and which of them every row has."""
     there = column[~absent]
     if column.dtype.kind == "f":
-        sure = np.abs(there) < _LARGEST_WHOLE
+        sure = np.abs(there) < told_apart(column.dtype)
         good = bool(np.all(sure)) and bool(np.all(there == np.floor(there)))
     else:
         good = column.dtype != np.uint64 or bool(np.all(there < 2**63))

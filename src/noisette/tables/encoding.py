@@ -29,7 +29,7 @@ from noisette.tables.cells import arrow, is_moment, is_text
 from noisette.tables.file_parts import FileColumn
 from noisette.tables.reading import csv_header, is_parquet, open_parquet, pieces
 from noisette.tables.schema import Schema, spelling
-from noisette.tables.stored_rows import Keeping, StoredRows
+from noisette.tables.stored_rows import Keeping, StoredRows, may_be_stored
 
 __all__ = ["Encoded", "check_columns", "encode", "is_date", "label_numbers", "names_of"]
 
@@ -169,8 +169,9 @@ def check_columns(path: Path | None, names: Sequence[str], schema: Schema, *, ta
 
 
 def encode(
-    path: str | Path, schema: Schema, *, target: bool, header: bool = True, in_file: bool = False
-) -> Encoded:
+    path: str | Path, schema: Schema, *, target: bool, header: bool = True, in_file: bool = False,
+    counted: bool = True,
+) -> Encoded:  # fmt: skip
     r"""Read and encode a whole table; with `target` its labels and persons too.
 
     Each row is encoded by itself: divided by ``row_norm`` and cut to norm 1. So neighbouring tables
@@ -187,8 +188,11 @@ def encode(
     header : bool, default True
         Whether a CSV file has a header line.
     in_file : bool, default False
-        Whether rows and labels may stay in a temporary file if they are many, for a model that
-        takes rows in parts; not for persons.
+        Whether rows and labels are in parts if they are many, and may then stay in a temporary
+        file, for a model that takes rows in parts; not for persons.
+    counted : bool, default True
+        Whether the number of rows is public. Else rows are in parts whatever their number: the
+        guarantee of such a model cites the theorem for it.
 
     Returns
     -------
@@ -242,9 +246,11 @@ def encode(
     if X is None:
         raise InvalidData(f"{path} has no rows.")
     names_of_classes = np.array(schema.classes)
-    if isinstance(X, StoredRows):
-        rows = FileColumn([X.read], _same, X.shape)
-        rows.is_sparse = X.is_sparse
+    stored = isinstance(X, StoredRows)
+    thin = X.is_sparse if stored else sparse.issparse(X)
+    if in_file and (not counted or may_be_stored(X.shape, is_sparse=thin)):
+        rows = FileColumn([X.read if stored else X.__getitem__], _same, X.shape)
+        rows.is_sparse = thin
         return Encoded(rows, FileColumn([labels.__getitem__], names_of_classes.take, X.shape[:1]))
     y = names_of_classes[labels[:]] if target else None
     return Encoded(X, y, None if who is None else who.group(ids))

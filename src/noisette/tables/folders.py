@@ -79,8 +79,9 @@ class TableModel:
         return guarantee
 
     def read(
-        self, path: Path, *, target: bool, header: bool = True, in_file: bool = False
-    ) -> Encoded:
+        self, path: Path, *, target: bool, header: bool = True, in_file: bool = False,
+        counted: bool = True,
+    ) -> Encoded:  # fmt: skip
         """Return a table as the model takes it: cells if it encodes them itself, else rows.
 
         Parameters
@@ -91,8 +92,8 @@ class TableModel:
             Whether to read the labels too.
         header : bool, default True
             Whether the first line of a CSV file names the columns.
-        in_file : bool, default False
-            Whether many rows may stay in a temporary file, for a model that takes them in parts.
+        in_file, counted : bool
+            As for `encode`, for a model that takes rows in parts.
 
         Returns
         -------
@@ -101,7 +102,8 @@ class TableModel:
 
         """
         if not takes_tables(self.model):
-            return encode(path, self.schema, target=target, header=header, in_file=in_file)
+            given = {"target": target, "header": header, "in_file": in_file, "counted": counted}
+            return encode(path, self.schema, **given)
         frame = Frame.read(path, self.schema, target=target, header=header)
         if not target:
             return Encoded(frame, None)

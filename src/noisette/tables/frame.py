@@ -384,7 +384,8 @@ class Frame:
         if self.schema is None or self.schema.persons is None:
             return None
         self.schema.persons.require(self.names)
-        return self.schema.persons.group(self.cells(self.schema.persons.column).texts())
+        facts = self.schema.persons
+        return facts.group(facts.texts_of(self.cells(facts.column)))
 
     def encode(self, schema: Schema | None = None, *, cut: bool = True) -> Any:
         """Return the rows, shape (n, d), encoded one by one with a complete schema.

@@ -5,6 +5,7 @@ max_rows = 40             # a cap on the rows of one person, where levels are le
 person_missing = "single" # rows without an identifier are persons of their own
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,14 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _validate
-from noisette.columns import canonical
+from noisette.columns import Cells, canonical
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.persons import MISSING_IDENTIFIERS, Persons
+from noisette.persons import MISSING_IDENTIFIERS, Persons, told_apart
 from noisette.tables.fact_checks import UNKNOWN
 
 __all__ = ["PERSON_KEYS", "PersonFacts"]
 
 PERSON_KEYS = ("person", "max_rows", "person_missing")
+
+_FLOAT = re.compile(r"-?\d(\.\d+)?e\+\d+|-?\d+\.0")  # as Python spells numbers with a point
+_LARGEST = 2.0**53  # beyond, they do not tell whole numbers apart
 
 
 @dataclass(frozen=True)
@@ -77,8 +81,33 @@ class PersonFacts:
         """Return whose rows they are."""
         return Persons.of(self.identifiers(texts), missing=self.missing, max_rows=self.max_rows)
 
+    def texts_of(self, cells: Cells) -> Sequence[str]:
+        """Return the identifiers in a column; numbers with a point must be whole and told apart.
+
+        Else two persons would be one, or one person would be two where another part of the table
+        has another type.
+        """
+        # proof: PERSON-WEIGHTS
+        values = getattr(cells, "_values", None)
+        if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+            there = values[~np.isnan(values)]
+            if not np.all((np.abs(there) < told_apart(values.dtype)) & (there == np.floor(there))):
+                raise InvalidData(self._not_told_apart)
+        return cells.texts()
+
+    @property
+    def _not_told_apart(self) -> str:
+        return (
+            f"column {self.column!r}, which identifies persons, holds numbers with a point that "
+            "may stand for several of them; store the identifiers as whole numbers or texts."
+        )
+
     def identifiers(self, texts: Sequence[str]) -> NDArray[Any]:
         """Return the identifier of every row, None for none; compared as categories are."""
+        # proof: PERSON-WEIGHTS
+        odd = (t for t in texts if (t[-2:] == ".0" or "e+" in t) and _FLOAT.fullmatch(t))
+        if any(abs(float(text)) >= _LARGEST for text in odd):
+            raise InvalidData(self._not_told_apart)
         absent = {"", *self.codes}
         ids = np.empty(len(texts), dtype=object)
         ids[:] = [None if text in absent else text for text in map(canonical, texts)]

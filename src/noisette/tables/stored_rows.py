@@ -15,9 +15,17 @@ from scipy import sparse
 
 from noisette._spill import IN_MEMORY, Spill
 
-__all__ = ["Keeping", "StoredRows"]
+__all__ = ["Keeping", "StoredRows", "may_be_stored"]
 
 _ROWS = 8192
+
+
+def may_be_stored(shape: tuple[int, int], *, is_sparse: bool) -> bool:
+    """Whether rows of this shape may be too many for memory, whatever they hold.
+
+    Never False where `Keeping` writes some to a file: an entry of a sparse row takes 12 bytes.
+    """
+    return shape[0] * shape[1] * (12 if is_sparse else 8) > IN_MEMORY
 
 
 class Keeping:
