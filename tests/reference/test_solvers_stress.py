@@ -89,7 +89,7 @@ def run(seed):
     loss = LOSSES[seed % len(LOSSES)]
     X, y, options = extreme_problem(loss, rng)
     if refused(loss, X, options):
-        with pytest.raises(InvalidParameter, match=r"regularization=.* too small"):
+        with pytest.raises(InvalidParameter, match=r"(Lambda|regularization)=.* too small"):
             minimise(loss, X, y, **options)
         return 0
     with np.errstate(all="raise", under="ignore"):
