@@ -70,11 +70,13 @@ class _Bits(AESCounter):  # type: ignore[misc]
     @contextmanager
     def words(self) -> Iterator[Callable[[int], Words]]:
         """Give a function that returns what ``random_raw(count)`` would, from OpenSSL if it can."""
+        process = os.getpid()
         if _openssl() is None:
             yield self.random_raw
+            _same_process(process)
             return
         with self.lock:  # two threads must not read one state
-            process, state = os.getpid(), self.state
+            state = self.state
             kept, self._kept = self._kept or _rooms(), None
             stream = _Stream(state["s"], kept)
             # The lock lets its own thread in: a handler of a signal that draws meanwhile gets words
@@ -84,13 +86,16 @@ class _Bits(AESCounter):  # type: ignore[misc]
                 yield stream.take
             finally:  # whatever went wrong, no word is handed out twice
                 self._kept = kept
-                if os.getpid() != process:  # with a new key, but in the midst of the parent's words
-                    raise RandomnessError(
-                        "this process was forked while noise was drawn; draw it again."
-                    )
+                _same_process(process)
                 if _counter_of(self.state) == _counter_of(far):
                     stream.write_back()
                     self.state = state
+
+
+def _same_process(process: int) -> None:
+    """Refuse a draw that a fork cut in two: the child has a new key, but its parent's words too."""
+    if os.getpid() != process:
+        raise RandomnessError("this process was forked while noise was drawn; draw it again.")
 
 
 def _rooms() -> tuple[Words, Words]:

@@ -307,6 +307,13 @@ def test_numbers_with_a_point_that_could_split_a_person_are_refused() -> None:
     short = second.assign(who=(2**24 + np.arange(200)).astype(np.float32))
     with pytest.raises(InvalidData, match="numbers with a point"):
         model.fit(short[[*KINDS, "who"]], short["ill"])
+    for kind in ("float32", "Float32", "float[pyarrow]"):
+        mixed = whole.assign(who=np.tile(np.arange(200), 2))
+        last = mixed[200:].astype({"who": kind})
+        both = [mixed[:200], last]
+        parts = dd.from_map(lambda part: part, both, meta=first, enforce_metadata=False)
+        with pytest.raises(InvalidData, match="numbers with a point"):
+            model.fit(parts[[*KINDS, "who"]], parts["ill"])
     assert ledger.count == 0
     ledger = Ledger(1.0)
     rows = da.from_array(X[:400], chunks=(200, D))
@@ -316,4 +323,10 @@ def test_numbers_with_a_point_that_could_split_a_person_are_refused() -> None:
         LogisticRegression(1.0, norm_bound=1.0, ledger=ledger).fit(
             rows, SCORE[:400] > 0, persons=who
         )
+    gaps = np.array([None, *(2.0**24 + np.arange(199))], dtype=object)  # of pandas' Float32, say
+    whole_ids = (2**24 + np.arange(200)).astype(object)
+    who = da.concatenate([da.from_array(each, chunks=200) for each in (whole_ids, gaps)])
+    linear = LogisticRegression(1.0, norm_bound=1.0, ledger=ledger)
+    with pytest.raises(InvalidData, match="texts or whole numbers"):
+        linear.fit(rows, SCORE[:400] > 0, persons=Persons.of(who, missing="single"))
     assert ledger.count == 0

@@ -211,9 +211,11 @@ def in_child(work):
     return found
 
 
-@needs_openssl
+@pytest.mark.parametrize("openssl", [pytest.param(True, marks=needs_openssl), False])
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
-def test_a_child_forked_within_a_draw_refuses_the_rest_of_it():
+def test_a_child_forked_within_a_draw_refuses_the_rest_of_it(openssl, monkeypatch):
+    if not openssl:
+        monkeypatch.setattr(randomness, "_openssl", lambda: None)
     source = Randomness.secure()
     draw = contextlib.ExitStack()
     words = draw.enter_context(source._bits.words())

@@ -202,7 +202,9 @@ def _of_objects(there: Sequence[Any], absent: NDArray[np.bool_]) -> Identified:
     if not all(isinstance(value, int | float | np.integer | np.floating) for value in there):
         raise InvalidData(_NO_IDENTIFIERS)
     whole = all(isinstance(value, int | np.integer) for value in there)
-    if whole and not all(-(2**63) <= value < 2**63 for value in there):
+    # among objects, numbers with a point may have been short ones before
+    most = 2**63 if whole else told_apart(np.float32)
+    if not all(-most <= value < most for value in there):
         raise InvalidData(_NO_IDENTIFIERS)
     column = np.zeros(len(absent), dtype=np.int64 if whole else np.float64)
     column[~absent] = there

@@ -24,6 +24,7 @@ __all__ = ["PERSON_KEYS", "PersonFacts"]
 PERSON_KEYS = ("person", "max_rows", "person_missing")
 
 _FLOAT = re.compile(r"-?\d(\.\d+)?e\+\d+|-?\d+\.0")  # as Python spells numbers with a point
+_SHORT = {"float16", "float32", "float[pyarrow]", "halffloat[pyarrow]"}  # NumPy's and pandas' too
 _LARGEST = 2.0**53  # beyond, they do not tell whole numbers apart
 
 
@@ -94,6 +95,12 @@ class PersonFacts:
             if not np.all((np.abs(there) < told_apart(values.dtype)) & (there == np.floor(there))):
                 raise InvalidData(self._not_told_apart)
         return cells.texts()
+
+    def refuse_short(self, kind: Any) -> None:
+        """Refuse identifiers of one part in a type that cannot tell those of another part apart."""
+        # proof: PERSON-WEIGHTS
+        if str(kind).lower() in _SHORT:
+            raise InvalidData(self._not_told_apart)
 
     @property
     def _not_told_apart(self) -> str:
