@@ -1,7 +1,7 @@
 """Seeded fits of every estimator, relation, unit and backend, and what each released.
 
-A rebuilding that moves no arithmetic moves no bit of them: ``python tests/goldens/cases.py --check``
-says which moved on this machine; the test allows for another machine's linear algebra. Only
+A rebuilding that moves no arithmetic moves no bit of them: ``python cases.py --check`` says which
+moved here; the test allows for another machine's linear algebra. Only
 documented paths are imported here, so the list outlives every change of the rooms.
 """
 
@@ -100,8 +100,10 @@ def linear() -> Iterator[tuple[str, Callable[[], Any]]]:
         yield f"logistic {name}", lambda s=shared: LogisticRegression(1.0, **s).fit(X, Y)
         yield (f"logistic delta {name}",
                lambda s=shared: LogisticRegression(1.0, 1e-6, **s).fit(X, Y))  # fmt: skip
-        yield (f"logistic output {name}",
-               lambda s=shared: LogisticRegression(1.0, mechanism="output", **s).fit(X, Y))  # fmt: skip
+        yield (
+            f"logistic output {name}",
+            lambda s=shared: LogisticRegression(1.0, mechanism="output", **s).fit(X, Y),
+        )
         yield (f"logistic three {name}",
                lambda s=shared: LogisticRegression(1.0, 1e-6, **s).fit(X, Y3))  # fmt: skip
         yield f"svc {name}", lambda s=shared: LinearSVC(1.0, **s).fit(X, Y)
@@ -109,8 +111,10 @@ def linear() -> Iterator[tuple[str, Callable[[], Any]]]:
         yield f"ols {name}", lambda s=limits: LinearRegression(1.0, **s).fit(X, Z)
         yield f"huber {name}", lambda s=limits: HuberRegressor(1.0, **s).fit(X, Z)
         yield f"sgd number {name}", lambda s=limits: SGDRegressor(1.0, 1e-5, **s).fit(X, Z)
-        yield (f"poisson {name}",
-               lambda s=shared: PoissonRegressor(1.0, most_count=5, **s).fit(X, COUNTS))  # fmt: skip
+        yield (
+            f"poisson {name}",
+            lambda s=shared: PoissonRegressor(1.0, most_count=5, **s).fit(X, COUNTS),
+        )
         if name != "add":
             yield f"sgd pure {name}", lambda s=shared: SGDClassifier(1.0, **s).fit(X, Y)
     one = {"norm_bound": 0.7, "random_state": SEED}
@@ -183,8 +187,14 @@ def others() -> Iterator[tuple[str, Callable[[], Any]]]:
         with dask.config.set(scheduler="sync"):
             return fit()
 
-    yield ("dask logistic", lambda: parted(lambda: LogisticRegression(
-        1.0, norm_bound=0.7, **one).fit(da.from_array(X, (150, 4)), da.from_array(Y, 150))))  # fmt: skip
+    yield (
+        "dask logistic",
+        lambda: parted(
+            lambda: LogisticRegression(1.0, norm_bound=0.7, **one).fit(
+                da.from_array(X, (150, 4)), da.from_array(Y, 150)
+            )
+        ),
+    )
     yield ("dask table", lambda: parted(lambda: TableClassifier(
         2.0, 1e-6, schema=schema(), **one).fit(dd.from_pandas(TABLE, npartitions=3))))  # fmt: skip
 
@@ -263,7 +273,9 @@ def run(make: Callable[[], Any]) -> dict[str, list[float]]:
         return released(make())
 
 
-def moved(name: str, found: dict[str, list[float]], kept: dict[str, Any], error: float) -> list[str]:
+def moved(
+    name: str, found: dict[str, list[float]], kept: dict[str, Any], error: float
+) -> list[str]:
     """Return what differs from the kept numbers by more than a relative error."""
     out = []
     for key in sorted({*found, *kept}):

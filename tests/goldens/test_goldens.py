@@ -1,4 +1,4 @@
-"""What seeded fits release is what they released before the house was rebuilt; old files are read."""
+"""Seeded fits release what they released before the house was rebuilt; old files are read."""
 
 import json
 import shutil
