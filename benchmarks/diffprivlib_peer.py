@@ -70,7 +70,7 @@ def run(python: Path, folder: Path, options: argparse.Namespace) -> list[dict[st
     """Fit every dataset, seed and epsilon; a split that fails is reported and left out."""
     import numpy as np
 
-    from noisette import datasets
+    import real as datasets
 
     rows: list[dict[str, object]] = []
     archive = folder / "split.npz"

@@ -4,7 +4,7 @@ Run: ``NOISETTE_DATA=/path/to/data python benchmarks/linear.py [--quick] [--out 
 
 * **Accuracy**: test accuracy in per cent, mean ± standard deviation over seeds. Each seed has its
   own 80/20 split and its own noise. All columns see the same encoded features
-  (`noisette.datasets`: row-local, public facts only), and no parameter is tuned.
+  (`benchmarks/real`: row-local, public facts only), and no parameter is tuned.
 * **non-private**: scikit-learn's LogisticRegression (lbfgs) with lambda = 1e-6 on the mean loss.
 * **Time and memory**: each fit runs in a process of its own with one thread, after a warm-up on a
   small table. Time is the CPU time of the fit (median of three), as a ratio to scikit-learn's lbfgs
@@ -84,7 +84,7 @@ def plain(n: int, regularization: float = 1e-6) -> Any:
 
 def fit_task(task: tuple[str, int, list[Cell], str | None]) -> Iterator[Row]:
     """Fit all cells of one split; a refusal (no theorem, no data) becomes a note."""
-    from noisette import datasets
+    import real as datasets
     from noisette.errors import NoisetteError
 
     name, seed, cells, home = task
@@ -156,7 +156,7 @@ def cost_rows(
     name: str, deltas: Iterable[str], methods: Iterable[str], home: str | None
 ) -> Iterator[Row]:
     """Time and memory at epsilon = 1, replace-one: noisette and scikit-learn on one problem."""
-    from noisette import datasets
+    import real as datasets
 
     data = datasets.load(name, home)
     with tempfile.TemporaryDirectory() as folder:
@@ -285,7 +285,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    from noisette.datasets import MissingData
+    from real import MissingData
 
     options = arguments()
     if options.child is not None:

@@ -23,9 +23,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from noisette.datasets.base import locate
-from noisette.datasets.mnist import FASHION, MNIST
 from noisette.nn import PrivateClassifier
+from real.base import locate
+from real.mnist import FASHION, MNIST
 from scattering import Scattering
 
 DELTA = 1e-5

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.linear_model import SGDClassifier as Peer
 
-from noisette import datasets
+import real as datasets
 from noisette.linear.sgd import SGDClassifier
 from noisette.randomness import Randomness
 from noisette.sampling import Disjoint

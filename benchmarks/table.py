@@ -144,7 +144,7 @@ def hinge(X: Any, y: Any, seconds: float = LONG) -> float:
 
 
 def data_of(name: str) -> Any:
-    from noisette import datasets
+    import real as datasets
 
     return datasets.load(name)
 

@@ -3,7 +3,7 @@
 Run: ``NOISETTE_DATA=/path/to/data python benchmarks/tables.py [--quick] [--seeds 20]``
 
 * **raw**: `TableClassifier` with all defaults, told the kinds of the columns and nothing else. The
-  columns are those of the hand-written encoding in `noisette.datasets`, where there is one (so
+  columns are those of the hand-written encoding in `benchmarks/real`, where there is one (so
   Bank is ``bank-full`` without `duration`); Telco is everything but the customer's id.
 * **expert**: the hand-written encoding and `LogisticRegression` at the same total budget, plain and
   whitened, on the same splits.
@@ -75,7 +75,7 @@ def cells() -> Iterator[Cell]:
 def table_of(name: str) -> tuple[Columns, NDArray[Any], dict[str, dict[str, Any]]]:
     """Return the columns in use, the labels, and what the hand-written encoding states of them."""
     from noisette.columns import Categorical
-    from noisette.datasets import DATASETS, locate
+    from real import DATASETS, locate
 
     if name == "telco":
         return telco(locate("telco_churn"))
@@ -108,7 +108,7 @@ def telco(folder: Path) -> tuple[Columns, NDArray[Any], dict[str, dict[str, Any]
 
 
 def split(n: int, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the rows of both parts: the same as `noisette.datasets.load` has for this seed."""
+    """Return the rows of both parts: the same as `real.load` has for this seed."""
     from noisette.randomness import Randomness
 
     order = Randomness.from_seed(seed).generator.permutation(n)
@@ -180,7 +180,7 @@ def raw(cell: Cell, seed: int) -> dict[str, Any]:
 
 def expert(cell: Cell, seed: int) -> dict[str, Any]:
     """Fit `LogisticRegression` on the hand-written encoding."""
-    from noisette import datasets
+    import real as datasets
     from noisette.linear import LogisticRegression
 
     data = datasets.load(cell.data, seed=seed)

@@ -3,7 +3,7 @@
 Run: ``NOISETTE_DATA=/path/to/data python benchmarks/tuning.py [--seeds 5] [--out FILE]``
 
 All at the same *total* (epsilon, delta), replace-one, on Adult, Bank and Credit as
-`noisette.datasets` encodes them; a fifth of the rows is held out for the table below and seen by
+`benchmarks/real` encodes them; a fifth of the rows is held out for the table below and seen by
 nobody. Each seed has its own split and its own noise.
 
 * **defaults**: `LogisticRegression` on all rows, nothing tuned.
@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from noisette import LogisticRegression, PrivateSearch, accounting, datasets, plans
+from noisette import LogisticRegression, PrivateSearch, accounting, plans
 from noisette.adjacency import Adjacency
 from noisette.mechanisms import Gaussian
 from noisette.randomness import Randomness
 from noisette.tuning.parts import divided, taken
+from real import load
 
 GRIDS: dict[str, dict[str, list[Any]]] = {
     "regularization": {"regularization": ["auto", 1e-4, 1e-3, 1e-2]},
@@ -110,7 +111,7 @@ def main() -> None:
     writer.writerow(["data", "epsilon", "arm", "grid", "runs", "mean", "seed", "accuracy", "auc"])
     for seed in range(options.seeds):
         for name in options.names:
-            data = datasets.load(name, seed=seed)
+            data = load(name, seed=seed)
             for epsilon in options.epsilons:
                 for arm in (arm for arm in ARMS if arm.runs in options.runs):
                     found = fitted(arm, data.X, data.y, epsilon, seed)

@@ -36,7 +36,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette import datasets
+from benchmarks import real as datasets
 
 __all__ = ["Claim", "Experiment", "Figure", "Row", "Table", "Task"]
 

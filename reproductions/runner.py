@@ -21,8 +21,8 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
+from benchmarks.real import VARIABLE
 from noisette import _validate
-from noisette.datasets import VARIABLE
 from noisette.errors import InvalidParameter, NoisetteError
 from reproductions.base import Experiment, Row, Table, Task
 

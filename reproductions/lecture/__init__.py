@@ -60,7 +60,7 @@ class Lecture(Experiment):
         """Ask for MNIST only where a network can be trained on it."""
         super().prepare()
         if network.available():
-            from noisette import datasets
+            from benchmarks import real as datasets
 
             datasets.locate("mnist")
 

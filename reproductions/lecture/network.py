@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from noisette import datasets
+from benchmarks import real as datasets
 from noisette.randomness import Randomness
 
 __all__ = ["DELTA", "MODULES", "available", "network_accuracy"]

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from noisette import datasets
+from benchmarks import real as datasets
+from benchmarks.real import Dataset
 from noisette._typing import Floats
-from noisette.datasets import Dataset
 from noisette.errors import Unproven
 from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
 from noisette.losses import Logistic

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from benchmarks.real import sphere
 from noisette import accounting, sampling
 from noisette._typing import Floats
-from noisette.datasets import sphere
 from noisette.errors import InvalidParameter
 from noisette.losses import Logistic
 from noisette.mechanisms import Gaussian

@@ -94,7 +94,7 @@ def private_preprocessing(
 
     `low` and `high` are public limits of the columns (numbers, or one for each column): values are
     clipped to them and mapped to [-1, 1]. Without them columns stay as they are, which is right
-    for rows from `noisette.datasets.load`. Rows are then divided by the public `norm_bound` and
+    for rows from `benchmarks.real.load`. Rows are then divided by the public `norm_bound` and
     clipped to norm 1. Costs no privacy, because a row's result depends on that row, the limits
     and the seed, and on no other row. The seed must not be chosen by looking at results.
     """

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from noisette import datasets
+from benchmarks import real as datasets
 from noisette._typing import Floats, Integers
 from noisette.linear.sgd import SGDClassifier
 from noisette.losses import Logistic

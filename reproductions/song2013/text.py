@@ -34,7 +34,7 @@ the experimenter: they are *not* private, and neither are the figures on this pa
 any number of samples may be read without cost, because the guarantee covers all iterates.
 
 The paper says “normalizing each feature” and no more. Two readings are shown: features **scaled**
-by public limits (pixels / 255; for KDDCup99 the row-local encoding of `noisette.datasets`), which
+by public limits (pixels / 255; for KDDCup99 the row-local encoding of `benchmarks.real`), which
 costs no privacy, and features **standardised** by mean and deviation, read off the data, which is
 not private. Figures 1 and 2 show the first, 1b and 2b the second.
 

@@ -211,4 +211,4 @@ def test_no_machine_or_registry_name_is_committed() -> None:
         path = ROOT / name
         if path == Path(__file__) or not path.exists() or path.suffix in {".png", ".svg"}:
             continue
-        assert not pattern.search(path.read_text()), name
+        assert not pattern.search(path.read_text(errors="replace")), name

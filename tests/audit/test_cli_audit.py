@@ -271,7 +271,7 @@ def test_a_seeded_model_file_is_refuted(tmp_path, no_attacks):
         (["noisette.LogisticRegression", "--epsilon", 1, "--report", "no/x.html"], "not exist"),
         (["noisette.LogisticRegression", "--epsilon", 1, "--jobs", 0], "n_jobs must be"),
         (["noisette.LogisticRegression", "--epsilon", 1, "--runs", 1], "runs must be"),
-        (["noisette.datasets:load"], "cannot be built"),
+        (["benchmarks.real:load"], "cannot be built"),
     ],
 )
 def test_mistakes_get_one_sentence_and_exit_code_2(own_module, arguments, words):

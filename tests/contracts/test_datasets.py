@@ -9,20 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noisette.columns import Categorical
-from noisette.datasets import (
+from benchmarks.real import (
     DATASETS,
     VARIABLE,
     MissingData,
     Raw,
     load,
-    mixed_table,
     sphere,
-    visits,
 )
-from noisette.datasets.covertype import Angle
-from noisette.datasets.encoding import ArrayCells, Encoder, number
-from noisette.datasets.files import read_bytes, read_idx, read_text_columns
+from benchmarks.real.covertype import Angle
+from benchmarks.real.files import read_bytes, read_idx, read_text_columns
+from noisette.columns import Categorical
+from noisette.datasets import mixed_table, visits
+from noisette.datasets.base import ArrayCells, Encoder, number
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 
 HOME = os.environ.get(VARIABLE)

@@ -2,9 +2,9 @@
 
 import pytest
 
+from benchmarks.real import DATASETS, load
+from benchmarks.real.homes import FILES
 from helpers import assert_one_sentence
-from noisette.datasets import DATASETS, load
-from noisette.datasets.homes import FILES
 from noisette.errors import InvalidData
 
 SECRET = b"Smith-4711"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from noisette.datasets import DATASETS
+from benchmarks.real import DATASETS
 
 PAGE = Path(__file__).parents[2] / "docs" / "datasets.md"
 

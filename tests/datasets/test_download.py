@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from noisette import datasets
-from noisette.datasets import VARIABLE, MissingData, download, load
-from noisette.datasets.fetch import download_files
-from noisette.datasets.homes import FILES, Home, PublishedFile
+from benchmarks import real as datasets
+from benchmarks.real import VARIABLE, MissingData, download, load
+from benchmarks.real.fetch import download_files
+from benchmarks.real.homes import FILES, Home, PublishedFile
 from noisette.errors import InvalidData, InvalidParameter
 
 HOME = os.environ.get(VARIABLE)
@@ -280,7 +280,7 @@ def test_load_downloads_only_when_asked(
     )
     monkeypatch.setitem(FILES, "credit_default", (file,))
     server.answers["/data.csv"] = rows
-    with pytest.raises(MissingData, match=r"fetch them from http.*noisette\.datasets\.download"):
+    with pytest.raises(MissingData, match=r"fetch them from http.*benchmarks\.real\.download"):
         load("credit", tmp_path)
     assert server.asked == []
     with pytest.raises(InvalidParameter, match="split must be one of"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression as Plain
 
-from noisette import datasets
+from benchmarks import real as datasets
 from noisette.linear import LinearSVC, LogisticRegression
 
 RNG = np.random.default_rng(1)

@@ -14,8 +14,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks.real import MissingData
 from noisette.cli import main
-from noisette.datasets import MissingData
 from noisette.errors import InvalidParameter, MissingExtra
 from reproductions import EXPERIMENTS, experiment, figures, page, runner
 from reproductions.base import Claim, Experiment, Figure, Table

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from noisette.datasets import VARIABLE, Dataset, sphere
+from benchmarks.real import VARIABLE, Dataset, sphere
 from reproductions import runner
 from reproductions.base import Table, Task
 from reproductions.lecture import Lecture, composition, constants, network, tradeoff

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from noisette.datasets import VARIABLE
+from benchmarks.real import VARIABLE
 from reproductions import page
 from reproductions.base import Claim, Table
 from reproductions.song2013 import Song2013, runs, verdicts

@@ -211,10 +211,10 @@ def test_no_count_of_rows_in_the_repr(table):
 
 
 def test_adult_is_encoded_as_in_the_benchmark():
-    """The example schema gives the very features of `noisette.datasets`, in another order."""
+    """The example schema gives the very features of `benchmarks.real`, in another order."""
     if "NOISETTE_DATA" not in os.environ:
         pytest.skip("NOISETTE_DATA is not set: Adult is not here")
-    from noisette import datasets
+    from benchmarks import real as datasets
     from noisette.tables import read_schema
 
     home = Path(os.environ["NOISETTE_DATA"]) / "adult" / "adult.data.gz"

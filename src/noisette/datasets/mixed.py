@@ -17,8 +17,7 @@ from scipy.special import expit, ndtri
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.columns import Categorical, Column
-from noisette.datasets.base import Dataset
-from noisette.datasets.encoding import Encoder, number
+from noisette.datasets.base import Dataset, Encoder, number
 from noisette.randomness import Randomness
 
 __all__ = ["MixedTable", "mixed_table"]

@@ -20,8 +20,7 @@ from scipy.special import expit, log_ndtr, ndtri
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.columns import Categorical, Column
-from noisette.datasets.base import Dataset
-from noisette.datasets.encoding import Encoder, number
+from noisette.datasets.base import Dataset, Encoder, number
 from noisette.randomness import Randomness
 
 __all__ = ["VisitsTable", "visits"]

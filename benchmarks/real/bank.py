@@ -8,9 +8,10 @@ told by `poutcome`, so the number counts from 0. Nothing here adds noise.
 from pathlib import Path
 
 from noisette.columns import Categorical
-from noisette.datasets.base import Raw, Source
-from noisette.datasets.encoding import Encoder, number
-from noisette.datasets.files import read_bytes, read_text_columns, two_classes, words
+from noisette.datasets.base import Encoder, number
+
+from .base import Raw, Source
+from .files import read_bytes, read_text_columns, two_classes, words
 
 __all__ = ["BANK"]
 

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.clipping import clip_rows
-from noisette.datasets.base import Dataset
+from noisette.datasets import Dataset
 from noisette.errors import InvalidParameter
 from noisette.randomness import Randomness
 
@@ -57,7 +57,7 @@ def sphere(
 
     Examples
     --------
-    >>> from noisette.datasets import sphere
+    >>> from benchmarks.real import sphere
     >>> sphere(n=100, d=3, n_test=10).X.shape
     (100, 3)
 

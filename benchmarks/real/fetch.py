@@ -18,9 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from noisette import _files, _validate
-from noisette.datasets.base import VARIABLE, MissingData
-from noisette.datasets.homes import FILES, Home, PublishedFile
 from noisette.errors import InvalidData, InvalidParameter
+
+from .base import VARIABLE, MissingData
+from .homes import FILES, Home, PublishedFile
 
 __all__ = ["data_home_for_writing", "download_files"]
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette._typing import Integers
-from noisette.datasets.base import MissingData, fetch_hint
 from noisette.errors import InvalidData
+
+from .base import MissingData, fetch_hint
 
 __all__ = ["read_bytes", "read_idx", "read_text_columns", "two_classes", "words"]
 

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from noisette._typing import Floats, Integers
 from noisette.columns import Categorical, Cells, Numeric
-from noisette.datasets.base import Raw, Source
-from noisette.datasets.encoding import Encoder, number
-from noisette.datasets.files import read_bytes, words
+from noisette.datasets.base import Encoder, number
 from noisette.errors import InvalidData
+
+from .base import Raw, Source
+from .files import read_bytes, words
 
 __all__ = ["COVERTYPE", "COVERTYPE7"]
 

@@ -16,8 +16,10 @@ import numpy as np
 
 from noisette._typing import Floats
 from noisette.clipping import clip_rows, row_norms
-from noisette.datasets.base import Raw, Source, Table
-from noisette.datasets.files import read_bytes, read_idx
+from noisette.datasets.base import Table
+
+from .base import Raw, Source
+from .files import read_bytes, read_idx
 
 __all__ = ["FASHION", "MNIST", "MNIST14"]
 
