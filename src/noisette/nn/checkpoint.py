@@ -8,7 +8,6 @@ under what is left of the charge it already paid.
 import contextlib
 import copy
 import os
-import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,7 +17,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
-from noisette._files import written
+from noisette._files import opened, understood, written
 from noisette.errors import InvalidParameter
 from noisette.nn.averaging import Average
 from noisette.nn.clipping import Clipping
@@ -95,10 +94,9 @@ def _plain(value: Any) -> Any:
 
 def read(path: Path) -> dict[str, Any]:
     """Return what `write` wrote; nothing in the file is executed."""
-    try:
-        state = torch.load(path, weights_only=True)
-    except (OSError, EOFError, RuntimeError, ValueError, pickle.UnpicklingError):
-        raise InvalidParameter(f"{path} cannot be read as a checkpoint of noisette.") from None
+    wrong = f"{path} cannot be read as a checkpoint of noisette."
+    with understood(wrong, InvalidParameter), opened(path) as file:
+        state = torch.load(file, weights_only=True)
     form = state.pop("noisette_checkpoint", None) if isinstance(state, dict) else None
     if form == 2:
         raise InvalidParameter(
