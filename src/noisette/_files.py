@@ -70,7 +70,8 @@ def opened(path: str | os.PathLike[str], mode: str = "rb", most: int | None = No
     """Open an ordinary file, unbuffered; a pipe or device would block, or never end."""
     # Asked of what was opened, and opened without waiting for somebody at a pipe's other end.
     waiting, binary = getattr(os, "O_NONBLOCK", 0), getattr(os, "O_BINARY", 0)
-    file = open(path, mode, 0, opener=lambda name, flags: os.open(name, flags | waiting | binary))
+    more = waiting | binary
+    file = FileIO(path, mode, opener=lambda name, flags: os.open(name, flags | more))
     try:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):

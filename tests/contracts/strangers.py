@@ -211,7 +211,7 @@ def ledgers(folder: Path) -> list[bytes]:
 
 def forged_ledger(data: bytes, rng: random.Random) -> bytes:
     """Return a ledger of which one part is another, with all digests right."""
-    page, _, rest = data.partition(b"\n")
+    rest = data.partition(b"\n")[2]
     header = json.loads(rest[65 : rest.index(b"\n")])
     records = [json.loads(line[65:]) for line in data[3 * 4096 :].splitlines()]
     kept = [{key: each[key] for key in each if key not in ("before", "at")} for each in records]

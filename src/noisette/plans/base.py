@@ -334,8 +334,11 @@ def _check_numbers(node: Any) -> None:
             inside += ((name, each) for each in value)
         elif isinstance(value, int) and value > _MOST_COUNTED:
             raise InvalidParameter(f"{name} of a plan must be at most {_MOST_COUNTED}.")
-        elif name == "noise_multiplier" and isinstance(value, float | int):
-            if not _NOISE[0] <= value <= _NOISE[1]:
-                raise InvalidParameter(f"{name} of a plan must lie in {list(_NOISE)}.")
+        elif (
+            name == "noise_multiplier"
+            and isinstance(value, float | int)
+            and not _NOISE[0] <= value <= _NOISE[1]
+        ):
+            raise InvalidParameter(f"{name} of a plan must lie in {list(_NOISE)}.")
     if parts > _MOST_PARTS:
         raise InvalidParameter(f"a plan must have at most {_MOST_PARTS} parts.")
