@@ -197,7 +197,7 @@ def test_an_array_that_swells_or_has_another_kind_is_refused(tmp_path: Path) -> 
         head.replace(b"<f8", b"|O8"),
         head.replace(b"<f8", b"<f4"),
         head.replace(b"(1, 4)", b"(1, 9)").replace(b"(4,)", b"(9,)"),
-        head.replace(b"{", b"(", 1),  # a TokenError of Python's own tokenizer
+        head.replace(b"}", b" ", 1),  # a TokenError of Python's own tokenizer
         head[:8] + b"\xff\xff" + head[10:],
         b"\x93NUMPY\x02\x00" + head[8:],
     ):
