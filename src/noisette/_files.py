@@ -1,13 +1,40 @@
-"""Files that appear whole or not at all, readable by whom any new file of this person is."""
+"""Files that appear whole or not at all, and one door for those that strangers wrote.
+
+A file from elsewhere may be a pipe, have any size, nest without end or break the library that reads
+it. `opened` lets ordinary files in up to a size, `from_json` numbers and depths that an honest file
+has, and `understood` turns whatever a parser raises into one sentence of bounded length.
+"""
 
 import contextlib
+import json
+import math
 import os
+import pickle
 import secrets
+import stat
+import struct
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-__all__ = ["write", "written"]
+from noisette.errors import InvalidData, InvalidParameter, NoisetteError
+
+__all__ = ["from_json", "opened", "read", "understood", "write", "written"]
+
+LARGEST_TEXT = 1 << 24
+"""How many bytes a text may have that is read as a whole: a schema, a guarantee, a plan."""
+
+_DEEPEST, _DIGITS, _LONGEST = 100, 19, 400
+# What the parsers of JSON, TOML, zip archives, NumPy and torch raise on damaged or hostile bytes.
+_DAMAGE = (
+    ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, OSError,
+    RuntimeError, SyntaxError, TypeError, ValueError, pickle.UnpicklingError, struct.error,
+    tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -37,3 +64,94 @@ def write(path: Path, content: bytes | str) -> None:
     """Write a whole file or nothing; text as UTF-8, its line ends as they are."""
     with written(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def opened(path: str | os.PathLike[str], mode: str = "rb", most: int | None = None) -> FileIO:
+    """Open an ordinary file, unbuffered; a pipe or device would block, or never end."""
+    # Asked of what was opened, and opened without waiting for somebody at a pipe's other end.
+    waiting, binary = getattr(os, "O_NONBLOCK", 0), getattr(os, "O_BINARY", 0)
+    more = waiting | binary
+    file = FileIO(path, mode, opener=lambda name, flags: os.open(name, flags | more))
+    try:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise InvalidParameter(f"{path} is not an ordinary file; give another one.")
+        if most is not None and status.st_size > most:
+            raise InvalidParameter(
+                f"{path} is too large: it has {status.st_size} bytes, and {most} are allowed."
+            )
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def read(path: str | os.PathLike[str], what: str, most: int = LARGEST_TEXT) -> bytes:
+    """Return the bytes of a file that is said to be a `what`, or say why not."""
+    try:
+        with opened(path, most=most) as file:
+            return b"".join(iter(lambda: file.read(1 << 20), b""))
+    except FileNotFoundError:
+        raise InvalidParameter(f"there is no {what} {path}.") from None
+    except IsADirectoryError:
+        raise InvalidParameter(f"{path} is a folder, not a {what}.") from None
+    except OSError as error:
+        raise InvalidParameter(f"{path} cannot be read ({error.strerror}).") from None
+
+
+@contextlib.contextmanager
+def understood(sentence: str, kind: type[NoisetteError] = InvalidData) -> Iterator[None]:
+    """Say `sentence` for whatever damage a parser finds; a long refusal is cut."""
+    try:
+        yield
+        return
+    except NoisetteError as error:
+        if len(said := str(error)) <= _LONGEST:
+            raise
+        kind, sentence = type(error), f"{said[: _LONGEST - 4]} ..."
+    except _DAMAGE:
+        pass
+    raise kind(sentence)  # outside: no traceback of a parser, which may quote the file
+
+
+def from_json(text: str | bytes) -> Any:
+    """Return what a JSON text says; ValueError for what no honest text of ours has.
+
+    That is a whole number beyond 19 digits, a number that is not finite, a key that stands twice
+    (people and programs would read different ones) and more than 100 levels.
+    """
+    try:
+        node = json.loads(
+            text, parse_int=_whole, parse_float=_finite, parse_constant=_finite,
+            object_pairs_hook=_once,
+        )  # fmt: skip
+    except RecursionError:
+        raise ValueError from None
+    level = [node]
+    for _ in range(_DEEPEST):
+        inside = [each for each in level if isinstance(each, dict | list)]
+        if not inside:
+            return node
+        level = [
+            one for each in inside for one in (each.values() if isinstance(each, dict) else each)
+        ]
+    raise ValueError
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise ValueError
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    if not math.isfinite(number := float(digits)):
+        raise ValueError
+    return number
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    node = dict(pairs)
+    if len(node) != len(pairs):
+        raise ValueError
+    return node

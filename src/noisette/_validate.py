@@ -3,10 +3,17 @@
 import math
 import numbers
 import os
+import reprlib
 from collections.abc import Iterable
 from pathlib import Path
 
 from noisette.errors import InvalidParameter
+
+
+def shown(value: object) -> str:
+    """Return a short piece of what was given: a message is a sentence, however long the value."""
+    text = reprlib.repr(value) if isinstance(value, int) else repr(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."
 
 
 def _number(name: str, value: object, wanted: str) -> float:
@@ -14,7 +21,7 @@ def _number(name: str, value: object, wanted: str) -> float:
         return value
     # bool is an int to Python, but epsilon=True is always a mistake.
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InvalidParameter(f"{name} must be {wanted}; got {value!r}.")
+        raise InvalidParameter(f"{name} must be {wanted}; got {shown(value)}.")
     try:
         number = float(value)
     except OverflowError:
@@ -32,7 +39,7 @@ def real(name: str, value: object) -> float:
 def boolean(name: str, value: object) -> bool:
     """Return `value` if it is True or False; a word such as "false" is refused, not guessed."""
     if not isinstance(value, bool):
-        raise InvalidParameter(f"{name} must be True or False; got {value!r}.")
+        raise InvalidParameter(f"{name} must be True or False; got {shown(value)}.")
     return value
 
 
@@ -41,7 +48,7 @@ def positive(name: str, value: object) -> float:
     wanted = "a positive, finite number"
     number = _number(name, value, wanted)
     if not 0.0 < number < math.inf:
-        raise InvalidParameter(f"{name} must be {wanted}; got {value!r}.")
+        raise InvalidParameter(f"{name} must be {wanted}; got {shown(value)}.")
     return number
 
 
@@ -50,7 +57,7 @@ def positive_or_infinite(name: str, value: object) -> float:
     wanted = "a positive number (inf for none)"
     number = _number(name, value, wanted)
     if not number > 0.0:
-        raise InvalidParameter(f"{name} must be {wanted}; got {value!r}.")
+        raise InvalidParameter(f"{name} must be {wanted}; got {shown(value)}.")
     return number
 
 
@@ -59,7 +66,7 @@ def non_negative(name: str, value: object) -> float:
     wanted = "a finite number that is at least 0"
     number = _number(name, value, wanted)
     if not 0.0 <= number < math.inf:
-        raise InvalidParameter(f"{name} must be {wanted}; got {value!r}.")
+        raise InvalidParameter(f"{name} must be {wanted}; got {shown(value)}.")
     return number
 
 
@@ -68,7 +75,7 @@ def epsilon(value: object, name: str = "epsilon") -> float:
     wanted = "a positive, finite number (1.0 is a common choice, smaller is more private)"
     number = _number(name, value, wanted)
     if not 0.0 < number < math.inf:
-        raise InvalidParameter(f"{name} must be {wanted}; got {value!r}.")
+        raise InvalidParameter(f"{name} must be {wanted}; got {shown(value)}.")
     return number
 
 
@@ -77,7 +84,7 @@ def delta(value: object, name: str = "delta") -> float:
     wanted = "a number in [0, 1), far below 1/n (1e-6 is a common choice, 0 is pure privacy)"
     number = _number(name, value, wanted)
     if not 0.0 <= number < 1.0:
-        raise InvalidParameter(f"{name} must be {wanted}; got {value!r}.")
+        raise InvalidParameter(f"{name} must be {wanted}; got {shown(value)}.")
     return number
 
 
@@ -97,7 +104,7 @@ def fraction(name: str, value: object) -> float:
     wanted = "a number in (0, 1)"
     number = _number(name, value, wanted)
     if not 0.0 < number < 1.0:
-        raise InvalidParameter(f"{name} must be {wanted}; got {value!r}.")
+        raise InvalidParameter(f"{name} must be {wanted}; got {shown(value)}.")
     return number
 
 
@@ -106,7 +113,7 @@ def rate(name: str, value: object) -> float:
     wanted = "a sampling rate in (0, 1]"
     number = _number(name, value, wanted)
     if not 0.0 < number <= 1.0:
-        raise InvalidParameter(f"{name} must be {wanted}; got {value!r}.")
+        raise InvalidParameter(f"{name} must be {wanted}; got {shown(value)}.")
     return number
 
 
@@ -115,7 +122,7 @@ def integer(name: str, value: object, least: int = 1) -> int:
     if type(value) is int and value >= least:  # the common case, without abstract classes
         return value
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:
-        raise InvalidParameter(f"{name} must be a whole number >= {least}; got {value!r}.")
+        raise InvalidParameter(f"{name} must be a whole number >= {least}; got {shown(value)}.")
     return int(value)
 
 
@@ -124,7 +131,7 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
     names = list(allowed)
     if not isinstance(value, str) or value not in names:
         listed = ", ".join(repr(known) for known in names)
-        raise InvalidParameter(f"{name} must be one of {listed}; got {value!r}.")
+        raise InvalidParameter(f"{name} must be one of {listed}; got {shown(value)}.")
     return value
 
 

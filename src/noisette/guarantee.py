@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from noisette import _validate, accounting
+from noisette import _files, _validate, accounting
 from noisette._text import visible
 from noisette.adjacency import UNITS, Adjacency, require_same
 from noisette.errors import InvalidParameter
@@ -400,7 +400,8 @@ class Guarantee:
                 f"this is not a guarantee of format {FORMAT}; "
                 "read it with the version of noisette that wrote it."
             )
-        try:
+        wrong = "a field of this guarantee is missing, or has the wrong type."
+        with _files.understood(wrong, InvalidParameter):
             plan = Plan.from_dict(node["plan"]).under(node["adjacency"])
             return cls(
                 epsilon=node["epsilon"],
@@ -416,10 +417,6 @@ class Guarantee:
                 unit=node.get("unit", "record"),
                 max_rows=node.get("max_rows"),
             )
-        except KeyError as error:
-            raise InvalidParameter(f"this guarantee lacks the key {error}.") from None
-        except (OverflowError, TypeError):
-            raise InvalidParameter("a field of this guarantee has the wrong type.") from None
 
     @classmethod
     def from_json(cls, text: str) -> "Guarantee":
@@ -441,10 +438,8 @@ class Guarantee:
             If it is no such text, or a field does not fit the plan.
 
         """
-        try:
-            node = json.loads(text)
-        except (RecursionError, TypeError, ValueError):
-            raise InvalidParameter("this is not the JSON text of a guarantee.") from None
+        with _files.understood("this is not the JSON text of a guarantee.", InvalidParameter):
+            node = _files.from_json(text)
         return cls.from_dict(node)
 
 

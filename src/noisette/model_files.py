@@ -10,16 +10,13 @@ A small archive may claim any size, so sizes are compared before anything is unp
 not compress, and an honest member is at most a few times as large as its packed form.
 """
 
-import contextlib
 import hashlib
 import importlib
 import io
 import json
 import math
 import os
-import struct
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -57,12 +54,8 @@ _APART = {"schema", "pairs"}  # stored as what was learnt, not as it was handed 
 _MAY_BE_INFINITE, _INFINITE = {"radius"}, "infinite"  # JSON has no such number
 _RELEASED = ("residual_scale_", "clipped_share_")
 _POSITIVE = ("regularization", "eta0", "radius", "clip_norm")  # where they are numbers
-_LARGEST_TEXT = 1 << 24  # bytes
+_LARGEST, _LARGEST_HEADER = 1 << 32, 1 << 10  # bytes
 _SMALL, _TIMES = 1 << 20, 20  # a member above _SMALL may be _TIMES as large as its packed form
-# Not a zip, not JSON, not plain arrays, or damaged (OSError: a place outside of the file).
-_DAMAGE = (
-    zipfile.BadZipFile, zlib.error, struct.error, ValueError, EOFError, RuntimeError, OSError,
-)  # fmt: skip
 _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _KINDS: dict[str, tuple[type[Any], tuple[type, ...]]] = {
     "bool": (np.bool_, (bool,)),
@@ -281,6 +274,12 @@ def load(path: str | os.PathLike[str]) -> Any:
         if not place.exists():
             raise InvalidData(f"{path} is not a model folder: it has no {IN_FOLDER}.")
     node, arrays = _read(place)
+    with _files.understood("this model file lacks a field, or a field has the wrong type."):
+        return _made(node, arrays)
+
+
+def _made(node: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Any:
+    """Return the model of a file, each part checked by itself and with the others."""
     model, guarantee = _rebuilt(node)
     _check(model, guarantee, arrays)
     if node.get("version") == __version__:  # another version may say the same in other words
@@ -292,31 +291,17 @@ def load(path: str | os.PathLike[str]) -> Any:
         model.intercept_ = float(model.intercept_)
     model.privacy_ = guarantee
     if node.get("noise") is not None:
-        model._bars = _noise_of(node["noise"], model)
+        from noisette.estimators.noise_bars import read_noise_bars
+
+        wrong = "the noise bars in this model file do not fit its weights; it was changed."
+        with _files.understood(wrong):
+            model._bars = read_noise_bars(node["noise"], model)
     if "test" in node:
-        model.test_ = _test_of(node, model)
-    return model
-
-
-def _noise_of(node: Any, model: Any) -> Any:
-    """Return the noise of the weights."""
-    from noisette.estimators.noise_bars import read_noise_bars
-
-    try:
-        return read_noise_bars(node, model)
-    except (KeyError, TypeError, ValueError):
-        pass
-    raise InvalidData("the noise bars in this model file do not fit its weights; it was changed.")
-
-
-def _test_of(node: dict[str, Any], model: Any) -> Any:
-    """Return the scores on test people, which the guarantee covers too."""
-    try:
         classes = None if _predicts_numbers(model) else model.classes_.tolist()
-        return restored(node["test"], classes, model.privacy_)
-    except (KeyError, TypeError, AttributeError, ValueError):
-        pass
-    raise InvalidData("the test scores in this model file do not fit its model; it was changed.")
+        wrong = "the test scores in this model file do not fit its model; it was changed."
+        with _files.understood(wrong):
+            model.test_ = restored(node["test"], classes, guarantee)
+    return model
 
 
 def _rebuilt(node: dict[str, Any]) -> tuple[Any, Guarantee]:
@@ -329,13 +314,7 @@ def _rebuilt(node: dict[str, Any]) -> tuple[Any, Guarantee]:
     name = node.get("class")
     if not isinstance(name, str) or name not in MODELS:
         raise InvalidData(f"this model file holds no model of the kinds {', '.join(MODELS)}.")
-    try:
-        return _filled(name, node), Guarantee.from_dict(node["guarantee"])
-    except NoisetteError:
-        raise
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
-        pass
-    raise InvalidData("this model file lacks a field, or a field has the wrong type.")
+    return _filled(name, node), Guarantee.from_dict(node["guarantee"])
 
 
 def _filled(name: str, node: dict[str, Any]) -> Any:
@@ -418,22 +397,25 @@ def _positive(value: Any, *, zero: bool = False) -> float:
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
     """Return the JSON text and the arrays; every other content is refused."""
-    content: tuple[Any, dict[str, NDArray[np.float64]]] | None = None
-    with path.open("rb") as file, contextlib.suppress(*_DAMAGE), zipfile.ZipFile(file) as archive:
+    with (
+        _files.opened(path, most=_LARGEST) as file,
+        _files.understood(f"{path} is not a model file of noisette, or it is damaged."),
+        zipfile.ZipFile(file) as archive,
+    ):
         wanted = [_TEXT, *(f"{name}.npy" for name in _ARRAYS)]
-        if sorted(archive.namelist()) == sorted(wanted) and all(map(_fits, archive.infolist())):
-            text = json.loads(_text(archive))
-            content = text, {name: _array(archive, f"{name}.npy") for name in _ARRAYS}
-    if content is None or not isinstance(content[0], dict):
-        raise InvalidData(f"{path} is not a model file of noisette, or it is damaged.")
-    return content
+        if sorted(archive.namelist()) != sorted(wanted) or not all(map(_fits, archive.infolist())):
+            raise ValueError
+        text = _files.from_json(_text(archive))
+        if not isinstance(text, dict):
+            raise TypeError
+        return text, {name: _array(archive, f"{name}.npy") for name in _ARRAYS}
 
 
 def _fits(info: zipfile.ZipInfo) -> bool:
     """Whether a member is packed as `save` packs and claims no more than such a file can hold."""
     claimed = info.file_size
     small = claimed <= max(_SMALL, _TIMES * info.compress_size)
-    readable = info.filename != _TEXT or claimed <= _LARGEST_TEXT
+    readable = info.filename != _TEXT or claimed <= _files.LARGEST_TEXT
     return info.compress_type in _PACKED and small and readable
 
 
@@ -449,7 +431,7 @@ def _array(archive: zipfile.ZipFile, member: str) -> NDArray[np.float64]:
         if np.lib.format.read_magic(file) != (1, 0):
             raise ValueError
         # Compared before anything is allocated: a header of a few bytes may claim terabytes.
-        shape, _, kind = np.lib.format.read_array_header_1_0(file)
+        shape, _, kind = np.lib.format.read_array_header_1_0(file, _LARGEST_HEADER)
         payload = archive.getinfo(member).file_size - file.tell()
         if kind != np.float64 or 8 * math.prod(shape) != payload:
             raise ValueError

@@ -369,7 +369,7 @@ def failing(monkeypatch, where: str, number: int) -> None:
         raise OSError(number, os.strerror(number))
 
     if where == "open":
-        monkeypatch.setattr(locks, "open", cannot, raising=False)
+        monkeypatch.setattr(locks, "opened", cannot)
     else:
         monkeypatch.setattr(chain.os, "fsync", fsync)
 

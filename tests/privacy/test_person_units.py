@@ -81,7 +81,7 @@ def test_frames_group_too() -> None:
 NAN = float("nan")
 
 
-@pytest.mark.parametrize("gap", [None, NAN, "", "  ", np.datetime64("NaT"), np.float64(NAN)])
+@pytest.mark.parametrize("gap", [None, NAN, "", "  ", np.datetime64("NaT", "D"), np.float64(NAN)])
 def test_a_missing_identifier_is_refused_or_single(gap: object) -> None:
     known = 3 if not isinstance(gap, str) else SECRET
     ids = [known, gap, known, gap]

@@ -19,6 +19,7 @@ def main() -> None:
     A traceback may quote a cell of the table, and so may the text of a foreign exception. With
     ``--json`` the sentence is also printed as {"error": ...}, so that a machine can read it.
     """
+    _open_closed_streams()
     try:
         code, sentence = _outcome()
     except KeyboardInterrupt:  # during the imports, or a second one while the first was handled
@@ -33,6 +34,16 @@ def main() -> None:
 
         print(f"noisette: {visible(sentence)}", file=sys.stderr)
     sys.exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Put the null device where the caller closed a stream (>&-): nobody wants to read it.
+
+    Else the next file would get its number, and whatever prints would write into a ledger.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # in this order, so each gets the number it is known by
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
 
 
 def _outcome() -> tuple[int, str]:

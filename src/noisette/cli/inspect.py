@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from noisette import _files
 from noisette._text import visible
 from noisette.cli import options as opt
 from noisette.errors import InvalidData, InvalidParameter
@@ -81,26 +82,17 @@ def _read(path: Path) -> "tuple[Guarantee, list[tuple[str, str, str]]]":
 def _guarantee_in(path: Path) -> "Guarantee":
     from noisette.guarantee import Guarantee
 
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        text = ""
-    except OSError as error:
-        raise InvalidParameter(f"{path} cannot be read ({error.strerror}).") from None
-    found = Guarantee.from_json(text)
+    wrong = f"{path} is not the JSON text of a guarantee, or it was changed."
+    with _files.understood(wrong, InvalidParameter):
+        node = _files.from_json(_files.read(path, "guarantee"))
+    found = Guarantee.from_dict(node)
     # A person reads the file's sentences, not our objects: all of it must follow from the plan.
-    if json_module.loads(text, object_pairs_hook=_without_doubles) != found.to_dict():
+    if node != found.to_dict():
         raise InvalidData(
             f"the words in {path} do not follow from its numbers; it was changed, or written by "
             "another version of noisette."
         )
     return found
-
-
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; of a key that stands twice, a person may have read the other one."""
-    node = dict(pairs)
-    return node if len(node) == len(pairs) else {}
 
 
 def _visible(words: str) -> "Text":

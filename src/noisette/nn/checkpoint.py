@@ -8,7 +8,8 @@ under what is left of the charge it already paid.
 import contextlib
 import copy
 import os
-import pickle
+import pickletools
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,7 +19,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
-from noisette._files import written
+from noisette._files import opened, understood, written
 from noisette.errors import InvalidParameter
 from noisette.nn.averaging import Average
 from noisette.nn.clipping import Clipping
@@ -95,10 +96,16 @@ def _plain(value: Any) -> Any:
 
 def read(path: Path) -> dict[str, Any]:
     """Return what `write` wrote; nothing in the file is executed."""
-    try:
-        state = torch.load(path, weights_only=True)
-    except (OSError, EOFError, RuntimeError, ValueError, pickle.UnpicklingError):
-        raise InvalidParameter(f"{path} cannot be read as a checkpoint of noisette.") from None
+    wrong = f"{path} cannot be read as a checkpoint of noisette."
+    with understood(wrong, InvalidParameter), opened(path) as file:
+        with zipfile.ZipFile(file) as archive:  # as torch.save writes it: nothing swells
+            if any(each.compress_type != zipfile.ZIP_STORED for each in archive.infolist()):
+                raise ValueError
+            for name in archive.namelist():
+                if name.endswith("data.pkl"):
+                    _check_names(archive.read(name))
+        file.seek(0)
+        state = torch.load(file, weights_only=True)
     form = state.pop("noisette_checkpoint", None) if isinstance(state, dict) else None
     if form == 2:
         raise InvalidParameter(
@@ -111,6 +118,13 @@ def read(path: Path) -> dict[str, Any]:
         raise InvalidParameter(f"{path} is damaged; begin again with another file.")
     found: dict[str, Any] = state
     return found
+
+
+def _check_names(pickled: bytes) -> None:
+    """Refuse endless names of classes: torch takes hours to say that it does not know one."""
+    for code, name, _ in pickletools.genops(pickled):
+        if code.name in ("GLOBAL", "INST") and len(str(name)) > 200:
+            raise ValueError
 
 
 def same_run(path: Path, state: dict[str, Any], facts: dict[str, Any], *, seeded: bool) -> None:
@@ -133,22 +147,18 @@ def check(
     average: Average | None, clipping: Clipping,
 ) -> None:  # fmt: skip
     """Raise unless `take_up` will succeed; nothing is changed."""
-    held = state["optimizer"].get("param_groups")
-    fits = (
-        _shapes(state["module"]) == _shapes(module.state_dict())
-        and isinstance(state["optimizer"].get("state"), dict)
-        and isinstance(held, list)
-        and [len(part.get("params", ())) for part in held]
-        == [len(part["params"]) for part in optimizer.param_groups]
-    )
-    if not fits:
-        raise InvalidParameter(f"{path} belongs to another module or optimizer.")
-    try:
+    with understood(f"{path} belongs to another module or optimizer.", InvalidParameter):
+        sizes = [len(part["params"]) for part in state["optimizer"]["param_groups"]]
+        if (
+            _shapes(state["module"]) != _shapes(module.state_dict())
+            or not isinstance(state["optimizer"]["state"], dict)
+            or sizes != [len(part["params"]) for part in optimizer.param_groups]
+        ):
+            raise ValueError
+    with understood(f"{path} belongs to another clipping rule or average.", InvalidParameter):
         copy.deepcopy(clipping).restore(state["clipping"])
         if average is not None and state["average"] is not None:
             average.restore(state["average"])  # nobody has seen this average yet
-    except (KeyError, TypeError, RuntimeError, ValueError):
-        raise InvalidParameter(f"{path} belongs to another clipping rule or average.") from None
 
 
 def _shapes(state: dict[str, Any]) -> dict[str, Any]:
@@ -160,11 +170,9 @@ def take_up(
     clipping: Clipping,
 ) -> None:  # fmt: skip
     """Put the weights, the optimizer and the clip norm back to where the checkpoint was."""
-    try:
+    with understood(f"{path} belongs to another module or optimizer.", InvalidParameter):
         module.load_state_dict(state["module"])
         optimizer.load_state_dict(state["optimizer"])
-    except (KeyError, RuntimeError, ValueError):
-        raise InvalidParameter(f"{path} belongs to another module or optimizer.") from None
     clipping.restore(state["clipping"])
 
 

@@ -6,15 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
-from noisette import _validate
+from noisette import _files, _validate
 from noisette.adjacency import Adjacency, require_same
-from noisette.errors import InvalidParameter, NoisetteError
+from noisette.errors import InvalidParameter
 from noisette.mechanisms import Mechanism
 from noisette.sampling import Sampler
 
 __all__ = ["PLANS", "Leaf", "Plan"]
 
 FORMAT = 1
+
+# What a plan in JSON may ask for: beyond it, counting would take hours or all memory, and no run of
+# ours would end.
+_NOISE, _MOST_COUNTED, _MOST_DRAWS = (1e-9, 1e20), 1 << 40, 1 << 53
+_MOST_PARTS, _MOST_GROUPS = 10_000, 10_000
 
 PLANS: dict[str, type["Plan"]] = {}
 """Every kind by its name in JSON; filled in `noisette.plans`, where all kinds are known."""
@@ -55,7 +60,8 @@ class Plan(ABC):
                 continue
             if self.adjacency is None:
                 object.__setattr__(self, "adjacency", child.adjacency)
-            require_same(self.adjacency, "the plan", child.adjacency, f"its part {child!r}")  # type: ignore[arg-type]
+            if child.adjacency is not self.adjacency:  # a repr takes time for each level
+                require_same(self.adjacency, "the plan", child.adjacency, f"its part {child!r}")  # type: ignore[arg-type]
 
     def under(self, adjacency: Adjacency | str) -> Self:
         """Return this plan bound to `adjacency`; a plan of another relation is refused by name.
@@ -145,6 +151,11 @@ class Plan(ABC):
         """
         yield self
 
+    @property
+    def _groups(self) -> int:
+        """How many `alternatives` there are, without making them."""
+        return 1
+
     @abstractmethod
     def _body(self) -> dict[str, Any]:
         """Return the JSON body of this node."""
@@ -218,20 +229,23 @@ class Plan(ABC):
             If a name, key or value is unknown or missing.
 
         """
+        with _files.understood("the JSON of this plan is nested too deeply.", InvalidParameter):
+            _check_numbers(node)
+            plan = Plan._read(node)
+            if plan._groups > _MOST_GROUPS or plan.draws > _MOST_DRAWS:
+                raise InvalidParameter("this plan has more groups or draws than can be counted.")
+        return plan
+
+    @staticmethod
+    def _read(node: Any) -> "Plan":
+        """Return the plan of one node, whose numbers are known to be sane."""
         if not isinstance(node, dict):
             raise InvalidParameter("a plan in JSON must be an object with the key 'plan'.")
         body = {key: value for key, value in node.items() if key not in ("plan", "adjacency")}
         kind = PLANS[_validate.choice("plan", node.get("plan"), PLANS)]
-        try:
+        wrong = f"the JSON of a {kind.name!r} plan is incomplete or has unknown keys."
+        with _files.understood(wrong, InvalidParameter):
             plan = kind._from_body(body)
-        except NoisetteError:
-            raise
-        except RecursionError:
-            raise InvalidParameter("the JSON of this plan is nested too deeply.") from None
-        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-            raise InvalidParameter(
-                f"the JSON of a {kind.name!r} plan is incomplete or has unknown keys ({error})."
-            ) from None
         relation = node.get("adjacency")
         return plan if relation is None else plan.under(relation)
 
@@ -255,10 +269,8 @@ class Plan(ABC):
             If it is no such text, or a name, key or value is unknown or missing.
 
         """
-        try:
-            node = json.loads(text)
-        except (RecursionError, TypeError, ValueError):
-            raise InvalidParameter("this is not the JSON text of a plan.") from None
+        with _files.understood("this is not the JSON text of a plan.", InvalidParameter):
+            node = _files.from_json(text)
         if not isinstance(node, dict) or node.pop("noisette_plan", None) != FORMAT:
             raise InvalidParameter(
                 f"this is not the JSON text of a plan of format {FORMAT}; "
@@ -309,3 +321,24 @@ class Leaf(Plan):
     def leaves(self) -> Iterator[tuple["Leaf", int]]:
         """Yield itself, once."""
         yield self, 1
+
+
+def _check_numbers(node: Any) -> None:
+    """Refuse numbers, and numbers of parts, with which counting would never end."""
+    inside, parts = [("", node)], 0
+    for name, value in inside:  # grows meanwhile
+        if isinstance(value, dict):
+            parts += "plan" in value
+            inside += value.items()
+        elif isinstance(value, list | tuple):
+            inside += ((name, each) for each in value)
+        elif isinstance(value, int) and value > _MOST_COUNTED:
+            raise InvalidParameter(f"{name} of a plan must be at most {_MOST_COUNTED}.")
+        elif (
+            name == "noise_multiplier"
+            and isinstance(value, float | int)
+            and not _NOISE[0] <= value <= _NOISE[1]
+        ):
+            raise InvalidParameter(f"{name} of a plan must lie in {list(_NOISE)}.")
+    if parts > _MOST_PARTS:
+        raise InvalidParameter(f"a plan must have at most {_MOST_PARTS} parts.")

@@ -1,6 +1,7 @@
 """The plans made of other plans: one after the other, or side by side on disjoint groups."""
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -60,12 +61,16 @@ class Repeat(Plan):
         for plan in self.plan.alternatives():
             yield Repeat(plan, self.times, adjacency=self.adjacency)
 
+    @property
+    def _groups(self) -> int:
+        return self.plan._groups
+
     def _body(self) -> dict[str, Any]:
         return {"of": self.plan.to_dict(), "times": self.times}
 
     @classmethod
     def _from_body(cls, body: dict[str, Any]) -> Self:
-        return cls(plan=Plan.from_dict(body.pop("of")), **body)
+        return cls(plan=Plan._read(body.pop("of")), **body)
 
 
 @dataclass(frozen=True, repr=False, init=False)
@@ -98,7 +103,7 @@ class _Several(Plan):
 
     @classmethod
     def _from_body(cls, body: dict[str, Any]) -> Self:
-        return cls(*(Plan.from_dict(node) for node in body.pop("of")), **body)
+        return cls(*(Plan._read(node) for node in body.pop("of")), **body)
 
 
 class Together(_Several):
@@ -131,6 +136,10 @@ class Together(_Several):
         """Yield every combination of alternatives of the parts."""
         for parts in itertools.product(*(plan.alternatives() for plan in self.plans)):
             yield Together(*parts, adjacency=self.adjacency)
+
+    @property
+    def _groups(self) -> int:
+        return math.prod(plan._groups for plan in self.plans)
 
 
 class Parallel(_Several):
@@ -168,3 +177,7 @@ class Parallel(_Several):
             for alternative in plan.alternatives():
                 bound = self.adjacency
                 yield alternative if bound is None else alternative.under(bound)
+
+    @property
+    def _groups(self) -> int:
+        return sum(plan._groups for plan in self.plans)

@@ -86,6 +86,12 @@ class LastIterate(Noisy):
                 "use cyclic, shuffle or full, or release all iterates."
             )
         object.__setattr__(self, "epochs", _validate.integer("epochs", self.epochs))
+        most = 10**6 if isinstance(self.sampler, Shuffle) else 10**7
+        if self.draws_per_use > most:
+            raise InvalidParameter(
+                f"last-iterate privacy with {self.sampler.name} batches is counted step by step, "
+                f"for at most {most} steps; use larger batches, or release all iterates."
+            )
         if self.size is not None:
             self.sampler.check(_validate.integer("size", self.size))
         rates = self.learning_rate

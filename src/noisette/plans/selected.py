@@ -63,7 +63,7 @@ class Selected(Leaf):
                 f"law must be a law such as plans.Logarithmic(mean=10.0); got {type(law).__name__}."
             )
         made = tuple(as_plan(plan) for plan in candidates)
-        if len({len(list(plan.alternatives())) for plan in made}) > 1:
+        if len({plan._groups for plan in made}) > 1:
             raise Unproven("the candidates of one search must divide people into the same groups.")
         object.__setattr__(self, "candidates", made)
         object.__setattr__(self, "law", law)
@@ -83,10 +83,14 @@ class Selected(Leaf):
         for group in zip(*(plan.alternatives() for plan in self.candidates), strict=True):
             yield Selected(*group, law=self.law, adjacency=self.adjacency)
 
+    @property
+    def _groups(self) -> int:
+        return self.candidates[0]._groups
+
     def _body(self) -> dict[str, Any]:
         return {"of": [plan.to_dict() for plan in self.candidates], "law": self.law.to_dict()}
 
     @classmethod
     def _from_body(cls, body: dict[str, Any]) -> Self:
         law = RunLaw.from_dict(body.pop("law"))
-        return cls(*(Plan.from_dict(node) for node in body.pop("of")), law=law, **body)
+        return cls(*(Plan._read(node) for node in body.pop("of")), law=law, **body)

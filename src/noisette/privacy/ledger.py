@@ -261,6 +261,7 @@ class Ledger:
         if plan.adjacency is not None:
             require_same(plan.adjacency, "the plan", self.adjacency, "the ledger")
         plan = plan.under(self.adjacency)
+        Plan.from_json(text := plan.to_json())  # what is booked must be readable again
         if _validate.boolean("seeded", seeded) and not self.experiment:
             raise InvalidParameter(
                 "noise from a seed (random_state) hides nobody, so no ledger in a file may book it "
@@ -288,7 +289,7 @@ class Ledger:
                 raise BudgetExceeded(self._refusal(what, cost, spent))
 
         unit = _validate.choice("unit", unit, UNITS)
-        charge = Charge(label, plan.to_json(), cost, seeded, self._table, unit, model=model)
+        charge = Charge(label, text, cost, seeded, self._table, unit, model=model)
         if not resumable:
             number = self._store.book(charge, check)
             return Permit(

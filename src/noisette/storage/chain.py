@@ -40,6 +40,8 @@ from collections.abc import Iterator
 from io import FileIO
 from typing import Any, NamedTuple
 
+from noisette._files import LARGEST_TEXT, from_json
+
 __all__ = [
     "FORMAT", "Damaged", "Mark", "Newer", "Unsure",
     "append", "backwards", "first_pages", "origin", "read_header", "read_last", "read_mark",
@@ -87,7 +89,7 @@ def unseal(line: bytes) -> tuple[str, dict[str, Any]]:
     whole = line[64:65] == b" " and line[-1:] == b"\n"
     if not whole or hashlib.sha256(text).hexdigest().encode() != digest:
         raise Damaged
-    node = json.loads(text)
+    node = from_json(text)
     if not isinstance(node, dict):
         raise Damaged
     return digest.decode(), node
@@ -129,7 +131,7 @@ def read_mark(file: FileIO) -> Mark:
     size = os.fstat(file.fileno()).st_size
     if size < latest.end:
         raise Damaged
-    line = _read(file, latest.end, size)
+    line = _read(file, latest.end, min(size, latest.end + LARGEST_TEXT))
     line = line[: line.find(b"\n") + 1]
     try:
         digest, node = unseal(line)
@@ -226,6 +228,8 @@ def _sealed_mark(mark: Mark) -> bytes:
 
 def _read(file: FileIO, start: int, stop: int) -> bytes:
     """Return the bytes from `start` to `stop`, or to the end of the file."""
+    if not 0 <= stop - start <= LARGEST_TEXT:
+        raise Damaged
     file.seek(start)
     parts = []
     while start < stop and (part := file.read(stop - start)):

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
 
+from noisette._files import opened
+
 if sys.platform == "win32":
     import msvcrt
 else:
@@ -33,7 +35,7 @@ def locked(path: Path, *, write: bool) -> Iterator[FileIO]:
     """Open the file at `path`, which must exist: alone (`write`), or beside other readers."""
     until = time.monotonic() + WAIT_SECONDS
     while True:
-        with open(path, "r+b" if write else "rb", buffering=0) as file:
+        with opened(path, "r+b" if write else "rb") as file:
             number = file.fileno()
             _held.add(number)
             try:

@@ -25,7 +25,7 @@ from datetime import date, time
 from pathlib import Path
 from typing import Any
 
-from noisette import _validate
+from noisette import _files, _validate
 from noisette.columns import Column, Ignored, Open, canonical, is_sparse
 from noisette.errors import InvalidParameter
 from noisette.tables.category_facts import labels_of
@@ -41,7 +41,6 @@ _TOP = (
     "target", "classes", "unit", "row_norm", "missing", "file", "learn", "learnt", "columns",
     *PERSON_KEYS,
 )  # fmt: skip
-_LARGEST = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -441,27 +440,19 @@ def read_schema(path: str | Path, target: str | None = None, *, learn: bool = Fa
     ('age',)
 
     """
-    try:
-        data = Path(path).read_bytes()
-    except FileNotFoundError:
-        raise InvalidParameter(f"there is no schema file {path}.") from None
-    except IsADirectoryError:
-        raise InvalidParameter(f"{path} is a folder, not a schema file.") from None
-    except OSError as error:
-        raise InvalidParameter(f"{path} cannot be read ({error.strerror}).") from None
-    if len(data) > _LARGEST:
-        raise InvalidParameter(f"{path} is too large for a schema.")
-    try:
-        node = tomllib.loads(data.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise InvalidParameter(f"{path} is not a TOML file in UTF-8.") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise InvalidParameter(f"{path} is not valid TOML: {reason}.") from None
-    try:
-        return Schema.from_dict(node, target, learn=learn)
-    except InvalidParameter as error:
-        raise InvalidParameter(f"{path}: {error}") from None
+    data = _files.read(path, "schema file")
+    with _files.understood(f"{path} is not a schema.", InvalidParameter):
+        try:
+            node = tomllib.loads(data.decode("utf-8-sig"))
+        except UnicodeDecodeError:
+            raise InvalidParameter(f"{path} is not a TOML file in UTF-8.") from None
+        except tomllib.TOMLDecodeError as error:
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise InvalidParameter(f"{path} is not valid TOML: {reason}.") from None
+        try:
+            return Schema.from_dict(node, target, learn=learn)
+        except InvalidParameter as error:
+            raise InvalidParameter(f"{path}: {error}") from None
 
 
 def spelling(labels: tuple[tuple[str, tuple[str, ...]], ...]) -> dict[str, int]:

@@ -102,7 +102,7 @@ def least_regularization(
         return loss.trace * squared * 4.0 / epsilon
     if persons:
         return loss.smoothness * squared * 4.0 / epsilon  # proof: PERSON-MEAN
-    return loss.smoothness * squared / math.expm1(epsilon / 4.0)
+    return loss.smoothness * squared / math.expm1(min(epsilon / 4.0, 600.0))  # more is safe
 
 
 def _by_pairs(k: float, persons: bool, epsilon: float, delta: float, to: Adjacency) -> bool:

@@ -62,7 +62,12 @@ class PublicBudget:
     max_rows: int | None = None
 
     def __post_init__(self) -> None:
-        _validate.epsilon(self.epsilon)
+        epsilon = _validate.epsilon(self.epsilon)
+        if not 1e-9 <= epsilon <= 1e8:
+            raise InvalidParameter(
+                f"epsilon={epsilon:g} is outside of what training serves, 1e-9 to 1e8: below it "
+                "all is noise, above it nothing is hidden."
+            )
         _validate.delta(self.delta)
         _validate.choice("unit", self.unit, UNITS)
         if self.max_rows is not None:
