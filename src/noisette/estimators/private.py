@@ -26,6 +26,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     ledger: Ledger | None
     _released: str
+    _least: int = 1
+    """Rows that a fit asks for where their number is private; a search sets 0: nobody may train."""
     _observer: Observer | None = None
     """Who watches the next fit: set by the audit on its own clone, never by users."""
 

@@ -189,7 +189,8 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
 
     def _known(self, public: Public) -> tuple[str, ...]:
         """Return what the guarantee treats as known to everybody."""
-        return self._listed(size_facts(public, self.population), self.norm_bound, self._intercept())
+        sizes = size_facts(public, self.population, solved=True)
+        return self._listed(sizes, self.norm_bound, self._intercept())
 
     def _listed(
         self, sizes: list[str], norm_bound: float | None, bias: float | None

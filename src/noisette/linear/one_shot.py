@@ -125,7 +125,7 @@ class OneShotClassifier(LinearClassifier):
     def _fit(self, X: Any, y: Any, sample_weight: Any, sample_epsilon: Any, persons: Any) -> None:
         ledger, randomness = self._check_public()
         known = ledger.adjacency.size_is_public
-        X, y = inputs.rows_and_labels(self, X, y, 2 if known and persons is None else 1)
+        X, y = inputs.rows_and_labels(self, X, y, 2 if known and persons is None else self._least)
         inputs.whole_rows(X, sample_epsilon=sample_epsilon)
         crowd = inputs.persons(persons, X.shape[0], ledger.adjacency, X)
         n = X.shape[0] if crowd is None else crowd.count

@@ -370,7 +370,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
         ledger, randomness = self._check_public()
         known = ledger.adjacency.size_is_public
         X, y = inputs.rows_and_labels(
-            self, X, y, 2 if known and persons is None else 1, tame=False
+            self, X, y, 2 if known and persons is None else self._least, tame=False
         )  # the kernels blank huge rows
         inputs.whole_rows(X, sample_epsilon=sample_epsilon)
         crowd = inputs.persons(persons, X.shape[0], ledger.adjacency, X)
@@ -414,7 +414,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
         notes = chosen.notes
         if levels is not None:
             notes = (*notes, *level_notes(levels, ledger.adjacency))
-        sizes = size_facts(chosen.public, self.population)
+        sizes = size_facts(chosen.public, self.population, solved=True)
         self._publish(trained, chosen, classes, sizes, notes, crowd)
 
     # --- public facts and results ----------------------------------------------------------

@@ -287,7 +287,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 
     def _fit(self, X: Any, y: Any, sample_epsilon: Any, persons: Any) -> None:
         ledger, adjacency, randomness = self._check_public()
-        array, labels = as_rows(X, y)
+        array, labels = as_rows(X, y, self._least)
         classes = inputs.sorted_classes(self.classes, labels)
         targets = torch.from_numpy(inputs.label_numbers(classes, labels))
         people = None if persons is None else Persons.of(persons, len(array))

@@ -48,8 +48,8 @@ def _has_probabilities(model: Any) -> bool:
     return True
 
 
-def _checked_labels(y: Any, rows: int) -> Any:
-    if rows < 1:
+def _checked_labels(y: Any, rows: int, least: int) -> Any:
+    if rows < least:
         raise InvalidData("the table has no rows.")
     if is_parted(y):
         return y
@@ -270,7 +270,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
         frame = frame_of(X, schema, target=y is None)
         self._check_parts(frame, persons)
         crowd = self._persons(persons, frame, schema, adjacency)
-        y = _checked_labels(labels_of(frame, y), frame.rows)
+        y = _checked_labels(labels_of(frame, y), frame.rows, self._least)
         given = self.classes
         if given is None and schema.source["classes"] != _CLASSES:
             given = schema.classes

@@ -13,7 +13,7 @@ the norm bound and the regularisation follow from released numbers (PLAN-BEFORE-
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
@@ -38,7 +38,7 @@ from noisette.tables import Schema
 from noisette.training import Public
 from noisette.training.algorithm import Algorithm, Prepared
 from noisette.training.class_weight import weight_proofs
-from noisette.training.objective_perturbation import check_solve, per_row, shape_of
+from noisette.training.objective_perturbation import check_solve, of_curvature, shape_of
 from noisette.training.passage import Passage
 from noisette.training.public import PublicBudget
 
@@ -191,7 +191,7 @@ class TableTraining(Algorithm[PreparedTable]):
             size=public.size, most=public.most, unit=public.unit, max_rows=public.max_rows,
             loss=self.loss, features=features, norm_bound=norm,
         )  # fmt: skip
-        return replace(inner, regularization=per_row(self.loss) * inner.squared_bound / k)
+        return of_curvature(inner, k)
 
     # --- the half that sees the data ---------------------------------------------------------
 
