@@ -276,11 +276,9 @@ def test_the_lattice_is_as_fine_as_the_theorem_says():
         assert 2.0**-25 < cell <= 2.0**-24
         assert cell / widest > 2.0**25
     # Laplace noise from 53 bits: beyond 18.7 scales a cell of the grid has a point or none
-    u = 2.0**-53 * np.array([1.0, 2.0, 2.0**25, 2.0**25 + 1.0])
-    far, near = -np.diff(np.log(2.0 * u))[[0, 2]]
-    assert far > 2.0**-25
-    assert near == pytest.approx(2.0**-52 * np.exp(-np.log(2.0 * u[2])), rel=1e-6)
-    assert 2.0**-25 / near == pytest.approx(2.0**27 * 2.0 * u[2], rel=1e-6)
+    for scales, points in ((0.1, 2.0**27 * math.exp(-0.1)), (10.0, 6093.3), (18.7149, 1.0)):
+        u = round(2.0**52 * math.exp(-scales))  # of 2^53, on either side
+        assert 2.0**-25 / math.log1p(1.0 / u) == pytest.approx(points, rel=1e-3)
     text = (Path(__file__).parents[2] / "docs/theory/theorems.md").read_text(encoding="utf-8")
     assert "3.92·2⁻⁵²" in text
     assert "18.7 s" in text
