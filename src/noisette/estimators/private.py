@@ -14,6 +14,7 @@ from noisette.estimators.inputs import MISSING_AS_ZERO
 from noisette.guarantee import ONE_FIT, TAKEN_AS_GIVEN, Guarantee
 from noisette.persons import Persons
 from noisette.privacy import Ledger, Permit
+from noisette.refusals import stated
 from noisette.training.observer import Observer
 
 __all__ = ["PrivateEstimator"]
@@ -26,6 +27,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     ledger: Ledger | None
     _released: str
+    _refuses: tuple[str, ...] = ("entries",)
+    """What in the rows makes a fit refuse: ids of `noisette.refusals.REFUSALS`."""
     _least: int = 1
     """Rows that a fit asks for where their number is private; a search sets 0: nobody may train."""
     _observer: Observer | None = None
@@ -61,18 +64,35 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _stated(
         self, permit: Permit, *, public: tuple[str, ...], notes: tuple[str, ...],
-        proofs: tuple[str, ...], persons: Persons | None = None,
+        proofs: tuple[str, ...], persons: Persons | None = None, weighed: bool = False,
     ) -> Guarantee:  # fmt: skip
         """Return the guarantee of one fit, with what every fit leaves uncovered."""
+        refused = self._refused(persons=persons is not None, weighed=weighed)
         max_rows = None
         if persons is not None:
             max_rows, notes = persons.max_rows, (*persons.notes, *notes)
         if getattr(self, "missing", None) == "zero":
             notes, proofs = (MISSING_AS_ZERO, *notes), (*proofs, "ROW-LOCAL")
         return permit.guarantee(
-            self._released, public=public, notes=(TAKEN_AS_GIVEN, ONE_FIT, *notes), proofs=proofs,
-            max_rows=max_rows,
+            self._released, public=public,
+            notes=(TAKEN_AS_GIVEN, ONE_FIT, *refused, *notes), proofs=proofs, max_rows=max_rows,
         )  # fmt: skip
+
+    def _refused(self, *, persons: bool, weighed: bool) -> tuple[str, ...]:
+        """Return the sentence on refusals, as far as the parameters leave them possible."""
+        found = [*self._refuses, *["weights"] * weighed, *["identifiers"] * persons]
+        if getattr(self, "missing", None) == "zero":
+            found = ["infinite" if each == "entries" else each for each in found]
+        if getattr(self, "_stream", None) is not None:
+            found.append("twice")
+        elif self._reads_labels:
+            found = ["label set" if each == "labels" else each for each in found]
+        return stated(found)
+
+    @property
+    def _reads_labels(self) -> bool:
+        """Whether the set of labels is read off y."""
+        return getattr(self, "classes", True) is None
 
     def __sklearn_clone__(self) -> Any:
         """Return an unfitted copy that charges the *same* ledger: a copied budget is no budget."""

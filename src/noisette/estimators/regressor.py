@@ -67,6 +67,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     random_state: int | Randomness | None
 
     _from_tables = "TableRegressor"
+    _refuses = ("entries", "target")
     _later: list[str]
     """What to warn of when all is done, from released numbers."""
 
@@ -266,7 +267,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
             ledger=ledger, randomness=randomness, observer=self._observer,
             label=f"fit ({chosen.algorithm.name})", model=type(self).__name__,
         )  # fmt: skip
-        self._finish(trained, chosen, told)
+        self._finish(trained, chosen, told, weighed=sample_weight is not None)
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, persons: Any, adjacency: Adjacency
@@ -283,7 +284,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
 
     def _finish(
         self, trained: Trained, chosen: Recommendation, persons: Persons | None,
-        proofs: tuple[str, ...] = (),
+        proofs: tuple[str, ...] = (), *, weighed: bool = False,
     ) -> None:  # fmt: skip
         if self._learns:
             found: WithLimits = trained.released
@@ -292,7 +293,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         notes = self._take(trained, chosen)
         self.privacy_ = self._stated(
             trained.permit, public=self._known(chosen.public), notes=(*chosen.notes, *notes),
-            proofs=("ROW-LOCAL", *proofs, *trained.proofs), persons=persons,
+            proofs=("ROW-LOCAL", *proofs, *trained.proofs), persons=persons, weighed=weighed,
         )  # fmt: skip
 
     # --- using the model -----------------------------------------------------------------------

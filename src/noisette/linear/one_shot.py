@@ -61,6 +61,7 @@ class OneShotClassifier(LinearClassifier):
     random_state: int | Randomness | None
 
     _schemes: tuple[str, ...] = ("auto", "ovr")
+    _refuses = ("entries", "labels")
 
     @abstractmethod
     def _loss(self, classes: int) -> Loss:
@@ -173,6 +174,7 @@ class OneShotClassifier(LinearClassifier):
             notes=notes,
             proofs=(*proofs, *weight_proofs(self.class_weight), *trained.proofs),
             persons=told,
+            weighed=sample_weight is not None,
         )
 
     def _known_noise(self, chosen: Recommendation) -> float | None:

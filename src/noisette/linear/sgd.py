@@ -154,6 +154,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
     """
 
     _released = "the coefficients and the intercept of a linear classifier trained by SGD"
+    _refuses = ("entries", "labels")
 
     def __init__(
         self,
@@ -415,7 +416,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
         if levels is not None:
             notes = (*notes, *level_notes(levels, ledger.adjacency))
         sizes = size_facts(chosen.public, self.population, solved=True)
-        self._publish(trained, chosen, classes, sizes, notes, crowd)
+        self._publish(trained, chosen, classes, sizes, notes, crowd, sample_weight is not None)
 
     # --- public facts and results ----------------------------------------------------------
 
@@ -438,7 +439,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
 
     def _publish(
         self, trained: Trained, chosen: Recommendation, classes: NDArray[Any], sizes: list[str],
-        notes: tuple[str, ...], persons: Persons | None = None,
+        notes: tuple[str, ...], persons: Persons | None = None, weighed: bool = False,
     ) -> None:  # fmt: skip
         """Set the fitted attributes: released numbers and public facts."""
         loss = chosen.public.loss
@@ -452,8 +453,9 @@ class SGDClassifier(LinearClassifier, StreamReader):
         proofs = (*loss.proofs, *weight_proofs(self.class_weight), *trained.proofs)
         proofs += ("PERSON-ORDER",) if persons else ()
         self.privacy_ = self._stated(
-            trained.permit, public=public, notes=notes, proofs=proofs, persons=persons
-        )
+            trained.permit, public=public, notes=notes, proofs=proofs, persons=persons,
+            weighed=weighed,
+        )  # fmt: skip
 
     # --- using the model -------------------------------------------------------------------
 

@@ -340,7 +340,8 @@ class SGDRegressor(LinearRegressor, StreamReader):
             model=type(self).__name__, verbose=self.verbose,
         )  # fmt: skip
         order = () if crowd is None else ("PERSON-ORDER",)
-        self._finish(trained, chosen, crowd, (*chosen.public.loss.proofs, *order))
+        proofs = (*chosen.public.loss.proofs, *order)
+        self._finish(trained, chosen, crowd, proofs, weighed=sample_weight is not None)
 
     def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
         update: Update = own_algorithm(chosen.algorithm).update

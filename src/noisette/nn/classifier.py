@@ -319,11 +319,18 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         module.eval()
         self.module_, self.classes_, self._dtype = module, classes, dtype
         self._shape, self.n_features_in_ = array.shape[1:], int(np.prod(array.shape[1:]))
+        first = "entries" if dtype is torch.float32 else "tokens"
+        self._refuses = (first, "labels")
         self.privacy_ = training.guarantee(
             public=self._public(
                 size, classes, adjacency, "records" if people is None else "persons"
             ),
-            notes=(*((BALANCED_NOTE,) if self._even else ()), TAKEN_AS_GIVEN, ONE_FIT),
+            notes=(
+                *((BALANCED_NOTE,) if self._even else ()),
+                TAKEN_AS_GIVEN,
+                ONE_FIT,
+                *self._refused(persons=people is not None, weighed=False),
+            ),
         )
         if self.class_weight is not None:
             more = ("PLAN-BEFORE-LOOK",) if self._even else ()

@@ -215,6 +215,7 @@ class PrivateCategories(EncodingTransformer):
     """
 
     _released = "levels of categorical columns with noisy counts"
+    _refuses = ()
 
     def __init__(
         self,

@@ -156,6 +156,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
     """
 
     _whole = "a classifier with the facts of its columns"
+    _refuses = ("columns", "lines", "labels")
 
     def __init__(
         self,
@@ -308,6 +309,10 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
 
     def _unnamed(self, name: str) -> dict[str, Any]:
         return {"target": name, "classes": _CLASSES}
+
+    @property
+    def _reads_labels(self) -> bool:
+        return self.classes is None and bool(self.schema_.source["classes"] == _CLASSES)
 
     def _training(
         self, schema: Schema, classes: int, public: PublicBudget, labels: Any = None

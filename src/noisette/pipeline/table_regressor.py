@@ -108,6 +108,7 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
     """
 
     _whole = "a regression with the facts of its columns"
+    _refuses = ("columns", "lines", "target")
 
     def __init__(
         self,

@@ -139,6 +139,7 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):  # type: ignore[mi
             notes=self._notes(step),
             proofs=trained.proofs,
             persons=crowd,
+            weighed=sample_weight is not None,
         )
 
     def _check_public(self) -> tuple[Ledger, Randomness]:
