@@ -20,6 +20,7 @@ from noisette.estimators import inputs
 from noisette.estimators.linear_model import LinearModel
 from noisette.estimators.outlook import Crowd, Outlook, outlook, planned_persons
 from noisette.estimators.outputs import BOUGHT_TARGET, rows_fact, size_facts, target_fact
+from noisette.estimators.private import Scored
 from noisette.losses import Loss
 from noisette.parts import each
 from noisette.persons import Persons
@@ -57,7 +58,7 @@ def checked_target_bounds(given: Any) -> tuple[float, float]:
     return low, high
 
 
-class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
+class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc]
     """A linear model of a number, whose target is cut to public bounds and scaled to [-1, 1]."""
 
     epsilon: float
@@ -243,7 +244,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
             If the ledger has too little left; nothing is charged.
 
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._later = []
             self._fit(X, y, sample_weight, persons)
         # only now, so that a program that turns warnings into errors keeps what it paid for

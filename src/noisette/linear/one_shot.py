@@ -119,7 +119,7 @@ class OneShotClassifier(LinearClassifier):
             If the ledger has too little left; nothing is charged.
 
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._fit(X, y, sample_weight, sample_epsilon, persons)
         return self
 

@@ -257,7 +257,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
             If the ledger has too little left; nothing is charged.
 
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._stream = None
             if is_stream(X):
                 if sample_epsilon is not None or sample_weight is not None:

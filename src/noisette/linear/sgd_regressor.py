@@ -221,7 +221,7 @@ class SGDRegressor(LinearRegressor, StreamReader):
             If no theorem covers the parameters together; nothing is charged.
 
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._stream = None
             if is_stream(X):
                 if sample_weight is not None:

@@ -20,7 +20,7 @@ from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.estimators import inputs
 from noisette.estimators.outlook import Outlook, planned_persons
-from noisette.estimators.private import PrivateEstimator
+from noisette.estimators.private import PrivateEstimator, Scored
 from noisette.guarantee import ONE_FIT, TAKEN_AS_GIVEN
 from noisette.nn.arrays import TensorRecords, as_rows, as_tensor, made_up
 from noisette.nn.balancing import balanced_factors, balanced_plan
@@ -52,7 +52,7 @@ _SECONDS = 2e-9  # for a weight and a record, forward and back, on one core of 2
 _COPIES = 8  # of the weights: module, gradients, noise, the optimizer's own
 
 
-class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """Train a network privately.
 
     Parameters
@@ -231,7 +231,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             If the ledger has too little left; nothing is charged.
 
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._fit(X, y, sample_epsilon, persons)
         return self
 

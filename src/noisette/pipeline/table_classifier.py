@@ -17,6 +17,7 @@ from noisette._typing import Floats, Labels
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
 from noisette.estimators.outputs import labels_fact
+from noisette.estimators.private import Scored
 from noisette.losses import Logistic, Loss, Softmax, SoftplusHinge
 from noisette.parts import is_parted, summed
 from noisette.pipeline.categories import keys_of
@@ -85,7 +86,7 @@ def _check_count(classes: int, size: int | None) -> None:
         )
 
 
-class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
+class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[misc]
     """A private linear model of a raw table, of which only the kinds of the columns are known.
 
     Bounds, knots, levels, centres, scales and weights are all bought from the one budget, by one
@@ -256,7 +257,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
             The fitted classifier.
 
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._fit(X, y, persons)
         return self
 

@@ -116,7 +116,7 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):  # type: ignore[mi
             The fitted transformer.
 
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._fit(X, y, sample_weight, persons)
         return self
 

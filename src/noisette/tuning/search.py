@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from noisette import _validate, accounting
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter, Unproven
-from noisette.estimators.private import PrivateEstimator
+from noisette.estimators.private import PrivateEstimator, Scored
 from noisette.guarantee import ONE_FIT
 from noisette.plans import LAWS, Noisy, Plan, PlanLike, RunLaw, Selected, as_plan
 from noisette.privacy import Ledger, LentLedger, Permit, best_run
@@ -134,7 +134,7 @@ def _scoring_not_score(init: Init) -> Init:
     return checked  # type: ignore[return-value]
 
 
-class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """Choose hyper-parameters privately: the best of a random number of runs.
 
     Each run draws a candidate from the grid, trains it on the training part and scores it by a
@@ -257,7 +257,7 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
             If the ledger has too little left; nothing is charged.
 
         """
-        with self._all_or_nothing(), warnings.catch_warnings():
+        with self._all_or_nothing(X), warnings.catch_warnings():
             # Warnings of the runs would tell how many there are.
             warnings.simplefilter("ignore")
             self._fit(X, y)
