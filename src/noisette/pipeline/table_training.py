@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from noisette import accounting
+from noisette import _validate, accounting
 from noisette.adjacency import Adjacency
 from noisette.columns import Categorical, Column, Hashed, Hats, Open
 from noisette.errors import InvalidParameter
@@ -154,7 +154,7 @@ class TableTraining(Algorithm[PreparedTable]):
         if pure and self.unknown:
             raise InvalidParameter(
                 f"the levels of column {self.unknown[0].name!r} are to be learnt, which needs "
-                "delta > 0; 1e-6 is a common choice, or list the levels."
+                f"delta > 0, such as {_validate.proposed_delta(public.size)}; or list the levels."
             )
         steps = tuple(self.steps(pure=pure, delta=public.delta))
         k = self._curvature(public, pure=pure)
