@@ -5,7 +5,7 @@ average row plus what each column adds. All of it is post-processing of released
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,8 @@ class ColumnCurve:
         What a missing number adds, where missing cells have a slot.
     missing_deviation : float or None
         The noise in that.
+    note : str
+        Why there is nothing to show: by the released counts nearly no cell was read.
 
     Examples
     --------
@@ -71,6 +73,26 @@ class ColumnCurve:
     deviation: Floats | None = None
     missing: Any = None
     missing_deviation: float | None = None
+    note: str = ""
+
+    def blank(self, note: str) -> "ColumnCurve":
+        """Return it without points: what they add is noise, and a flat line would say otherwise.
+
+        Parameters
+        ----------
+        note : str
+            The sentence to show instead.
+
+        Returns
+        -------
+        ColumnCurve
+            What cells add that are missing, or hold no listed level.
+
+        """
+        kept = [k for k, at in enumerate(self.at) if at in ("(other)", "(missing)")]
+        noise = None if self.deviation is None else self.deviation[kept]
+        at = tuple(self.at[k] for k in kept)
+        return replace(self, at=at, value=self.value[kept], deviation=noise, note=note)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -97,6 +119,8 @@ class ColumnCurve:
         if self.missing is not None:
             node["missing"] = np.asarray(self.missing).tolist()
             node["missing_deviation"] = self.missing_deviation
+        if self.note:
+            node["note"] = self.note
         return node
 
 

@@ -259,6 +259,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         """
         with self._all_or_nothing(X):
             self._fit(X, y, persons)
+        self._warn_unread()
         return self
 
     def _fit(self, X: Any, y: Any, persons: Any) -> None:

@@ -202,6 +202,7 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
         """
         with self._all_or_nothing(X):
             self._fit(X, y, persons)
+        self._warn_unread()
         return self
 
     def _fit(self, X: Any, y: Any, persons: Any) -> None:
