@@ -40,9 +40,10 @@ def nearly_none(column: Column, counts: Floats | ShownLevels, size: float, noise
     if isinstance(counts, ShownLevels):
         gone = [count for text, count in zip(counts.levels, counts.counts, strict=True) if not text]
     else:
-        named = isinstance(inner, Categorical) and inner.groups
-        width = getattr(inner, "missing_slot", False) + bool(named and inner.other)  # type: ignore[union-attr]
-        gone = counts[len(counts) - width :].tolist()
+        slots = int(getattr(inner, "missing_slot", False))
+        if isinstance(inner, Categorical) and inner.groups and inner.other:
+            slots += 1
+        gone = counts[len(counts) - slots :].tolist()
     read = size - sum(gone)
     return bool(gone) and read <= max(_FEW * size, _SURE * len(gone) ** 0.5 * noise)
 
