@@ -159,6 +159,16 @@ class Scored:
         float
             The accuracy of a classifier, R squared of a regressor.
 
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import LogisticRegression
+        >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
+        >>> model = LogisticRegression(1.0, norm_bound=1.0).fit(X, X[:, 0] > 0.0)
+        >>> others = np.linspace(-1.0, 1.0, 500)[:, None]
+        >>> model.score(others, others[:, 0] > 0.0) > 0.8
+        True
+
         """
         kept = _FITTED.get(self)
         if kept is not None and kept() is X:

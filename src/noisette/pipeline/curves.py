@@ -15,7 +15,7 @@ from noisette.columns import Categorical, Column, Dates, Hashed, Hats, Ignored, 
 from noisette.pipeline.bars import Bars
 from noisette.tables import Schema
 
-__all__ = ["BAND", "ColumnCurve", "curves_of", "score_unit"]
+__all__ = ["BAND", "ColumnCurve", "blank", "curves_of", "score_unit"]
 
 _POINTS = 33  # of a column that enters by a smooth curve
 _BUCKETS = 40  # of a hashed column are shown
@@ -75,25 +75,6 @@ class ColumnCurve:
     missing_deviation: float | None = None
     note: str = ""
 
-    def blank(self, note: str) -> "ColumnCurve":
-        """Return it without points: what they add is noise, and a flat line would say otherwise.
-
-        Parameters
-        ----------
-        note : str
-            The sentence to show instead.
-
-        Returns
-        -------
-        ColumnCurve
-            What cells add that are missing, or hold no listed level.
-
-        """
-        kept = [k for k, at in enumerate(self.at) if at in ("(other)", "(missing)")]
-        noise = None if self.deviation is None else self.deviation[kept]
-        at = tuple(self.at[k] for k in kept)
-        return replace(self, at=at, value=self.value[kept], deviation=noise, note=note)
-
     @property
     def labels(self) -> tuple[str, ...]:
         """The points as texts, days as dates."""
@@ -122,6 +103,14 @@ class ColumnCurve:
         if self.note:
             node["note"] = self.note
         return node
+
+
+def blank(curve: ColumnCurve, note: str) -> ColumnCurve:
+    """Return it without points: what they add is noise, and a flat line would say otherwise."""
+    kept = [k for k, at in enumerate(curve.at) if at in ("(other)", "(missing)")]
+    noise = None if curve.deviation is None else curve.deviation[kept]
+    at = tuple(curve.at[k] for k in kept)
+    return replace(curve, at=at, value=curve.value[kept], deviation=noise, note=note)
 
 
 class _Given:

@@ -20,7 +20,7 @@ from noisette.estimators.outputs import size_facts
 from noisette.estimators.private import PrivateEstimator
 from noisette.persons import Persons
 from noisette.pipeline.bars import read_bars
-from noisette.pipeline.curves import ColumnCurve, curves_of, score_unit
+from noisette.pipeline.curves import ColumnCurve, blank, curves_of, score_unit
 from noisette.pipeline.pairs import ColumnPair, pair_scores
 from noisette.pipeline.parted_tables import PartedFrame
 from noisette.pipeline.plots import plotted
@@ -261,7 +261,7 @@ class TableEstimator(PrivateEstimator):
         check_is_fitted(self, "schema_")
         found, unread = curves_of(self.schema_, np.asarray(self.coef_), self.bars_), unread_in(self)
         return tuple(
-            curve.blank(unread[curve.column]) if curve.column in unread else curve
+            blank(curve, unread[curve.column]) if curve.column in unread else curve
             for curve in found
         )
 
