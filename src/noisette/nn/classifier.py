@@ -319,8 +319,6 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         module.eval()
         self.module_, self.classes_, self._dtype = module, classes, dtype
         self._shape, self.n_features_in_ = array.shape[1:], int(np.prod(array.shape[1:]))
-        first = "entries" if dtype is torch.float32 else "tokens"
-        self._refuses = (first, "labels")
         self.privacy_ = training.guarantee(
             public=self._public(
                 size, classes, adjacency, "records" if people is None else "persons"
@@ -336,6 +334,10 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
             more = ("PLAN-BEFORE-LOOK",) if self._even else ()
             proofs = (*self.privacy_.proofs, *weight_proofs(self.class_weight), *more)
             self.privacy_ = replace(self.privacy_, proofs=proofs)
+
+    @property
+    def _refuses(self) -> tuple[str, ...]:  # type: ignore[override]
+        return "entries" if self._dtype is torch.float32 else "tokens", "labels"
 
     def _run(self, training: PrivateTraining, rows: Tensor, targets: Tensor) -> None:
         records = TensorRecords(rows, targets)
