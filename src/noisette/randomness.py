@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from randomgen import AESCounter
 
 from noisette import _validate
-from noisette.errors import InvalidParameter, RandomnessError
+from noisette.errors import InvalidParameter, RandomnessError, warn_of_privacy
 
 __all__ = ["Randomness", "as_randomness", "coin_words"]
 
@@ -523,4 +523,5 @@ def as_randomness(random_state: "int | Randomness | None") -> Randomness:
             "random_state must be None (secure), a whole number >= 0 (reproducible experiment) or "
             f"a Randomness; got an object of type {type(random_state).__name__}."
         )
+    warn_of_privacy("seed", 4)
     return Randomness.from_seed(int(random_state))

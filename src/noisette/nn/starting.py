@@ -86,7 +86,7 @@ def refuse(start: Start) -> Start:
 def check(start: Start) -> Start:
     """Check every setting by itself."""
     asked, run = start.asked, start.run
-    size = _validate.integer("size", asked.size)
+    size = _validate.integer("size", asked.size, least=int(start.adjacency.size_is_public))
     if not start.adjacency.size_is_public:
         if asked.population is None:
             raise InvalidParameter(

@@ -215,6 +215,7 @@ class PrivateCategories(EncodingTransformer):
     """
 
     _released = "levels of categorical columns with noisy counts"
+    _refuses = ()
 
     def __init__(
         self,
@@ -243,7 +244,8 @@ class PrivateCategories(EncodingTransformer):
 
     def _step(self, public: PublicBudget, features: int) -> LearnCategories:
         if public.delta == 0.0:
-            raise InvalidParameter("unknown categories need delta > 0; 1e-6 is a common choice.")
+            fit = _validate.proposed_delta(public.size)
+            raise InvalidParameter(f"unknown categories need delta > 0, such as {fit}.")
         if self.most is not None:
             _validate.integer("most", self.most)
         for name in ("drop_reference", "indicate_missing", "sparse_output"):

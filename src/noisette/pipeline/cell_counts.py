@@ -34,6 +34,7 @@ from noisette.pipeline.sample import Sample
 from noisette.pipeline.shares import LearnShares, Spread
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
+from noisette.refusals import stated
 from noisette.tables import Schema
 from noisette.tables.encoding import check_columns, names_of
 from noisette.tables.reading import pieces
@@ -161,7 +162,9 @@ def count_cells(
             schema.public_form,
         ),
         proofs=trained.proofs,
-        notes=() if persons is None else persons.notes,
+        notes=stated(["lines"])
+        if persons is None
+        else (*persons.notes, *stated(["lines", "identifiers"])),
         max_rows=public.max_rows,
     )
     counted = {

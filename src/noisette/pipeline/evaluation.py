@@ -15,8 +15,9 @@ from noisette.persons import Persons
 from noisette.pipeline.score_table import codes_of, counted, table_for
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
+from noisette.refusals import stated
 from noisette.scale.collections import is_dask, parted
-from noisette.scores.layouts import Layout, layout_for
+from noisette.scores.layouts import Layout, RegressionLayout, layout_for
 from noisette.scores.measure import AnyScores
 from noisette.training import train
 from noisette.training.public import PublicBudget
@@ -138,7 +139,11 @@ def evaluate(
     found = layout.scores(
         trained.released, deviation=step.deviation(prepared.scale, relation), notes=layout.notes
     )
-    notes = layout.notes if people is None else (*people.notes, *layout.notes)
+    asked = ["target" if isinstance(layout, RegressionLayout) else "truth"]
+    asked += ["weights"] * (weights is not None) + ["identifiers"] * (people is not None)
+    notes = (*stated(asked), *layout.notes)
+    if people is not None:
+        notes = (*people.notes, *notes)
     guarantee = trained.permit.guarantee(
         "a noisy table of labels and scores",
         public=_facts(public, layout, population), notes=(_MODEL_GIVEN, *notes),

@@ -12,6 +12,7 @@ from noisette import _validate
 from noisette._typing import Floats
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators.outputs import BOUGHT_TARGET, target_fact
+from noisette.estimators.private import Scored
 from noisette.estimators.regressor import checked_target_bounds
 from noisette.losses import Huber
 from noisette.parts import all_of, each
@@ -39,7 +40,7 @@ LEARN = "learn"
 _TAIL, _HOPELESS, _LARGER = 0.1, 0.25, (0.15, 0.3)
 
 
-class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
+class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[misc]
     """A private linear model of a number from a raw table of which only the kinds are known.
 
     Bounds, knots, levels, centres, scales and weights are all bought from the one budget, by one
@@ -108,6 +109,7 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
     """
 
     _whole = "a regression with the facts of its columns"
+    _refuses = ("columns", "lines", "target")
 
     def __init__(
         self,
@@ -198,8 +200,9 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
             The fitted regressor.
 
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._fit(X, y, persons)
+        self._warn_unread()
         return self
 
     def _fit(self, X: Any, y: Any, persons: Any) -> None:
