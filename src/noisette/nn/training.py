@@ -66,8 +66,8 @@ class PrivateTraining:
     clip_norm : float, default 1.0
         The norm bound of one record's gradient (where adaptive clipping starts).
     micro_batch : int, optional
-        The most rows that are worked on at a time, never above 8,192; memory only, nothing
-        else changes.
+        The most rows that are worked on at a time, never above 8,192 (fewer than 16 take the
+        memory of 16).
     copies : int, default 1
         Augmentation multiplicity: how many losses each record has (see `step`).
     band : int, optional
@@ -515,7 +515,7 @@ class PrivateTraining:
             released,
             public=(*wording.public(start), *public),
             notes=(*wording.notes(start, given=self._word), *notes),
-            proofs=("NN-INDEPENDENCE", "NN-CHANCE", *start.prepared.proofs, *resumed),
+            proofs=("NN-INDEPENDENCE", *start.prepared.proofs, *resumed),
             max_rows=start.prepared.public.max_rows,
         )
 

@@ -27,7 +27,7 @@ __all__ = ["Chance", "dropout"]
 _BITS = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
 
 
-class Chance(TorchDispatchMode):
+class Chance(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """The random numbers of a training's passes; as a mode of torch, it makes those of torch.
 
     Every word is used once. Python's and NumPy's global generators, whose numbers all records of a
@@ -36,7 +36,7 @@ class Chance(TorchDispatchMode):
     """
 
     def __init__(self, source: Randomness | None = None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._source = source or Randomness.secure()
         self.new_step()
 
@@ -51,10 +51,13 @@ class Chance(TorchDispatchMode):
     def passing(self) -> Iterator[None]:
         """Run a pass, whose records share what Python draws; torch's own generator stays."""
         before = torch.get_rng_state()
-        with _lent(self._shared):
-            yield
-        if not torch.equal(before, torch.get_rng_state()):
+        try:
+            with _lent(self._shared):
+                yield
+        finally:
+            same = torch.equal(before, torch.get_rng_state())
             torch.set_rng_state(before)
+        if not same:
             raise InvalidParameter(
                 "the code seeds torch's generator, or draws from it where it cannot be followed; "
                 "let torch draw without a seed: the numbers are made by a source of ours."
@@ -101,7 +104,7 @@ class Chance(TorchDispatchMode):
 
     def words(self, count: int) -> Any:
         """Return `count` random words of 64 bits."""
-        return self._source.generator.bit_generator.random_raw(count)  # type: ignore[attr-defined]
+        return self._source.generator.bit_generator.random_raw(count)
 
     def uniform(self, shape: Any, dtype: torch.dtype = torch.float64) -> Tensor:
         """Return numbers in [0, 1), all multiples of one power of 2 that `dtype` has."""
@@ -133,14 +136,14 @@ class Chance(TorchDispatchMode):
 @contextmanager
 def _lent(key: bytes) -> Iterator[None]:
     """Seed the global generators of Python and NumPy, and give them back as they were."""
-    python, numpy = random.getstate(), np.random.get_state()
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     random.seed(int.from_bytes(key, "little"))
-    np.random.seed(np.frombuffer(key, dtype=np.uint32))
+    np.random.seed(np.frombuffer(key, dtype=np.uint32))  # noqa: NPY002
     try:
         yield
     finally:
         random.setstate(python)
-        np.random.set_state(numpy)
+        np.random.set_state(numpy)  # noqa: NPY002
 
 
 @cache
@@ -158,7 +161,8 @@ def _shape(given: dict[str, Any]) -> tuple[int, ...]:
     if given.get("size") is not None:
         return tuple(given["size"])
     like = (given.get(name) for name in ("self", "mean", "std"))
-    return tuple(torch.broadcast_shapes(*(x.shape for x in like if isinstance(x, Tensor))))
+    shapes = (x.shape for x in like if isinstance(x, Tensor))
+    return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
 
 
 # What a kernel draws: from its arguments, the shape and the type of its result.
@@ -166,35 +170,43 @@ Law = Callable[[Chance, dict[str, Any], Any, torch.dtype], Tensor]
 
 
 def _whole(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtype) -> Tensor:
-    low = given.get("low") or given.get("from") or 0
-    high = given.get("high") or given.get("to")
+    low, high = (given.get(a, given.get(b)) for a, b in (("low", "from"), ("high", "to")))
     if high is None:
         high = 2 ** _BITS[dtype] if dtype.is_floating_point else torch.iinfo(dtype).max
-    return chance.integers(low, high, shape)
+    return chance.integers(low or 0, high, shape)
 
 
 def _chosen(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtype) -> Tensor:
     """Return the least of exponential times, of which category k has the rate p_k."""
-    count, p = given["num_samples"], given["self"].double().unsqueeze(-2)
+    count: int = given["num_samples"]
+    p: Tensor = given["self"].double().unsqueeze(-2)
     times = chance.exponential((*shape[:-1], count if given["replacement"] else 1, shape[-1])) / p
     if given["replacement"]:
         return times.argmin(-1)
     return times.squeeze(-2).topk(count, largest=False).indices
 
 
-_UNIFORM: Law = lambda c, g, shape, dtype: (  # noqa: E731
-    g.get("from", 0.0) + (g.get("to", 1.0) - g.get("from", 0.0)) * c.uniform(shape, dtype)
-)
-_NORMAL: Law = lambda c, g, shape, _: (  # noqa: E731
-    g.get("mean", 0.0) + g.get("std", 1.0) * c.normal(shape)
-)
+def _uniform(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtype) -> Tensor:
+    low, high = given.get("from", 0.0), given.get("to", 1.0)
+    return chance.uniform(shape, dtype).mul_(high - low).add_(low)
+
+
+def _normal(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtype) -> Tensor:
+    return chance.normal(shape).mul_(given.get("std", 1.0)).add_(given.get("mean", 0.0))
+
+
+def _coin(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtype) -> Tensor:
+    p: Tensor | float = given.get("p", given["self"])  # type: ignore[assignment]
+    return chance.uniform(shape) < p
+
+
 _LAWS: dict[str, Law] = {
-    "rand": _UNIFORM,
-    "uniform": _UNIFORM,
-    "randn": _NORMAL,
-    "normal": _NORMAL,
-    "log_normal": lambda c, g, shape, _: _NORMAL(c, g, shape, _).exp(),
-    "bernoulli": lambda c, g, shape, _: c.uniform(shape) < g.get("p", g["self"]),
+    "rand": _uniform,
+    "uniform": _uniform,
+    "randn": _normal,
+    "normal": _normal,
+    "log_normal": lambda c, g, shape, _: _normal(c, g, shape, _).exp(),
+    "bernoulli": _coin,
     "exponential": lambda c, g, shape, _: c.exponential(shape) / g["lambd"],
     "cauchy": lambda c, g, shape, _: (
         g["median"] + g["sigma"] * torch.tan(math.pi * (c.uniform(shape) - 0.5))
@@ -218,8 +230,8 @@ def dropout(
         return NotImplemented
 
     def compute(x: Tensor) -> Tensor:
-        kept = record.chance.kept((record.size, *x.shape[1:]), p)
-        return x * kept.to(x.device, x.dtype).div_(1.0 - p if p < 1.0 else 1.0)
+        kept: Tensor = record.chance.kept((record.size, *x.shape[1:]), p)
+        return x.mul(kept.to(x.device, x.dtype).div_(1.0 - p if p < 1.0 else 1.0))
 
     return record.below(compute, record.replaced(input))
 

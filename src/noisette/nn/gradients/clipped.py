@@ -137,7 +137,7 @@ class ClippedGradients:
             raise InvalidParameter(
                 "a private step cannot be made inside another transform or mode of torch."
             )
-        with self._unchanged.unwritten(), self.chance.passing(), young():
+        with self._unchanged.unwritten(), young():
             record, watch, value = self._forward(losses, records)
             if not value.requires_grad:
                 raise InvalidParameter(
@@ -165,7 +165,10 @@ class ClippedGradients:
         watch = Watch(record, adopt=self._nested)
         drawing = Pass.drawing if self._nested else nullcontext
         try:
-            with torch.enable_grad(), _all_records(), record.mapping(), drawing(record):
+            with (
+                torch.enable_grad(), self.chance.passing(), _all_records(), record.mapping(),
+                drawing(record),
+            ):  # fmt: skip
                 return record, watch, self._mapped(losses, records, record, watch)
         except Nested:
             self._nested = True  # and again, once it is certain that nothing old is alive

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from noisette.nn.gradients import chance
 from noisette.nn.gradients.base import Pass, rule

@@ -33,6 +33,7 @@ _SIMPLE = frozenset(
     {int, float, bool, str, type(None), slice, type(...), torch.Size, torch.dtype, torch.device,
      torch.layout, torch.memory_format, complex, type}
 )  # fmt: skip
+_NO_DATA = (type, types.ModuleType)
 _CONNECTED = frozenset({"T", "mT", "H", "mH", "real", "imag"})
 _SHAPES = frozenset(
     {"size", "dim", "ndimension", "numel", "nelement", "stride", "is_contiguous", "__len__",
@@ -240,9 +241,8 @@ class Watch(TorchFunctionMode):
                     "the code draws with a generator of its own, in which one record would decide "
                     "what the others draw; leave generator= out"
                 )
-            elif gc.is_tracked(x) and not isinstance(x, type | types.ModuleType):
-                if id(x) not in inside:  # what an object of any type holds, itself left out
-                    trained = self._look(gc.get_referents(x), inside | {id(x)}) or trained
+            elif gc.is_tracked(x) and not isinstance(x, _NO_DATA) and id(x) not in inside:
+                trained = self._look(gc.get_referents(x), inside | {id(x)}) or trained
         return trained
 
     def _stranger(self, x: Tensor) -> None:
@@ -331,7 +331,7 @@ class Watch(TorchFunctionMode):
     def nothing_kept(self, module: nn.Module) -> None:
         """Refuse if a tensor of a record is still held somewhere after the pass."""
         self._known.clear()
-        # Of whatever type and wherever: nothing made in the pass is older, unless somebody collected.
+        # Whatever the pass has made is in the youngest generation, unless somebody collected.
         found = gc.get_objects(0 if collections() == self._collected else None)
         refs = [weakref.ref(x) for x in found if issubclass(type(x), Tensor) and _batched(x)]
         found.clear()
