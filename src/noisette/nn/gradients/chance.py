@@ -196,7 +196,7 @@ def _normal(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtyp
 
 
 def _coin(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtype) -> Tensor:
-    p: Tensor | float = given.get("p", given["self"])  # type: ignore[assignment]
+    p: Tensor | float = given.get("p", given["self"])
     return chance.uniform(shape) < p
 
 
