@@ -8,7 +8,8 @@ a fresh key before it can draw, and pickling a secure source ships a request for
 the state. A seeded source gives the same numbers for the same seed; it refuses to be pickled or
 used after a fork, because two workers with one state would add identical noise.
 
-This file and ``mechanisms/`` are the only places in which numbers are drawn.
+This file and ``mechanisms/`` are the only places in which noise is drawn; what a network asks for
+is drawn in ``nn/gradients/chance.py``.
 """
 
 import math
@@ -365,8 +366,8 @@ class Randomness:
     def seed_for_others(self) -> int:
         """Return a number that follows from the seed, for another library's generator.
 
-        For what needs no secrecy and is repeated with the experiment (starting weights, dropout);
-        no number of this source is used up, and noise never comes from there.
+        For what needs no secrecy and is repeated with the experiment (starting weights); no
+        number of this source is used up, and noise never comes from there.
 
         Returns
         -------

@@ -296,7 +296,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         levels, groups = self._levels(sample_epsilon, len(array), people)
         plan = self._planned(self._describe(size, adjacency, levels))
         with torch.random.fork_rng(devices=[]):
-            if randomness.seeded:  # starting weights, dropout and augmentation; noise is ours
+            if randomness.seeded:  # starting weights; all other chance is ours
                 torch.manual_seed(randomness.seed_for_others())
             module, dtype = fresh_module(self.module, array, len(classes))
             rows = as_tensor(array, dtype)

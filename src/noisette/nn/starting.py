@@ -31,6 +31,7 @@ from noisette.nn.averaging import Average
 from noisette.nn.batches import RankBatches, members_of
 from noisette.nn.clipping import as_clipping
 from noisette.nn.gradients import ClippedGradients
+from noisette.nn.gradients.chance import Chance
 from noisette.nn.group import Group, present_group
 from noisette.privacy import Ledger, Permit
 from noisette.randomness import Randomness, as_randomness
@@ -220,6 +221,7 @@ def draw(start: Start) -> Start:
     passage = None
     if start.permit is not None:
         passage = Passage(start.permit, source, start.asked.observer, start.run.first)
+    start.gradients.chance = Chance(source.spawn(1)[0])
     to_come = start.batches.from_step(start.drawn, source)
     persons = in_random_order(start.persons, start.run.sampler, source)
     if persons is not None:
