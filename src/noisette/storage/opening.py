@@ -28,9 +28,7 @@ def open_store(
     try:
         limit(header)
     except InvalidParameter:
-        raise LedgerError(
-            f"{store.title} is damaged; {RESTORE}. Nothing was charged."
-        ) from None
+        raise LedgerError(f"{store.title} is damaged; {RESTORE}. Nothing was charged.") from None
     for name, value in given.items():
         if value != getattr(header, name):
             raise LedgerError(
