@@ -192,6 +192,8 @@ class Books:
         """
         mine = [dict(columns)] if columns is not None else [kinds for _, kinds in self.tables]
         wanted = [set(names) for names in mine]
+        if not wanted:
+            return []
         answered = {node["ledger"] for node in self._store.notes() if node["kind"] == "people"}
         return [
             store.title
@@ -227,6 +229,22 @@ class Books:
         """Whether other ledgers are about the same people, as somebody has said, by their names."""
         notes = [node for node in self._store.notes() if node["kind"] == "people"]
         return {node["title"]: node["same"] for node in notes}
+
+    def people_words(self) -> list[str]:
+        """Return, for reports, one clause for each other ledger that `answer` was about.
+
+        Returns
+        -------
+        list of str
+            Without a full stop.
+
+        """
+        return [
+            f"the same people are in the ledger {title}: what both spend adds up for them"
+            if same
+            else f"the ledger {title} is about other people, somebody has said"
+            for title, same in self.people.items()
+        ]
 
     def _others(self) -> list[Store]:
         """Return the other ledgers beside this one that can be read; a copy is no other one."""
