@@ -17,11 +17,11 @@ from noisette.errors import BudgetExceeded, InvalidParameter, Unproven
 from noisette.plans import LastIterate, Plan, PlanLike, as_plan
 from noisette.privacy.permit import Permit
 from noisette.storage import (
-    LedgerBooks,
     Charge,
     Drawn,
     Draws,
     Header,
+    LedgerBooks,
     MemoryStore,
     Store,
     Totals,

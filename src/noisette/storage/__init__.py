@@ -8,12 +8,12 @@ from noisette.storage.postgres import PostgresStore, is_address, ledgers_at
 from noisette.storage.records import Charge, Drawn, Draws, Header, Receipt, Store, Totals
 
 __all__ = [
-    "LedgerBooks",
     "Charge",
     "Drawn",
     "Draws",
     "FileStore",
     "Header",
+    "LedgerBooks",
     "MemoryStore",
     "PostgresStore",
     "Receipt",
