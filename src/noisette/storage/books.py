@@ -89,6 +89,8 @@ class LedgerBooks:
         ------
         LedgerError
             If there is no such charge, or it paid for another result.
+        InvalidParameter
+            If `digest` is no SHA-256, or `label` no text.
 
         Examples
         --------
@@ -145,6 +147,11 @@ class LedgerBooks:
         ----------
         columns : dict
             The kind of each column by its name. Nothing about rows is kept.
+
+        Raises
+        ------
+        InvalidParameter
+            If names and kinds are not texts.
 
         Examples
         --------
