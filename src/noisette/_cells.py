@@ -87,10 +87,10 @@ def number_of(cell: Any) -> float:
     """Return a cell as a number, truth values as 0 and 1, a duration in days; NaN for no number."""
     if isinstance(cell, _LASTING):
         return _days(cell)
-    if not isinstance(cell, _REAL | str):
+    if not isinstance(cell, _REAL | str | bytes):
         return math.nan
     try:
-        return float(cell)
+        return float(text_of(cell) if isinstance(cell, bytes) else cell)
     except OverflowError:
         return math.inf if cell > 0 else -math.inf
     except ValueError:  # a text, or a signalling NaN
@@ -423,9 +423,9 @@ def _of_arrow(array: Any) -> Given:
     if types.is_string(kind) or types.is_large_string(kind):
         array = array.dictionary_encode()
     if types.is_dictionary(array.type):
-        inner = Given(_objects(array.dictionary.to_pylist()))
-        if types.is_dictionary(kind):
-            inner = _of_arrow(array.dictionary)
+        words = not types.is_dictionary(kind)  # of which the dictionary was made here
+        known = array.dictionary
+        inner = Given(_objects(known.to_pylist())) if words else _of_arrow(known)
         codes, gaps = array.indices.fill_null(0), array.indices.is_null()
         values = inner.cells() if len(inner) else _objects([None])
         return Given(values, _numpy(gaps), _numpy(codes), inner.dates)

@@ -1,6 +1,7 @@
 """From arrays and tables of Dask to columns in partitions that are cut alike."""
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ def _as_is(part: Any) -> Any:
 def vector_of(values: Any) -> Any:
     """Return an array of one type, or of single cells where a gap would change that type."""
     # proof: ROW-LOCAL
-    if getattr(values, "ndim", 1) != 1 or not hasattr(values, "__len__"):
+    if getattr(values, "ndim", 1) != 1 or isinstance(values, Sequence):
         return np.asarray(values)
     return given(values, _NO_VECTOR).cells()
 

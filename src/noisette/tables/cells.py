@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette._cells import Given
+from noisette._cells import Given, text_of
 from noisette._typing import Floats
 from noisette.errors import MissingExtra
 
@@ -117,9 +117,9 @@ class ValueCells:
         if self._signs == (".", "") or self.given.values.dtype.kind not in "OU":
             return found
         cells = self.given.cells().tolist()
-        texts = [cell if isinstance(cell, str) else "" for cell in cells]
-        read = TextCells(texts, *self._signs).numbers()
-        return np.where([isinstance(cell, str) for cell in cells], read, found)
+        written = [isinstance(cell, str | bytes) for cell in cells]
+        texts = [text_of(cell) if text else "" for cell, text in zip(cells, written, strict=True)]
+        return np.where(written, TextCells(texts, *self._signs).numbers(), found)
 
     def texts(self) -> Sequence[str]:
         """Return texts: whole numbers without a point, a date as in ISO 8601."""
