@@ -7,6 +7,7 @@ a nullable 7 and a category 7 are the same. A number with a point from 2^53 on (
 2^11 in float16) does not say which whole number it was; it is refused where cells are compared.
 """
 
+import importlib
 import math
 import numbers as kinds
 import re
@@ -50,7 +51,7 @@ _PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86400} | {
 
 
 @lru_cache
-def _told_apart(kind: type) -> float:
+def _told_apart(kind: Any) -> float:
     """Return below which size numbers of a type with a point tell all whole numbers apart."""
     known: Any = kind if issubclass(kind, np.floating) else float
     return float(2.0 ** (np.finfo(known).nmant + 1))
@@ -85,14 +86,16 @@ def text_of(cell: Any) -> str:
 
 def number_of(cell: Any) -> float:
     """Return a cell as a number, truth values as 0 and 1, a duration in days; NaN for no number."""
+    # proof: ROW-LOCAL
     if isinstance(cell, _LASTING):
         return _days(cell)
-    if not isinstance(cell, _REAL | str | bytes):
+    number: Any = text_of(cell) if isinstance(cell, bytes) else cell
+    if not isinstance(number, _REAL) and not isinstance(number, str):
         return math.nan
     try:
-        return float(text_of(cell) if isinstance(cell, bytes) else cell)
+        return float(number)
     except OverflowError:
-        return math.inf if cell > 0 else -math.inf
+        return math.inf if number > 0 else -math.inf
     except ValueError:  # a text, or a signalling NaN
         return math.nan
 
@@ -142,13 +145,13 @@ def _days(cell: Any) -> float:
     if hasattr(cell, "to_timedelta64"):
         cell = cell.to_timedelta64()
     if isinstance(cell, timedelta):
-        return cell / timedelta(days=1)
+        return float(cell / timedelta(days=1))
     unit, step = np.datetime_data(cell.dtype)
     if unit == "W":
         unit, step = "D", 7 * step
     if np.isnat(cell) or unit not in _PER_DAY:
         return math.nan
-    return int(cell.astype(np.int64)) * step / _PER_DAY[unit]
+    return float(int(cell.astype(np.int64)) * step / _PER_DAY[unit])
 
 
 def _is_missing(cell: Any) -> bool:
@@ -260,7 +263,7 @@ class Given:
             codes = [place.setdefault(text_of(cell), len(place)) for cell in self._objects()]
             codes, texts = np.array(codes, dtype=np.intp), list(place)
         if self.gaps is not None and bool(self.gaps.any()):
-            codes, texts = np.where(self.gaps, len(texts), codes), [*texts, ""]
+            codes, texts = np.where(self.gaps, len(texts), codes.astype(np.intp)), [*texts, ""]
         return codes, texts
 
     def _objects(self) -> Any:
@@ -413,8 +416,7 @@ def _of_polars(column: Any) -> Given:
 
 
 def _of_arrow(array: Any) -> Given:
-    import pyarrow as pa
-
+    pa: Any = importlib.import_module("pyarrow")  # whoever hands in such a column has it
     kind, types = array.type, pa.types
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks() if array.num_chunks else pa.array([], kind)

@@ -309,7 +309,7 @@ def test_numbers_with_a_point_that_could_split_a_person_are_refused() -> None:
         model.fit(short[[*KINDS, "who"]], short["ill"])
     for kind in ("float32", "Float32", "float[pyarrow]"):
         mixed = whole.assign(who=2**24 + np.tile(np.arange(200), 2))
-        last = mixed[200:].astype({"who": kind})
+        last = mixed[200:].astype({"who": "float32"}).astype({"who": kind})
         both = [mixed[:200], last]
         parts = dd.from_map(lambda part: part, both, meta=first, enforce_metadata=False)
         with pytest.raises(InvalidData, match="numbers with a point"):
