@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, timedelta
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,11 +49,9 @@ _PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86400} | {
 # --- one cell -------------------------------------------------------------------------------------
 
 
-@lru_cache
 def _told_apart(kind: Any) -> float:
     """Return below which size numbers of a type with a point tell all whole numbers apart."""
-    known: Any = kind if issubclass(kind, np.floating) else float
-    return float(2.0 ** (np.finfo(known).nmant + 1))
+    return {"float16": 2.0**11, "float32": 2.0**24}.get(kind.__name__, 2.0**53)
 
 
 def text_of(cell: Any) -> str:
