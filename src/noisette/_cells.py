@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from noisette._typing import Floats, Indices
 from noisette.errors import InvalidData
 
-__all__ = ["MIXED", "UNTOLD", "Given", "Keys", "given", "number_of", "text_of"]
+__all__ = ["MIXED", "UNTOLD", "Given", "Identities", "given", "number_of", "text_of"]
 
 MIXED = (
     "persons mixes texts with numbers, so that 7 and '7' would be two persons; write all "
@@ -182,7 +182,7 @@ def _identity(cell: Any) -> Any:
 # --- one column -----------------------------------------------------------------------------------
 
 
-class Keys(NamedTuple):
+class Identities(NamedTuple):
     """The identifiers of a column, each once, and which of them every row has (-1: none)."""
 
     known: NDArray[Any]
@@ -238,8 +238,9 @@ class Given:
         values = self.values if self.codes is None else self.values[self.codes]
         if self.gaps is None or not bool(self.gaps.any()):
             return values
-        values = values.astype(object)
-        values[self.gaps] = None
+        short = values.dtype.kind == "f"  # as objects, they would lose how much they tell apart
+        values = values.copy() if short else values.astype(object)
+        values[self.gaps] = np.nan if short else None
         return values
 
     def coded(self) -> tuple[NDArray[Any], Sequence[str]]:
@@ -285,7 +286,7 @@ class Given:
             found[self.gaps] = np.nan
         return found
 
-    def keys(self) -> Keys:
+    def keys(self) -> Identities:
         """Return the cells as identifiers, compared as they are; a blank text is missing."""
         # proof: PERSON-WEIGHTS
         if self.codes is not None:
@@ -294,7 +295,7 @@ class Given:
             if self.gaps is not None:
                 numbers[self.gaps] = -1
             used, places = np.unique(numbers[numbers >= 0], return_inverse=True)
-            return Keys(inner.known[used], _at(numbers >= 0, places))
+            return Identities(inner.known[used], _at(numbers >= 0, places))
         there = np.ones(len(self.values), dtype=bool) if self.gaps is None else ~self.gaps
         kind = self.values.dtype.kind
         if kind in "fMm":
@@ -312,7 +313,7 @@ class Given:
             if not filled.all():  # the empty text, and blanks
                 there[there] = filled[places]
                 known, places = np.unique(self.values[there], return_inverse=True)
-        return Keys(known, _at(there, places))
+        return Identities(known, _at(there, places))
 
 
 def _at(there: NDArray[np.bool_], places: NDArray[Any]) -> Indices:
@@ -321,7 +322,7 @@ def _at(there: NDArray[np.bool_], places: NDArray[Any]) -> Indices:
     return numbers
 
 
-def _object_keys(cells: list[Any], there: NDArray[np.bool_]) -> Keys:
+def _object_keys(cells: list[Any], there: NDArray[np.bool_]) -> Identities:
     """Return objects as identifiers, in the order of their first rows."""
     each = [_identity(cell) if held else None for cell, held in zip(cells, there, strict=True)]
     try:
@@ -335,7 +336,7 @@ def _object_keys(cells: list[Any], there: NDArray[np.bool_]) -> Keys:
     texts = any(isinstance(key, str) for key in known)
     if texts and any(isinstance(key, kinds.Number | Decimal) for key in known):
         raise InvalidData(MIXED)
-    return Keys(_objects(list(known)), np.array(numbers, dtype=np.intp))
+    return Identities(_objects(list(known)), np.array(numbers, dtype=np.intp))
 
 
 def _objects(cells: Sequence[Any]) -> NDArray[Any]:

@@ -221,9 +221,19 @@ def test_three_thousand_persons_and_one_gap(container: str) -> None:
 
 
 def test_a_gap_beside_as_many_levels_as_their_numbers_hold() -> None:
-    cells = [f"l{k:03}" for k in range(128)]
-    frame = Frame.of({"x": pd.Series([*cells, None], dtype="category")})
-    assert frame.codes("x")[0].tolist() == [*range(128), -1]
+    cells = pa.array([f"l{k:03}" for k in range(128)])
+    places = pa.array([*range(128), None], pa.int8())
+    column = pa.DictionaryArray.from_arrays(places, cells)
+    assert Frame.of(pa.table({"x": column})).codes("x")[0].tolist() == [*range(128), -1]
+
+
+def test_the_refusal_comes_before_the_charge_and_names_the_column() -> None:
+    ledger = Ledger(1.0, 1e-5)
+    codes = pd.Series([*(HUGE + k % 7 for k in range(400)), None])  # by pandas: floats
+    model = TableClassifier(1.0, 1e-5, schema={"code": "categorical"}, ledger=ledger)
+    with pytest.raises(InvalidData, match="column 'code' holds numbers with a point"):
+        model.fit(pd.DataFrame({"code": codes}), np.arange(401) % 2)
+    assert ledger.count == 0
 
 
 def test_true_is_not_one() -> None:
@@ -300,6 +310,9 @@ def test_identifiers_in_partitions_stay_whole(kind: str) -> None:
     rows, *_ = parted(both[["x"]])
     assert rows is not None
     assert persons_beside(rows, Persons.of(both["who"], missing="single")).count == 31
+    short = both["who"].astype("Float32")
+    with pytest.raises(InvalidData, match="may stand for several whole numbers"):
+        persons_beside(rows, Persons.of(short % 1000 + 2**24, missing="single"))
 
 
 # --- matrices of categories, and labels -----------------------------------------------------------

@@ -80,13 +80,12 @@ def parted(X: Any, *vectors: Any) -> list[DaskColumn | None]:
     return [rows, *(None if vector is None else beside(rows, vector) for vector in vectors)]
 
 
-def beside(rows: DaskColumn, vector: Any, *, as_vector: bool = True) -> DaskColumn:
-    """Return a vector whose partitions go with those of `rows`; or these as they are."""
+def beside(rows: DaskColumn, vector: Any) -> DaskColumn:
+    """Return a vector whose partitions go with those of `rows`."""
     found, _ = _pieces(vector, rows.chunks)
     if len(found) != len(rows.sources[0]):
         raise InvalidData(_NOT_ALIKE)
-    kind = _as_vector if as_vector else _as_is
-    return DaskColumn([found], kind, rows.shape[:1], _held(vector))
+    return DaskColumn([found], _as_vector, rows.shape[:1], _held(vector))
 
 
 def _pieces(values: Any, chunks: tuple[int, ...] | None) -> tuple[list[Any], Any]:

@@ -102,7 +102,7 @@ def persons_beside(rows: DaskColumn, ids: Any) -> PartedPersons:
     if not is_dask(found) and not isinstance(found, DaskColumn):
         found = Persons.of(found, missing=rules.missing).index
     if not isinstance(found, DaskColumn):
-        found = beside(rows, found, as_vector=False)
+        found = beside(rows, found)
     column = found.apply(partial(_identified, rules.missing), (rows,), rows.shape[:1])
     *kept, total = persisted(_exchanged(column, rules))
     count = int(run(total))
@@ -162,8 +162,6 @@ def _identified(missing: str, ids: Any, rows: Any) -> Identified:
     count = getattr(rows, "rows", None)
     if len(ids) != (rows.shape[0] if count is None else count):
         raise InvalidData("persons must have one identifier for each row.")
-    if getattr(ids, "ndim", 1) == 2 and ids.shape[1] == 1:
-        ids = ids.iloc[:, 0] if hasattr(ids, "iloc") else ids[:, 0]
     keys, numbers = given(ids, NO_COLUMN).keys()
     absent = numbers < 0
     texts = all(isinstance(key, str) for key in keys)
