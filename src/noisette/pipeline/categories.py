@@ -159,13 +159,6 @@ def keys_of(public: PublicBudget) -> int:
     return public.max_rows
 
 
-def _is_missing(cell: Any) -> bool:
-    """Whether a cell is None, NaN, or what pandas has in their place."""
-    if isinstance(cell, str):
-        return False
-    return cell is None or type(cell).__name__ in ("NAType", "NaTType") or bool(cell != cell)
-
-
 class PrivateCategories(EncodingTransformer):
     """One indicator for each level that enough people share, and one for all others.
 
@@ -253,22 +246,20 @@ class PrivateCategories(EncodingTransformer):
         return LearnCategories(features, _SHARE * public.delta, keys_of(public))
 
     def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
-        texts = self._texts(inputs.cells(self, X, reset=True))
+        texts = self._texts(X, reset=True)
         weights = self._weights(sample_weight, len(texts))
         return Sample([Coded.of(column.tolist()) for column in texts.T], weights, count=len(texts))
 
     def _checked(self, X: Any) -> Any:
-        return self._texts(inputs.cells(self, X, reset=False))
+        return self._texts(X, reset=False)
 
-    @staticmethod
-    def _texts(cells: NDArray[Any]) -> NDArray[Any]:
+    def _texts(self, X: Any, *, reset: bool) -> NDArray[Any]:
         """Return the text of every cell; "" where it is missing (None, NaN, blank)."""
         # proof: ROW-LOCAL
-        flat = cells.ravel().tolist()
-        texts = ["" if _is_missing(cell) else canonical(cell) for cell in flat]
-        out = np.empty(len(texts), dtype=object)
-        out[:] = texts
-        return out.reshape(cells.shape)
+        coded = [column.coded() for column in inputs.columns(self, X, reset=reset)]
+        return np.column_stack([
+            np.array(list(map(canonical, texts)), dtype=object)[codes] for codes, texts in coded
+        ])  # fmt: skip
 
     @property
     def categories_(self) -> list[list[str]]:

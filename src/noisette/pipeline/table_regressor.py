@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
+from noisette._cells import given
 from noisette._typing import Floats
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators.outputs import BOUGHT_TARGET, target_fact
@@ -338,9 +339,4 @@ def _finite(target: Floats) -> bool:
 
 
 def _numbers(y: Any) -> Floats:
-    try:
-        if np.iscomplexobj(given := np.asarray(y)):
-            raise TypeError
-        return given.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InvalidData("y must be a vector of numbers, one for each row.") from None
+    return given(y, "y must be a vector of numbers, one for each row.").numbers()
