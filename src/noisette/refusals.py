@@ -49,13 +49,11 @@ REFUSALS: dict[str, Refusal] = {
     "target": Refusal(
         "a target is no finite number",
         ("estimators/inputs:finite_numbers", "tables/frame:Frame.labels",
-         "pipeline/table_regressor:TableRegressor._fit", "pipeline/table_regressor:_numbers",
-         "scores/layouts:RegressionLayout.codes"),
+         "pipeline/table_regressor:TableRegressor._fit", "scores/layouts:RegressionLayout.codes"),
     ),
     "truth": Refusal(
         "y holds a label that is neither a number nor a text, or none of the kind of the classes",
-        ("scores/layouts:numbers_of", "scores/layouts:_refuse_other_kind",
-         "scores/layouts:_called"),
+        ("scores/layouts:_refuse_other_kind", "scores/layouts:_called"),
     ),
     "weights": Refusal(
         "a weight lies outside its public range",
@@ -64,15 +62,15 @@ REFUSALS: dict[str, Refusal] = {
     ),
     "identifiers": Refusal(
         "an identifier is missing, or identifiers cannot be told apart",
-        ("persons:Persons.of", "persons:column_of", "persons:_numbered",
-         "scale/persons:_identified", "scale/persons:_of_objects", "scale/persons:_numbered_whole",
-         "scale/persons:_answered", "tables/person_facts:PersonFacts.texts_of",
-         "tables/person_facts:PersonFacts.refuse_short",
+        ("persons:Persons.of", "_cells:Given.keys", "_cells:_identity", "_cells:_object_keys",
+         "scale/persons:_identified", "scale/persons:_whole", "scale/persons:_answered",
          "tables/person_facts:PersonFacts.identifiers"),
     ),
     "columns": Refusal(
-        "the type of a column does not fit its kind",
-        ("tables/encoding:_checked_types", "tables/frame:_check_dates", "tables/memory:_of_array"),
+        "the type of a column does not fit its kind, or a cell that is compared with others is a "
+        "number with a point from 2^53 on (2^24 in float32)",
+        ("tables/encoding:_checked_types", "tables/frame:_check_types", "_cells:Given.check",
+         "_cells:_float_text"),
     ),
     "lines": Refusal(
         "a line of a file has another number of cells than its header",
@@ -87,7 +85,7 @@ REFUSALS: dict[str, Refusal] = {
     ),
     "nobody": Refusal(
         "that there is at least one",
-        ("estimators/inputs:parted_rows", "pipeline/table_classifier:_checked_labels",
+        ("estimators/inputs:parted_rows", "estimators/inputs:columns", "pipeline/table_classifier:_checked_labels",
          "pipeline/evaluation:_rows_and_truth", "pipeline/encoder:SchemaEncoder.transform",
          "pipeline/cell_counts:_states_of", "tables/frame:Frame.read", "tables/encoding:encode",
          "tuning/search:PrivateSearch._fit", "linear/sgd_stream:StreamReader._fit_stream"),

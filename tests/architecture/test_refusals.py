@@ -36,6 +36,7 @@ OUTSIDE = (
 )
 # Shapes, types and names of what is handed in: they follow from the call, not from an entry of it.
 OF_THE_CALL = {
+    "_cells": "given",
     "clipping": "row_norms",
     "estimators/inputs": "_counted _part_rows matrix "
     "persons rows_and_labels rows_and_numbers weights",

@@ -208,7 +208,7 @@ class PrivateCategories(EncodingTransformer):
     """
 
     _released = "levels of categorical columns with noisy counts"
-    _refuses = ()
+    _refuses = ("columns",)
 
     def __init__(
         self,
