@@ -199,7 +199,8 @@ def _write(path: Path, text: str, arrays: dict[str, NDArray[Any]]) -> None:
 def _add(archive: zipfile.ZipFile, member: str, content: bytes) -> None:
     """Pack what is small; the rest as it is, so that `_fits` never refuses an honest file."""
     packing = zipfile.ZIP_DEFLATED if len(content) <= _SMALL else zipfile.ZIP_STORED
-    archive.writestr(member, content, packing)
+    # with the date of zip's first day: the hour would tell how long a search or training took
+    archive.writestr(zipfile.ZipInfo(member), content, packing)
 
 
 def _plain(key: str, value: Any) -> Any:
