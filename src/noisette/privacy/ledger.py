@@ -7,6 +7,7 @@ before it starts and is composed as tightly as the accountants can. A charge is 
 
 import math
 import os
+import re
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,17 @@ from noisette.adjacency import UNITS, Adjacency, require_same
 from noisette.errors import BudgetExceeded, InvalidParameter, Unproven
 from noisette.plans import LastIterate, Plan, PlanLike, as_plan
 from noisette.privacy.permit import Permit
-from noisette.storage import Charge, Drawn, Draws, Header, MemoryStore, Store, Totals, open_store
+from noisette.storage import (
+    Charge,
+    Drawn,
+    Draws,
+    Header,
+    MemoryStore,
+    Receipt,
+    Store,
+    Totals,
+    open_store,
+)
 
 __all__ = ["Ledger"]
 
@@ -149,6 +160,8 @@ class Ledger:
         self._header, self._table = header, table
         self._filter: Filter = FILTERS[header.rule](header.epsilon, header.delta)
         self._store = store
+        self.last_charge: int | None = None
+        """The number of the latest charge that was made or resumed through this object."""
 
     # Fixed at the opening: a charge under another relation or delta would be another budget.
     @property
@@ -290,7 +303,7 @@ class Ledger:
         unit = _validate.choice("unit", unit, UNITS)
         charge = Charge(label, plan.to_json(), cost, seeded, self._table, unit, model=model)
         if not resumable:
-            number = self._store.book(charge, check)
+            number = self.last_charge = self._store.book(charge, check)
             return Permit(
                 plan, epsilon, own, label, unit=unit,
                 seeded=seeded, mark_seeded=lambda: self._store.mark_seeded(number),
@@ -350,7 +363,7 @@ class Ledger:
             seeded=charge.seeded, unit=charge.unit,
             mark_seeded=lambda: self._store.mark_seeded(number),
         )  # fmt: skip
-        permit.number = number
+        permit.number = self.last_charge = number
         return permit
 
     def _epsilon_of(self, plan: Plan, delta: float, claimed: float | None) -> float:
@@ -406,6 +419,69 @@ class Ledger:
         """
         first, count = _validate.integer("first", first), _validate.integer("count", count)
         return self._store.charges(first, count)
+
+    def collect(self, number: int, digest: str, label: str = "") -> None:
+        """Write down that the result of a charge was kept. It costs nothing.
+
+        Parameters
+        ----------
+        number : int
+            The charge's number, such as `last_charge`.
+        digest : str
+            SHA-256 of the result's file, in hex. Once is enough; the same again changes nothing.
+        label : str, optional
+            A few words for the books.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such charge, or it paid for another result.
+
+        Examples
+        --------
+        >>> import hashlib
+        >>> from noisette import Ledger, mechanisms
+        >>> ledger = Ledger(epsilon=1.0)
+        >>> permit = ledger.charge(mechanisms.Laplace(noise_multiplier=8.0), label="mean age")
+        >>> len(ledger.uncollected())
+        1
+        >>> ledger.collect(ledger.last_charge, hashlib.sha256(b"the file").hexdigest())
+        >>> ledger.uncollected()
+        []
+
+        """
+        if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
+            raise InvalidParameter("digest must be a SHA-256 in hex.")
+        if not _is_text(label):
+            raise InvalidParameter("label must be a text.")
+        self._store.collect(_validate.integer("number", number), digest, label)
+
+    def receipt(self, number: int) -> Receipt | None:
+        """Return what shows later that this ledger had a charge, to lie beside its result.
+
+        Parameters
+        ----------
+        number : int
+            The charge's number.
+
+        Returns
+        -------
+        dict or None
+            The ledger's id and the charge's place in the chain; None for a ledger in memory.
+
+        """
+        return self._store.receipt(_validate.integer("number", number))
+
+    def uncollected(self) -> list[Charge]:
+        """Return the charges that were paid and whose result nobody has kept.
+
+        Returns
+        -------
+        list of Charge
+            Without those from before format 3, of which nobody wrote it down.
+
+        """
+        return [charge for charge in self.charges if not charge.collected]
 
     def copy_to(self, path: str | os.PathLike[str]) -> None:
         """Write a backup of a ledger in a file. Put it back if need be; never charge both.

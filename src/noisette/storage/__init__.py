@@ -4,7 +4,7 @@ from noisette.storage.file import FileStore
 from noisette.storage.memory import MemoryStore
 from noisette.storage.opening import open_store
 from noisette.storage.postgres import PostgresStore, is_address, ledgers_at
-from noisette.storage.records import Charge, Drawn, Draws, Header, Store, Totals
+from noisette.storage.records import Charge, Drawn, Draws, Header, Receipt, Store, Totals
 
 __all__ = [
     "Charge",
@@ -14,6 +14,7 @@ __all__ = [
     "Header",
     "MemoryStore",
     "PostgresStore",
+    "Receipt",
     "Store",
     "Totals",
     "is_address",

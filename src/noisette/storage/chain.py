@@ -2,7 +2,7 @@
 
 Layout, in ASCII, nothing beside the file::
 
-    page 0      "noisette ledger 2", then the header, which never changes
+    page 0      "noisette ledger 3", then the header, which never changes
     page 1, 2   two marks: how many records there are, where the last one is, its digest
     page 3 ...  the records, one line each
 
@@ -46,7 +46,7 @@ __all__ = [
     "records", "seal", "unseal",
 ]  # fmt: skip
 
-FORMAT = 2
+FORMAT = 3
 _PAGE = 4096
 _FIRST = 3 * _PAGE
 _MAGIC = b"noisette ledger "
@@ -110,7 +110,7 @@ def read_header(file: FileIO) -> tuple[str, dict[str, Any]]:
         raise Damaged
     if int(number) > FORMAT:
         raise Newer(number.decode())
-    if int(number) < FORMAT:
+    if int(number) < 2:
         raise Damaged
     return unseal(rest[: rest.find(b"\n") + 1])
 

@@ -19,7 +19,14 @@ from typing import Any
 
 from noisette.errors import LedgerError, NoisetteError
 from noisette.storage import chain, locks
-from noisette.storage.nodes import charge_node, charge_of, drawn_node, draws_of, totals_of
+from noisette.storage.nodes import (
+    charge_node,
+    charge_of,
+    drawn_node,
+    draws_of,
+    receipt_of,
+    totals_of,
+)
 from noisette.storage.records import (
     Charge,
     Check,
@@ -27,9 +34,12 @@ from noisette.storage.records import (
     Drawn,
     Draws,
     Header,
+    Receipt,
     Totals,
+    is_news,
+    no_charge,
     one_unit,
-)  # fmt: skip
+)
 
 __all__ = ["FileStore"]
 
@@ -90,8 +100,10 @@ class FileStore:
         with self._opened(write=False) as (file, mark):
             if first > 1 + totals_of(chain.read_last(file, mark)).number // 2:
                 return self._tail(file, mark, first)[:count]
-            known, sums = [], Totals()
+            known, sums, collected = [], Totals(), dict[int, str]()
             for node in self._all(file, mark):
+                if node["kind"] == "collected":
+                    collected[node["of"]] = node["digest"]
                 if node["kind"] == "charge":
                     charge = charge_of(node)
                     sums = sums.plus(charge.cost)
@@ -99,16 +111,18 @@ class FileStore:
                         known.append(charge)
                 if totals_of(node) != sums:
                     raise chain.Damaged
-            return known
+            return _with(collected, known, first)
 
     def _tail(self, file: FileIO, mark: chain.Mark, first: int) -> list[Charge]:
-        known: list[Charge] = []
+        known, collected = list[Charge](), dict[int, str]()
         for node in chain.backwards(file, mark):
             if node["totals"][0] < first:
                 break
             if node["kind"] == "charge":
                 known.append(charge_of(node))
-        return known[::-1]
+            elif node["kind"] == "collected":
+                collected[node["of"]] = node["digest"]
+        return _with(collected, known[::-1], first)
 
     def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int:
         """Add `charge` if `check` passes; return its number."""
@@ -117,7 +131,7 @@ class FileStore:
             one_unit(self._tail(file, mark, max(1, spent.number)), charge)
             check(spent)
             sums = spent.plus(charge.cost)
-            self._append(file, mark, sums, charge_node(charge._replace(booked=_now()), draws))
+            self._append(file, mark, sums, charge_node(charge._replace(booked=_today()), draws))
             if draws is not None:
                 self._holders[sums.number] = draws.holder
             return sums.number
@@ -152,6 +166,27 @@ class FileStore:
             self._append_draws(file, mark, number, holder, drawn)
             self._holders[number] = holder
             return drawn
+
+    def collect(self, number: int, digest: str, label: str) -> None:
+        """Write down the digest of the result that a charge paid for, once."""
+        with self._opened(write=True) as (file, mark):
+            charges = self._tail(file, mark, number)
+            if number < 1 or not charges:
+                raise no_charge(self.title, number)
+            if is_news(charges[0], number, digest):
+                node = {"kind": "collected", "of": number, "digest": digest, "label": label}
+                sums = totals_of(chain.read_last(file, mark))
+                self._append(file, mark, sums, node | {"booked": _today()})
+
+    def receipt(self, number: int) -> Receipt:
+        """Return where in the chain a charge was booked."""
+        with self._opened(write=False) as (file, mark):
+            after = mark.digest
+            for node in chain.backwards(file, mark):
+                if node["kind"] == "charge" and node["totals"][0] == number:
+                    return receipt_of(str(self._id), number, node["before"], after)
+                after = node["before"]
+        raise no_charge(self.title, number)
 
     def copy_to(self, target: Path) -> None:
         """Write a copy, for a backup, of a ledger that was checked as a whole."""
@@ -293,5 +328,14 @@ class FileStore:
             return b"?"
 
 
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+def _with(collected: dict[int, str], charges: list[Charge], first: int) -> list[Charge]:
+    """Return charges, the first with number `first`, with the digests of their results."""
+    return [
+        charge._replace(collected=collected.get(number, charge.collected))
+        for number, charge in enumerate(charges, start=first)
+    ]
+
+
+def _today() -> str:
+    # The day alone: how long a search took would tell how many runs it had.
+    return time.strftime("%Y-%m-%d", time.gmtime())

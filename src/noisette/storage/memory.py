@@ -6,7 +6,18 @@ from pathlib import Path
 from typing import NoReturn
 
 from noisette.errors import LedgerError
-from noisette.storage.records import Charge, Check, CheckDrawn, Drawn, Draws, Totals, one_unit
+from noisette.storage.records import (
+    Charge,
+    Check,
+    CheckDrawn,
+    Drawn,
+    Draws,
+    Receipt,
+    Totals,
+    is_news,
+    no_charge,
+    one_unit,
+)
 
 __all__ = ["MemoryStore"]
 
@@ -61,6 +72,18 @@ class MemoryStore:
     def claim(self, number: int, holder: str, check: CheckDrawn | None = None) -> Drawn:
         """Refuse: memory does not outlive its process."""
         raise self._cannot_resume()
+
+    def collect(self, number: int, digest: str, label: str) -> None:
+        """Note the digest of the result that a charge paid for."""
+        with self._lock:
+            if not 1 <= number <= len(self._charges):
+                raise no_charge(self.title, number)
+            if is_news(self._charges[number - 1], number, digest):
+                self._charges[number - 1] = self._charges[number - 1]._replace(collected=digest)
+
+    def receipt(self, number: int) -> Receipt | None:
+        """Return None: what ends with its process can be shown to nobody."""
+        return None
 
     def copy_to(self, target: Path) -> None:
         """Refuse: there is no file."""

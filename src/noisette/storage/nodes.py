@@ -4,13 +4,16 @@ import math
 from typing import Any
 
 from noisette.storage.chain import Damaged
-from noisette.storage.records import Charge, Drawn, Draws, Totals
+from noisette.storage.records import Charge, Drawn, Draws, Receipt, Totals
 
-__all__ = ["charge_node", "charge_of", "drawn_node", "draws_of", "totals_of"]
+__all__ = ["charge_node", "charge_of", "drawn_node", "draws_of", "receipt_of", "totals_of"]
 
 # What records of earlier versions lack; a new one has it only where it says something.
-_LATER = {"table": "", "unit": "record", "booked": "", "by": "", "model": ""}
-_TYPES = [str, str, tuple, bool, str, str, str, str, str]
+_LATER = {
+    "table": "", "unit": "record", "booked": "", "by": "", "model": "", "why": "", "cohort": "",
+    "collected": "unknown",
+}  # fmt: skip
+_TYPES = [str, str, tuple, bool, *[str] * len(_LATER)]
 
 
 def charge_node(charge: Charge, draws: Draws | None) -> dict[str, Any]:
@@ -23,6 +26,11 @@ def charge_node(charge: Charge, draws: Draws | None) -> dict[str, Any]:
         node["run"] = [draws.epsilon, draws.delta]
         node |= drawn_node(draws.holder, draws.drawn)
     return node
+
+
+def receipt_of(ledger: str, number: int, before: str, after: str) -> Receipt:
+    """Return what lies beside a result: where in which chain of records it was paid for."""
+    return {"format": 1, "ledger": ledger, "charge": number, "before": before, "after": after}
 
 
 def charge_of(node: dict[str, Any]) -> Charge:

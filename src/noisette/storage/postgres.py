@@ -37,7 +37,14 @@ from urllib.parse import quote, unquote
 from noisette.errors import LedgerError
 from noisette.storage import chain
 from noisette.storage.database import FORMAT, Database
-from noisette.storage.nodes import charge_node, charge_of, drawn_node, draws_of, totals_of
+from noisette.storage.nodes import (
+    charge_node,
+    charge_of,
+    drawn_node,
+    draws_of,
+    receipt_of,
+    totals_of,
+)
 from noisette.storage.records import (
     Charge,
     Check,
@@ -45,9 +52,12 @@ from noisette.storage.records import (
     Drawn,
     Draws,
     Header,
+    Receipt,
     Totals,
+    is_news,
+    no_charge,
     one_unit,
-)  # fmt: skip
+)
 
 __all__ = ["PostgresStore", "is_address", "ledgers_at"]
 
@@ -79,11 +89,14 @@ _ADD = """
 INSERT INTO noisette_records (ledger, number, charge, token, line) VALUES (%s, %s, %s, %s, %s)
 """
 _PAGE = """
-SELECT line, to_char(booked AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), booked_by
+SELECT line, to_char(booked AT TIME ZONE 'UTC', 'YYYY-MM-DD'), booked_by
 FROM noisette_records WHERE ledger = %s AND number >= %s AND number < %s ORDER BY number
 """
 
 
+_COLLECTED = """
+SELECT charge, line FROM noisette_records WHERE ledger = %s AND charge > %s AND charge <= %s
+"""
 _OF_TOKEN = "SELECT charge, number, left(line, 64) FROM noisette_records WHERE token = %s"
 
 
@@ -194,6 +207,11 @@ class PostgresStore:
                     known.append(charge_of(node)._replace(booked=booked, by=by))
             if len(rows) != max(stop - start, 0):
                 raise chain.Damaged
+            for place, line in server.execute(
+                _COLLECTED, (self.name, -first - len(known), -first)
+            ).fetchall():
+                digest = chain.unseal(line.encode())[1]["digest"]
+                known[-place - first] = known[-place - first]._replace(collected=digest)
             return known
 
         return self._database.transaction(read)
@@ -248,6 +266,32 @@ class PostgresStore:
 
         self._append(add)
         return found[0]
+
+    def collect(self, number: int, digest: str, label: str) -> None:
+        """Write down the digest of the result that a charge paid for, once."""
+        node = {"kind": "collected", "of": number, "digest": digest, "label": label}
+
+        def add(server: Any, token: str) -> _Added:
+            last, found, before = self._last(server)
+            return self._add(server, token, last, before, totals_of(found), node, -number)
+
+        charges = self.charges(number, 1)
+        if not charges:
+            raise no_charge(self.title, number)
+        if is_news(charges[0], number, digest):
+            self._append(add)
+
+    def receipt(self, number: int) -> Receipt:
+        """Return where in the chain a charge was booked."""
+
+        def read(server: Any) -> Receipt:
+            self._last(server)
+            after, node = self._line(server, self._place(server, number, 0))
+            if after is None:
+                raise no_charge(self.title, number)
+            return receipt_of(str(self._digest), number, node["before"], after)
+
+        return self._database.transaction(read)
 
     def copy_to(self, target: Path) -> None:
         """Refuse: a copy in a file would be a second budget of another kind."""

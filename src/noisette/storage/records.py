@@ -5,7 +5,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from noisette.errors import InvalidParameter
+from noisette.errors import InvalidParameter, LedgerError
 
 __all__ = [
     "Charge",
@@ -14,8 +14,11 @@ __all__ = [
     "Drawn",
     "Draws",
     "Header",
+    "Receipt",
     "Store",
     "Totals",
+    "is_news",
+    "no_charge",
     "one_unit",
 ]
 
@@ -51,12 +54,32 @@ class Charge(NamedTuple):
     """Who, where the store knows: the user of the database."""
     model: str = ""
     """Which kind of model it is about, such as LogisticRegression; nothing else if empty."""
+    why: str = ""
+    """What for, in the words of who charged."""
+    cohort: str = ""
+    """Which people of the table it is about, where a ledger tells several apart."""
+    collected: str = ""
+    """SHA-256 of the result that it paid for, once that was kept; "unknown" before format 3."""
 
     @property
     def title(self) -> str:
         """The label, with a word about persons and about the seed where there is need."""
         label = self.label if self.unit == "record" else f"{self.label} [unit: {self.unit}]"
         return f"{label} (from a seed: hides nobody)" if self.seeded else label
+
+
+def is_news(charge: Charge, number: int, digest: str) -> bool:
+    """Whether a result is to be written down; refuse a second one for the same charge."""
+    if charge.collected not in ("", "unknown", digest):
+        raise LedgerError(
+            f"charge {number} paid for another result, so this one is not written down beside it."
+        )
+    return charge.collected != digest
+
+
+def no_charge(title: str, number: int) -> LedgerError:
+    """Return the refusal of a number that no charge has."""
+    return LedgerError(f"{title} has no charge with number {number}.")
 
 
 def one_unit(last: list[Charge], charge: Charge) -> None:
@@ -136,6 +159,7 @@ class Draws(NamedTuple):
     drawn: Drawn
 
 
+Receipt = dict[str, int | str]
 Check = Callable[[Totals], None]
 CheckDrawn = Callable[[Drawn], None]
 
@@ -159,3 +183,5 @@ class Store(Protocol):
         self, number: int, holder: str, check: CheckDrawn | None = None
     ) -> Drawn: ...
     def copy_to(self, target: Path) -> None: ...  # noqa: D102
+    def collect(self, number: int, digest: str, label: str) -> None: ...  # noqa: D102
+    def receipt(self, number: int) -> Receipt | None: ...  # noqa: D102
