@@ -156,7 +156,11 @@ class Injector:
         return opened
 
     def _entered(self, frame: Any, event: str, _: Any) -> None:
-        if event != "call" or self.done or threading.current_thread() is not threading.main_thread():
+        if (
+            event != "call"
+            or self.done
+            or threading.current_thread() is not threading.main_thread()
+        ):
             return
         code = frame.f_code
         key = (code.co_filename, code.co_name, code.co_firstlineno)
@@ -221,8 +225,8 @@ class Command:
     def _child(self, work: Path, log: Path, said: Path, fault: Fault | None) -> int:
         os.chdir(work)
         handle = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
+        printed = os.open(work.parent / "printed", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(printed, 1)
         os.dup2(handle, 2)
         sys.stdout, sys.stderr = (os.fdopen(n, "w", closefd=False) for n in (1, 2))
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -368,7 +372,15 @@ def table_of(outcomes: list[Outcome]) -> str:
         row["lost"] += each.lost
         row["lost after it was on the disk"] += each.lost and each.synced
         row["false"] += bool(each.faults)
-    heads = ("faults", "not charged", "kept", "recovered", "lost", "lost after it was on the disk", "false")
+    heads = (
+        "faults",
+        "not charged",
+        "kept",
+        "recovered",
+        "lost",
+        "lost after it was on the disk",
+        "false",
+    )
     lines = ["| fault | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     for name, row in rows.items():
         lines.append(f"| {name} | " + " | ".join(str(row[head]) for head in heads) + " |")

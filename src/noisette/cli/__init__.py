@@ -67,7 +67,7 @@ def _outcome() -> tuple[int, str]:
     except Exception as error:
         if os.environ.get("NOISETTE_DEBUG"):
             raise
-        return FAULT, _fault(error)
+        return getattr(error, "exit_code", FAULT), _fault(error)
     return 0, ""
 
 

@@ -1,6 +1,7 @@
 """The budget: the section of a report about a ledger, and the page about a ledger alone."""
 
 from noisette._version import __version__
+from noisette.errors import NoisetteError
 from noisette.guarantee import Guarantee, rounded_up
 from noisette.privacy import Ledger
 from noisette.report import html, svg
@@ -34,8 +35,17 @@ def ledger_section(ledger: Ledger | None, guarantee: Guarantee) -> str:
                 numeric=2,
             ),
         )
-    charges = ledger.charges
-    return html.section("The ledger", _balance(ledger), _books(ledger, charges))
+    try:
+        shown = _balance(ledger), _books(ledger, ledger.charges)
+    except (NoisetteError, OSError):
+        shown = (
+            html.prose(
+                "The ledger was charged, but could not be read when this page was written; `noisette "
+                "ledger` shows it."
+            ),
+            "",
+        )
+    return html.section("The ledger", *shown)
 
 
 def ledger_page(ledger: Ledger, title: str, date: str = "") -> str:
@@ -168,14 +178,14 @@ def _books(ledger: Ledger, charges: list[Charge]) -> str:
     lines = [
         (
             str(number),
-            charge.booked[:16].replace("T", " "),
+            charge.booked[:10],
             charge.title,
             *(getattr(charge, name) for name in more),
             *_numbers(ledger, charge.cost),
         )
         for number, charge in enumerate(shown, start=first + 1)
     ]
-    heads = ("no.", "when (UTC)", "charge", *more, *_heads(ledger))
+    heads = ("no.", "day (UTC)", "charge", *more, *_heads(ledger))
     listed = html.table(heads, lines, numeric=len(_heads(ledger)))
     if first:
         listed += html.prose(

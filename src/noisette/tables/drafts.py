@@ -51,10 +51,12 @@ class Draft:
     def reserve(self, size: int) -> None:
         """Take room on the disk, until `make_room`; noise, for some disks pack zeros."""
         _files.write(self.path / _ROOM, os.urandom(size))
+        _files.sync_folder(self.path.parent)
 
     def make_room(self) -> None:
         """Give the room back, to be filled with the result."""
-        (self.path / _ROOM).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            (self.path / _ROOM).unlink()
 
     def is_whole(self) -> bool:
         """Whether the result is here, complete; an error of the disk is not taken for a no."""
@@ -105,7 +107,11 @@ class Draft:
                 self.give_name()
             if (self.path / _OLD).is_dir() and not self.target.exists():
                 os.rename(self.path / _OLD, self.target)
-            shutil.rmtree(self.path, ignore_errors=True)
+            self.discard()
+
+    def discard(self) -> None:
+        """Remove the draft with all that is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
 
     def lock(self, *, wait: bool = False) -> int | None:
         """Return a handle that holds the lock; None if it is taken, or there are no locks here."""

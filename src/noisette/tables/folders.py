@@ -8,7 +8,7 @@ than its own is refused.
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from noisette import _files, _validate, model_files
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.guarantee import TAKEN_AS_GIVEN, Guarantee
+from noisette.report import html
 from noisette.tables import toml
 from noisette.tables.drafts import Draft, clear_away, is_alone, new_draft
 from noisette.tables.encoding import Encoded, encode
@@ -28,8 +29,8 @@ __all__ = [
     "check_folder",
     "draft_of",
     "fill",
+    "prepare",
     "read_model",
-    "room_for",
     "stated",
     "takes_tables",
     "write_model",
@@ -39,6 +40,13 @@ MODEL = model_files.IN_FOLDER
 SCHEMA, GUARANTEE, REPORT = "schema.toml", "guarantee.json", "report.html"
 RECEIPT = "receipt.json"
 _FILES = {MODEL, SCHEMA, GUARANTEE, REPORT, RECEIPT}
+_NO_PAGE = html.document(
+    "Privacy report",
+    html.prose(
+        "This page could not be made when the model was trained. The model beside it is whole; "
+        "`noisette inspect` on this folder checks its guarantee and shows it."
+    ),
+)
 _ROOM = 1 << 19  # bytes of a page and of what does not grow with the columns
 
 
@@ -180,14 +188,12 @@ def check_folder(folder: Path, *, force: bool) -> None:
 
 
 @contextlib.contextmanager
-def draft_of(result: Path, room: int = 0) -> Iterator[Draft]:
-    """Yield a draft of a result, with that much room taken on the disk: all before a charge."""
+def draft_of(result: Path) -> Iterator[Draft]:
+    """Yield a draft of a result, before it is paid for."""
     target = _validate.real_path(result)
     with contextlib.ExitStack() as stack:
         try:
             draft = stack.enter_context(new_draft(target))
-            if room:
-                draft.reserve(room)
         except OSError as error:
             raise InvalidParameter(
                 f"{result} cannot be written ({error.strerror}); nothing was charged."
@@ -200,30 +206,29 @@ def draft_of(result: Path, room: int = 0) -> Iterator[Draft]:
         yield draft
 
 
-def room_for(schema: Schema) -> int:
-    """Return how many bytes a model of such tables, its guarantee and its page may take."""
+def prepare(draft: Draft, schema: Schema) -> None:
+    """Take room for a model of such tables, its guarantee and its page: all before a charge."""
     outputs = 1 if schema.target_bounds is not None else len(schema.classes)
     width = len(schema.features)
     spread = 24 * width**2 if schema.target_bounds is not None else 0  # what intervals need
-    return _ROOM + 256 * width * outputs + spread
-
-
-def fill(draft: Draft, fitted: TableModel, receipt: dict[str, Any] | None = None) -> None:
-    """Put a model into its draft and on the disk; the model file last, for then it is whole."""
-    with contextlib.suppress(OSError):
-        draft.make_room()
     draft.new.mkdir()
+    _files.write(draft.new / REPORT, _NO_PAGE)
+    draft.reserve(_ROOM + 256 * width * outputs + spread)
+
+
+def fill(draft: Draft, fitted: TableModel, receipt: Mapping[str, Any] | None = None) -> None:
+    """Put a model into its draft and on the disk; the model file last, for then it is whole."""
+    draft.make_room()
     _files.write(draft.new / SCHEMA, toml.dumps(fitted.schema.source))
     _files.write(draft.new / GUARANTEE, fitted.guarantee.to_json() + "\n")
     if receipt is not None:
         _files.write(draft.new / RECEIPT, json.dumps(receipt, indent=1) + "\n")
     model_files.save(fitted.model, draft.new / MODEL)
     _files.undate(draft.new)
-    _files.sync_folder(draft.path)
 
 
 def add_page(folder: Path, page: str) -> None:
-    """Write the page of a model that has its name."""
+    """Write the page of a model that has its name, in the place of the sentence."""
     _files.write(folder / REPORT, page)
     _files.undate(folder)
 
@@ -275,6 +280,7 @@ def write_model(folder: Path, fitted: TableModel, page: str, *, force: bool = Tr
 
     """
     with draft_of(folder) as draft:
+        prepare(draft, fitted.schema)
         fill(draft, fitted)
         place = draft.give_name(force=force)
         add_page(place, page)
