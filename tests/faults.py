@@ -34,6 +34,7 @@ _OF_OS = {
 }  # fmt: skip
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 ERRORS = (errno.ENOSPC, errno.EIO)
+LATE = "lost after it was on the disk"
 
 
 @dataclass(frozen=True)
@@ -370,7 +371,7 @@ def table_of(outcomes: list[Outcome]) -> str:
         row["kept"] += each.charged and each.kept == "folder"
         row["recovered"] += each.charged and each.kept == "recovered"
         row["lost"] += each.lost
-        row["lost after it was on the disk"] += each.lost and each.synced
+        row[LATE] += each.lost and each.synced
         row["false"] += bool(each.faults)
     heads = (
         "faults",
@@ -378,7 +379,7 @@ def table_of(outcomes: list[Outcome]) -> str:
         "kept",
         "recovered",
         "lost",
-        "lost after it was on the disk",
+        LATE,
         "false",
     )
     lines = ["| fault | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]

@@ -459,7 +459,7 @@ def _keep(
     facts = estimator.schema_ if learnt else facts
     estimator.privacy_ = stated(estimator.privacy_, facts, learnt=learnt)
     fitted = TableModel(estimator, facts)
-    fill(budget.draft, fitted, budget.paid)
+    fill(budget.draft, fitted)
     budget.tell("writing")
     place = budget.draft.give_name(force=force)
     budget.note_kept(place / MODEL)

@@ -10,7 +10,7 @@ import json
 import re
 import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from noisette.errors import InvalidParameter, LedgerError, NoisetteError
 from noisette.privacy import Ledger, Permit
 from noisette.storage import is_address
 from noisette.tables.drafts import Draft, clear_away
-from noisette.tables.folders import draft_of
+from noisette.tables.folders import MODEL, RECEIPT, draft_of
 
 __all__ = ["WatchedLedger", "keeping", "outcome", "shown_place", "spending"]
 
@@ -43,7 +43,7 @@ class WatchedLedger(Ledger):
 
     asked = printing = printed = False
     draft: Draft | None = None
-    paid: dict[str, Any] | None = None
+    paid: Mapping[str, Any] | None = None
     tell: Callable[[str], None] = staticmethod(lambda step: None)
 
     def charge(self, plan: Any, **options: Any) -> Permit:
@@ -57,17 +57,25 @@ class WatchedLedger(Ledger):
             if "may have been charged" not in str(error):
                 self.tell("refused")
             raise
-        with contextlib.suppress(Exception):
-            assert self.last_charge is not None
-            self.paid = self.receipt(self.last_charge)
+        with contextlib.suppress(Exception):  # tried again later
+            self._take_receipt(None if self.draft is None else self.draft.new)
         self.tell("charged")
         return permit
+
+    def _take_receipt(self, folder: Path | None) -> None:
+        """Ask for the receipt, once, and put it beside the model to come."""
+        if self.paid is None and self.last_charge is not None:
+            self.paid = self.receipt(self.last_charge)
+            if self.paid is not None and folder is not None and folder.is_dir():
+                _files.write(folder / RECEIPT, json.dumps(self.paid, indent=1) + "\n")
+                _files.undate(folder)
 
     def note_kept(self, file: Path) -> None:
         """Write into the ledger that the result was collected; a failure is a warning."""
         if not self.lasting or self.last_charge is None:
             return
         try:
+            self._take_receipt(file.parent if file.name == MODEL else None)
             self.collect(self.last_charge, hashlib.sha256(file.read_bytes()).hexdigest())
         except Exception as error:
             reason = _CLAIMS.sub("", str(error)) if isinstance(error, NoisetteError) else "a fault"
@@ -139,7 +147,7 @@ def keeping(
 
         def keep(answer: dict[str, Any]) -> None:
             draft.make_room()
-            _files.write(draft.new, json.dumps(answer) + "\n")
+            _files.write(draft.new, json.dumps({**answer, "receipt": budget.paid}) + "\n")
             if out is not None:
                 draft.give_name(force=force)
 

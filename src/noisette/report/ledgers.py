@@ -38,13 +38,10 @@ def ledger_section(ledger: Ledger | None, guarantee: Guarantee) -> str:
     try:
         shown = _balance(ledger), _books(ledger, ledger.charges)
     except (NoisetteError, OSError):
-        shown = (
-            html.prose(
-                "The ledger was charged, but could not be read when this page was written; `noisette "
-                "ledger` shows it."
-            ),
-            "",
+        unread = (
+            "The ledger could not be read when this page was written; `noisette ledger` shows it."
         )
+        return html.section("The ledger", html.prose(unread))
     return html.section("The ledger", *shown)
 
 

@@ -7,8 +7,7 @@ than its own is refused.
 """
 
 import contextlib
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -216,13 +215,11 @@ def prepare(draft: Draft, schema: Schema) -> None:
     draft.reserve(_ROOM + 256 * width * outputs + spread)
 
 
-def fill(draft: Draft, fitted: TableModel, receipt: Mapping[str, Any] | None = None) -> None:
+def fill(draft: Draft, fitted: TableModel) -> None:
     """Put a model into its draft and on the disk; the model file last, for then it is whole."""
     draft.make_room()
     _files.write(draft.new / SCHEMA, toml.dumps(fitted.schema.source))
     _files.write(draft.new / GUARANTEE, fitted.guarantee.to_json() + "\n")
-    if receipt is not None:
-        _files.write(draft.new / RECEIPT, json.dumps(receipt, indent=1) + "\n")
     model_files.save(fitted.model, draft.new / MODEL)
     _files.undate(draft.new)
 
