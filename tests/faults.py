@@ -185,7 +185,7 @@ class Outcome:
     said: str
     struck: bool
     synced: bool
-    """Whether the model's file, which is on the disk before it has a name, had its name."""
+    """Whether the result's file, which is on the disk before it has a name, had its name."""
     charged: bool
     kept: str
     """"folder", "recovered" (by ``noisette recover``) or "" for a result that is nowhere."""
@@ -252,13 +252,16 @@ class Command:
 
         root, code, said, log = self.run(fault)
         work = root / "work"
-        charged = Ledger.open(work / "b.ledger").count > 0
-        kept = "folder" if self.result(work) else ""
+        book = Ledger.open(work / "b.ledger")
+        charged = book.count > 0
+        kept = "folder" if self.result(root) else ""
         if not kept and _recover(work):
-            kept = "recovered" if self.result(work) else ""
-        synced = any(re.match(r"rename\t.*/model.noisette$", line) for line in log)
+            kept = "recovered" if self.result(root) else ""
+        synced = any(re.match(r"rename\t.*/(model.noisette|new)$", line) for line in log)
         struck = any(line.startswith("FAULT") for line in log)
         found = tuple(_contradictions(code, said, charged=charged, kept=kept))
+        if charged and not kept and hasattr(book, "uncollected") and len(book.uncollected()) != 1:
+            found += ("not listed as paid and not collected",)
         shutil.rmtree(root)
         return Outcome(fault, code, said, struck, synced, charged, kept, found)
 
@@ -291,7 +294,7 @@ def _contradictions(code: int, said: str, *, charged: bool, kept: str) -> Iterat
         yield "says that nothing was written"
     if not kept and re.search(r"is whole|the model was written|are complete", words):
         yield "says that the result is there"
-    if "Traceback" in words:
+    if "Traceback" in words and "Exception ignored in" not in words:  # raised in a finalizer
         yield "a traceback"
     if code < 0:  # killed: nothing could be said
         return
@@ -303,31 +306,30 @@ def _contradictions(code: int, said: str, *, charged: bool, kept: str) -> Iterat
         yield "code 3 without a charge"
 
 
-def sweep(command: Command, *, every: int = 1, first: int = 0) -> Iterator[Outcome]:
-    """Yield what came of every `every`-th fault of every kind."""
-    counts, functions = command.dry()
-    faults = [
+def sweep(command: Command, *, calls: int = 1, functions: int = 1) -> Iterator[Outcome]:
+    """Yield what came of every so-many-th system call that fails, and function that raises."""
+    counts, entered = command.dry()
+    struck = [
         Fault(kind, k, what)
         for kind in CALLS
         for what in (*ERRORS, *SIGNALS)
-        for k in range(1, 3 * counts[kind] + 5)
+        for k in range(1, 2 * counts[kind] + 20)
     ]
-    faults += [
+    raised = [
         Fault("function", 0, what, function)
         for what in (MemoryError, KeyboardInterrupt)
-        for function in functions
+        for function in entered
     ]
-    silent = Counter()
-    for fault in faults[first::every]:
+    over = set()  # kinds of which the command has no more
+    for fault in (*struck[:: calls or len(struck)], *raised[:: functions or len(raised)]):
         group = fault.kind, fault.what
-        if silent[group]:
+        if group in over:
             continue
         found = command.outcome(fault)
-        if not found.struck and fault.kind != "function":
-            silent[group] += 1  # there are no more of them
-            continue
         if found.struck:
             yield found
+        elif fault.kind != "function":
+            over.add(group)
 
 
 def training(home: Path, *more: str) -> Command:
@@ -348,13 +350,34 @@ def training(home: Path, *more: str) -> Command:
         os.chdir(place)
         before = (home / "m" / "model.noisette").read_bytes()
 
-    def result(work: Path) -> bool:
-        for path in work.glob("m*/model.noisette"):
+    def result(root: Path) -> bool:
+        for path in root.glob("work/m*/model.noisette"):
             if path.read_bytes() != before:
                 return read_model(path.parent).guarantee.epsilon == 1.0
         return False
 
     return Command(home, [*plain, "--ledger", "b.ledger"], result)
+
+
+def scoring(home: Path, *more: str) -> Command:
+    """Return an evaluation of a model that charges a ledger."""
+    from helpers import run_command
+
+    training(home)
+    place = os.getcwd()
+    os.chdir(home)
+    done = run_command("train", "t.csv", "--schema", "f.toml", "--epsilon", 1, "--out", "m")
+    os.chdir(place)
+    assert done.returncode == 0
+
+    def result(root: Path) -> bool:
+        kept = [path.read_text() for path in root.glob("work/*.json")]
+        printed = root / "printed"
+        kept += [printed.read_text()] if printed.exists() else []
+        return any('"guarantee"' in text and text.endswith("}\n") for text in kept)
+
+    arguments = ["evaluate", "m", "t.csv", "--epsilon", "1", "--ledger", "b.ledger", "--json"]
+    return Command(home, [*arguments, *more], result)
 
 
 def table_of(outcomes: list[Outcome]) -> str:
@@ -391,12 +414,12 @@ def table_of(outcomes: list[Outcome]) -> str:
 
 
 if __name__ == "__main__":
-    every = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    what, every, *words = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         found = []
-        struck = training(Path(folder), *sys.argv[2:])
-        for one in sweep(struck, every=every):
-            found.append(one)
-            if one.faults or (one.lost and one.synced):
-                print(one.fault, one.code, one.faults, one.said[-300:], flush=True)
+        one = (scoring if what == "evaluate" else training)(Path(folder), *words)
+        for each in sweep(one, calls=min(int(every), 2), functions=int(every)):
+            found.append(each)
+            if each.faults or (each.lost and each.synced):
+                print(each.fault, each.code, each.faults, each.said[-300:], flush=True)
         print(table_of(found))

@@ -186,7 +186,8 @@ def _check_unchanged(model: Any, arrays: dict[str, NDArray[Any]]) -> None:
 
 
 def _write(path: Path, text: str, arrays: dict[str, NDArray[Any]]) -> None:
-    with _files.written(path) as file, zipfile.ZipFile(file, "w") as archive:
+    whole = io.BytesIO()  # a fault cannot leave an archive half-closed, and the disk waits once
+    with zipfile.ZipFile(whole, "w") as archive:
         _add(archive, _TEXT, text.encode())
         for name, array in arrays.items():
             buffer = io.BytesIO()
@@ -194,6 +195,7 @@ def _write(path: Path, text: str, arrays: dict[str, NDArray[Any]]) -> None:
                 buffer, np.asarray(array, dtype=np.float64), allow_pickle=False
             )
             _add(archive, f"{name}.npy", buffer.getvalue())
+    _files.write(path, whole.getvalue())
 
 
 def _add(archive: zipfile.ZipFile, member: str, content: bytes) -> None:

@@ -338,7 +338,7 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         """
         law, score, count = facts
         own = vars(model).pop("privacy_")
-        vars(self).pop("privacy_", None)  # of an earlier search
+        self.__dict__.pop("privacy_", None)  # of an earlier search
         self.best_estimator_, self.best_params_ = model, dict(chosen)
         model.set_params(
             epsilon=self.epsilon, delta=self.delta, ledger=self.ledger, random_state=None
