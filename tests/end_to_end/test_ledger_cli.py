@@ -34,7 +34,7 @@ def test_a_ledger_that_cannot_be_read_hides_no_other(postgres, monkeypatch) -> N
 
     good, newer = postgres(), postgres()
     Ledger.open(good, 1.0)
-    monkeypatch.setattr(store, "FORMAT", 2)
+    monkeypatch.setattr(store, "FORMAT", 4)
     Ledger.open(newer, 1.0)
     monkeypatch.undo()
     database, _, name = good.partition("#")

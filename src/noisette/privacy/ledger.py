@@ -149,7 +149,7 @@ class Ledger:
         if adjacency is not None:
             known["adjacency"] = Adjacency.of(adjacency).value
         wanted = _header(**_NEW | known) if epsilon is not None else None  # type: ignore[arg-type]
-        store, header = open_store(path, wanted, known, lambda header: _header(*header))
+        store, header = open_store(path, wanted, known, lambda header: _limit(_header(*header)))
         ledger = cls.__new__(cls)
         ledger._set_up(header, store, table)
         return ledger
@@ -521,6 +521,13 @@ class Ledger:
 def _is_text(words: object) -> bool:
     # half of a surrogate pair: no file can hold it
     return isinstance(words, str) and not any("\ud800" <= sign <= "\udfff" for sign in words)
+
+
+def _limit(header: Header) -> tuple[float, float]:
+    """Return the largest exact sums whose rounded ones `Filter.accepts` may accept."""
+    rule = FILTERS[header.rule](header.epsilon, header.delta)
+    ends = [end and math.nextafter(end * (1.0 + rule.slack), math.inf) for end in rule.limit]
+    return ends[0], ends[1]
 
 
 _NEW = {"delta": 0.0, "adjacency": "replace-one", "rule": "sums"}

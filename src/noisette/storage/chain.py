@@ -42,8 +42,8 @@ from typing import Any, NamedTuple
 
 __all__ = [
     "FORMAT", "Damaged", "Mark", "Newer", "Unsure",
-    "append", "backwards", "first_pages", "origin", "read_header", "read_last", "read_mark",
-    "records", "seal", "unseal",
+    "append", "backwards", "first_pages", "is_ledger", "origin", "read_header", "read_last",
+    "read_mark", "records", "seal", "unseal",
 ]  # fmt: skip
 
 FORMAT = 3
@@ -99,6 +99,11 @@ def first_pages(header: dict[str, Any]) -> bytes:
     page = _MAGIC + b"%d\n" % FORMAT + line
     mark = _sealed_mark(Mark(0, _FIRST, _FIRST, line[:64].decode()))
     return b"".join(part.ljust(_PAGE, b"\0") for part in (page, mark, mark))
+
+
+def is_ledger(start: bytes) -> bool:
+    """Whether a file that begins so says that it is a ledger."""
+    return start.startswith(_MAGIC)
 
 
 def read_header(file: FileIO) -> tuple[str, dict[str, Any]]:

@@ -9,7 +9,6 @@ the running totals: a charge takes the same time however long the ledger is.
 import contextlib
 import errno
 import os
-import secrets
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,13 +23,17 @@ from noisette.storage.nodes import (
     charge_of,
     drawn_node,
     draws_of,
+    header_node,
+    header_of,
     receipt_of,
     totals_of,
 )
 from noisette.storage.records import (
+    RESTORE,
     Charge,
     Check,
     CheckDrawn,
+    Cost,
     Drawn,
     Draws,
     Header,
@@ -65,7 +68,12 @@ class FileStore:
         """The path, for people."""
         return str(self.path)
 
-    def create_or_read(self, header: Header | None) -> Header:
+    @property
+    def id(self) -> str:
+        """The digest of its header, which names it among all others."""
+        return str(self._id)
+
+    def create_or_read(self, header: Header | None, limit: Cost) -> Header:
         """Write `header` into a new file, or return the header that the file already has."""
         path = self.path
         if not path.exists() and header is None:
@@ -77,14 +85,10 @@ class FileStore:
         if not path.parent.is_dir():
             raise LedgerError(f"the folder {path.parent} does not exist; nothing was written.")
         if header is not None and not path.exists():
-            node = {"id": secrets.token_hex(16), **header._asdict()}
-            self._place(path, chain.first_pages(node))  # or somebody else has just started it
+            pages = chain.first_pages(header_node(header, limit))
+            self._place(path, pages)  # or somebody else has just started it
         with self._opened(write=False) as (file, _):
-            node = chain.read_header(file)[1]
-            fields = [node[name] for name in Header._fields]
-            if [type(value) for value in fields] != [float, float, str, str, bool]:
-                raise chain.Damaged
-            return Header(*fields)
+            return header_of(chain.read_header(file)[1])
 
     def totals(self) -> Totals:
         """Return the number of charges and their exact sums."""
@@ -128,7 +132,8 @@ class FileStore:
         """Add `charge` if `check` passes; return its number."""
         with self._opened(write=True) as (file, mark):
             spent = totals_of(chain.read_last(file, mark))
-            one_unit(self._tail(file, mark, max(1, spent.number)), charge)
+            before = self._tail(file, mark, max(1, spent.number))
+            one_unit(before[-1].unit if before else "", charge)
             check(spent)
             sums = spent.plus(charge.cost)
             self._append(file, mark, sums, charge_node(charge._replace(booked=_today()), draws))
@@ -175,8 +180,7 @@ class FileStore:
                 raise no_charge(self.title, number)
             if is_news(charges[0], number, digest):
                 node = {"kind": "collected", "of": number, "digest": digest, "label": label}
-                sums = totals_of(chain.read_last(file, mark))
-                self._append(file, mark, sums, node | {"booked": _today()})
+                self._note(file, mark, node)
 
     def receipt(self, number: int) -> Receipt:
         """Return where in the chain a charge was booked."""
@@ -184,9 +188,30 @@ class FileStore:
             after = mark.digest
             for node in chain.backwards(file, mark):
                 if node["kind"] == "charge" and node["totals"][0] == number:
-                    return receipt_of(str(self._id), number, node["before"], after)
+                    return receipt_of(self.id, number, node["before"], after)
                 after = node["before"]
         raise no_charge(self.title, number)
+
+    def note(self, node: dict[str, Any]) -> None:
+        """Add a record that costs nothing."""
+        with self._opened(write=True) as (file, mark):
+            self._note(file, mark, node)
+
+    def notes(self) -> list[dict[str, Any]]:
+        """Return the records that are about no charge."""
+        with self._opened(write=False) as (file, mark):
+            return [node for node in self._all(file, mark) if node["kind"] in ("table", "people")]
+
+    def others(self) -> list[str]:
+        """Return the paths of the other ledgers in this folder."""
+        return [str(path) for path in sorted(self.path.parent.iterdir()) if self._is_other(path)]
+
+    def _is_other(self, path: Path) -> bool:
+        with contextlib.suppress(OSError):
+            if path.is_file() and not path.samefile(self.path):
+                with path.open("rb") as file:
+                    return chain.is_ledger(file.read(32))
+        return False
 
     def copy_to(self, target: Path) -> None:
         """Write a copy, for a backup, of a ledger that was checked as a whole."""
@@ -208,6 +233,9 @@ class FileStore:
         self, file: FileIO, mark: chain.Mark, number: int, holder: str, drawn: Drawn
     ) -> None:
         node = {"kind": "draws", "charge": number, **drawn_node(holder, drawn)}
+        self._note(file, mark, node)
+
+    def _note(self, file: FileIO, mark: chain.Mark, node: dict[str, Any]) -> None:
         self._append(file, mark, totals_of(chain.read_last(file, mark)), node)
 
     def _run(self, file: FileIO, mark: chain.Mark, number: int) -> tuple[Charge, Draws]:
@@ -296,7 +324,7 @@ class FileStore:
         path = self.path
         if isinstance(error, chain.Unsure):
             return f"{path} could not be written; the disk is failing. It may have been charged."
-        advice = "is damaged or is not a noisette ledger; restore it from a backup"
+        advice = f"is damaged or is not a noisette ledger; {RESTORE}"
         if isinstance(error, chain.Newer):
             advice = (
                 f"was written by a newer noisette (format {error}, this one reads {chain.FORMAT}); "
@@ -306,13 +334,13 @@ class FileStore:
             waited = f"{locks.WAIT_SECONDS:.0f} seconds"
             advice = f"was busy for {waited}; try again when others have finished"
         elif isinstance(error, FileNotFoundError):
-            advice = "is gone; restore it from a backup"
+            advice = f"is gone; {RESTORE}"
         elif isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EROFS:
             advice = "cannot be written; make the file writable"
         elif isinstance(error, OSError):
             advice = "could not be written; the disk is full or failing"
         elif self._first_bytes() == b"":
-            advice = "is empty: its charges are lost; restore it from a backup, or remove it"
+            advice = f"is empty: its charges are lost; {RESTORE}"
         elif self._first_bytes() == _EARLIER:
             advice = (
                 "is not a noisette ledger of this version, but a database; if an earlier noisette "

@@ -3,14 +3,16 @@
 from collections.abc import Callable
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from noisette.errors import InvalidParameter, LedgerError
 
 __all__ = [
+    "RESTORE",
     "Charge",
     "Check",
     "CheckDrawn",
+    "Cost",
     "Drawn",
     "Draws",
     "Header",
@@ -23,6 +25,10 @@ __all__ = [
 ]
 
 Cost = tuple[float, float]
+RESTORE = (
+    "restore it from a backup, then charge by hand what was booked since; the receipts beside your "
+    "models name it (noisette ledger LEDGER --against MODELS)"
+)
 
 
 class Header(NamedTuple):
@@ -82,15 +88,15 @@ def no_charge(title: str, number: int) -> LedgerError:
     return LedgerError(f"{title} has no charge with number {number}.")
 
 
-def one_unit(last: list[Charge], charge: Charge) -> None:
-    """Refuse a charge of another unit than the one before it, if there is one.
+def one_unit(before: str, charge: Charge) -> None:
+    """Refuse a charge of another unit than `before`, that of the last one, if there is one.
 
     What one row costs says nothing about a person with k rows but k times as much, so the sum of
     both would be a promise to nobody. Every store asks this under its lock.
     """
-    if last and last[-1].unit != charge.unit:
+    if before not in ("", charge.unit):
         raise InvalidParameter(
-            f"this ledger adds up charges that protect one {last[-1].unit}, and this one protects "
+            f"this ledger adds up charges that protect one {before}, and this one protects "
             f"one {charge.unit}; use one ledger for each, nothing was charged."
         )
 
@@ -170,6 +176,8 @@ class Store(Protocol):
     @property
     def path(self) -> Path | None: ...  # noqa: D102
     @property
+    def id(self) -> str: ...  # noqa: D102
+    @property
     def title(self) -> str: ...  # noqa: D102
     @property
     def lasting(self) -> bool: ...  # noqa: D102
@@ -185,3 +193,6 @@ class Store(Protocol):
     def copy_to(self, target: Path) -> None: ...  # noqa: D102
     def collect(self, number: int, digest: str, label: str) -> None: ...  # noqa: D102
     def receipt(self, number: int) -> Receipt | None: ...  # noqa: D102
+    def note(self, node: dict[str, Any]) -> None: ...  # noqa: D102
+    def notes(self) -> list[dict[str, Any]]: ...  # noqa: D102
+    def others(self) -> list[str]: ...  # noqa: D102
