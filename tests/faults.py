@@ -292,7 +292,7 @@ def _contradictions(code: int, said: str, *, charged: bool, kept: str) -> Iterat
         yield "says that it was charged"
     if kept and "nothing was written" in words:
         yield "says that nothing was written"
-    if not kept and re.search(r"is whole|the model was written|are complete", words):
+    if not kept and re.search(r"is whole|was printed|the model was written|are complete", words):
         yield "says that the result is there"
     if "Traceback" in words and "Exception ignored in" not in words:  # raised in a finalizer
         yield "a traceback"

@@ -12,6 +12,8 @@ __all__ = ["KEPT", "Signalled", "Stopped", "as_ctrl_c", "code_of"]
 KEPT = 3
 """The exit code of a command that did not end as asked, but whose result is paid for and kept."""
 
+finished = ""
+"""What a command has done that paid for it and came to its end, for whatever fails after it."""
 _NAMES = ("SIGTERM", "SIGHUP")
 
 

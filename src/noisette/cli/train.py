@@ -459,7 +459,10 @@ def _keep(
     facts = estimator.schema_ if learnt else facts
     estimator.privacy_ = stated(estimator.privacy_, facts, learnt=learnt)
     fitted = TableModel(estimator, facts)
-    fill(budget.draft, fitted)
+    try:
+        fill(budget.draft, fitted)
+    except OSError:  # some faults of a disk pass, and nobody can buy the same again
+        fill(budget.draft, fitted)
     budget.tell("writing")
     place = budget.draft.give_name(force=force)
     budget.note_kept(place / MODEL)

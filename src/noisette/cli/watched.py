@@ -16,6 +16,7 @@ from typing import Any
 
 from noisette import _files, _validate
 from noisette.adjacency import Adjacency
+from noisette.cli import stopping
 from noisette.cli.console import check_file, warn
 from noisette.cli.stopping import KEPT, Stopped, as_ctrl_c, code_of
 from noisette.errors import InvalidParameter, LedgerError, NoisetteError
@@ -105,6 +106,7 @@ def spending(
     try:
         with as_ctrl_c():
             yield ledger
+        stopping.finished = outcome(place, ledger)[0]
     except KeyboardInterrupt as stop:
         words, code = outcome(place, ledger)
         raise Stopped(f"stopped; {words}.", code or code_of(stop)) from None
@@ -161,7 +163,7 @@ def keeping(
 
 
 def outcome(place: str | None, ledger: WatchedLedger) -> tuple[str, int | None]:
-    """Return what is true of money and result, and the exit code where the result is there."""
+    """Return what is true of money and result, and the exit code if a command stops with it."""
     kept = None if ledger.draft is None else ledger.draft.place
     name = None if place is None else shown_place(place, ledger)
     booked = ledger.last_charge is not None

@@ -46,6 +46,7 @@ _NO_PAGE = html.document(
         "`noisette inspect` on this folder checks its guarantee and shows it."
     ),
 )
+_LEARNT = 20
 _ROOM = 1 << 19  # bytes of a page and of what does not grow with the columns
 
 
@@ -208,7 +209,8 @@ def draft_of(result: Path) -> Iterator[Draft]:
 def prepare(draft: Draft, schema: Schema) -> None:
     """Take room for a model of such tables, its guarantee and its page: all before a charge."""
     outputs = 1 if schema.target_bounds is not None else len(schema.classes)
-    width = len(schema.features)
+    # of a column with open facts a guess: how many levels or pieces it will have is to be learnt
+    width = _LEARNT * len(schema.columns) if schema.open else len(schema.features)
     spread = 24 * width**2 if schema.target_bounds is not None else 0  # what intervals need
     draft.new.mkdir()
     _files.write(draft.new / REPORT, _NO_PAGE)
