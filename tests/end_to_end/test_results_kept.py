@@ -132,7 +132,7 @@ def test_a_claim_of_another_sentence_is_not_repeated(table, tmp_path, book, monk
     err = train(table, tmp_path / "m", "--ledger", book, *DIRECTLY, code=2)[1]
     assert "gone; restore it from a backup; nothing was written, but" in err
     assert "othing was charged" not in err
-    assert "lists it as not collected" in err
+    assert "lists it as paid, not collected" in err
 
 
 STATES = [

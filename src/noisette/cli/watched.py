@@ -178,5 +178,5 @@ def outcome(place: str | None, ledger: WatchedLedger) -> tuple[str, int | None]:
     if name is None or not ledger.asked:
         return "nothing was written and nothing was charged", None
     state = "was charged" if booked else "may have been charged"
-    listed = f": noisette ledger {name} lists it as not collected" if booked else ""
+    listed = f": noisette ledger {name} lists it as paid, not collected" if booked else ""
     return f"nothing was written, but {name} {state} and a charge is never returned{listed}", None

@@ -150,7 +150,7 @@ class StartedTraining:
                     if free:
                         draft.give_name()
                         draft.end()
-            return self._asked and (self.order.out / MODEL).is_file()
+            return self.charged is not False and (self.order.out / MODEL).is_file()
         return False
 
     def _last_words(self) -> str:
