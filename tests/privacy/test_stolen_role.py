@@ -5,7 +5,6 @@ import json
 import secrets
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
 from noisette.audit.charges import check_charges

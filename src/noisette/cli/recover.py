@@ -108,8 +108,10 @@ def _collected(place: Path, address: str) -> str:
     from noisette.tables.folders import MODEL, RECEIPT
 
     try:
-        number = json_module.loads((place / RECEIPT).read_text())["charge"]
-        digest = hashlib.sha256((place / MODEL).read_bytes()).hexdigest()
+        model = place / MODEL if place.is_dir() else place
+        said = json_module.loads((place / RECEIPT if place.is_dir() else place).read_text())
+        number = (said if place.is_dir() else said["receipt"])["charge"]
+        digest = hashlib.sha256(model.read_bytes()).hexdigest()
         Ledger.open(address).collect(number, digest)
     except (OSError, KeyError, TypeError, ValueError, NoisetteError):
         return "; the ledger has no charge for it, or cannot be read"

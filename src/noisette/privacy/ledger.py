@@ -7,10 +7,8 @@ before it starts and is composed as tightly as the accountants can. A charge is 
 
 import math
 import os
-import re
 import secrets
 from collections.abc import Callable
-from pathlib import Path
 
 from noisette import _validate, accounting
 from noisette.accounting.filters import FILTERS, Filter
@@ -19,21 +17,22 @@ from noisette.errors import BudgetExceeded, InvalidParameter, Unproven
 from noisette.plans import LastIterate, Plan, PlanLike, as_plan
 from noisette.privacy.permit import Permit
 from noisette.storage import (
+    Books,
     Charge,
     Drawn,
     Draws,
     Header,
     MemoryStore,
-    Receipt,
     Store,
     Totals,
+    is_text,
     open_store,
 )
 
 __all__ = ["Ledger"]
 
 
-class Ledger:
+class Ledger(Books):
     """A total (epsilon, delta) for one data set, under one relation.
 
     Charges are never returned. A ledger made by the constructor lives in memory; `Ledger.open`
@@ -149,19 +148,19 @@ class Ledger:
         if adjacency is not None:
             known["adjacency"] = Adjacency.of(adjacency).value
         wanted = _header(**_NEW | known) if epsilon is not None else None  # type: ignore[arg-type]
-        store, header = open_store(path, wanted, known, lambda header: _limit(_header(*header)))
+        store, header = open_store(
+            path, wanted, known, lambda header: _filter(_header(*header)).most
+        )
         ledger = cls.__new__(cls)
         ledger._set_up(header, store, table)
         return ledger
 
     def _set_up(self, header: Header, store: Store, table: str) -> None:
-        if not _is_text(table):
+        if not is_text(table):
             raise InvalidParameter("table must be a text: what you call the table.")
         self._header, self._table = header, table
-        self._filter: Filter = FILTERS[header.rule](header.epsilon, header.delta)
+        self._filter = _filter(header)
         self._store = store
-        self.last_charge: int | None = None
-        """The number of the latest charge that was made or resumed through this object."""
 
     # Fixed at the opening: a charge under another relation or delta would be another budget.
     @property
@@ -183,21 +182,6 @@ class Ledger:
     def rule(self) -> str:
         """How charges add up."""
         return self._header.rule
-
-    @property
-    def path(self) -> Path | None:
-        """The ledger's file; None for a ledger in memory or in a database."""
-        return self._store.path
-
-    @property
-    def title(self) -> str:
-        """Where it is, for people: the file, the database without a password, or "memory"."""
-        return self._store.title
-
-    @property
-    def lasting(self) -> bool:
-        """Whether it outlives this process: in a file or a database, not in memory."""
-        return self._store.lasting
 
     @property
     def experiment(self) -> bool:
@@ -266,9 +250,9 @@ class Ledger:
         ['second moments']
 
         """
-        if not label or not _is_text(label):
+        if not label or not is_text(label):
             raise InvalidParameter("label must say in a few words what is charged.")
-        if not _is_text(model):
+        if not is_text(model):
             raise InvalidParameter("model must be a text: what you call the model.")
         plan = as_plan(plan)
         if plan.adjacency is not None:
@@ -392,114 +376,6 @@ class Ledger:
         return text + "; nothing was charged. Ask for less, or stop here."
 
     @property
-    def charges(self) -> list[Charge]:
-        """All charges booked so far, in order."""
-        return self._store.charges()
-
-    @property
-    def count(self) -> int:
-        """How many charges were booked so far."""
-        return self._store.totals().number
-
-    def page(self, first: int, count: int) -> list[Charge]:
-        """Return at most `count` charges from number `first` (counted from 1) on.
-
-        Parameters
-        ----------
-        first : int
-            The number of the first charge to return.
-        count : int
-            How many to return at most.
-
-        Returns
-        -------
-        list of Charge
-            Label, plan (JSON), cost and whether it was seeded.
-
-        """
-        first, count = _validate.integer("first", first), _validate.integer("count", count)
-        return self._store.charges(first, count)
-
-    def collect(self, number: int, digest: str, label: str = "") -> None:
-        """Write down that the result of a charge was kept. It costs nothing.
-
-        Parameters
-        ----------
-        number : int
-            The charge's number, such as `last_charge`.
-        digest : str
-            SHA-256 of the result's file, in hex. Once is enough; the same again changes nothing.
-        label : str, optional
-            A few words for the books.
-
-        Raises
-        ------
-        LedgerError
-            If there is no such charge, or it paid for another result.
-
-        Examples
-        --------
-        >>> import hashlib
-        >>> from noisette import Ledger, mechanisms
-        >>> ledger = Ledger(epsilon=1.0)
-        >>> permit = ledger.charge(mechanisms.Laplace(noise_multiplier=8.0), label="mean age")
-        >>> len(ledger.uncollected())
-        1
-        >>> ledger.collect(ledger.last_charge, hashlib.sha256(b"the file").hexdigest())
-        >>> ledger.uncollected()
-        []
-
-        """
-        if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
-            raise InvalidParameter("digest must be a SHA-256 in hex.")
-        if not _is_text(label):
-            raise InvalidParameter("label must be a text.")
-        self._store.collect(_validate.integer("number", number), digest, label)
-
-    def receipt(self, number: int) -> Receipt | None:
-        """Return what shows later that this ledger had a charge, to lie beside its result.
-
-        Parameters
-        ----------
-        number : int
-            The charge's number.
-
-        Returns
-        -------
-        dict or None
-            The ledger's id and the charge's place in the chain; None for a ledger in memory.
-
-        """
-        return self._store.receipt(_validate.integer("number", number))
-
-    def uncollected(self) -> list[Charge]:
-        """Return the charges that were paid and whose result nobody has kept.
-
-        Returns
-        -------
-        list of Charge
-            Without those from before format 3, of which nobody wrote it down.
-
-        """
-        return [charge for charge in self.charges if not charge.collected]
-
-    def copy_to(self, path: str | os.PathLike[str]) -> None:
-        """Write a backup of a ledger in a file. Put it back if need be; never charge both.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Where to write the backup.
-
-        Raises
-        ------
-        LedgerError
-            If the ledger is in memory, or `path` exists or cannot be written.
-
-        """
-        self._store.copy_to(_validate.real_path(path))
-
-    @property
     def spent(self) -> tuple[float, float]:
         """The sums of costs so far, in the unit of the rule."""
         return self._store.totals().rounded()
@@ -518,18 +394,6 @@ class Ledger:
         )
 
 
-def _is_text(words: object) -> bool:
-    # half of a surrogate pair: no file can hold it
-    return isinstance(words, str) and not any("\ud800" <= sign <= "\udfff" for sign in words)
-
-
-def _limit(header: Header) -> tuple[float, float]:
-    """Return the largest exact sums whose rounded ones `Filter.accepts` may accept."""
-    rule = FILTERS[header.rule](header.epsilon, header.delta)
-    ends = [end and math.nextafter(end * (1.0 + rule.slack), math.inf) for end in rule.limit]
-    return ends[0], ends[1]
-
-
 _NEW = {"delta": 0.0, "adjacency": "replace-one", "rule": "sums"}
 
 
@@ -543,5 +407,9 @@ def _header(
         _validate.choice("rule", rule, FILTERS),
         _validate.boolean("experiment", experiment),
     )
-    FILTERS[header.rule](header.epsilon, header.delta)  # refuses what the rule cannot serve
+    _filter(header)  # refuses what the rule cannot serve
     return header
+
+
+def _filter(header: Header) -> Filter:
+    return FILTERS[header.rule](header.epsilon, header.delta)

@@ -36,13 +36,13 @@ def ledger_section(ledger: Ledger | None, guarantee: Guarantee) -> str:
             ),
         )
     try:
-        shown = _balance(ledger), _books(ledger, ledger.charges)
+        people = "".join(html.paragraph(f"{words}.") for words in ledger.people_words())
+        return html.section("The ledger", _balance(ledger), people, _books(ledger, ledger.charges))
     except (NoisetteError, OSError):
         unread = (
             "The ledger could not be read when this page was written; `noisette ledger` shows it."
         )
-        return html.section("The ledger", html.prose(unread))
-    return html.section("The ledger", *shown)
+    return html.section("The ledger", html.prose(unread))
 
 
 def ledger_page(ledger: Ledger, title: str, date: str = "") -> str:
@@ -100,6 +100,9 @@ def ledger_page(ledger: Ledger, title: str, date: str = "") -> str:
             ("How charges add up", f"rule “{ledger.rule}”: {_RULES[ledger.rule]}; valid also for "
              "charges that are chosen after seeing earlier results"),
             ("How it is kept", "a charge is booked before any noise is drawn, and never returned"),
+            *(("Table", f"{name or '(not named)'}: {', '.join(kinds)}")
+              for name, kinds in ledger.tables),
+            *(("People", words) for words in ledger.people_words()),
         ])),
     ]  # fmt: skip
     return html.document(f"Privacy ledger: {title}", "".join(body))

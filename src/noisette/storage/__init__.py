@@ -1,5 +1,6 @@
 """Where a ledger keeps its charges: in memory, in one file, or in a database."""
 
+from noisette.storage.books import Books, is_text
 from noisette.storage.file import FileStore
 from noisette.storage.memory import MemoryStore
 from noisette.storage.opening import open_store
@@ -7,6 +8,7 @@ from noisette.storage.postgres import PostgresStore, is_address, ledgers_at
 from noisette.storage.records import Charge, Drawn, Draws, Header, Receipt, Store, Totals
 
 __all__ = [
+    "Books",
     "Charge",
     "Drawn",
     "Draws",
@@ -18,6 +20,7 @@ __all__ = [
     "Store",
     "Totals",
     "is_address",
+    "is_text",
     "ledgers_at",
     "open_store",
 ]

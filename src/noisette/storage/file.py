@@ -73,7 +73,7 @@ class FileStore:
         """The digest of its header, which names it among all others."""
         return str(self._id)
 
-    def create_or_read(self, header: Header | None, limit: Cost) -> Header:
+    def create_or_read(self, header: Header | None, limit: Cost | None = None) -> Header:
         """Write `header` into a new file, or return the header that the file already has."""
         path = self.path
         if not path.exists() and header is None:

@@ -20,7 +20,7 @@ _LATER = {
 _TYPES = [str, str, tuple, bool, *[str] * len(_LATER)]
 
 
-def header_node(header: Header, limit: Cost) -> dict[str, Any]:
+def header_node(header: Header, limit: Cost | None) -> dict[str, Any]:
     """Return the first line of a new ledger; `limit` is what its sums never exceed."""
     return {"id": secrets.token_hex(16), **header._asdict(), "limit": limit}
 

@@ -10,7 +10,13 @@ from noisette.storage.file import FileStore
 from noisette.storage.postgres import PostgresStore, is_address
 from noisette.storage.records import RESTORE, Cost, Header, Store
 
-__all__ = ["open_store"]
+__all__ = ["open_store", "store_at"]
+
+
+def store_at(path: str | os.PathLike[str]) -> FileStore | PostgresStore:
+    """Return the store that an address means, not yet opened."""
+    # Resolved now: a later chdir must not lead the charges to another file.
+    return PostgresStore(str(path)) if is_address(path) else FileStore(_validate.real_path(path))
 
 
 def open_store(
@@ -22,9 +28,8 @@ def open_store(
     `limit` says what the sums of a ledger never exceed, and refuses a header that no ledger can have;
     what is `given` must agree with it.
     """
-    # Resolved now: a later chdir must not lead the charges to another file.
-    store = PostgresStore(str(path)) if is_address(path) else FileStore(_validate.real_path(path))
-    header = store.create_or_read(wanted, (0.0, 0.0) if wanted is None else limit(wanted))
+    store = store_at(path)
+    header = store.create_or_read(wanted, None if wanted is None else limit(wanted))
     try:
         limit(header)
     except InvalidParameter:

@@ -96,7 +96,7 @@ ORDER BY number
 _OF_TOKEN = "SELECT number, line FROM noisette_records WHERE token = %s"
 
 
-class _Place(NamedTuple):
+class _Point(NamedTuple):
     """A record, and what all records up to it add up to."""
 
     number: int
@@ -104,7 +104,7 @@ class _Place(NamedTuple):
     totals: Totals = Totals()
     unit: str = ""
 
-    def then(self, line: str) -> tuple["_Place", dict[str, Any]]:
+    def then(self, line: str) -> tuple["_Point", dict[str, Any]]:
         """Return the place and the content of the next record, which must continue this one."""
         digest, node = chain.unseal(line.encode())
         totals, unit = self.totals, self.unit
@@ -113,7 +113,7 @@ class _Place(NamedTuple):
             totals, unit = totals.plus(charge.cost), charge.unit
         if node["before"] != self.digest or totals_of(node) != totals:
             raise chain.Damaged
-        return _Place(self.number + 1, digest, totals, unit), node
+        return _Point(self.number + 1, digest, totals, unit), node
 
 
 def is_address(path: Any) -> bool:
@@ -146,7 +146,7 @@ class PostgresStore:
         self._digest: str | None = None
         self._mine: tuple[int, str] | None = None
         """The last record that this process added, and its digest."""
-        self._read: _Place | None = None
+        self._read: _Point | None = None
         """Up to where it has added up."""
 
     def __repr__(self) -> str:
@@ -168,7 +168,7 @@ class PostgresStore:
 
     # --- what every store can do ---------------------------------------------------------------
 
-    def create_or_read(self, header: Header | None, limit: Cost) -> Header:
+    def create_or_read(self, header: Header | None, limit: Cost | None = None) -> Header:
         """Start the ledger of this name with `header`, or return the header that it has."""
 
         def start(server: Any) -> Header | None:
@@ -210,10 +210,10 @@ class PostgresStore:
             end = self._end(server).number + 1
             start = self._place(server, first, end)
             stop = end if count is None else self._place(server, first + count, end)
-            place, known = _Place(0, self.id), list[Charge]()
+            place, known = _Point(0, self.id), list[Charge]()
             if start > 1:
                 digest, node = self._line(server, start - 1)
-                place = _Place(start - 1, str(digest), totals_of(node))
+                place = _Point(start - 1, str(digest), totals_of(node))
             for line, booked, by in server.execute(_PAGE, (self.name, start, stop)).fetchall():
                 place, node = place.then(line)
                 if node["kind"] == "charge":
@@ -339,7 +339,7 @@ class PostgresStore:
         self._digest = digest
         return header
 
-    def _end(self, server: Any) -> _Place:
+    def _end(self, server: Any) -> _Point:
         """Return the last record, after all costs that are new here were added up."""
         try:
             self._read = self._add_up(server, self._read)
@@ -350,7 +350,7 @@ class PostgresStore:
             self._read = self._add_up(server, None)
         return self._read
 
-    def _add_up(self, server: Any, place: _Place | None) -> _Place:
+    def _add_up(self, server: Any, place: _Point | None) -> _Point:
         mine = self._mine or (0, "")
         while True:
             since = 0 if place is None else place.number
@@ -360,7 +360,7 @@ class PostgresStore:
             fsync, header, number, digest, lines = row
             self._lasts(fsync)
             self._header(header)
-            place = place or _Place(0, self.id)
+            place = place or _Point(0, self.id)
             for line in lines or ():
                 place, _ = place.then(line)
                 if mine[0] == place.number and mine[1] != place.digest:
@@ -402,7 +402,7 @@ class PostgresStore:
         return (None, {}) if row is None else chain.unseal(row[0].encode())
 
     def _add(
-        self, server: Any, token: str, end: _Place, node: dict[str, Any], secret: str = ""
+        self, server: Any, token: str, end: _Point, node: dict[str, Any], secret: str = ""
     ) -> Any:  # fmt: skip
         text = json.dumps(node)
         return server.execute(counting.ADD, (self.name, end.digest, token, text, secret))
