@@ -2,21 +2,23 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 
-from helpers import run
+from helpers import forked, run
 from noisette import Ledger, PrivateSearch, _files
 from noisette.cli.watched import WatchedLedger, outcome
 from noisette.errors import LedgerError
 from noisette.linear import LogisticRegression
 from noisette.tables import read_model
-from noisette.tables.drafts import new_draft
+from noisette.tables.drafts import Draft, new_draft
 
 LOANS = Path(__file__).parents[2] / "examples" / "loans.toml"
 DIRECTLY = ("--mechanism", "objective")
@@ -244,3 +246,31 @@ def test_equal_releases_are_equal_bytes_an_hour_apart(table, tmp_path, monkeypat
     assert first == second
     assert {time % 86_400 for _, time in first.values()} == {0.0}
     assert set(first) - {""} == FILES - {"receipt.json"}
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_a_killed_command_is_finished_and_noted_in_its_ledger(
+    table, tmp_path, model, book, command
+):
+    words = {
+        "train": ("train", table, "--schema", LOANS, "--out", tmp_path / "m", *DIRECTLY),
+        "evaluate": ("evaluate", model, table, "--out", tmp_path / "s.json"),
+    }[command]
+
+    def killed() -> None:
+        def kill(*_: object, **__: object) -> None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        with mock.patch.object(Draft, "give_name", kill):
+            run(*words, "--epsilon", 1, "--ledger", book)
+
+    process = forked(killed)
+    process.join()
+    assert len(Ledger.open(book).uncollected()) == 1
+    assert "noisette recover" in run(*words, "--epsilon", 1, "--ledger", book, code=2)[1]
+    assert Ledger.open(book).count == 1
+    said = run("recover", tmp_path, "--ledger", book)[0]
+    assert "whole, and now" in said
+    assert "notes that it was collected" in said
+    assert Ledger.open(book).uncollected() == []
+    assert "checked" in run("ledger", book, "--against", tmp_path)[0]
