@@ -208,3 +208,18 @@ def test_two_living_runs_do_not_write_one_folder(tmp_path, holder):
     assert hidden(tmp_path) == [kept.name]
     with draft_of(tmp_path / "n") as draft:
         assert draft.path.is_dir()
+
+
+def test_the_model_file_is_written_last(tmp_path, monkeypatch):
+    """It alone says that a draft is whole."""
+    seen = []
+
+    def save(model, path):
+        seen.extend(sorted(os.listdir(path.parent)))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("noisette.model_files.save", save)
+    with pytest.raises(KeyboardInterrupt):
+        write_model(tmp_path / "m", fitted(), "<html>")
+    assert seen == ["guarantee.json", "report.html", "schema.toml"]
+    assert os.listdir(tmp_path) == []
