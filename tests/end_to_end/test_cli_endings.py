@@ -150,6 +150,15 @@ def test_an_answer_that_cannot_be_printed(table, model, tmp_path):
     assert run_command("inspect", tmp_path / "m").returncode == 0  # the model is there
 
 
+def test_a_file_that_cannot_be_read_is_not_taken_for_the_screen(monkeypatch):
+    def fails(path):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("noisette.tables.read_model", fails)
+    said = one_line(run_command("predict", "m", "t.csv"), 2)
+    assert said == "noisette: a file cannot be used (Input/output error).\n"
+
+
 def test_a_terminal_without_the_letters(tmp_path):
     names = tmp_path / "t.csv"
     names.write_text("größe,ill\n1,no\n", encoding="utf-8")

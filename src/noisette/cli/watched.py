@@ -12,7 +12,7 @@ import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noisette import _files, _validate
 from noisette.adjacency import Adjacency
@@ -22,8 +22,9 @@ from noisette.cli.stopping import KEPT, Stopped, as_ctrl_c, code_of
 from noisette.errors import InvalidParameter, LedgerError, NoisetteError
 from noisette.privacy import Ledger, Permit
 from noisette.storage import is_address
-from noisette.tables.drafts import Draft, clear_away
-from noisette.tables.folders import MODEL, RECEIPT, draft_of
+
+if TYPE_CHECKING:
+    from noisette.tables.drafts import Draft
 
 __all__ = ["WatchedLedger", "keeping", "outcome", "shown_place", "spending"]
 
@@ -43,7 +44,7 @@ class WatchedLedger(Ledger):
     """
 
     asked = printing = printed = False
-    draft: Draft | None = None
+    draft: "Draft | None" = None
     paid: Mapping[str, Any] | None = None
     tell: Callable[[str], None] = staticmethod(lambda step: None)
 
@@ -65,6 +66,8 @@ class WatchedLedger(Ledger):
 
     def _take_receipt(self, folder: Path | None) -> None:
         """Ask for the receipt, once, and put it beside the model to come."""
+        from noisette.tables.folders import RECEIPT
+
         if self.paid is None and self.last_charge is not None:
             self.paid = self.receipt(self.last_charge)
             if self.paid is not None and folder is not None and folder.is_dir():
@@ -75,8 +78,10 @@ class WatchedLedger(Ledger):
         """Write into the ledger that the result was collected; a failure is a warning."""
         if not self.lasting or self.last_charge is None:
             return
+        from noisette.model_files import IN_FOLDER
+
         try:
-            self._take_receipt(file.parent if file.name == MODEL else None)
+            self._take_receipt(file.parent if file.name == IN_FOLDER else None)
             self.collect(self.last_charge, hashlib.sha256(file.read_bytes()).hexdigest())
         except Exception as error:
             reason = _CLAIMS.sub("", str(error)) if isinstance(error, NoisetteError) else "a fault"
@@ -136,6 +141,9 @@ def keeping(
     budget: WatchedLedger, out: Path | None, usual: str, *, force: bool = False
 ) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Yield what puts an answer on the disk: for good, or without `out` until it is printed."""
+    from noisette.tables.drafts import clear_away
+    from noisette.tables.folders import draft_of
+
     target = Path(f"{usual}-{secrets.token_hex(3)}.json") if out is None else out
     check_file(target, force=force)
     if clear_away(_validate.real_path(target)) is not None:
