@@ -46,11 +46,12 @@ class Fault:
     what: Any = None
     function: tuple[str, str, int] | None = None
 
-    def strike(self) -> None:
+    def strike(self, name: Any = None) -> None:
+        """Do it; an error of a call by name has the name, as the system's have."""
         if isinstance(self.what, signal.Signals):
             os.kill(os.getpid(), self.what)
         elif isinstance(self.what, int):
-            raise OSError(self.what, os.strerror(self.what))
+            raise OSError(self.what, os.strerror(self.what), *([] if name is None else [name]))
         elif self.what is not None:
             raise self.what
 
@@ -87,7 +88,7 @@ class Injector:
             if wanted and self.fault.number == self.counts[kind]:
                 self.done = True
                 self.note("FAULT", path)
-                self.fault.strike()
+                self.fault.strike(None if isinstance(what, int) else what)
         else:
             self.note(kind, path)
 

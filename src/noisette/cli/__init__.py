@@ -79,8 +79,6 @@ def _outcome() -> tuple[int, str]:
         reason = error.strerror or type(error).__name__
         if error.filename is not None:
             return 2, f"{_printable(error.filename)} cannot be used ({reason})."
-        if not isinstance(error, BrokenPipeError) and _flushed():  # then it was not the printing
-            return 2, f"a file cannot be used ({reason})."
         return UNPRINTED, f"the answer could not be printed ({reason}); {_WHOLE}."
     except Exception as error:
         if os.environ.get("NOISETTE_DEBUG"):
