@@ -226,7 +226,7 @@ def test_a_second_ledger_for_the_same_table_is_noticed(beside) -> None:
     two.answer(one.title, same=True)
     assert one.matching() == two.matching() == []
     assert list(one.people.values()) == list(two.people.values()) == [True]
-    assert "what both spend adds up" in one.people_words()[0]
+    assert "what both spend adds up" in one.people_words[0]
     one.answer(two.title, same=False)
     assert list(two.people.values()) == [False]
     assert one.count == two.count == 0

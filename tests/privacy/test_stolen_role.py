@@ -108,8 +108,8 @@ def refused(scene: Scene, name: str, node: object, secret: str = "", **other: ob
 # ---- rights ----
 
 FORBIDDEN = [
-    "INSERT INTO noisette_records (ledger, number, charge, token, line) VALUES ('first', 9, 9, 'a', 'b')",
-    f"INSERT INTO noisette_records (ledger, number, charge, token, line) VALUES ('first', {2**62}, 1, 'a', 'b')",
+    "INSERT INTO noisette_records VALUES ('first', 9, 9, 'a', 'b')",
+    f"INSERT INTO noisette_records VALUES ('first', {2**62}, 1, 'a', 'b')",
     "INSERT INTO noisette_ledgers (name, line) VALUES ('mine', 'x')",
     "UPDATE noisette_records SET line = line",
     "UPDATE noisette_ledgers SET line = line",
@@ -203,11 +203,12 @@ def test_what_shadows_a_name_is_not_used(scene, robbed) -> None:
 # ---- records ----
 
 COSTS = [
-    "[-0.1, 0.0]", "[0.1, -1e-9]", "[-0.0, 0.0]", "[NaN, 0.0]", "[Infinity, 0.0]", "[0.1, Infinity]",
+    "[-0.1, 0.0]", "[0.1, -1e-9]", "[-0.0, 0.0]", "[NaN, 0.0]", "[Infinity, 0.0]",
+    "[0.1, Infinity]",
     "[-Infinity, 0.0]", "[1e400, 0.0]", "[1e-400, 0.0]", '["0.1", 0.0]', "[[0.1], 0.0]", "[0.1]",
     "[0.1, 0.0, 0.0]", "[null, 0.0]", "[1, 0.0]", "[0.1, 0]", "[true, 0.0]", "0.1", "null", "{}",
-    '["NaN", 0.0]', "[]", "[0.1, 0.0], \"cost\": [0.0, 0.0]", "[0x1p-3, 0.0]", "[1e-1000000000, 0.0]",
-    f"[0.{'1' * 60}, 0.0]",
+    '["NaN", 0.0]', "[]", "[0.1, 0.0], \"cost\": [0.0, 0.0]", "[0x1p-3, 0.0]",
+    "[1e-1000000000, 0.0]",     f"[0.{'1' * 60}, 0.0]",
 ]  # fmt: skip
 
 
@@ -367,7 +368,7 @@ def test_what_is_booked_below_its_plan_is_found(scene) -> None:
     ledger.charge(TENTH, label="honest")
     check_charges(ledger)
     scene.call(name, FREE | {"plan": ledger.charges[0].plan, "cost": [0.09, 0.0]})
-    with pytest.raises(LedgerError, match="charge 2 costs less than its plan.*damaged"):
+    with pytest.raises(LedgerError, match=r"charge 2 costs less than its plan.*damaged"):
         check_charges(ledger)
 
 
@@ -438,7 +439,7 @@ def forge(scene: Scene, name: str, totals: list[object], cost: float = 0.0) -> N
     node = {"before": scene.seen(name), **FREE, "cost": [cost, 0.0], "totals": totals}
     sql(
         scene.owner,
-        "INSERT INTO noisette_records (ledger, number, charge, token, line) VALUES (%s,%s,%s,%s,%s)",
+        "INSERT INTO noisette_records VALUES (%s, %s, %s, %s, %s)",
         name, number + 1, totals[0], secrets.token_hex(16), chain.seal(node).decode(),
     )  # fmt: skip
 

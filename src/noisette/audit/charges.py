@@ -20,8 +20,8 @@ def check_charges(ledger: Ledger) -> None:
             known[key] = _is_paid(ledger, *key)
         if not known[key]:
             raise LedgerError(
-                f"charge {number} costs less than its plan does, so {ledger.title} is damaged: somebody "
-                "changed it, or an older noisette counted too low."
+                f"charge {number} costs less than its plan does, so {ledger.title} is damaged: "
+                "somebody changed it, or an older noisette counted too low."
             )
 
 

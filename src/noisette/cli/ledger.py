@@ -150,7 +150,7 @@ def _remarks(opened: "Ledger") -> list[str]:
     known = [
         f"table: {name or '(not named)'}, {len(kinds)} columns" for name, kinds in opened.tables
     ]
-    known += opened.people_words()
+    known += opened.people_words
     known += [
         f"{other} is about a table with the same columns; say whether it has the same people, with "
         "--same-people or --other-people and its name"

@@ -17,11 +17,11 @@ from noisette.errors import BudgetExceeded, InvalidParameter, Unproven
 from noisette.plans import LastIterate, Plan, PlanLike, as_plan
 from noisette.privacy.permit import Permit
 from noisette.storage import (
-    Books,
     Charge,
     Drawn,
     Draws,
     Header,
+    LedgerBooks,
     MemoryStore,
     Store,
     Totals,
@@ -32,7 +32,7 @@ from noisette.storage import (
 __all__ = ["Ledger"]
 
 
-class Ledger(Books):
+class Ledger(LedgerBooks):
     """A total (epsilon, delta) for one data set, under one relation.
 
     Charges are never returned. A ledger made by the constructor lives in memory; `Ledger.open`

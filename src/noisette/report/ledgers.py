@@ -36,7 +36,7 @@ def ledger_section(ledger: Ledger | None, guarantee: Guarantee) -> str:
             ),
         )
     try:
-        people = "".join(html.paragraph(f"{words}.") for words in ledger.people_words())
+        people = "".join(html.paragraph(f"{words}.") for words in ledger.people_words)
         return html.section("The ledger", _balance(ledger), people, _books(ledger, ledger.charges))
     except (NoisetteError, OSError):
         unread = (
@@ -102,7 +102,7 @@ def ledger_page(ledger: Ledger, title: str, date: str = "") -> str:
             ("How it is kept", "a charge is booked before any noise is drawn, and never returned"),
             *(("Table", f"{name or '(not named)'}: {', '.join(kinds)}")
               for name, kinds in ledger.tables),
-            *(("People", words) for words in ledger.people_words()),
+            *(("People", words) for words in ledger.people_words),
         ])),
     ]  # fmt: skip
     return html.document(f"Privacy ledger: {title}", "".join(body))

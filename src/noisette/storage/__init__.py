@@ -1,6 +1,6 @@
 """Where a ledger keeps its charges: in memory, in one file, or in a database."""
 
-from noisette.storage.books import Books, is_text
+from noisette.storage.books import LedgerBooks, is_text
 from noisette.storage.file import FileStore
 from noisette.storage.memory import MemoryStore
 from noisette.storage.opening import open_store
@@ -8,12 +8,12 @@ from noisette.storage.postgres import PostgresStore, is_address, ledgers_at
 from noisette.storage.records import Charge, Drawn, Draws, Header, Receipt, Store, Totals
 
 __all__ = [
-    "Books",
     "Charge",
     "Drawn",
     "Draws",
     "FileStore",
     "Header",
+    "LedgerBooks",
     "MemoryStore",
     "PostgresStore",
     "Receipt",

@@ -1,4 +1,4 @@
-"""`Books`: what a ledger keeps and shows beside its rule. Nothing here charges anything."""
+"""`LedgerBooks`: what a ledger keeps and shows beside its rule. Nothing here charges anything."""
 
 import os
 import re
@@ -11,10 +11,10 @@ from noisette.errors import InvalidParameter, LedgerError
 from noisette.storage.opening import store_at
 from noisette.storage.records import Charge, Receipt, Store
 
-__all__ = ["Books", "is_text"]
+__all__ = ["LedgerBooks", "is_text"]
 
 
-class Books:
+class LedgerBooks:
     """The charges of a ledger, the results that they paid for, and the tables that it is about."""
 
     _store: Store
@@ -89,6 +89,8 @@ class Books:
         ------
         LedgerError
             If there is no such charge, or it paid for another result.
+        InvalidParameter
+            If `digest` is no SHA-256, or `label` no text.
 
         Examples
         --------
@@ -145,6 +147,11 @@ class Books:
         ----------
         columns : dict
             The kind of each column by its name. Nothing about rows is kept.
+
+        Raises
+        ------
+        InvalidParameter
+            If names and kinds are not texts.
 
         Examples
         --------
@@ -230,15 +237,9 @@ class Books:
         notes = [node for node in self._store.notes() if node["kind"] == "people"]
         return {node["title"]: node["same"] for node in notes}
 
+    @property
     def people_words(self) -> list[str]:
-        """Return, for reports, one clause for each other ledger that `answer` was about.
-
-        Returns
-        -------
-        list of str
-            Without a full stop.
-
-        """
+        """`people` for reports: one clause for each other ledger."""
         return [
             f"the same people are in the ledger {title}: what both spend adds up for them"
             if same

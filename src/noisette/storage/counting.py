@@ -9,11 +9,12 @@ itself number, digest and running totals. Whatever it is given:
   by Knuth's two-sum, without any rounding, as `records.Totals` adds up whole numbers.
 - **Sums end at the limit** that the header names for its rule, the one that `Filter.accepts` uses
   plus half a unit in the last place, because that rounds the sum to a float first.
-- **What may be drawn again never grows.** Whoever goes on with a run must show a secret whose digest
-  its last record holds, and cannot go below the counts at which it took over ("floor"); whoever takes
-  over repeats the counts that are there.
-- **A record can be read.** It has the keys of its kind, each once, of the types that `nodes` expects,
-  in ASCII; it protects the unit of the charge before. So nobody can make a ledger unreadable.
+- **What may be drawn again never grows.** Whoever goes on with a run must show a secret whose
+  digest its last record holds, and cannot go below the counts at which it took over ("floor");
+  whoever takes over repeats the counts that are there.
+- **A record can be read.** It has the keys of its kind, each once, of the types that `nodes`
+  expects, in ASCII; it protects the unit of the charge before. So nobody can make a ledger
+  unreadable.
 
 Names are looked up in ``pg_catalog`` only, and the tables by their full names, so objects that a
 caller has put into a schema of its own are never used.
@@ -37,7 +38,7 @@ SELECT current_setting('fsync'), EXISTS (SELECT FROM tables), (
 ), current_setting('transaction_read_only') = 'off' AND coalesce(
     (SELECT pg_has_role(relowner, 'USAGE') FROM tables), true)
 """
-"""fsync; whether there are tables; whether the function is their owner's; whether we may make it."""
+"""fsync; whether there are tables; whether the function is their owner's; if we may make it."""
 
 _TABLES = f"""
 CREATE TABLE IF NOT EXISTS noisette_ledgers (
@@ -187,13 +188,15 @@ BEGIN
         more := ', "floor": ' || (entry -> 'counts')::text;
     END IF;
     IF kind = 'draws' THEN
-        IF coalesce(given ->> 'charge', '') !~ '^[0-9]{1,18}$' THEN RAISE 'it has no charge'; END IF;
+        IF coalesce(given ->> 'charge', '') !~ '^[0-9]{1,18}$' THEN
+            RAISE 'it has no charge';
+        END IF;
         whose := (entry ->> 'charge')::bigint;
         SELECT substr(r.line, 66)::jsonb INTO past FROM @.noisette_records r
             WHERE r.ledger = book AND r.charge = whose AND whose > 0 ORDER BY r.number DESC LIMIT 1;
         IF past IS NULL OR NOT past ? 'counts' THEN RAISE 'there is no such run'; END IF;
         IF past ->> 'holder' = entry ->> 'holder' THEN
-            past := past || jsonb_build_object('floor', coalesce(past -> 'floor', past -> 'counts'));
+            past := jsonb_build_object('floor', past -> 'counts') || past;
             more := ', "floor": ' || (past -> 'floor')::text;
             IF NOT entry -> 'bounds' @> (past -> 'bounds')
                 OR jsonb_array_length(entry -> 'counts') <> jsonb_array_length(past -> 'floor')
@@ -243,7 +246,8 @@ _RIGHTS = f"""
 DO $body$
 DECLARE who text; name text; owner text;
 BEGIN
-    SELECT relowner::regrole::text INTO owner FROM pg_class WHERE oid = '@.noisette_records'::regclass;
+    SELECT relowner::regrole::text INTO owner FROM pg_class
+        WHERE oid = '@.noisette_records'::regclass;
     FOREACH name IN ARRAY ARRAY['@.noisette_sum_3(float8[], float8)', '@.{FUNCTION}({_ARGUMENTS})']
     LOOP
         EXECUTE 'ALTER FUNCTION ' || name || ' OWNER TO ' || owner;

@@ -25,8 +25,8 @@ def open_store(
 ) -> tuple[Store, Header]:  # fmt: skip
     """Return the store at `path`, started there with `wanted` if there is none, and its header.
 
-    `limit` says what the sums of a ledger never exceed, and refuses a header that no ledger can have;
-    what is `given` must agree with it.
+    `limit` says what the sums of a ledger never exceed, and refuses a header that no ledger can
+    have; what is `given` must agree with it.
     """
     store = store_at(path)
     header = store.create_or_read(wanted, None if wanted is None else limit(wanted))

@@ -1,9 +1,10 @@
 """A ledger in a PostgreSQL database, shared by many machines.
 
 Two tables that only grow, through one function (`counting`): who may charge needs the rights SELECT
-on the tables and EXECUTE on the function, and nobody needs INSERT, UPDATE or DELETE. Every record is
-a sealed line that holds the digest of the one before (`chain`), so a line that was changed, left out
-or put in is seen; and whoever reads adds up the costs, so a sealed line with other totals is, too.
+on the tables and EXECUTE on the function, and nobody needs INSERT, UPDATE or DELETE. Every record
+is a sealed line that holds the digest of the one before (`chain`), so a line that was changed, left
+out or put in is seen; and whoever reads adds up the costs, so a sealed line with other totals is,
+too.
 
 A charge is one transaction: take the ledger's advisory lock, read what is new, check, let the
 function add the next record, commit. What holds whatever is killed or lost, and when:
