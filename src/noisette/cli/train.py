@@ -191,6 +191,13 @@ def train(
     ledger: Annotated[
         str | None, typer.Option(help="Charge this ledger; `noisette ledger` starts one.")
     ] = None,
+    same_people: Annotated[
+        bool | None,
+        typer.Option(
+            "--same-people/--other-people",
+            help="Whether another ledger for such a table is about the same people.",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The folder for the model.")] = Path("noisette-model"),
     cluster: ClusterOption = None,
     workers: WorkersOption = None,
@@ -250,6 +257,7 @@ def train(
         draft_of(out) as draft,
     ):
         budget.tell, budget.draft = telling(progress), draft
+        budget.about(facts.kinds, same_people)
         prepare(draft, facts)
         wishes = {"mechanism": mechanism, "loss": loss, "sampling": sampling}
         estimator = _estimator(

@@ -48,8 +48,27 @@ class WatchedLedger(Ledger):
     paid: Mapping[str, Any] | None = None
     tell: Callable[[str], None] = staticmethod(lambda step: None)
 
+    columns: Mapping[str, str] | None = None
+    """The kinds of the table's columns, which the books remember with the charge."""
+
+    def about(self, columns: Mapping[str, str], same_people: bool | None) -> None:
+        """Say which table it is; refuse one that another ledger knows, until somebody answers."""
+        if not self.lasting:
+            return
+        self.columns = columns
+        for other in self.matching(columns):
+            if same_people is None:
+                raise InvalidParameter(
+                    f"{other} keeps account of a table with the same columns; say --same-people "
+                    "(what both ledgers spend adds up for them) or --other-people, which both "
+                    "reports will show. Nothing was charged."
+                )
+            self.answer(other, same=same_people)
+
     def charge(self, plan: Any, **options: Any) -> Permit:
         """Charge as usual and remember it, with the receipt: later it might not be had."""
+        if self.columns is not None:
+            self.remember(self.columns)
         self.asked = True  # before, so that a Ctrl-C during the commit is not taken for no charge
         self.tell("charging")
         try:
