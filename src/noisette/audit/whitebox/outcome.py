@@ -24,6 +24,8 @@ class Tally:
     """The largest ratio of each theorem's bound."""
     refused: list[str] = field(default_factory=list)
     """Neighbours that the fit refused with a stated error, which are not compared."""
+    unstated: list[str] = field(default_factory=list)
+    """Neighbours that ended in an error without a sentence of ours."""
     missing: str = ""
     """Why the check does not apply, if it does not."""
 

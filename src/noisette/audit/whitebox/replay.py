@@ -14,7 +14,7 @@ variables.
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -53,22 +53,44 @@ def watched(
 
 
 def compare(
-    first: Run, second: Run, adjacency: Adjacency, name: str, out: Tally, *, seed: int = 0,
+    first: Run, others: Mapping[str, Run], adjacency: Adjacency, out: Tally, *, seed: int = 0,
     watch: NDArray[np.intp] | None = None,
-) -> bool:  # fmt: skip
-    """Run both neighbours and write down what differs too much; False if one was refused."""
+) -> int:  # fmt: skip
+    """Run one data set and its neighbours, by name, and write down what differs too much.
+
+    Returns how many were compared; the others were refused with a stated error.
+    """
     try:
-        one, trace, said = watched(first, seed, watch=watch)
-        out.runs += 1
-        _contributions(trace, name, out)
-        two, forced, told = watched(second, seed, trace)
-        out.runs += 1
-    except FlowDiffers as difference:
-        out.fault(f"{name}: {difference}")
-        return True
+        one = watched(first, seed, watch=watch)
     except NoisetteError as refusal:
-        out.refused.append(f"{name}: {refusal}")
-        return False
+        out.refused += [f"{name}: {refusal}" for name in others]
+        return 0
+    out.runs += 1
+    compared = 0
+    for name, other in others.items():
+        _contributions(one[1], name, out)
+        out.runs += 1
+        try:
+            two = watched(other, seed, one[1])
+        except FlowDiffers as difference:
+            out.fault(f"{name}: {difference}")
+        except NoisetteError as refusal:
+            out.refused.append(f"{name}: {refusal}")
+            continue
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            out.unstated.append(f"{name}: {type(error).__name__}")
+            continue
+        else:
+            _both(one, two, adjacency, name, out)
+        compared += 1
+    return compared
+
+
+def _both(
+    one: tuple[Any, Trace, list[str]], two: tuple[Any, Trace, list[str]], adjacency: Adjacency,
+    name: str, out: Tally,
+) -> None:  # fmt: skip
+    (result, trace, said), (again, forced, told) = one, two
     _flow(trace, forced, adjacency, name, out)
     if said != told:
         out.fault(f"{name}: the warnings depend on the data")
@@ -76,12 +98,15 @@ def compare(
         _values(trace, forced, name, out)
         _steps(trace, forced, adjacency, name, out)
         _objectives(trace, forced, adjacency, name, out)
-        _results(one, two, name, out)
-    return True
+        _results(result, again, name, out)
 
 
 def _results(one: Any, two: Any, name: str, out: Tally) -> None:
     """Everything that leaves is the same, since everything released is."""
+    if isinstance(one, dict) and isinstance(two, dict) and one.keys() == two.keys():
+        for what in one:
+            _results(one[what], two[what], f"{name}, {what}", out)
+        return
     here, there = fitted_state(one), fitted_state(two)
     paths = [path for path in here.keys() | there.keys() if here.get(path) != there.get(path)]
     labels = sorted({(here.get(path) or there[path]).label or "the result" for path in paths})
@@ -128,8 +153,8 @@ def _chancy(subject: AuditedEstimator) -> bool:
 def _compared(subject: AuditedEstimator, pair: Any, seed: int, out: Tally) -> bool:
     """Compare both sides of one pair; False if only one of them could be fitted."""
     seed += 1_000_003 * subject.seed
-    first, second = _on(subject, pair.first), _on(subject, pair.second)
-    if compare(first, second, subject.adjacency, pair.name, out, seed=seed, watch=pair.changed):
+    first, others = _on(subject, pair.first), {pair.name: _on(subject, pair.second)}
+    if compare(first, others, subject.adjacency, out, seed=seed, watch=pair.changed):
         return True
     if "sample_epsilon" in pair.first.options:
         # a sampler that knows no level per person has no way to say "blank"
@@ -200,6 +225,7 @@ def _flow(one: Trace, two: Trace, adjacency: Adjacency, name: str, out: Tally) -
 
 def _values(one: Trace, two: Trace, name: str, out: Tally) -> None:
     """Arrays at the door: f(D) - f(D') against the stated sensitivity."""
+    banded: list[tuple[float, Release]] = []
     for a, b in zip(one.releases, two.releases, strict=True):
         if a.stream or a.bounded.categories is not None:
             continue
@@ -213,6 +239,19 @@ def _values(one: Trace, two: Trace, name: str, out: Tally) -> None:
         size = {"l2": np.linalg.norm, "l1": np.sum, "linf": _of_scores}[norm](moved)
         what = f"{name}: a value bounded by {proof}"
         out.ratio(float(size), getattr(a.bounded, norm), what, _SLACK, proof)
+        if proof == "BANDED-MF":
+            banded.append((float(size), a))
+    if banded:
+        _over_bands(banded, name, out)
+
+
+def _over_bands(moves: list[tuple[float, Release]], name: str, out: Tally) -> None:
+    """Correlated noise bounds what a record does to all steps of a band together."""
+    last = moves[-1][1]
+    epochs = -(-len(moves) // int(getattr(last.sampler, "steps", len(moves))))
+    bound = (last.bounded.l2 or math.inf) * math.sqrt(epochs)
+    together = math.hypot(*(size for size, _ in moves))
+    out.ratio(together, bound, f"{name}: all steps of a band", _SLACK, last.bounded.proof)
 
 
 def _of_scores(moved: Any) -> float:
