@@ -144,7 +144,7 @@ def fitted(make: Callable[..., Any], **facts: Any) -> Runner:
         ledger = Ledger.open(
             path, epsilon=EPSILON, delta=setting.delta, adjacency=setting.adjacency, experiment=True
         )
-        model = make(**budget, **facts, random_state=tape, ledger=ledger)
+        model = make(**budget | facts, random_state=tape, ledger=ledger)
         model.fit(table.array(), table.labels, **told(table, cap=cap))
         # but for the day, the ledger's own random name and the digests that follow from both
         changing = r"\d{4}-\d\d-\d\dT?[\d:.+Z]*|\b[0-9a-f]{32,}\b"
@@ -213,11 +213,17 @@ def searched(**facts: Any) -> Runner:
     return run
 
 
-def levelled(table: RawTable, setting: Setting, tape: Any) -> Any:
+def levelled(grouping: str) -> Runner:
     """Persons with an epsilon of their own, which is public."""
-    model = SGDClassifier(**setting.budget, norm_bound=1.0, classes=[0, 1], random_state=tape)
-    own = np.where(np.arange(len(table)) % 2, EPSILON, EPSILON / 2.0)
-    return everything(model.fit(table.array(), table.labels, sample_epsilon=own))
+
+    def run(table: RawTable, setting: Setting, tape: Any) -> Any:
+        model = SGDClassifier(
+            **setting.budget, **TWO, loss="hinge", grouping=grouping, random_state=tape
+        )
+        own = np.where(np.arange(len(table)) % 2, EPSILON, EPSILON / 2.0)
+        return everything(model.fit(table.array(), table.labels, sample_epsilon=own))
+
+    return run
 
 
 # --- rows of numbers -----------------------------------------------------------------------------
@@ -243,7 +249,9 @@ case("logistic, balanced", "rows",
 case("svc, hinge", "rows", fitted(LinearSVC, loss="hinge", **TWO), **LATER)
 case("svc, huber", "rows", fitted(LinearSVC, loss="huber", **TWO), **LATER)
 case("sgd, single pass", "rows", fitted(SGDClassifier, **TWO), **PURE, **KNOWN)
-case("sgd, levels", "rows", levelled, deltas=(0.0,), relations=("replace-one",), units=("record",))
+OWN_LEVELS: dict[str, Any] = PURE | {"relations": ("replace-one",), "units": ("record",)}
+case("sgd, levels", "rows", levelled("scale"), **OWN_LEVELS)
+case("sgd, groups", "rows", levelled("batches"), **OWN_LEVELS)
 case("sgd, descent", "rows", fitted(SGDClassifier, **TWO), **WITH)
 case("sgd, poisson", "rows", fitted(SGDClassifier, sampling="poisson", **BATCHES, **TWO), **WITH)
 case("sgd, shuffle", "rows",
@@ -252,6 +260,7 @@ case("sgd, clipped", "rows",
      fitted(SGDClassifier, sampling="cyclic", clip_norm=0.5, norm_bound=None, classes=[0, 1],
             **BATCHES), **WITH, **KNOWN)  # fmt: skip
 case("linear regression", "numbers", fitted(LinearRegression, **LIMITS))
+case("linear regression, less epsilon", "numbers", fitted(LinearRegression, epsilon=2.0, **LIMITS))
 case("huber, objective", "numbers", fitted(HuberRegressor, mechanism="objective", **LIMITS))
 case("huber, output", "numbers", fitted(HuberRegressor, mechanism="output", **LIMITS), **LATER)
 case("huber, output, alone", "alone",

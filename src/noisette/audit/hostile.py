@@ -22,7 +22,7 @@ from noisette.adjacency import Adjacency
 from noisette.audit.canaries import OTHER, OWN
 from noisette.randomness import Randomness
 
-__all__ = ["CONTAINERS", "RawTable", "installed", "invented", "neighbours"]
+__all__ = ["CONTAINERS", "NotHeld", "RawTable", "installed", "invented", "neighbours"]
 
 _DAY = datetime.date(2020, 12, 31)
 _WHOLE = 2**53 + 1
@@ -86,6 +86,11 @@ class RawTable:
         labels = [*bare.labels, *[label] * rows]
         persons = None if bare.persons is None else [*bare.persons, *[who] * rows]
         return replace(self, columns=columns, labels=labels, persons=persons)
+
+    def whole(self, target: str, person: str | None) -> dict[str, list[Any]]:
+        """Return all columns, those of the labels and of the identifiers included."""
+        whose = {} if person is None or self.persons is None else {person: self.persons}
+        return self.columns | {target: self.labels} | whose
 
     def array(self) -> Any:
         """Return the cells row by row, as numbers where they are such."""
@@ -200,7 +205,7 @@ def _stated(fact: dict[str, Any], name: str, default: Any) -> Any:
 Columns = dict[str, list[Any]]
 
 
-class _NotHeld(Exception):
+class NotHeld(Exception):
     """A container whose column has one type cannot hold this cell."""
 
 
@@ -209,7 +214,8 @@ def _pandas(columns: Columns) -> Any:
 
 
 def _nullable(columns: Columns) -> Any:
-    return _pandas(columns).convert_dtypes()
+    whole = import_module("pandas").Int64Dtype()
+    return _arrow(columns).to_pandas(types_mapper={import_module("pyarrow").int64(): whole}.get)
 
 
 def _polars(columns: Columns) -> Any:
@@ -225,7 +231,7 @@ def _arrow(columns: Columns) -> Any:
         try:
             made[name] = pa.array(cells, type=kept.type)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            raise _NotHeld(name) from None
+            raise NotHeld(name) from None
     return pa.table(made)
 
 
