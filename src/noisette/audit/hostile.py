@@ -82,7 +82,7 @@ class RawTable:
         """Return the table whose last record has these cells, in so many rows of one person."""
         bare = self.without()
         rows = 1 if self.persons is None else rows
-        columns = {name: [*old, *[cells[name]] * rows] for name, old in bare.columns.items()}
+        columns = {name: [*old, *[cells.get(name, "")] * rows] for name, old in bare.columns.items()}
         labels = [*bare.labels, *[label] * rows]
         persons = None if bare.persons is None else [*bare.persons, *[who] * rows]
         return replace(self, columns=columns, labels=labels, persons=persons)
