@@ -66,7 +66,7 @@ TABLES: dict[str, tuple[dict[str, Any], Any]] = {
     "rows": (UNIT_ROWS, [0, 1]),
     "rows of three": (UNIT_ROWS, [0, 1, 2]),
     "numbers": (UNIT_ROWS, (-1.0, 2.0)),
-    "alone": (dict.fromkeys(UNIT_ROWS, {"kind": "numeric", "low": 0.0, "high": 0.0}), (-1.0, 2.0)),
+    "alone": ({c: {"kind": "numeric", "low": 0.0, "high": 0.0} for c in "abc"}, (-1.0, 2.0)),
     "words": (WORDS, [0, 1]),
     "table": (COLUMNS, [0, 1]),
     "table of numbers": (COLUMNS, (0.0, 1.0)),
@@ -255,7 +255,8 @@ case("sgd, groups", "rows", levelled("batches"), **OWN_LEVELS)
 case("sgd, descent", "rows", fitted(SGDClassifier, **TWO), **WITH)
 case("sgd, poisson", "rows", fitted(SGDClassifier, sampling="poisson", **BATCHES, **TWO), **WITH)
 case("sgd, shuffle", "rows",
-     fitted(SGDClassifier, sampling="shuffle", epochs=2, **BATCHES, **TWO), **WITH, **KNOWN, **LATER)  # fmt: skip
+     fitted(SGDClassifier, sampling="shuffle", epochs=2, **BATCHES, **TWO),
+     **WITH, **KNOWN, **LATER)  # fmt: skip
 case("sgd, clipped", "rows",
      fitted(SGDClassifier, sampling="cyclic", clip_norm=0.5, norm_bound=None, classes=[0, 1],
             **BATCHES), **WITH, **KNOWN)  # fmt: skip
@@ -264,7 +265,8 @@ case("linear regression, less epsilon", "numbers", fitted(LinearRegression, epsi
 case("huber, objective", "numbers", fitted(HuberRegressor, mechanism="objective", **LIMITS))
 case("huber, output", "numbers", fitted(HuberRegressor, mechanism="output", **LIMITS), **LATER)
 case("huber, output, alone", "alone",
-     fitted(HuberRegressor, mechanism="output", regularization=1.0, fit_intercept=False, **LIMITS))  # fmt: skip
+     fitted(HuberRegressor, mechanism="output", regularization=1.0, fit_intercept=False,
+            **LIMITS))  # fmt: skip
 case("huber, learnt target", "numbers",
      fitted(HuberRegressor, target_bounds="learn", **NORM),
      units=("record",))  # fmt: skip

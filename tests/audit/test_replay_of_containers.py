@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from test_replay_at_the_door import shrunk
 
 from noisette import LinearRegression, Persons, TableClassifier
 from noisette.adjacency import Adjacency
 from noisette.audit.hostile import CONTAINERS, NotHeld, RawTable, installed, neighbours
 from noisette.audit.whitebox.outcome import Tally
+from noisette.audit.whitebox.raw_tables import check_tables
 from noisette.audit.whitebox.replay import compare
 from noisette.pipeline import PrivateCategories
 from noisette.tables import Frame, Schema
@@ -96,10 +99,12 @@ def pairs() -> list[Any]:
             for name in NAMES:
                 inferred = container in ("pandas", "dask", "dask parquet") and name in EMPTIED
                 marks = [CURED] if inferred else []
-                slow = container.startswith("dask") and name not in EMPTIED
+                slow = name not in (*EMPTIED, "one identifier missing")
                 marks += [pytest.mark.slow] if slow else []
                 found.append(
-                    pytest.param(container, unit, name, marks=marks, id=f"{container}, {unit}, {name}")
+                    pytest.param(
+                        container, unit, name, marks=marks, id=f"{container}, {unit}, {name}"
+                    )
                 )
     return found
 
@@ -133,7 +138,7 @@ def with_ids(first: list[Any], second: list[Any], kind: str, adjacency: Adjacenc
     """Replay a regression whose persons are given beside the rows."""
 
     def on(ids: list[Any]) -> Any:
-        X = np.linspace(-1.0, 1.0, len(ids))[:, None]
+        X = np.where(np.arange(len(ids)) > 50, -1.0, 1.0)[:, None]
         given = columns_of_ids(ids)[kind] if kind != "float" else np.array(ids, dtype=float)
 
         def run(tape: Any) -> Any:
@@ -141,7 +146,7 @@ def with_ids(first: list[Any], second: list[Any], kind: str, adjacency: Adjacenc
                 20.0, 1e-4, target_bounds=(-1, 1), norm_bound=1.0, population=60, rounds=0,
                 adjacency=str(adjacency), random_state=tape,
             )  # fmt: skip
-            return model.fit(X, X[:, 0], persons=Persons.of(given, missing="single"))
+            return model.fit(X, np.ones(len(X)), persons=Persons.of(given, missing="single"))
 
         return run
 
@@ -164,9 +169,10 @@ def test_one_missing_identifier_joins_no_others(kind: str) -> None:
 
 @CURED
 def test_float_identifiers_that_collide_are_not_joined_under_add_remove() -> None:
-    """Two persons whose identifiers are one float: the second one changes the first one's rows."""
+    """Two persons whose identifiers are one float: the second one moves the first one's mean."""
     ids = [float(k) for k in range(50)]
-    out = with_ids([*ids, 1e17 + 1], [*ids, 1e17 + 1, 1e17 + 2], "float", Adjacency.ADD_REMOVE)
+    second = [*ids, 1e17 + 1, *[1e17 + 2] * 20]
+    out = with_ids([*ids, 1e17 + 1], second, "float", Adjacency.ADD_REMOVE)
     assert not out.faults, out.faults
 
 
@@ -194,3 +200,40 @@ def test_categories_are_read_cell_by_cell(container: str, name: str) -> None:
     compare(on(rows), {name: on([*rows[:-1], last])}, Adjacency.REPLACE_ONE, out)
     assert not out.faults, out.faults
     assert not out.unstated, out.unstated
+
+
+# --- the folder of a model -----------------------------------------------------------------------
+
+
+def stored(**more: Any) -> Any:
+    """Return a model whose schema has learnt facts, as a folder has it."""
+    cells = table("record").whole("ill", None)
+    facts = FACTS | {"unit": "one row is one record"} | more
+    model = TableClassifier(20.0, 1e-4, schema=facts, random_state=1).fit(cells)
+    return clone(model).set_params(schema=model.schema_)
+
+
+def audited(model: Any, runs: int = 12) -> list[Any]:
+    given = {"claim": (20.0, 1e-4), "runs": runs, "confidence": 0.99}
+    return list(check_tables(model, **given, containers=("lists", "pandas", "polars", "parquet")))
+
+
+def test_the_audit_of_a_table_model_runs_all_steps_on_invented_tables() -> None:
+    found = audited(stored())
+    assert [each.verdict for each in found] == ["consistent"] * len(found), found
+    assert found[0].attack == "replay of raw tables"
+    assert "in 4 kinds of tables" in found[0].detail
+    assert found[1].epsilon_lower is not None
+
+
+@pytest.mark.parametrize("proof", ["HISTOGRAM", "QUANTILE-TREE"])
+def test_the_audit_of_a_table_model_sees_a_small_bound(proof: str) -> None:
+    with shrunk(proof):
+        found = audited(stored())
+    assert found[0].verdict == "violated", found[0]
+
+
+def test_zero_out_is_not_audited_and_said() -> None:
+    (found,) = audited(stored().set_params(adjacency="zero-out"))
+    assert found.verdict == "not applicable"
+    assert "blank" in found.detail

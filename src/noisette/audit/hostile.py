@@ -73,16 +73,17 @@ class RawTable:
     def without(self) -> "RawTable":
         """Return the table without the last record or person."""
         kept = len(self) - self.own
-        return replace(
-            self, columns={name: cells[:kept] for name, cells in self.columns.items()},
-            labels=self.labels[:kept], persons=None if self.persons is None else self.persons[:kept],
-        )  # fmt: skip
+        columns = {name: cells[:kept] for name, cells in self.columns.items()}
+        persons = None if self.persons is None else self.persons[:kept]
+        return replace(self, columns=columns, labels=self.labels[:kept], persons=persons)
 
     def ending(self, cells: dict[str, Any], label: Any, rows: int, who: Any) -> "RawTable":
         """Return the table whose last record has these cells, in so many rows of one person."""
         bare = self.without()
         rows = 1 if self.persons is None else rows
-        columns = {name: [*old, *[cells.get(name, "")] * rows] for name, old in bare.columns.items()}
+        columns = {
+            name: [*old, *[cells.get(name, "")] * rows] for name, old in bare.columns.items()
+        }
         labels = [*bare.labels, *[label] * rows]
         persons = None if bare.persons is None else [*bare.persons, *[who] * rows]
         return replace(self, columns=columns, labels=labels, persons=persons)
@@ -107,9 +108,7 @@ def neighbours(
     who = None if table.persons is None else table.persons[-1]
     low = {name: ends[0] for name, ends in table.ends.items()}
     first = table.ending(low, table.label_ends[0], OTHER, who)
-    others = {
-        name: first.ending(cells, label, OWN, who) for name, cells, label in _records(table)
-    }
+    others = {name: first.ending(cells, label, OWN, who) for name, cells, label in _records(table)}
     high = {name: ends[1] for name, ends in table.ends.items()}
     if table.persons is not None:
         others["a single row"] = first.ending(high, table.label_ends[1], 1, who)

@@ -59,6 +59,7 @@ class Maker:
         self._bare, self._next = bare, first_seed
 
     def __call__(self) -> _Bound:
+        """Return the next one."""
         from sklearn.base import clone
 
         model = clone(self._bare)
@@ -75,6 +76,7 @@ class Projection:
         self._probes, self._direction = probes, direction
 
     def __call__(self, model: Any) -> float:
+        """Return the number of one fitted model."""
         numbers = _numbers(model, self._probes)
         if numbers is None or numbers.shape != self._direction.shape:
             return -np.inf  # another shape than in the pilot is an outcome of its own
@@ -88,6 +90,7 @@ class Shown:
         self._probes = probes
 
     def __call__(self, model: Any) -> Any:
+        """Return the numbers of one fitted model."""
         found = released(model)
         return _numbers(model, self._probes) if found is None else found
 

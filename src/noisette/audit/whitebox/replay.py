@@ -31,10 +31,11 @@ from noisette.audit.whitebox.theory import CONTRIBUTIONS, ONCE
 from noisette.audit.whitebox.trace import Trace, tracing
 from noisette.errors import NoisetteError
 from noisette.mechanisms import GaussianThreshold, ObjectiveNoise
+from noisette.randomness import Randomness
 
 __all__ = ["Run", "compare", "replay", "watched"]
 
-Run = Callable[[Tape], Any]
+Run = Callable[[Randomness], Any]
 """One run under a source of randomness; it returns everything that leaves the owner of the data."""
 
 _SLACK = 1e-7  # relative: rounding in sums of gradients
@@ -166,7 +167,7 @@ def _compared(subject: AuditedEstimator, pair: Any, seed: int, out: Tally) -> bo
 
 
 def _on(subject: AuditedEstimator, data: Any) -> Run:
-    def run(tape: Tape) -> Any:
+    def run(tape: Randomness) -> Any:
         return subject.make(random_state=tape).fit(data.X, data.y, **data.options)
 
     return run
@@ -236,7 +237,7 @@ def _values(one: Trace, two: Trace, name: str, out: Tally) -> None:
             out.fault(f"{name}: the shape of a released value depends on the data")
             continue
         moved, norm, proof = np.abs(np.float64(first) - second), a.bounded.norm, a.bounded.proof
-        size = {"l2": np.linalg.norm, "l1": np.sum, "linf": _of_scores}[norm](moved)
+        size = _SIZES[norm](moved)
         what = f"{name}: a value bounded by {proof}"
         out.ratio(float(size), getattr(a.bounded, norm), what, _SLACK, proof)
         if proof == "BANDED-MF":
@@ -257,6 +258,11 @@ def _over_bands(moves: list[tuple[float, Release]], name: str, out: Tally) -> No
 def _of_scores(moved: Any) -> float:
     """Return the bounded move of scores: one choice per row, the rows added up."""
     return float(np.atleast_2d(moved).max(axis=1).sum())
+
+
+_SIZES: dict[str, Callable[[Any], Any]] = {
+    "l2": np.linalg.norm, "l1": np.sum, "linf": _of_scores,
+}  # fmt: skip
 
 
 def _aligned(a: Release, b: Release, name: str, out: Tally) -> tuple[Any, Any]:

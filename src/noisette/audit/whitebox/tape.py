@@ -38,7 +38,7 @@ class Tape(Randomness):
     def reads(self) -> int:
         """How often a generator was asked for, here and in what was spawned."""
         own = len(self.__dict__.get("_sources", []))
-        return own + sum(each.reads for each in self.__dict__.get("_spawned", ()))
+        return own + sum(int(each.reads) for each in self.__dict__.get("_spawned", ()))
 
     def consumed(self) -> tuple[int, ...]:
         """Return the bytes that each read has drawn so far."""
