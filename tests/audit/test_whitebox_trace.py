@@ -35,7 +35,7 @@ def test_each_read_of_a_tape_starts_afresh() -> None:
 
 def test_tracing_puts_everything_back_even_after_an_error() -> None:
     def wrapped() -> list[Any]:
-        watchers = tuple(door._watchers)
+        watchers = tuple(door.watchers)
         return [SphericalLaplace.noise, Gaussian.noise, Observer.minimise, Ledger.charge, watchers]
 
     def broken() -> None:

@@ -137,12 +137,8 @@ def _audit(
         estimator = _from_path(target, epsilon, delta)
     attacks: tuple[Finding, ...] = ()
     if estimator is not None and hasattr(estimator, "schema"):
-        from noisette.audit.whitebox.raw_tables import check_tables
-
-        attacks = check_tables(
-            estimator, claim=first[0].claim, runs=runs or (1000 if long else 100),
-            confidence=confidence, n_jobs=jobs, progress=not as_json,
-        )  # fmt: skip
+        many = runs or (1000 if long else 100)
+        attacks = _of_tables(estimator, first[0].claim, many, confidence, jobs, not as_json)
     elif estimator is not None:
         attacks = check_estimator(
             estimator, epsilon=epsilon, delta=delta, runs=runs, confidence=confidence, long=long,
@@ -156,6 +152,17 @@ def _audit(
     if page is not None and not as_json:
         print(f"report written to {page}")
     return found
+
+
+def _of_tables(
+    estimator: Any, claim: tuple[float, float], runs: int, confidence: float, jobs: int, bar: bool
+) -> tuple["Finding", ...]:
+    """Attack a model that takes raw tables, on invented ones."""
+    from noisette.audit.whitebox.raw_tables import check_tables
+
+    return check_tables(
+        estimator, claim=claim, runs=runs, confidence=confidence, n_jobs=jobs, progress=bar
+    )
 
 
 # --- what to audit -------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from noisette.randomness import Randomness
 __all__ = ["NoiseStream", "release"]
 
 _SMALLEST_SCALE, _LARGEST_SCALE = 1e-250, 1e250
-_watchers: list[Callable[..., Any]] = []
+watchers: list[Callable[..., Any]] = []
 """The audit's: the last one sees every crossing, and calls the real door."""
 
 
@@ -67,8 +67,8 @@ def release(bounded: Bounded, permit: Permit, randomness: Randomness, *, part: i
     (0, 0.5)
 
     """
-    if _watchers:
-        return _watchers[-1](_release, bounded, permit, randomness, part=part)
+    if watchers:
+        return watchers[-1](_release, bounded, permit, randomness, part=part)
     return _release(bounded, permit, randomness, part=part)
 
 

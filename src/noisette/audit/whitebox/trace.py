@@ -111,6 +111,15 @@ class Trace:
         seen.result, seen.keys, self.keys = copy.deepcopy(result), self.keys, None
         return self._forced(seen)
 
+    def handed(self, real: Real, bounded: Bounded, *given: Any, **options: Any) -> Any:
+        """Note what an algorithm gets: nobody may touch it on the way from the door."""
+        result = real(bounded, *given, **options)
+        seen = self.releases[-1] if self.releases else None
+        if seen is None or seen.bounded is not bounded or isinstance(result, _Watched):
+            return result
+        seen.result = copy.deepcopy(result)
+        return self._forced(seen)
+
     @contextmanager
     def _door(self, seen: Release) -> Iterator[None]:
         """Count what is drawn inside as drawn at the door."""
@@ -308,13 +317,15 @@ def tracing(
         for kind in MECHANISMS.values():
             if issubclass(kind, AdditiveNoise) and "noise" in vars(kind):
                 listen(kind, "noise", trace.listen(vars(kind)["noise"]))
-        for name in ("minimise", "advance"):
-            listen(Observer, name, _passed_on(getattr(trace, name)))
+        for name, seen in (
+            ("release", trace.handed), ("minimise", trace.minimise), ("advance", trace.advance),
+        ):  # fmt: skip
+            listen(Observer, name, _passed_on(seen))
         for ledger in (Ledger, LentLedger):
             listen(ledger, "charge", _with(trace.charge, vars(ledger)["charge"]))
         listen(LearnCategories, "run", _first(trace.categories, vars(LearnCategories)["run"]))
-        door._watchers.append(trace.release)
-        stack.callback(door._watchers.remove, trace.release)
+        door.watchers.append(trace.release)
+        stack.callback(door.watchers.remove, trace.release)
         yield trace
 
 
