@@ -129,7 +129,6 @@ def test_a_refusal_is_counted_and_not_compared() -> None:
     assert (out.runs, len(out.refused), out.faults) == (2, 1, [])
 
 
-@pytest.mark.xfail(strict=False, reason="cured in the typed entrance")
 @pytest.mark.parametrize("name", ["logistic, objective", "linear regression", "bounds"])
 def test_every_refusal_is_a_sentence(name: str) -> None:
     """A date among numbers ends in float()'s TypeError."""

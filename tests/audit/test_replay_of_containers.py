@@ -87,20 +87,17 @@ def replayed(container: str, unit: str, name: str, adjacency: Adjacency) -> Tall
     return out
 
 
-CURED = pytest.mark.xfail(strict=False, reason="cured in the typed entrance")
 EMPTIED = ("one cell empty, code", "one cell empty, day")
 
 
 def pairs() -> list[Any]:
-    """Return every container, unit and neighbour; those that fail before the cure are marked."""
+    """Return every container, unit and neighbour."""
     found = []
     for container in installed():
         for unit in ("record", "person"):
             for name in NAMES:
-                inferred = container in ("pandas", "dask", "dask parquet") and name in EMPTIED
-                marks = [CURED] if inferred else []
                 slow = name not in (*EMPTIED, "one identifier missing")
-                marks += [pytest.mark.slow] if slow else []
+                marks = [pytest.mark.slow] if slow else []
                 found.append(
                     pytest.param(
                         container, unit, name, marks=marks, id=f"{container}, {unit}, {name}"
@@ -160,14 +157,13 @@ IDS = [2**53 + k for k in range(60)]
 
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(k, marks=() if k == "list" else CURED) for k in columns_of_ids([1, 2])],
+    list(columns_of_ids([1, 2])),
 )
 def test_one_missing_identifier_joins_no_others(kind: str) -> None:
     out = with_ids(IDS, [*IDS[:-1], None], kind, Adjacency.REPLACE_ONE)
     assert not out.faults, out.faults
 
 
-@CURED
 def test_float_identifiers_that_collide_are_not_joined_under_add_remove() -> None:
     """Two persons whose identifiers are one float: the second one moves the first one's mean."""
     ids = [float(k) for k in range(50)]
@@ -184,7 +180,6 @@ CELLS = {
 }  # fmt: skip
 
 
-@CURED
 @pytest.mark.parametrize("name", CELLS)
 @pytest.mark.parametrize("container", ["lists", "pandas"])
 def test_categories_are_read_cell_by_cell(container: str, name: str) -> None:
