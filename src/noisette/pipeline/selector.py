@@ -93,7 +93,7 @@ class LearnScores(Step):
         noisy = passage.release(
             class_sums(
                 sample.data, bound, prepared.public.adjacency, sample.present,
-                labels=sample.labels, classes=self.classes, count=True,
+                labels=sample.labels, classes=self.classes,
             )
         ).reshape(self.classes, self.features + 1)  # fmt: skip
         counts = noisy_count(noisy[:, -1], bound)
