@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from noisette import errors
 from servers import start_postgres
 
 settings.register_profile("noisette", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("noisette")
+
+
+errors._SAID.update(errors._OUTSIDE)  # seeds and clones are everywhere here, and hide nobody's data
 
 
 @pytest.fixture

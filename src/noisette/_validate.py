@@ -94,9 +94,14 @@ def delta_for(value: object, size: int | None, name: str = "delta") -> float:
     if size is not None and number * size >= 1.0:
         raise InvalidParameter(
             f"{name}={number:g} is not below 1/n for n={size} records: it would allow a release "
-            "that gives away somebody's whole record; 1e-6 is a common choice."
+            f"that gives away somebody's whole record; take {proposed_delta(size)} or less."
         )
     return number
+
+
+def proposed_delta(size: int | None) -> str:
+    """Return a delta of at most 1/(10 n) for a *public* n, and at most 1e-6; a power of ten."""
+    return f"1e-{max(6, len(str(max(size or 1, 1) - 1)) + 1)}"
 
 
 def fraction(name: str, value: object) -> float:

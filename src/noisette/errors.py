@@ -1,9 +1,11 @@
-"""Every exception of noisette and its one warning: when it is raised, and what to do next.
+"""Every exception of noisette and its two warnings: when it is raised, and what to do next.
 
-A privacy problem is always an exception and never a warning, and no message carries a fact about
-the data. Each class also derives from the built-in that a caller would expect, so existing
-``except ValueError`` code keeps working.
+A guarantee that would be wrong is always an exception and never a warning, and no message carries a
+fact about the data. Each class also derives from the built-in that a caller would expect, so
+existing ``except ValueError`` code keeps working.
 """
+
+import warnings
 
 __all__ = [
     "AdjacencyMismatch",
@@ -15,6 +17,7 @@ __all__ = [
     "MissingExtra",
     "NoisetteError",
     "PermitError",
+    "PrivacyWarning",
     "RandomnessError",
     "RankFailed",
     "Unproven",
@@ -178,8 +181,8 @@ class WeakModelWarning(UserWarning):
     Examples
     --------
     >>> import warnings
-        >>> from noisette.errors import WeakModelWarning
     >>> from noisette import TableClassifier
+    >>> from noisette.errors import WeakModelWarning
     >>> model = TableClassifier(epsilon=0.1, delta=1e-4, schema={"age": "numeric"})
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
@@ -188,3 +191,39 @@ class WeakModelWarning(UserWarning):
     True
 
     """
+
+
+class PrivacyWarning(UserWarning):
+    """What is about to be done lies outside of every guarantee. Next: as the text names.
+
+    Issued once in a process for each of: a seed, the second fit of clones of one estimator without
+    a ledger, and an exact score of the very rows that were fitted.
+
+    Examples
+    --------
+    >>> from noisette.errors import PrivacyWarning
+    >>> issubclass(PrivacyWarning, UserWarning)
+    True
+
+    """
+
+
+_SAID: set[str] = set()
+_OUTSIDE = {
+    "seed": "a seed: whoever knows or guesses it can subtract the noise; leave random_state out of "
+    "whatever is released",
+    "clones": "several fits together: clones of one estimator were fitted twice without a ledger, "
+    "as GridSearchCV and cross_val_score do, and each fit costs its own epsilon, which nobody adds "
+    "up; pass ledger=Ledger(...), or search with PrivateSearch",
+    "score": "an exact score of the rows that were fitted, which says how well the model knows "
+    "them; noisette.evaluate releases scores with noise, and test_share scores other people",
+}
+
+
+def warn_of_privacy(kind: str, stacklevel: int) -> None:
+    """Say once in this process that something of this kind is outside of every guarantee."""
+    if kind not in _SAID:
+        warnings.warn(
+            f"No guarantee covers {_OUTSIDE[kind]}.", PrivacyWarning, stacklevel=stacklevel + 1
+        )
+        _SAID.add(kind)  # not where the warning is an error: it is one again next time

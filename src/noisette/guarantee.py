@@ -20,7 +20,7 @@ from noisette.plans import LastIterate, Noisy, Parallel, Plan, Selected
 from noisette.sampling import FullBatch
 from noisette.theorems import with_grounds
 
-__all__ = ["NUMERIC_MODEL", "ONE_FIT", "TAKEN_AS_GIVEN", "Guarantee", "rounded_up"]
+__all__ = ["NUMERIC_MODEL", "ONE_FIT", "TAKEN_AS_GIVEN", "Guarantee", "rounded_up", "too_large"]
 
 FORMAT = 1
 
@@ -302,7 +302,7 @@ class Guarantee:
         odds += f", plus delta ({rounded_up(self.delta)})." if self.delta else "."
         theirs = "that person's record" if self.unit == "record" else "all rows of that person"
         strong = _MEANING_STRONG.format(_HAD[self.adjacency].format(theirs))
-        meaning = strong if self.epsilon <= 1.0 else _MEANING_WEAK
+        meaning = strong if self.epsilon <= 1.0 else too_large(self.epsilon) or _MEANING_WEAK
         released = f"The release of {self.released} is differentially private with {pair}."
         parts = [f"{released} {odds} {meaning}"]
         if self.public:
@@ -454,6 +454,16 @@ def _factor(epsilon: float) -> str:
     if epsilon > 30.0:
         return "an astronomically large factor"
     return f"a factor of {rounded_up(math.exp(epsilon), digits=4)}"
+
+
+def too_large(epsilon: float) -> str:
+    """Return what an epsilon above 10 means, nothing for a smaller one."""
+    if epsilon <= 10.0:
+        return ""
+    return (
+        "An epsilon above 10 promises next to nothing: what somebody holds to be true of a person "
+        "with a chance of 1 in 20,000 may be more likely than not once this is released."
+    )
 
 
 def rounded_up(value: float, digits: int = 6) -> str:

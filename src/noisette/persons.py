@@ -10,7 +10,6 @@ be decided by a person's number: sampling by coins does not ask for it, and ever
 `Persons.shuffled` first.
 """
 
-from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from noisette import _validate
+from noisette._cells import given
 from noisette._typing import Floats, Indices
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.randomness import Randomness
@@ -28,11 +28,7 @@ __all__ = ["MISSING_IDENTIFIERS", "Persons", "UnreadPersons"]
 MISSING_IDENTIFIERS = ("refuse", "single")
 """What a row without an identifier does: it is refused, or it is a person of its own."""
 
-MIXED = (
-    "persons mixes texts with numbers, so that 7 and '7' would be two persons; write all "
-    "identifiers in one way."
-)
-
+NO_COLUMN = "persons must be a column of identifiers, one for each row."
 _UNIT = 2.0**-52
 
 
@@ -86,8 +82,9 @@ class Persons:
         Parameters
         ----------
         ids : Persons or array_like of shape (n,)
-            One identifier for each row: texts, or anything else that can be hashed. They are
-            compared as they are. A `Persons` passes through, with the rules that it has. A
+            One identifier for each row: texts, or anything else that can be hashed, in a list, an
+            array, or a column of pandas, polars or pyarrow. They are compared as they are, cell by
+            cell: 7 and 7.0 are one. A `Persons` passes through, with the rules that it has. A
             column of Dask is read by ``fit``, for rows in the same partitions.
         rows : int, optional
             How many identifiers there must be.
@@ -107,7 +104,8 @@ class Persons:
         Raises
         ------
         InvalidData
-            If there is not one identifier for each row, one cannot be hashed, or one is missing.
+            If there is not one identifier for each row, one cannot be hashed, one is missing, or
+            one is a number with a point from 2^53 on, which may stand for several persons.
         InvalidParameter
             If a rule is out of range, or one is given for a `Persons`.
 
@@ -133,8 +131,8 @@ class Persons:
                 )
         else:
             missing = _validate.choice("missing", missing, MISSING_IDENTIFIERS)
-            column = column_of(ids)
-            absent, numbers = _numbered(column)
+            numbers = given(ids, NO_COLUMN).keys().numbers
+            absent = numbers < 0
             if missing == "refuse" and bool(absent.any()):
                 raise InvalidData(
                     "persons has a row without an identifier; fill it in, leave the row out, or "
@@ -392,11 +390,6 @@ class UnreadPersons(Persons):
         self.max_rows = None if max_rows is None else _validate.integer("max_rows", max_rows)
 
 
-def told_apart(kind: Any) -> float:
-    """Return below which size numbers of a type with a point tell all whole numbers apart."""
-    return float(2.0 ** (np.finfo(kind).nmant + 1))
-
-
 def row_weights(sizes: Indices, full: int, max_rows: int | None) -> Floats:
     """Return the weight of each row of persons with so many rows, within the cap.
 
@@ -410,64 +403,6 @@ def row_weights(sizes: Indices, full: int, max_rows: int | None) -> Floats:
         each = np.nextafter((1.0 - (shared + 2.0) * _UNIT) / shared, 0.0)
     each[shared == 1.0] = 1.0
     return np.asarray(each)
-
-
-def column_of(ids: Any) -> NDArray[Any]:
-    """Return the identifiers as a vector; a list keeps its types (NumPy would print a NaN)."""
-    if isinstance(ids, np.ma.MaskedArray):
-        ids = ids.tolist()  # None where it is masked, whatever stands below
-    typed = hasattr(ids, "dtype") or hasattr(ids, "__array__")
-    if isinstance(ids, str | bytes) or not (typed or isinstance(ids, Sequence)):
-        raise InvalidData("persons must be a column of identifiers, one for each row.")
-    if typed:
-        column = np.asarray(ids)
-    else:
-        column = np.empty(len(ids), dtype=object)
-        column[:] = list(ids)
-    if column.ndim != 1 or column.dtype.kind not in "OUSTiubfMm":
-        raise InvalidData("persons must be a column of identifiers, one for each row.")
-    return column
-
-
-def _numbered(column: NDArray[Any]) -> tuple[NDArray[np.bool_], Indices]:
-    """Return which identifiers are missing, and a number for each row, equal for equal ones."""
-    if column.dtype.kind in "iubfMmUS":  # sorting is faster than a dictionary, and needs less room
-        each, numbers = np.unique(column, return_inverse=True)
-        blank = (
-            np.char.strip(each) == each.dtype.type() if each.dtype.kind in "US" else each != each
-        )
-        numbers = numbers.reshape(-1)
-        return np.asarray(blank)[numbers], numbers
-    values = column.tolist()
-    known = _places(values)
-    if known is None:
-        raise InvalidData("persons must hold identifiers that can be compared (hashable).")
-    gaps = np.array([is_missing(each) for each in known], dtype=bool)
-    texts = {isinstance(each, str) for each, gap in zip(known, gaps, strict=True) if not gap}
-    if len(texts) > 1:
-        raise InvalidData(MIXED)
-    numbers = np.fromiter(map(known.__getitem__, values), dtype=np.intp, count=len(values))
-    return gaps[numbers], numbers
-
-
-def _places(values: list[Hashable]) -> dict[Hashable, int] | None:
-    """Return the place of each value in the order of appearance; None if one has no hash."""
-    try:
-        return {each: place for place, each in enumerate(dict.fromkeys(values))}
-    except TypeError:
-        return None
-
-
-def is_missing(each: Any) -> bool:
-    """Whether it is None, NaN, NaT, pandas.NA or a blank text."""
-    if each is None or type(each).__name__ in ("NAType", "NaTType"):
-        return True
-    if isinstance(each, str | bytes):
-        return not each.strip()
-    try:
-        return bool(each != each)  # NaN and NaT
-    except (TypeError, ValueError):
-        return False
 
 
 def _compact(numbers: Indices, absent: NDArray[np.bool_]) -> tuple[Indices, int]:

@@ -8,7 +8,8 @@ a fresh key before it can draw, and pickling a secure source ships a request for
 the state. A seeded source gives the same numbers for the same seed; it refuses to be pickled or
 used after a fork, because two workers with one state would add identical noise.
 
-This file and ``mechanisms/`` are the only places in which numbers are drawn.
+This file and ``mechanisms/`` are the only places in which noise is drawn; what a network asks for
+is drawn in ``nn/gradients/chance.py``.
 """
 
 import math
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from randomgen import AESCounter
 
 from noisette import _validate
-from noisette.errors import InvalidParameter, RandomnessError
+from noisette.errors import InvalidParameter, RandomnessError, warn_of_privacy
 
 __all__ = ["Randomness", "as_randomness", "coin_words"]
 
@@ -365,8 +366,8 @@ class Randomness:
     def seed_for_others(self) -> int:
         """Return a number that follows from the seed, for another library's generator.
 
-        For what needs no secrecy and is repeated with the experiment (starting weights, dropout);
-        no number of this source is used up, and noise never comes from there.
+        For what needs no secrecy and is repeated with the experiment (starting weights); no
+        number of this source is used up, and noise never comes from there.
 
         Returns
         -------
@@ -523,4 +524,5 @@ def as_randomness(random_state: "int | Randomness | None") -> Randomness:
             "random_state must be None (secure), a whole number >= 0 (reproducible experiment) or "
             f"a Randomness; got an object of type {type(random_state).__name__}."
         )
+    warn_of_privacy("seed", 4)
     return Randomness.from_seed(int(random_state))

@@ -17,7 +17,7 @@ ORACLE = ROOT / "tests" / "reference" / "complex_orders.py"  # a proof that only
 THEOREMS = ROOT / "docs" / "theory" / "theorems.md"
 
 HEAVY = ["torch", "dask", "matplotlib", "pyarrow", "numba", "sklearn", "pandas"]
-MAY_DRAW = ("randomness.py", "mechanisms/")
+MAY_DRAW = ("randomness.py", "mechanisms/", "nn/gradients/chance.py")
 DRAWS = re.compile(
     r"np\.random\.(?!Generator\b|SeedSequence\b)|default_rng\(|\bimport random\b"
     r"|\.(standard_normal|normal|laplace|gumbel|standard_gamma|gamma|standard_exponential)\("

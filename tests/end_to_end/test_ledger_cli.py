@@ -34,7 +34,7 @@ def test_a_ledger_that_cannot_be_read_hides_no_other(postgres, monkeypatch) -> N
 
     good, newer = postgres(), postgres()
     Ledger.open(good, 1.0)
-    monkeypatch.setattr(store, "FORMAT", 2)
+    monkeypatch.setattr(store, "FORMAT", 4)
     Ledger.open(newer, 1.0)
     monkeypatch.undo()
     database, _, name = good.partition("#")
@@ -81,6 +81,50 @@ def test_a_ledger_of_an_earlier_version_is_read(tmp_path, monkeypatch) -> None:
     (line,) = [row for row in book.read_bytes().splitlines() if b'"kind": "charge"' in row]
     for later in (b'"table"', b'"model"'):  # what is not named leaves the bytes as they were
         assert later not in line
-    monkeypatch.setattr(file, "_now", lambda: "")
+    monkeypatch.setattr(file, "_today", lambda: "")
     Ledger.open(book).charge(TENTH, label="no date")
     assert [charge.booked[:2] for charge in Ledger.open(book).charges] == ["20", ""]
+
+
+def test_results_and_tables_stand_below_the_charges(tmp_path) -> None:
+    one = Ledger.open(tmp_path / "one.ledger", 1.0, table="patients")
+    two = Ledger.open(tmp_path / "two.ledger", 1.0)
+    for ledger in (one, two):
+        ledger.remember({"age": "number"})
+        ledger.charge(TENTH, label="x")
+    shown = run_command("ledger", tmp_path / "one.ledger").stdout
+    assert "paid, not collected: charge 1" in shown
+    assert "table: patients, 1 columns" in shown
+    assert "say whether it has the same people" in shown
+    one.collect(1, "0" * 64)
+    page = tmp_path / "page.html"
+    shown = run_command(
+        "ledger", tmp_path / "one.ledger", "--same-people", "two.ledger", "--html", page
+    ).stdout
+    assert "paid, not collected" not in shown
+    for words in (shown, page.read_text(), run_command("ledger", tmp_path / "two.ledger").stdout):
+        assert "what both spend adds up for them" in words
+    books = json.loads(run_command("ledger", tmp_path / "one.ledger", "--json").stdout)
+    assert books["tables"] == [{"name": "patients", "columns": {"age": "number"}}]
+    assert books["people"] == {"two.ledger": True}
+    assert books["charges"][0]["collected"] == "0" * 64
+
+
+def test_a_ledger_is_compared_with_the_models(tmp_path) -> None:
+    book, models = tmp_path / "b.ledger", tmp_path / "models"
+    models.mkdir()
+    ledger = Ledger.open(book, 1.0)
+    done = run_command("ledger", book, "--against", models)
+    assert (done.returncode, done.stdout[:8]) == (0, "checked:")
+    ledger.charge(TENTH, label="x")
+    done = run_command("ledger", book, "--against", models)
+    assert (done.returncode, done.stdout) == (0, "paid, not collected: charge 1\n")
+    receipt = ledger.receipt(1) | {"after": "0" * 64}
+    (models / "receipt.json").write_text(json.dumps(receipt))
+    done = run_command("ledger", book, "--against", models)
+    assert done.returncode == 1
+    assert "the ledger was set back" in done.stdout
+    assert "charge it by hand" in done.stdout
+    done = run_command("ledger", book, "--against", models, "--json")
+    assert json.loads(done.stdout)["uncollected"] == [1]
+    assert run_command("ledger", book, "--against", book).returncode == 2

@@ -468,3 +468,13 @@ def test_adult_reaches_the_benchmark(tmp_path):
         answer = run("predict", out, test, "--no-header", "--score", "--json")[0]
         scores.append(json.loads(answer)["accuracy"])
     assert np.mean(scores) > 0.848
+
+
+def test_an_epsilon_above_10_is_told_before_anything_is_charged(loans, tmp_path):
+    _, said = train(loans, tmp_path / "large", "--epsilon", 11)
+    first = said.splitlines()[0]
+    assert first.startswith("noisette: warning: An epsilon above 10 promises next to nothing")
+    out, _ = run("plan", "--rows", 4000, "--features", 10, "--epsilon", 11)
+    assert "promises next to nothing" in out
+    out, _ = run("plan", "--rows", 4000, "--features", 10, "--epsilon", 10)
+    assert "promises next to nothing" not in out

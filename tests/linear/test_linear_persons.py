@@ -5,7 +5,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noisette import Ledger, LinearSVC, LogisticRegression, Persons, Randomness, SGDClassifier
+from noisette import (
+    HuberRegressor,
+    Ledger,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    Persons,
+    Randomness,
+    SGDClassifier,
+    SGDRegressor,
+)
 from noisette.errors import InvalidData, Unproven
 from noisette.persons import Persons as Grouping
 from noisette.training.observer import Observer
@@ -309,3 +319,17 @@ def test_numbers_that_are_not_random_decide_no_batch() -> None:
     found = batches.rows_of(persons.shuffled(Randomness.secure()))
     assert sorted(found.order.tolist()) == [0, 1, 2]
     assert found.edges[-1] == 3
+
+
+@pytest.mark.parametrize("model", [LinearRegression(), HuberRegressor(), SGDRegressor()])
+def test_regressors_state_the_rows_above_which_persons_are_refused(model):
+    model.set_params(norm_bound=1.0, target_bounds=(0.0, 1.0), epsilon=5.0, delta=1e-3)
+    ids, rows = np.repeat(np.arange(6), 70), np.full((420, 2), 0.5)
+    few = model.fit(rows[::5], np.zeros(84), persons=ids[::5]).privacy_.statement()
+    limited = "at most 384 rows" in few
+    assert limited == (not isinstance(model, SGDRegressor))  # which adds rows up as they come
+    if limited:
+        with pytest.raises(InvalidData, match="more than 64 rows each on average"):
+            model.fit(rows, np.zeros(420), persons=ids)
+    else:
+        model.fit(rows, np.zeros(420), persons=ids)

@@ -493,7 +493,8 @@ def test_script_functions_are_refused_since_nobody_sees_what_they_return() -> No
     scripted = torch.jit.script(affine)
     refused(Net(lambda m, x: scripted(x)), squared, "TorchScript")
     kept: list[Any] = []
-    added(Net(lambda m, x: (kept.append(scripted(x)), x)[1]), squared, X)
+    keeping = Net(lambda m, x: (kept.append(scripted(x)), x)[1])
+    refused(keeping, squared, "keeps a record's values", here=False)
     refused(Net(lambda m, x: scripted(kept[0])), squared, "TorchScript")
     # A transform of the user's own makes tensors that nobody saw either.
     doubled = torch.vmap(lambda v: v * 2.0)

@@ -174,7 +174,7 @@ def test_ledgers_of_other_units_take_scores_without_a_delta_or_say_why_not() -> 
 
 def test_no_message_quotes_a_target() -> None:
     with pytest.raises(InvalidData) as caught:
-        evaluate(ReadsNumbers(), np.ones((2, 1)), ["1", "ann"], epsilon=1.0, target_bounds=(0, 1))
+        evaluate(ReadsNumbers(), np.ones((2, 1)), ["bo", "ann"], epsilon=1.0, target_bounds=(0, 1))
     assert "ann" not in str(caught.value)
 
 
@@ -195,13 +195,29 @@ def test_what_is_no_fitted_model_is_told_so(model: Any) -> None:
         evaluate(model, np.zeros((4, 1)), ["no"] * 4, epsilon=1.0)
 
 
-def test_labels_that_no_class_can_be_cost_nothing() -> None:
-    ledger, y = Ledger(1.0), np.empty(4, dtype=object)
-    y[:] = ["yes", "no", ["ann"], "no"]
-    with pytest.raises(InvalidData, match="a number or a text") as caught:
-        evaluate(Reads(), np.zeros((4, 1)), y, epsilon=1.0, ledger=ledger)
-    assert "ann" not in str(caught.value)
-    assert len(ledger.charges) == 0
+@pytest.mark.parametrize("odd", [7, 0.5, None, True, ["ann"], "ann", b"yes"], ids=str)
+def test_a_label_that_no_class_can_be_counts_nowhere(odd: Any) -> None:
+    """In a list of labels one of another type would make texts, or objects, of all."""
+    X, y = rows()
+    layout = layout_for(Reads())
+    (codes,) = layout.codes(Reads(), X, y)
+    (found,) = layout.codes(Reads(), X, [*y[:-1].tolist(), odd])
+    assert found[-1] == -1
+    assert (found[:-1] == codes[:-1]).all()
+    scores = evaluate(Reads(), X, [*y[:-1].tolist(), odd], epsilon=1.0)
+    assert scores.privacy_ is not None
+
+
+@pytest.mark.parametrize("odd", ["ann", None, [1.0], 1j], ids=str)
+def test_a_target_that_is_no_number_counts_nowhere(odd: Any) -> None:
+    X, y = np.linspace(0.0, 1.0, 50)[:, None], np.linspace(0.0, 1.0, 50).tolist()
+    layout = layout_for(ReadsNumbers(), None, (0, 1))
+    for codes, found in zip(
+        layout.codes(ReadsNumbers(), X, y), layout.codes(ReadsNumbers(), X, [*y[:-1], odd]),
+        strict=True,
+    ):  # fmt: skip
+        assert found[-1] == -1
+        assert (found[:-1] == codes[:-1]).all()
 
 
 def test_a_model_of_numbers_brings_its_own_bounds() -> None:

@@ -78,8 +78,7 @@ def test_the_books_say_when_who_and_which_table(postgres) -> None:
     (charge,) = Ledger.open(address).charges
     assert charge.table == "patients of 2026"
     assert charge.by == sql(address, "SELECT session_user")[0][0]
-    booked = time.strptime(charge.booked, "%Y-%m-%dT%H:%M:%SZ")
-    assert abs(time.mktime(booked) - time.mktime(time.gmtime())) < 3600
+    assert abs(_seconds(charge.booked) - time.time()) < 2 * 86400
 
 
 def test_children_and_copies_charge_the_same_ledger(postgres) -> None:
@@ -108,14 +107,14 @@ def test_nobody_needs_to_change_or_delete(postgres) -> None:
     clerk = address.replace("postgres:@", f"{role}@") + ""
     if clerk == address:
         pytest.skip("this server's address names no user to replace")
-    with pytest.raises(LedgerError, match="needs SELECT and INSERT"):
+    with pytest.raises(LedgerError, match="needs SELECT on"):
         Ledger.open(clerk)
     sql(address, f"GRANT SELECT ON noisette_ledgers, noisette_records TO {role}")
     assert Ledger.open(clerk).count == 0
-    with pytest.raises(LedgerError, match=r"needs SELECT and INSERT.*Nothing was charged\.$"):
+    with pytest.raises(LedgerError, match=r"EXECUTE on noisette_add_3.*Nothing was charged\.$"):
         Ledger.open(clerk).charge(TENTH, label="by a reader")
     assert ledger.count == 0
-    sql(address, f"GRANT SELECT, INSERT ON noisette_ledgers, noisette_records TO {role}")
+    sql(address, f"GRANT EXECUTE ON FUNCTION noisette_add_3 TO {role}")
     Ledger.open(clerk).charge(TENTH, label="by the clerk")
     assert ledger.charges[0].by == role
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -165,10 +164,10 @@ def test_a_newer_format_is_refused(postgres, monkeypatch) -> None:
     from noisette.storage import postgres as store
 
     address = postgres()
-    monkeypatch.setattr(store, "FORMAT", 2)
+    monkeypatch.setattr(store, "FORMAT", 4)
     Ledger.open(address, 1.0)
     monkeypatch.undo()
-    with pytest.raises(LedgerError, match=r"newer noisette \(format 2, this one reads 1\)"):
+    with pytest.raises(LedgerError, match=r"newer noisette \(format 4, this one reads 3\)"):
         Ledger.open(address)
 
 
@@ -254,7 +253,7 @@ def test_the_clocks_of_clients_do_not_matter(postgres) -> None:
     assert [charge.label for charge in charges] == ["-30", "+30", "right"]
     moments = [charge.booked for charge in charges]
     assert moments == sorted(moments)
-    assert all(abs(_seconds(moment) - time.time()) < 3600 for moment in moments)
+    assert all(abs(_seconds(moment) - time.time()) < 2 * 86400 for moment in moments)
 
 
 def _seconds(moment: str) -> float:
@@ -351,7 +350,7 @@ def test_a_charge_is_eight_statements_and_one_question(postgres) -> None:
     assert commit == commit_again == "COMMIT"
     assert "'synchronous_commit', 'off'" in lock
     assert "pg_advisory_xact_lock" in lock
-    assert "INSERT" in add
+    assert "noisette_add_3" in add
     assert "'synchronous_commit', 'on'" in flush
     assert "pg_logical_emit_message" in flush
     assert "fsync" in last
@@ -484,8 +483,15 @@ def test_a_lost_answer_and_then_a_refusal_do_not_say_that_nothing_was_charged(po
     address = postgres()
     ledger = Ledger.open(address, 1.0)
     server = ledger._store._database  # type: ignore[attr-defined]
+    here = server.address
     server._connection = Torn(server._connection, "after")
-    server.address = server.address.replace("/postgres?", "/nowhere?")
+    server.address = here.replace("/postgres?", "/nowhere?")
+    with pytest.raises(LedgerError, match=r"check user, password.*Nothing was charged\.$"):
+        _ = ledger.count  # whoever reads charges nothing
+    server.address = here
+    assert ledger.count == 0
+    server._connection = Torn(server._connection, "after")
+    server.address = here.replace("/postgres?", "/nowhere?")
     with pytest.raises(LedgerError, match=r"check user, password.*It may have been charged\.$"):
         ledger.charge(TENTH, label="torn")
     assert Ledger.open(address).count == 1
@@ -522,7 +528,7 @@ def test_two_who_write_the_same_number_do_not_both(postgres, monkeypatch) -> Non
     """Without the lock, the primary key decides."""
     address = postgres()
     first, second = Ledger.open(address, 0.2), Ledger.open(address)
-    real = second._store._last  # type: ignore[attr-defined]
+    real = second._store._end  # type: ignore[attr-defined]
     done = []
 
     def slow(cursor):
@@ -536,7 +542,7 @@ def test_two_who_write_the_same_number_do_not_both(postgres, monkeypatch) -> Non
     def lockless(work, lock=None):
         return database.Database.transaction(first._store._database, work)  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(second._store, "_last", slow)
+    monkeypatch.setattr(second._store, "_end", slow)
     second.charge(TENTH, label="slower")
     assert [charge.label for charge in second.charges] == ["faster", "slower"]
     with pytest.raises(BudgetExceeded):

@@ -57,11 +57,11 @@ def test_a_new_ledger_has_one_name_and_no_litter(tmp_path: Path) -> None:
     assert (tmp_path / "ledger.db").stat().st_nlink == 1
 
 
-@pytest.mark.parametrize("number", [b"3", b"17"])
+@pytest.mark.parametrize("number", [b"4", b"17"])
 def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path, number: bytes) -> None:
     path = tmp_path / "ledger"
     made(path)
-    path.write_bytes(path.read_bytes().replace(b"noisette ledger 2", b"noisette ledger " + number))
+    path.write_bytes(path.read_bytes().replace(b"noisette ledger 3", b"noisette ledger " + number))
     refused(path, "newer noisette .*upgrade")
 
 
@@ -85,8 +85,8 @@ def test_a_database_is_refused_and_left_alone(tmp_path: Path) -> None:
 FOREIGN = {
     "random": np.random.default_rng(1).bytes(5000),
     "text": b"epsilon,delta\n1.0,0.0\n" * 50,
-    "the first word and noise": b"noisette ledger 2\n" + np.random.default_rng(2).bytes(20000),
-    "the first word alone": b"noisette ledger 2\n",
+    "the first word and noise": b"noisette ledger 3\n" + np.random.default_rng(2).bytes(20000),
+    "the first word alone": b"noisette ledger 3\n",
     "zeros": bytes(20000),
 }
 

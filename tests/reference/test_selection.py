@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import norm
 
 from noisette import accounting, plans
+from noisette.accounting import selected
 from noisette.accounting.selected import concave_majorant, search_curve
 from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from noisette.errors import InvalidParameter, Unproven
@@ -307,3 +308,15 @@ def test_a_law_that_cannot_be_found_or_drawn_is_refused(law):
     assert law(1.0 + 1e-6).weight(0.0) == pytest.approx(1.0 + 1e-6, rel=1e-9)
     with pytest.raises(InvalidParameter, match="larger eta or a smaller mean"):
         plans.NegativeBinomial(300.0, eta=-0.5)  # would be drawn from a table of 2e7 chances
+
+
+def test_a_run_at_a_large_negative_epsilon_is_not_below_its_curve(monkeypatch):
+    # delta(-x) = 1 - e^-x (1 - delta(x)) rises with x, so x may not be cut where the curve is.
+    run = Run(Laplace(noise_multiplier=1.0))
+    exact = {x: accounting.delta(run, epsilon=x, adjacency=ZERO_OUT) for x in (0.5, 3.0, 6.0)}
+    monkeypatch.setattr(selected, "_LARGEST", 0.8)
+    curve = selected.RunCurve((run,), ZERO_OUT)
+    for x, delta in exact.items():
+        mirrored = -math.expm1(-x) + math.exp(-x) * delta
+        assert curve.at(np.array([-x]))[0] >= mirrored * (1.0 - 1e-12)
+        assert curve.at(np.array([x]))[0] >= delta

@@ -170,3 +170,14 @@ def test_the_statement_is_in_paragraphs():
     longest = max(len(words.split()) for words in re.findall(r"<p>(.*?)</p>", page))
     assert longest < 120
     assert guarantee(public=("a",)).paragraphs()[1].startswith("Treated as public")
+
+
+@pytest.mark.parametrize("multiplier", [5.0, 0.1])
+def test_an_epsilon_above_10_is_told(multiplier):
+    found = promise(multiplier)
+    large = found.epsilon > 10.0
+    assert large == (multiplier < 1.0)
+    for text in (first_screen(model_page(found, subject())), found.statement()):
+        assert ("promises next to nothing" in text) == large
+    # 1 in 20,000 has odds of 1 to 19,999, and e^10 of them are more than even
+    assert math.exp(10.0) / 19_999.0 > 1.0

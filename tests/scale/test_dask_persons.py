@@ -308,23 +308,30 @@ def test_numbers_with_a_point_that_could_split_a_person_are_refused() -> None:
     with pytest.raises(InvalidData, match="numbers with a point"):
         model.fit(short[[*KINDS, "who"]], short["ill"])
     for kind in ("float32", "Float32", "float[pyarrow]"):
-        mixed = whole.assign(who=np.tile(np.arange(200), 2))
-        last = mixed[200:].astype({"who": kind})
+        mixed = whole.assign(who=2**24 + np.tile(np.arange(200), 2))
+        last = mixed[200:].astype({"who": "float32"}).astype({"who": kind})
         both = [mixed[:200], last]
         parts = dd.from_map(lambda part: part, both, meta=first, enforce_metadata=False)
         with pytest.raises(InvalidData, match="numbers with a point"):
             model.fit(parts[[*KINDS, "who"]], parts["ill"])
+        alone = dd.from_pandas(last[["who"]], npartitions=1)["who"]
+        with pytest.raises(InvalidData, match="numbers with a point"):
+            grouped(alone, 200, missing="single")
+        few = mixed.assign(who=np.tile(np.arange(200), 2))  # below 2^24 they are what they were
+        both = [few[["who"]][:200], few[["who"]][200:].astype({"who": kind})]
+        ids = dd.from_map(lambda part: part, both, meta=both[0], enforce_metadata=False)["who"]
+        assert grouped(ids, 200).count == 200
     assert ledger.count == 0
     ledger = Ledger(1.0)
     rows = da.from_array(X[:400], chunks=(200, D))
     mixed = [np.arange(2**24, 2**24 + 200), np.arange(2**24, 2**24 + 200).astype(np.float32)]
     who = da.concatenate([da.from_delayed(dask.delayed(each), (200,), object) for each in mixed])
-    with pytest.raises(InvalidData, match="texts or whole numbers"):
+    with pytest.raises(InvalidData, match="numbers with a point"):
         LogisticRegression(1.0, norm_bound=1.0, ledger=ledger).fit(
             rows, SCORE[:400] > 0, persons=who
         )
-    gaps = np.array([None, *(2.0**24 + np.arange(199))], dtype=object)  # of pandas' Float32, say
-    whole_ids = (2**24 + np.arange(200)).astype(object)
+    gaps = np.array([None, *(2.0**53 + 2.0 * np.arange(199))], dtype=object)
+    whole_ids = (2**53 + np.arange(200)).astype(object)
     who = da.concatenate([da.from_array(each, chunks=200) for each in (whole_ids, gaps)])
     linear = LogisticRegression(1.0, norm_bound=1.0, ledger=ledger)
     with pytest.raises(InvalidData, match="texts or whole numbers"):

@@ -5,6 +5,7 @@ import math
 import os
 import signal
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from scipy.special import erfc
 from scipy.stats import chisquare, norm
 
 from noisette import _ziggurat, randomness
+from noisette._ziggurat import tables
 from noisette.errors import RandomnessError
-from noisette.mechanisms import SphericalLaplace
+from noisette.mechanisms import Gaussian, SphericalLaplace
 from noisette.randomness import Randomness
 
 MANY = 1 << 20
@@ -263,3 +265,20 @@ def test_words_are_handed_out_once_though_they_stand_in_one_buffer():
         for count in (3, 2**15, 1, 2**15 + 5, 0, 7, 2**17, 8):
             assert np.array_equal(words(count), plain._bits.random_raw(count))
     assert np.array_equal(ours._bits.random_raw(9), plain._bits.random_raw(9))
+
+
+def test_the_lattice_is_as_fine_as_the_theorem_says():
+    # FLOAT-GRID and ZIGGURAT name these numbers, and docs/pitfalls.md repeats them.
+    widest = 3.92 * 2.0**-52
+    assert widest / 1.01 < tables()[0].max() < widest
+    for z in np.exp(np.random.default_rng(0).uniform(-30.0, 30.0, 500)):
+        cell = Gaussian(float(z)).grid(1.0) / z
+        assert 2.0**-25 < cell <= 2.0**-24
+        assert cell / widest > 2.0**25
+    # Laplace noise from 53 bits: beyond 18.7 scales a cell of the grid has a point or none
+    for scales, points in ((0.1, 2.0**27 * math.exp(-0.1)), (10.0, 6093.3), (18.7149, 1.0)):
+        u = round(2.0**52 * math.exp(-scales))  # of 2^53, on either side
+        assert 2.0**-25 / math.log1p(1.0 / u) == pytest.approx(points, rel=1e-3)
+    text = (Path(__file__).parents[2] / "docs/theory/theorems.md").read_text(encoding="utf-8")
+    assert "3.92·2⁻⁵²" in text
+    assert "18.7 s" in text

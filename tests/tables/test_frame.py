@@ -118,7 +118,7 @@ def test_odd_values_are_missing_in_silence(recwarn, capsys):
     ]  # fmt: skip
     frame = Frame.of({"x": odd})
     inf, nan = np.inf, np.nan
-    wanted = [nan] * 6 + [inf, -inf, inf, 7, 1, 7, nan, nan, nan, nan]
+    wanted = [nan] * 4 + [7, nan, inf, -inf, inf, 7, 1, 7, nan, nan, nan, nan]
     assert frame.numbers("x") == pytest.approx(wanted, nan_ok=True)
     codes, texts = frame.codes("x")
     assert codes.tolist()[:4] == [-1] * 4
@@ -167,7 +167,7 @@ def doubled():
         (lambda: {"x": [1, 2], "y": [SECRET]}, "of one length"),
         (lambda: {"x": SECRET}, "must be a list or an array"),
         (lambda: {"x": 3}, "must be a list or an array"),
-        (lambda: {"x": np.array([[SECRET]])}, "must have one dimension"),
+        (lambda: {"x": np.array([[SECRET]])}, "of one dimension"),
         (lambda: np.array([[SECRET]]), "got an object of type ndarray"),
         (lambda: [[SECRET]], "got an object of type list"),
         (lambda: SECRET, "got an object of type str"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from noisette.columns import Categorical, encode_rows, is_sparse
 from noisette.tables import Frame, Schema, encode
 from noisette.tables.cells import TextCells
-from noisette.tables.memory import ValueCells
+from noisette.tables.memory import columns_of
 
 WIDE = [f"c{j}" for j in range(300)]
 COLUMNS = {
@@ -81,8 +81,8 @@ def test_sparse_rows_are_the_dense_ones(rows):
 
 @given(rows=st.lists(st.lists(CELLS, min_size=8, max_size=8), min_size=1, max_size=4))
 def test_values_in_memory_are_read_as_cells_of_a_file(rows):
-    values = {c.name: ValueCells([row[j] for row in rows], (".", ","))
-              for j, c in enumerate(SPARSE.columns)}  # fmt: skip
+    table = {c.name: [row[j] for row in rows] for j, c in enumerate(SPARSE.columns)}
+    values = columns_of(table, (".", ","))
     assert (encode_rows(SPARSE.columns, values, 1.5).toarray() == encoded(SPARSE, rows)).all()
 
 

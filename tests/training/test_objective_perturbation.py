@@ -6,7 +6,9 @@ densities in one and two dimensions compare true hockey sticks with the delta th
 """
 
 import math
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -42,13 +44,19 @@ from helpers import pairwise_covered
 from loss_sums import gradient
 from noisette import accounting
 from noisette.adjacency import Adjacency
-from noisette.errors import InvalidParameter, NoisetteError, Unproven
+from noisette.errors import InvalidParameter, NoisetteError, PermitError, Unproven
 from noisette.losses import Hinge, HuberHinge, Logistic, Softmax, SoftplusHinge
 from noisette.mechanisms import ObjectiveNoise
 from noisette.plans import Run
 from noisette.randomness import Randomness
 from noisette.training import ObjectivePerturbation
-from noisette.training.objective_perturbation import _mechanism, curvature, noise_multiplier
+from noisette.training.objective_perturbation import (
+    _mechanism,
+    curvature,
+    noise_multiplier,
+    of_curvature,
+    solve_with,
+)
 
 objective_perturbation = partial(one_shot, ObjectivePerturbation())
 
@@ -472,3 +480,16 @@ def test_less_regularization_costs_a_little_noise_only() -> None:
         "gaussian", 5, 1.0 / 0.7, "self-bounded", 2, False, 1.0, 1e-6, Adjacency.ADD_REMOVE
     )
     assert found == pytest.approx(4.332, rel=1e-3)
+
+
+@pytest.mark.parametrize("k", [0.1, 1.0 / 3.0, 0.7, 12.3])
+def test_k_above_the_charged_one_is_refused_to_the_last_bit(k):
+    public = facts("zero-out").public(Logistic(), 3, 1, 100)
+    for bound in np.random.default_rng(0).uniform(0.1, 40.0, 200):
+        exact = of_curvature(replace(public, norm_bound=float(bound)), k)
+        assert k * (1.0 - 1e-14) < curvature(exact) <= k
+    less = replace(exact, regularization=exact.ridge * (1.0 - 5e-10))
+    noise = ObjectiveNoise(4.0, 3, "gaussian", k)
+    passage = SimpleNamespace(leaf=lambda part: SimpleNamespace(mechanism=noise))
+    with pytest.raises(PermitError, match="below the one that was charged for"):
+        solve_with(None, less, passage, parts=(0, 1))

@@ -548,3 +548,34 @@ def test_clones_share_the_ledger_and_pickles_leave_it():
     asked = search(ledger=ledger)
     assert clone(asked).ledger is ledger
     assert pickle.loads(pickle.dumps(asked)).ledger != ledger
+
+
+NOBODY = {"classes": [0, 1], "adjacency": "add-remove"}
+
+
+@pytest.mark.parametrize(
+    ("model", "grid"),
+    [
+        (LogisticRegression(norm_bound=1.0, **NOBODY), {"regularization": [0.1]}),
+        (LinearSVC(norm_bound=1.0, **NOBODY), {"regularization": [0.1]}),
+        (SGDClassifier(norm_bound=1.0, sampling="full", **NOBODY), {"epochs": [1]}),
+        (TableClassifier(schema={"age": "numeric"}, **NOBODY), {"model": ["logistic"]}),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_training_part_of_nobody_is_no_error_where_the_number_is_private(model, grid):
+    share = 0.9
+    of_seed = [
+        len(divided(3, share, ADD_REMOVE, Randomness.from_seed(seed))[0]) for seed in range(20)
+    ]
+    rows = {"age": [30, 40, 50]} if isinstance(model, TableClassifier) else np.eye(3)
+    statements = set()
+    for seed in (of_seed.index(0), of_seed.index(1)):
+        tried = PrivateSearch(
+            model, grid, 1.0, mean=2.0, test_share=share, adjacency="add-remove", population=40000,
+            random_state=seed,
+        )  # fmt: skip
+        found = tried.fit(rows, [0, 1, 1])
+        statements.add(found.privacy_.statement())
+        assert "_least" not in vars(found.best_estimator_)
+    assert len(statements) == 1  # no word tells whether anybody trained

@@ -360,3 +360,26 @@ def test_the_style_has_no_colour_of_its_own():
     assert not re.search(r"#[0-9a-fA-F]{3,8}\b|rgb|hsl|url\(|@import|http", style)
     assert set(re.findall(r"var\(--([a-z-]+)\)", style)) <= set(LIGHT)
     assert style.count("var(--") > 20
+
+
+def test_a_delta_that_is_refused_names_one_that_can_be_chosen(person, patients):
+    person.choose(patients)
+    person.say_facts()
+    for rows, fit in (("1,000,000", "1e-7"), ("50000000000", "1e-12")):
+        person.give_budget(delta="1e-6", rows=rows)
+        assert f"take {fit} or less" in person.error
+        assert "common choice" not in person.error
+        assert f'<option value="{fit}"' in person.page.text  # no dead end
+        person.post(f"w/{person.walk}/outlook", epsilon="1", delta=fit, rows=rows)
+        assert "1/n" not in person.error
+        person.choose(patients)
+        person.say_facts()
+
+
+def test_an_epsilon_above_10_is_told(person, patients):
+    person.choose(patients)
+    person.say_facts()
+    walk = person.walk
+    for epsilon, told in (("10", False), ("10.5", True)):
+        person.post(f"w/{walk}/outlook", epsilon=epsilon, delta="1e-6", rows="2500")
+        assert ("promises next to nothing" in person.page.text) == told

@@ -45,6 +45,12 @@ class Filter(ABC):
         `own` is the (epsilon, delta) of the plan by itself, which the ledger has computed.
         """
 
+    @property
+    def most(self) -> Cost:
+        """The largest exact sums whose rounded ones `accepts` may accept."""
+        ends = [end and math.nextafter(end * (1.0 + self.slack), math.inf) for end in self.limit]
+        return ends[0], ends[1]
+
     def accepts(self, spent: list[Cost], cost: Cost) -> bool:
         """Return whether `cost` still fits beside everything spent.
 

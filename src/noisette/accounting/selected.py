@@ -43,13 +43,15 @@ class RunCurve:
 
     def at(self, epsilon: Floats) -> Floats:
         """Return the bound at every epsilon, of either sign."""
-        size = np.minimum(np.abs(epsilon), _LARGEST)  # the curve falls, so less is above
+        exact = np.abs(epsilon)
+        size = np.minimum(exact, _LARGEST)  # the curve falls: its value here is above that there
         k = self._number(size)
         low, high = self.knot(k), self.knot(k + 1)
         share = np.clip(np.expm1(size - low) / np.expm1(high - low), 0.0, 1.0)
         values = self._read(k) * (1.0 - share) + self._read(k + 1) * share
         # delta of the other order at the negative: H_g(P, Q) = 1 - g + g H_{1/g}(Q, P).
-        other = -np.expm1(-size) + np.exp(-size) * values
+        # It rises with |eps|, so |eps| itself stands in g; a bound on the curve stays a bound.
+        other = -np.expm1(-exact) + np.exp(-exact) * values
         return np.asarray(np.where(epsilon >= 0.0, values, other))
 
     @staticmethod

@@ -20,25 +20,27 @@ def check_charges(ledger: Ledger) -> None:
             known[key] = _is_paid(ledger, *key)
         if not known[key]:
             raise LedgerError(
-                f"charge {number} costs less than its plan does; somebody changed the ledger, or "
-                "an older noisette counted it too low."
+                f"charge {number} costs less than its plan does, so {ledger.title} is damaged: "
+                "somebody changed it, or an older noisette counted too low."
             )
 
 
 def _is_paid(ledger: Ledger, text: str, cost: tuple[float, float]) -> bool:
     try:
-        plan = Plan.from_json(text).under(ledger.adjacency)
-    except NoisetteError:
-        return False
+        return _least(ledger, Plan.from_json(text), cost) * (1.0 - _ROUNDING) <= cost[0]
+    except (NoisetteError, ArithmeticError, RecursionError):
+        return False  # no plan that anybody could have charged
+
+
+def _least(ledger: Ledger, plan: Plan, cost: tuple[float, float]) -> float:
+    """Return the least first cost of a plan beside the second one that was booked."""
+    plan = plan.under(ledger.adjacency)
     if ledger.rule != "sums":
         rule = FILTERS[ledger.rule](ledger.epsilon, ledger.delta)
-        least = rule.cost(plan, cost, ledger.adjacency)[0]
-    elif cost[0] > 0.0 and _delta_of(plan, cost[0], ledger) <= cost[1]:
-        return True  # one curve, two readings, each rounded up: either is enough
-    else:
-        least = accounting.epsilon(plan, delta=cost[1], adjacency=ledger.adjacency)
-    return least * (1.0 - _ROUNDING) <= cost[0]
-
-
-def _delta_of(plan: Plan, epsilon: float, ledger: Ledger) -> float:
-    return accounting.delta(plan, epsilon=epsilon, adjacency=ledger.adjacency)
+        return rule.cost(plan, cost, ledger.adjacency)[0]
+    reached = (
+        accounting.delta(plan, epsilon=cost[0], adjacency=ledger.adjacency) if cost[0] else 1.0
+    )
+    if reached <= cost[1]:
+        return cost[0]  # one curve, two readings, each rounded up: either is enough
+    return accounting.epsilon(plan, delta=cost[1], adjacency=ledger.adjacency)

@@ -9,7 +9,7 @@ from typing import Any
 
 from noisette import _files, _validate
 from noisette._text import visible
-from noisette.errors import InvalidParameter, WeakModelWarning
+from noisette.errors import InvalidParameter, PrivacyWarning, WeakModelWarning
 
 __all__ = ["PROGRESS", "busy", "readable", "telling", "warning_aloud", "write_text"]
 
@@ -20,6 +20,8 @@ def busy(what: str) -> Any:
 
     return Console(stderr=True).status(what)
 
+
+_ALOUD = (WeakModelWarning, PrivacyWarning)
 
 PROGRESS = "noisette: progress: "
 """How a line begins that tells a program how far a command is."""
@@ -38,19 +40,28 @@ def telling(wanted: bool) -> Callable[[str], None]:
 
 @contextlib.contextmanager
 def warning_aloud() -> Iterator[None]:
-    """Print a warning about a weak model as one sentence, at once: before anything is charged."""
+    """Print a warning as one sentence, at once: before anything is charged."""
     with warnings.catch_warnings():
-        warnings.simplefilter("always", WeakModelWarning)
+        for kind in _ALOUD:
+            warnings.simplefilter("always", kind)
         usual = warnings.showwarning
 
         def show(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
-            if issubclass(category, WeakModelWarning):
+            if issubclass(category, _ALOUD):
                 print(f"noisette: warning: {visible(str(message))}", file=sys.stderr, flush=True)
             else:
                 usual(message, category, *rest, **more)
 
         warnings.showwarning = show
         yield
+
+
+def warn_of_large(epsilon: float) -> None:
+    """Say at once, before anything is charged, that an epsilon promises next to nothing."""
+    from noisette.guarantee import too_large
+
+    if said := too_large(epsilon):
+        print(f"noisette: warning: {said}", file=sys.stderr, flush=True)
 
 
 def readable(name: str) -> str:

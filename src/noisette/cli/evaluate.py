@@ -7,7 +7,7 @@ import typer
 
 from noisette._text import visible
 from noisette.cli import options as opt
-from noisette.cli.console import busy
+from noisette.cli.console import busy, warn_of_large, warning_aloud
 from noisette.cli.predict import (
     ModelArgument,
     ThresholdOption,
@@ -61,15 +61,17 @@ def evaluate(
             "scores with --seed hide nobody, so no ledger may book them as if they did; leave out "
             "--seed or --ledger."
         )
+    warn_of_large(epsilon)
     fitted = read_model(model)
     check_threshold(threshold, fitted.model)
     with spending(ledger, epsilon, delta, relation, table.name) as budget:
         with busy("reading the table"):
             rows = fitted.read(table, target=True, header=not no_header)
-        found: Any = evaluated(
-            fitted.model, rows.X, rows.y, epsilon=epsilon, delta=delta, adjacency=adjacency,
-            population=population, ledger=budget, persons=rows.persons, random_state=seed,
-        )  # fmt: skip
+        with warning_aloud():
+            found: Any = evaluated(
+                fitted.model, rows.X, rows.y, epsilon=epsilon, delta=delta, adjacency=adjacency,
+                population=population, ledger=budget, persons=rows.persons, random_state=seed,
+            )  # fmt: skip
         told, lines = at_threshold(found, threshold)
         budget.written = True
     guarantee = found.privacy_

@@ -70,7 +70,8 @@ def explain(
     if json:
         print(text, end="")
     elif html is None and out is None:
-        _show(_rows(fitted), note_for(fitted), score_unit(fitted.model))
+        notes = [note_for(fitted), *(curve.note for curve in curves_in(fitted))]
+        _show(_rows(fitted), notes, score_unit(fitted.model))
 
 
 def _write_folder(out: Path, fitted: "TableModel", text: str, *, force: bool) -> None:
@@ -122,12 +123,13 @@ def coefficients(
 
     if model.is_dir():
         fitted = read_model(model)
-        rows, note = _rows(fitted), note_for(fitted)
+        rows, notes = _rows(fitted), [note_for(fitted)]
         drawn, unit = curves_in(fitted), score_unit(fitted.model)
         maps = surfaces_in(fitted)
     else:
         loaded = load_model(model)
         rows, note = named_weights(loaded)
+        notes = [note]
         tables = takes_tables(loaded)
         drawn = loaded.curves() if tables else (weights_curve(loaded),)
         unit = score_unit(loaded) if tables else "weight"
@@ -137,7 +139,7 @@ def coefficients(
     if json:
         print(json_module.dumps(rows))
     else:
-        _show(rows, note, unit)
+        _show(rows, [*notes, *(curve.note for curve in drawn)], unit)
 
 
 def _read(model: Path) -> tuple[Any, Any]:
@@ -171,7 +173,7 @@ def _plot(curves: Any, surfaces: Any, unit: str, path: Path, *, force: bool) -> 
         figure.savefig(file, dpi=150, format=path.suffix[1:].lower())
 
 
-def _show(rows: list[dict[str, Any]], note: str, unit: str) -> None:
+def _show(rows: list[dict[str, Any]], notes: list[str], unit: str) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -190,7 +192,8 @@ def _show(rows: list[dict[str, Any]], note: str, unit: str) -> None:
         table.add_row(Text(visible(name)), Text(visible(row["at"])), shown, noise)
         last = row["column"]
     console.print(table)
-    console.print(note, highlight=False, soft_wrap=True)
+    for note in filter(None, notes):
+        console.print(visible(note), highlight=False, soft_wrap=True, markup=False)
 
 
 def export(

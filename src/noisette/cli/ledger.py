@@ -59,6 +59,17 @@ def ledger(
     check: Annotated[
         bool, typer.Option("--check", help="Recompute every cost from the plan beside it.")
     ] = False,
+    against: Annotated[
+        Path | None,
+        typer.Option(help="Compare with the receipts beside the models in this folder."),
+    ] = None,
+    same_people: Annotated[
+        str | None,
+        typer.Option(help="Note that another ledger beside it is about the same people."),
+    ] = None,
+    other_people: Annotated[
+        str | None, typer.Option(help="Note that another ledger beside it is about other people.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an older page.")] = False,
     json: opt.JsonOption = False,
 ) -> None:
@@ -78,6 +89,9 @@ def ledger(
         return
     _check_places(place, epsilon, (html, export))
     opened = Ledger.open(place, epsilon, delta, adjacency=adjacency, rule=rule)
+    for title, same in ((same_people, True), (other_people, False)):
+        if title is not None:
+            opened.answer(title, same=same)
     if check:
         from noisette.audit.charges import check_charges
 
@@ -88,15 +102,62 @@ def ledger(
         _write_page(html, place, opened, force=force)
     if export is not None:
         write_text(export, _exported(opened, export), force=force)
+    if against is not None:
+        _compare(opened, against, as_json=json)
+        return
     if json:
         print(json_module.dumps(_as_json(opened)))
         return
     _show_ledger(opened, shown_place(place, opened), page)
+    for sentence in _remarks(opened):
+        typer.echo(visible(sentence))
     if check:
         typer.echo("checked: no charge costs less than its plan")
     for written in (html, export, copy):
         if written is not None:
             typer.echo(visible(f"wrote {written}"))
+
+
+def _compare(opened: "Ledger", folder: Path, *, as_json: bool) -> None:
+    """Show whether ledger and models belong to each other; exit with 1 if they do not."""
+    from noisette.audit.receipts import check_receipts
+
+    found = check_receipts(opened, folder)
+    if as_json:
+        print(json_module.dumps(found._asdict()))
+    else:
+        for file in found.set_back:
+            typer.echo(visible(f"the ledger was set back: {file}; charge it by hand"))
+        for file in found.unpaid:
+            typer.echo(visible(f"nobody paid for it: {file}"))
+        if found.uncollected:
+            typer.echo(_open_charges(found.uncollected))
+        if found.others:
+            typer.echo(f"{found.others} receipts are of other ledgers")
+        if not any(found):
+            typer.echo("checked: every receipt is of a charge, every model of a receipt")
+    if found.set_back or found.unpaid:
+        raise typer.Exit(1)
+
+
+def _open_charges(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[-20:]))
+    return f"paid, not collected: charge {'... ' * (len(numbers) > 20)}{shown}"
+
+
+def _remarks(opened: "Ledger") -> list[str]:
+    """Return what stands below the charges: results that nobody kept, tables, whose people."""
+    known = [
+        f"table: {name or '(not named)'}, {len(kinds)} columns" for name, kinds in opened.tables
+    ]
+    known += opened.people_words
+    known += [
+        f"{other} is about a table with the same columns; say whether it has the same people, with "
+        "--same-people or --other-people and its name"
+        for other in opened.matching()
+    ]
+    numbers = [k for k, charge in enumerate(opened.charges, 1) if not charge.collected]
+    return known + ([_open_charges(numbers)] if numbers else [])
 
 
 def _write_page(file: Path, place: str, opened: "Ledger", *, force: bool) -> None:
@@ -191,6 +252,7 @@ def _entry(number: int, charge: "Charge") -> dict[str, Any]:
         "epsilon": charge.cost[0],
         "delta": charge.cost[1],
         "seeded": charge.seeded,
+        "collected": charge.collected,
     }
 
 
@@ -218,7 +280,7 @@ def _harmless(text: str) -> str:
 
 def _as_json(ledger: "Ledger") -> dict[str, Any]:
     charges = ledger.charges
-    plans = {text: json_module.loads(text) for text in {charge.plan for charge in charges}}
+    plans = {text: _plan(text) for text in {charge.plan for charge in charges}}
     return {
         "epsilon": ledger.epsilon,
         "delta": ledger.delta,
@@ -227,11 +289,21 @@ def _as_json(ledger: "Ledger") -> dict[str, Any]:
         "experiment": ledger.experiment,
         "spent": list(ledger.spent),
         "remaining": list(ledger.remaining),
+        "tables": [{"name": name, "columns": kinds} for name, kinds in ledger.tables],
+        "people": ledger.people,
         "charges": [
             {**_entry(k, c), "cost": list(c.cost), "plan": plans[c.plan]}
             for k, c in enumerate(charges, start=1)
         ],
     }
+
+
+def _plan(text: str) -> Any:
+    """Return a plan; as it stands if it is none, which `--check` says."""
+    try:
+        return json_module.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _show_ledger(ledger: "Ledger", name: str, page: int | None) -> None:

@@ -88,8 +88,12 @@ def plan(
         return
     from rich.console import Console
 
+    from noisette.guarantee import too_large
+
     console = Console(soft_wrap=True, highlight=False)
     console.print(visible(str(asked)), markup=False)
+    if large := too_large(epsilon):
+        console.print(large)
     show_others(console, asked, found)
 
 

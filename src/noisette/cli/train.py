@@ -21,7 +21,14 @@ from noisette.cli.clusters import (
     rows_in,
     waiting,
 )
-from noisette.cli.console import busy, readable, telling, warning_aloud, write_text
+from noisette.cli.console import (
+    busy,
+    readable,
+    telling,
+    warn_of_large,
+    warning_aloud,
+    write_text,
+)
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 
 if TYPE_CHECKING:
@@ -235,6 +242,7 @@ def train(
             "rows, or pass --learn to buy it."
         )
     check_folder(out, force=force)
+    warn_of_large(epsilon)
     parts = in_parts(table, cluster, workers)
     with (
         cluster_for(cluster, workers),

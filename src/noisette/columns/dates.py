@@ -69,8 +69,11 @@ def _moment(text: str, forms: Sequence[str]) -> datetime | None:
 
 
 def days(text: str, forms: Sequence[str] = ()) -> float:
-    """Return the days since 1970 of a text, NaN if it is none; without a time zone, as in UTC."""
-    found = _moment(text.strip(), forms)
+    """Return the days since 1970 of a text, NaN if it is none; without a time zone, as in UTC.
+
+    20201231.0 is what programs make of 20201231 where a cell of the column is empty.
+    """
+    found = _moment(text.strip(), forms) or _moment(canonical(text), forms)
     if found is None:
         return math.nan
     moment = found if found.tzinfo is not None else found.replace(tzinfo=UTC)

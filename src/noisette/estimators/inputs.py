@@ -14,6 +14,7 @@ from scipy import sparse
 from sklearn import config_context
 from sklearn.utils.validation import check_array, validate_data
 
+from noisette._cells import Given, given
 from noisette._typing import Floats
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter
@@ -27,8 +28,8 @@ from noisette.training.levels import Levels
 __all__ = [
     "MISSING",
     "MISSING_AS_ZERO",
-    "cells",
     "column_names",
+    "columns",
     "finite_numbers",
     "label_numbers",
     "levels",
@@ -271,16 +272,29 @@ def numbers(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Floats:
     )  # fmt: skip
 
 
-def cells(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> NDArray[Any]:
-    """Return columns of any type as they are."""
-    return np.asarray(
-        without_data(
-            lambda: validate_data(
-                estimator, X, dtype=None, reset=reset, ensure_all_finite=False,
-                ensure_min_samples=least,
-            )
-        )
-    )  # fmt: skip
+def columns(estimator: Any, X: Any, *, reset: bool) -> list[Given]:
+    """Return the columns of a matrix or table of cells of any type, each cell as it is."""
+    # proof: ROW-LOCAL
+    home = type(X).__module__.partition(".")[0]
+    if home in ("pandas", "polars", "pyarrow") and len(getattr(X, "shape", ())) == 2:
+        without_data(lambda: validate_data(estimator, X, reset=reset, skip_check_array=True))
+        each = range(X.shape[1])
+        if home == "pandas":
+            found = [given(X.iloc[:, place], "") for place in each]
+        else:
+            found = [
+                given(X[:, place] if home == "polars" else X.column(place), "") for place in each
+            ]
+        if not found or not len(found[0]):
+            raise InvalidData("X must have at least one row and one column.")
+        return found
+    if isinstance(X, Sequence):
+        X = without_data(lambda: np.array(X, dtype=object))
+    shaped = without_data(
+        lambda: validate_data(estimator, X, dtype=None, reset=reset, ensure_all_finite=False)
+    )
+    rows = X if isinstance(X, np.ma.MaskedArray) else np.asarray(shaped)
+    return [given(rows[:, place], "") for place in range(rows.shape[1])]
 
 
 def column_names(estimator: Any, given: Any) -> NDArray[Any]:

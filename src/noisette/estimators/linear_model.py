@@ -17,7 +17,7 @@ from noisette.estimators import inputs
 from noisette.estimators.noise_bars import NoiseBars
 from noisette.estimators.outlook import Crowd, Outlook, outlook, planned_persons
 from noisette.estimators.outputs import labels_fact, rows_fact
-from noisette.estimators.private import PrivateEstimator
+from noisette.estimators.private import PrivateEstimator, Scored
 from noisette.losses import Loss, Softmax
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
@@ -93,7 +93,7 @@ class LinearModel(PrivateEstimator):
         return tags
 
 
-class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
+class LinearClassifier(Scored, ClassifierMixin, LinearModel):  # type: ignore[misc]
     """A linear model with labels: one row of coefficients for each score."""
 
     classes: Any

@@ -20,6 +20,7 @@ from noisette.estimators import inputs
 from noisette.estimators.linear_model import LinearModel
 from noisette.estimators.outlook import Crowd, Outlook, outlook, planned_persons
 from noisette.estimators.outputs import BOUGHT_TARGET, rows_fact, size_facts, target_fact
+from noisette.estimators.private import Scored
 from noisette.losses import Loss
 from noisette.parts import each
 from noisette.persons import Persons
@@ -57,7 +58,7 @@ def checked_target_bounds(given: Any) -> tuple[float, float]:
     return low, high
 
 
-class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
+class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc]
     """A linear model of a number, whose target is cut to public bounds and scaled to [-1, 1]."""
 
     epsilon: float
@@ -67,6 +68,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     random_state: int | Randomness | None
 
     _from_tables = "TableRegressor"
+    _refuses = ("entries", "target")
     _later: list[str]
     """What to warn of when all is done, from released numbers."""
 
@@ -189,7 +191,8 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
 
     def _known(self, public: Public) -> tuple[str, ...]:
         """Return what the guarantee treats as known to everybody."""
-        return self._listed(size_facts(public, self.population), self.norm_bound, self._intercept())
+        sizes = size_facts(public, self.population, solved=True)
+        return self._listed(sizes, self.norm_bound, self._intercept())
 
     def _listed(
         self, sizes: list[str], norm_bound: float | None, bias: float | None
@@ -241,7 +244,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
             If the ledger has too little left; nothing is charged.
 
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._later = []
             self._fit(X, y, sample_weight, persons)
         # only now, so that a program that turns warnings into errors keeps what it paid for
@@ -265,7 +268,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
             ledger=ledger, randomness=randomness, observer=self._observer,
             label=f"fit ({chosen.algorithm.name})", model=type(self).__name__,
         )  # fmt: skip
-        self._finish(trained, chosen, told)
+        self._finish(trained, chosen, told, weighed=sample_weight is not None)
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, persons: Any, adjacency: Adjacency
@@ -282,7 +285,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
 
     def _finish(
         self, trained: Trained, chosen: Recommendation, persons: Persons | None,
-        proofs: tuple[str, ...] = (),
+        proofs: tuple[str, ...] = (), *, weighed: bool = False,
     ) -> None:  # fmt: skip
         if self._learns:
             found: WithLimits = trained.released
@@ -291,7 +294,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         notes = self._take(trained, chosen)
         self.privacy_ = self._stated(
             trained.permit, public=self._known(chosen.public), notes=(*chosen.notes, *notes),
-            proofs=("ROW-LOCAL", *proofs, *trained.proofs), persons=persons,
+            proofs=("ROW-LOCAL", *proofs, *trained.proofs), persons=persons, weighed=weighed,
         )  # fmt: skip
 
     # --- using the model -----------------------------------------------------------------------

@@ -61,6 +61,7 @@ class OneShotClassifier(LinearClassifier):
     random_state: int | Randomness | None
 
     _schemes: tuple[str, ...] = ("auto", "ovr")
+    _refuses = ("entries", "labels")
 
     @abstractmethod
     def _loss(self, classes: int) -> Loss:
@@ -118,14 +119,14 @@ class OneShotClassifier(LinearClassifier):
             If the ledger has too little left; nothing is charged.
 
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._fit(X, y, sample_weight, sample_epsilon, persons)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, sample_epsilon: Any, persons: Any) -> None:
         ledger, randomness = self._check_public()
         known = ledger.adjacency.size_is_public
-        X, y = inputs.rows_and_labels(self, X, y, 2 if known and persons is None else 1)
+        X, y = inputs.rows_and_labels(self, X, y, 2 if known and persons is None else self._least)
         inputs.whole_rows(X, sample_epsilon=sample_epsilon)
         crowd = inputs.persons(persons, X.shape[0], ledger.adjacency, X)
         n = X.shape[0] if crowd is None else crowd.count
@@ -173,6 +174,7 @@ class OneShotClassifier(LinearClassifier):
             notes=notes,
             proofs=(*proofs, *weight_proofs(self.class_weight), *trained.proofs),
             persons=told,
+            weighed=sample_weight is not None,
         )
 
     def _known_noise(self, chosen: Recommendation) -> float | None:

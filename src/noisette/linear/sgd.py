@@ -154,6 +154,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
     """
 
     _released = "the coefficients and the intercept of a linear classifier trained by SGD"
+    _refuses = ("entries", "labels")
 
     def __init__(
         self,
@@ -256,7 +257,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
             If the ledger has too little left; nothing is charged.
 
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._stream = None
             if is_stream(X):
                 if sample_epsilon is not None or sample_weight is not None:
@@ -370,7 +371,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
         ledger, randomness = self._check_public()
         known = ledger.adjacency.size_is_public
         X, y = inputs.rows_and_labels(
-            self, X, y, 2 if known and persons is None else 1, tame=False
+            self, X, y, 2 if known and persons is None else self._least, tame=False
         )  # the kernels blank huge rows
         inputs.whole_rows(X, sample_epsilon=sample_epsilon)
         crowd = inputs.persons(persons, X.shape[0], ledger.adjacency, X)
@@ -414,8 +415,8 @@ class SGDClassifier(LinearClassifier, StreamReader):
         notes = chosen.notes
         if levels is not None:
             notes = (*notes, *level_notes(levels, ledger.adjacency))
-        sizes = size_facts(chosen.public, self.population)
-        self._publish(trained, chosen, classes, sizes, notes, crowd)
+        sizes = size_facts(chosen.public, self.population, solved=True)
+        self._publish(trained, chosen, classes, sizes, notes, crowd, sample_weight is not None)
 
     # --- public facts and results ----------------------------------------------------------
 
@@ -438,7 +439,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
 
     def _publish(
         self, trained: Trained, chosen: Recommendation, classes: NDArray[Any], sizes: list[str],
-        notes: tuple[str, ...], persons: Persons | None = None,
+        notes: tuple[str, ...], persons: Persons | None = None, weighed: bool = False,
     ) -> None:  # fmt: skip
         """Set the fitted attributes: released numbers and public facts."""
         loss = chosen.public.loss
@@ -452,8 +453,9 @@ class SGDClassifier(LinearClassifier, StreamReader):
         proofs = (*loss.proofs, *weight_proofs(self.class_weight), *trained.proofs)
         proofs += ("PERSON-ORDER",) if persons else ()
         self.privacy_ = self._stated(
-            trained.permit, public=public, notes=notes, proofs=proofs, persons=persons
-        )
+            trained.permit, public=public, notes=notes, proofs=proofs, persons=persons,
+            weighed=weighed,
+        )  # fmt: skip
 
     # --- using the model -------------------------------------------------------------------
 

@@ -221,7 +221,7 @@ class SGDRegressor(LinearRegressor, StreamReader):
             If no theorem covers the parameters together; nothing is charged.
 
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._stream = None
             if is_stream(X):
                 if sample_weight is not None:
@@ -340,7 +340,8 @@ class SGDRegressor(LinearRegressor, StreamReader):
             model=type(self).__name__, verbose=self.verbose,
         )  # fmt: skip
         order = () if crowd is None else ("PERSON-ORDER",)
-        self._finish(trained, chosen, crowd, (*chosen.public.loss.proofs, *order))
+        proofs = (*chosen.public.loss.proofs, *order)
+        self._finish(trained, chosen, crowd, proofs, weighed=sample_weight is not None)
 
     def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
         update: Update = own_algorithm(chosen.algorithm).update

@@ -54,14 +54,14 @@ def made_up(rows: Tensor) -> Tensor:
     return torch.sin(torch.arange(math.prod(shape), dtype=torch.float32)).view(shape)
 
 
-def as_rows(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def as_rows(X: Any, y: Any, least: int = 1) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the records and the labels as arrays (no labels if y is None)."""
     if sparse.issparse(X):
         raise InvalidData("X is sparse; a network needs a dense array (X.toarray()).")
     array = _numeric(X)
     if array.ndim < 2:
         raise InvalidData(f"X must have at least two axes, records first; got {array.ndim}.")
-    if array.shape[0] == 0 or 0 in array.shape[1:]:
+    if array.shape[0] < least or 0 in array.shape[1:]:
         raise InvalidData("X is empty.")
     if array.dtype.kind == "f" and not bool(np.isfinite(array).all()):
         raise InvalidData("X contains NaN or infinity; fill the gaps with a public value first.")

@@ -20,7 +20,7 @@ from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.estimators import inputs
 from noisette.estimators.outlook import Outlook, planned_persons
-from noisette.estimators.private import PrivateEstimator
+from noisette.estimators.private import PrivateEstimator, Scored
 from noisette.guarantee import ONE_FIT, TAKEN_AS_GIVEN
 from noisette.nn.arrays import TensorRecords, as_rows, as_tensor, made_up
 from noisette.nn.balancing import balanced_factors, balanced_plan
@@ -52,7 +52,7 @@ _SECONDS = 2e-9  # for a weight and a record, forward and back, on one core of 2
 _COPIES = 8  # of the weights: module, gradients, noise, the optimizer's own
 
 
-class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """Train a network privately.
 
     Parameters
@@ -231,7 +231,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             If the ledger has too little left; nothing is charged.
 
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._fit(X, y, sample_epsilon, persons)
         return self
 
@@ -287,7 +287,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 
     def _fit(self, X: Any, y: Any, sample_epsilon: Any, persons: Any) -> None:
         ledger, adjacency, randomness = self._check_public()
-        array, labels = as_rows(X, y)
+        array, labels = as_rows(X, y, self._least)
         classes = inputs.sorted_classes(self.classes, labels)
         targets = torch.from_numpy(inputs.label_numbers(classes, labels))
         people = None if persons is None else Persons.of(persons, len(array))
@@ -296,7 +296,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         levels, groups = self._levels(sample_epsilon, len(array), people)
         plan = self._planned(self._describe(size, adjacency, levels))
         with torch.random.fork_rng(devices=[]):
-            if randomness.seeded:  # starting weights, dropout and augmentation; noise is ours
+            if randomness.seeded:  # starting weights; all other chance is ours
                 torch.manual_seed(randomness.seed_for_others())
             module, dtype = fresh_module(self.module, array, len(classes))
             rows = as_tensor(array, dtype)
@@ -323,12 +323,21 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             public=self._public(
                 size, classes, adjacency, "records" if people is None else "persons"
             ),
-            notes=(*((BALANCED_NOTE,) if self._even else ()), TAKEN_AS_GIVEN, ONE_FIT),
+            notes=(
+                *((BALANCED_NOTE,) if self._even else ()),
+                TAKEN_AS_GIVEN,
+                ONE_FIT,
+                *self._refused(persons=people is not None, weighed=False),
+            ),
         )
         if self.class_weight is not None:
             more = ("PLAN-BEFORE-LOOK",) if self._even else ()
             proofs = (*self.privacy_.proofs, *weight_proofs(self.class_weight), *more)
             self.privacy_ = replace(self.privacy_, proofs=proofs)
+
+    @property
+    def _refuses(self) -> tuple[str, ...]:  # type: ignore[override]
+        return "entries" if self._dtype is torch.float32 else "tokens", "labels"
 
     def _run(self, training: PrivateTraining, rows: Tensor, targets: Tensor) -> None:
         records = TensorRecords(rows, targets)

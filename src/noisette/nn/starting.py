@@ -31,6 +31,7 @@ from noisette.nn.averaging import Average
 from noisette.nn.batches import RankBatches, members_of
 from noisette.nn.clipping import as_clipping
 from noisette.nn.gradients import ClippedGradients
+from noisette.nn.gradients.chance import Chance
 from noisette.nn.group import Group, present_group
 from noisette.privacy import Ledger, Permit
 from noisette.randomness import Randomness, as_randomness
@@ -86,7 +87,7 @@ def refuse(start: Start) -> Start:
 def check(start: Start) -> Start:
     """Check every setting by itself."""
     asked, run = start.asked, start.run
-    size = _validate.integer("size", asked.size)
+    size = _validate.integer("size", asked.size, least=int(start.adjacency.size_is_public))
     if not start.adjacency.size_is_public:
         if asked.population is None:
             raise InvalidParameter(
@@ -220,6 +221,7 @@ def draw(start: Start) -> Start:
     passage = None
     if start.permit is not None:
         passage = Passage(start.permit, source, start.asked.observer, start.run.first)
+    start.gradients.chance = Chance(source.spawn(1)[0])
     to_come = start.batches.from_step(start.drawn, source)
     persons = in_random_order(start.persons, start.run.sampler, source)
     if persons is not None:

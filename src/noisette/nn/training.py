@@ -6,6 +6,7 @@ through the door, divided by a public number, into ``parameter.grad``, then any 
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -65,8 +66,8 @@ class PrivateTraining:
     clip_norm : float, default 1.0
         The norm bound of one record's gradient (where adaptive clipping starts).
     micro_batch : int, optional
-        The most rows that are worked on at a time, never above 8,192; memory only, nothing
-        else changes.
+        The most rows that are worked on at a time, never above 8,192 (fewer than 16 take the
+        memory of 16).
     copies : int, default 1
         Augmentation multiplicity: how many losses each record has (see `step`).
     band : int, optional
@@ -272,6 +273,7 @@ class PrivateTraining:
         3
 
         """
+        options.setdefault("generator", self._gradients.chance.generator())
         loaded = numbered(dataset, self._start.rows, self._queue.ahead, options)
         self._group.agree({"workers of the loader": (loaded.num_workers, loaded.prefetch_factor)})
         return self._loaded(iter(loaded))
@@ -280,7 +282,8 @@ class PrivateTraining:
         while True:
             self._refuse_broken()
             try:
-                found = next(source, None)
+                with self._gradients.chance.loading():
+                    found = next(source, None)
             except BaseException as error:
                 self._group.together(partial(_again, error))  # the others wait in their next step
                 raise
@@ -377,9 +380,12 @@ class PrivateTraining:
         copies, micro, weights = self._start.copies, self._start.micro, self._start.weights
         total = torch.zeros(dimension + extra, dtype=self._precision)
         most = min(micro or _AT_ONCE, _AT_ONCE)
+        chance, foreign = self._gradients.chance, not isinstance(batch, TensorRecords)
+        chance.new_step()
         for start in range(0, len(rows), most):
             chosen = slice(start, min(start + most, len(rows)))
-            part = part_of(batch, rows, chosen, copies)
+            with chance.loading() if foreign else nullcontext():
+                part = part_of(batch, rows, chosen, copies)
             shares = None if weights is None else weights[rows[chosen]]
             self._gradients.add(
                 losses, part, chosen.stop - start, partial(_within, rule, C, shares),

@@ -159,13 +159,6 @@ def keys_of(public: PublicBudget) -> int:
     return public.max_rows
 
 
-def _is_missing(cell: Any) -> bool:
-    """Whether a cell is None, NaN, or what pandas has in their place."""
-    if isinstance(cell, str):
-        return False
-    return cell is None or type(cell).__name__ in ("NAType", "NaTType") or bool(cell != cell)
-
-
 class PrivateCategories(EncodingTransformer):
     """One indicator for each level that enough people share, and one for all others.
 
@@ -215,6 +208,7 @@ class PrivateCategories(EncodingTransformer):
     """
 
     _released = "levels of categorical columns with noisy counts"
+    _refuses = ("columns",)
 
     def __init__(
         self,
@@ -243,7 +237,8 @@ class PrivateCategories(EncodingTransformer):
 
     def _step(self, public: PublicBudget, features: int) -> LearnCategories:
         if public.delta == 0.0:
-            raise InvalidParameter("unknown categories need delta > 0; 1e-6 is a common choice.")
+            fit = _validate.proposed_delta(public.size)
+            raise InvalidParameter(f"unknown categories need delta > 0, such as {fit}.")
         if self.most is not None:
             _validate.integer("most", self.most)
         for name in ("drop_reference", "indicate_missing", "sparse_output"):
@@ -251,22 +246,20 @@ class PrivateCategories(EncodingTransformer):
         return LearnCategories(features, _SHARE * public.delta, keys_of(public))
 
     def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
-        texts = self._texts(inputs.cells(self, X, reset=True))
+        texts = self._texts(X, reset=True)
         weights = self._weights(sample_weight, len(texts))
         return Sample([Coded.of(column.tolist()) for column in texts.T], weights, count=len(texts))
 
     def _checked(self, X: Any) -> Any:
-        return self._texts(inputs.cells(self, X, reset=False))
+        return self._texts(X, reset=False)
 
-    @staticmethod
-    def _texts(cells: NDArray[Any]) -> NDArray[Any]:
+    def _texts(self, X: Any, *, reset: bool) -> NDArray[Any]:
         """Return the text of every cell; "" where it is missing (None, NaN, blank)."""
         # proof: ROW-LOCAL
-        flat = cells.ravel().tolist()
-        texts = ["" if _is_missing(cell) else canonical(cell) for cell in flat]
-        out = np.empty(len(texts), dtype=object)
-        out[:] = texts
-        return out.reshape(cells.shape)
+        coded = [column.coded() for column in inputs.columns(self, X, reset=reset)]
+        return np.column_stack([
+            np.array(list(map(canonical, texts)), dtype=object)[codes] for codes, texts in coded
+        ])  # fmt: skip
 
     @property
     def categories_(self) -> list[list[str]]:

@@ -34,6 +34,7 @@ from noisette.pipeline.sample import Sample
 from noisette.pipeline.shares import LearnShares, Spread
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
+from noisette.refusals import stated
 from noisette.tables import Schema
 from noisette.tables.encoding import check_columns, names_of
 from noisette.tables.reading import pieces
@@ -88,10 +89,13 @@ def state_of(column: Column, cells: Cells) -> NDArray[np.int8]:
     """Return the place of every cell's state in `states`, -1 for a cell with nothing odd."""
     # proof: ROW-LOCAL
     names = states(column)
-    texts = [canonical(text) for text in cells.texts()]
+    found = np.full(len(cells), -1, dtype=np.int8)
     missing = {"", *map(canonical, getattr(column, "missing", ()))}
-    empty = np.array([text in missing for text in texts], dtype=bool)
-    found = np.full(len(texts), -1, dtype=np.int8)
+    held = getattr(cells, "given", None)
+    if held is not None and held.values.dtype.kind in "iuf" and "unreadable" in names:
+        empty = np.isnan(cells.numbers())  # as texts, numbers may be too large
+    else:
+        empty = np.array([canonical(text) in missing for text in cells.texts()], dtype=bool)
     if "unreadable" in names:
         values = _numbers(column, cells)
         low, high = _bounds(column)
@@ -161,7 +165,9 @@ def count_cells(
             schema.public_form,
         ),
         proofs=trained.proofs,
-        notes=() if persons is None else persons.notes,
+        notes=stated(["lines"])
+        if persons is None
+        else (*persons.notes, *stated(["lines", "identifiers"])),
         max_rows=public.max_rows,
     )
     counted = {
@@ -182,7 +188,7 @@ def _states_of(
         for column in columns:
             parts[column.name].append(state_of(column, piece[column.name]))
         if who is not None:
-            ids.extend(piece[who.column].texts())
+            ids.extend(who.texts_of(piece[who.column]))
     if not parts[asked[0]]:
         raise InvalidData(f"{path} has no rows.")
     codes = {name: np.concatenate(each) for name, each in parts.items()}

@@ -5,7 +5,7 @@ average row plus what each column adds. All of it is post-processing of released
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from noisette.columns import Categorical, Column, Dates, Hashed, Hats, Ignored, 
 from noisette.pipeline.bars import Bars
 from noisette.tables import Schema
 
-__all__ = ["BAND", "ColumnCurve", "curves_of", "score_unit"]
+__all__ = ["BAND", "ColumnCurve", "blank", "curves_of", "score_unit"]
 
 _POINTS = 33  # of a column that enters by a smooth curve
 _BUCKETS = 40  # of a hashed column are shown
@@ -47,6 +47,8 @@ class ColumnCurve:
         What a missing number adds, where missing cells have a slot.
     missing_deviation : float or None
         The noise in that.
+    note : str
+        Why there is nothing to show: by the released counts nearly no cell was read.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class ColumnCurve:
     deviation: Floats | None = None
     missing: Any = None
     missing_deviation: float | None = None
+    note: str = ""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -97,7 +100,17 @@ class ColumnCurve:
         if self.missing is not None:
             node["missing"] = np.asarray(self.missing).tolist()
             node["missing_deviation"] = self.missing_deviation
+        if self.note:
+            node["note"] = self.note
         return node
+
+
+def blank(curve: ColumnCurve, note: str) -> ColumnCurve:
+    """Return it without points: what they add is noise, and a flat line would say otherwise."""
+    kept = [k for k, at in enumerate(curve.at) if at in ("(other)", "(missing)")]
+    noise = None if curve.deviation is None else curve.deviation[kept]
+    at = tuple(curve.at[k] for k in kept)
+    return replace(curve, at=at, value=curve.value[kept], deviation=noise, note=note)
 
 
 class _Given:

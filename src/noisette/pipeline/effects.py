@@ -97,6 +97,7 @@ def _effect(curve: ColumnCurve, outputs: list[str], unit: str) -> Effect:
         curve.missing_deviation,
         outputs if value.shape[1] > 1 else (),
         unit,
+        curve.note,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from noisette import _validate
+from noisette._cells import given
 from noisette.adjacency import Adjacency, require_same
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
@@ -15,8 +16,9 @@ from noisette.persons import Persons
 from noisette.pipeline.score_table import codes_of, counted, table_for
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
+from noisette.refusals import stated
 from noisette.scale.collections import is_dask, parted
-from noisette.scores.layouts import Layout, layout_for
+from noisette.scores.layouts import Layout, RegressionLayout, layout_for
 from noisette.scores.measure import AnyScores
 from noisette.training import train
 from noisette.training.public import PublicBudget
@@ -28,6 +30,7 @@ _MODEL_GIVEN = (
     "The model is taken as given: it was released before, and it scores every row by itself. If "
     "it was trained on the same people, its cost comes on top."
 )
+_NO_TRUTH = "the table needs rows, and y one entry for each of them."
 
 
 def evaluate(
@@ -60,7 +63,7 @@ def evaluate(
     X : array_like or table
         What the model takes.
     y : array_like of shape (n,)
-        The truth. A label that the model does not know counts nowhere.
+        The truth, read label by label. One that the model does not know counts nowhere.
     epsilon, delta : float
         The budget of the table.
     adjacency : {"replace-one", "zero-out", "add-remove"}, default "replace-one"
@@ -138,7 +141,11 @@ def evaluate(
     found = layout.scores(
         trained.released, deviation=step.deviation(prepared.scale, relation), notes=layout.notes
     )
-    notes = layout.notes if people is None else (*people.notes, *layout.notes)
+    asked = ["target" if isinstance(layout, RegressionLayout) else "truth"]
+    asked += ["weights"] * (weights is not None) + ["identifiers"] * (people is not None)
+    notes = (*stated(asked), *layout.notes)
+    if people is not None:
+        notes = (*people.notes, *notes)
     guarantee = trained.permit.guarantee(
         "a noisy table of labels and scores",
         public=_facts(public, layout, population), notes=(_MODEL_GIVEN, *notes),
@@ -149,6 +156,8 @@ def evaluate(
 
 def _rows_and_truth(X: Any, y: Any) -> tuple[Any, Any]:
     """Return what the model takes and the truth, both in memory or both in partitions."""
+    if not is_dask(y):
+        y = given(y, _NO_TRUTH).cells()
     if is_dask(X):
         rows, truth = parted(X, y)
         assert rows is not None
@@ -157,16 +166,14 @@ def _rows_and_truth(X: Any, y: Any) -> tuple[Any, Any]:
         X, y = rows.sized(count), truth.sized(count)
     elif is_dask(y):
         raise InvalidData("y lives in partitions, so X must, too.")
-    else:
-        y = np.asarray(y)
     if y.ndim != 1 or len(y) < 1:
-        raise InvalidData("the table needs rows, and y one entry for each of them.")
+        raise InvalidData(_NO_TRUTH)
     return X, y
 
 
 def _as_many(rows: Any, truth: Any) -> int:
     if rows.shape[0] != len(truth):
-        raise InvalidData("the table needs rows, and y one entry for each of them.")
+        raise InvalidData(_NO_TRUTH)
     return len(truth)
 
 

@@ -68,6 +68,7 @@ class NumbersTransformer(EncodingTransformer):
     """Columns of numbers; NaN is missing, infinity counts as the end of the candidates."""
 
     bounds: Any
+    _refuses = ("not numbers",)
 
     def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
         cells = inputs.numbers(self, X, reset=True)

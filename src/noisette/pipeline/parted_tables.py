@@ -153,8 +153,6 @@ class PartedFrame:
 
 
 def _framed(schema: Schema, part: Any) -> Frame:
-    if schema.persons is not None:
-        schema.persons.refuse_short(part[schema.persons.column].dtype)
     absent = [c.name for c in schema.columns if isinstance(c, Ignored) and c.name not in part]
     table = part.assign(**dict.fromkeys(absent, ""))
     return Frame.of(table, schema, target=schema.target in table.columns)

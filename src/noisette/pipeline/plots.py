@@ -35,6 +35,9 @@ def plotted(curves: Sequence[ColumnCurve], unit: str, surfaces: Sequence[PairSur
         else:
             _line(axes, curve)
         axes.set_title(curve.column, fontsize=10)
+        if curve.note:
+            axes.text(0.5, 0.5, "nearly no cell could be read", transform=axes.transAxes,
+                      ha="center", fontsize=8)  # fmt: skip
         axes.grid(alpha=0.3, lw=0.5)
     for axes, surface in zip(pictures[len(curves) :], surfaces, strict=False):
         _map(figure, axes, surface, unit)

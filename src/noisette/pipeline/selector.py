@@ -151,6 +151,7 @@ class PrivateSelector(RowsTransformer):
     """
 
     _released = "sums of rows and numbers of records of every class"
+    _refuses = ("entries", "labels")
 
     def __init__(
         self,

@@ -68,7 +68,8 @@ class Step(Algorithm[PreparedStep]):
     def prepare(self, public: PublicBudget) -> PreparedStep:
         """Return this step alone, with the least noise within the budget."""
         if public.delta == 0.0 and not self.pure:
-            raise InvalidParameter(f"{self.name} needs delta > 0; 1e-6 is a common choice.")
+            fit = _validate.proposed_delta(public.size)
+            raise InvalidParameter(f"{self.name} needs delta > 0, such as {fit}.")
         scale = _calibrated(self, public.epsilon, public.delta, public.adjacency)
         return self.prepared(public, scale)
 

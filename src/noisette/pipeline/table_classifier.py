@@ -17,6 +17,7 @@ from noisette._typing import Floats, Labels
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators import inputs
 from noisette.estimators.outputs import labels_fact
+from noisette.estimators.private import Scored
 from noisette.losses import Logistic, Loss, Softmax, SoftplusHinge
 from noisette.parts import is_parted, summed
 from noisette.pipeline.categories import keys_of
@@ -48,8 +49,8 @@ def _has_probabilities(model: Any) -> bool:
     return True
 
 
-def _checked_labels(y: Any, rows: int) -> Any:
-    if rows < 1:
+def _checked_labels(y: Any, rows: int, least: int) -> Any:
+    if rows < least:
         raise InvalidData("the table has no rows.")
     if is_parted(y):
         return y
@@ -85,7 +86,7 @@ def _check_count(classes: int, size: int | None) -> None:
         )
 
 
-class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
+class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[misc]
     """A private linear model of a raw table, of which only the kinds of the columns are known.
 
     Bounds, knots, levels, centres, scales and weights are all bought from the one budget, by one
@@ -156,6 +157,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
     """
 
     _whole = "a classifier with the facts of its columns"
+    _refuses = ("columns", "lines", "labels")
 
     def __init__(
         self,
@@ -255,8 +257,9 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
             The fitted classifier.
 
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._fit(X, y, persons)
+        self._warn_unread()
         return self
 
     def _fit(self, X: Any, y: Any, persons: Any) -> None:
@@ -270,7 +273,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
         frame = frame_of(X, schema, target=y is None)
         self._check_parts(frame, persons)
         crowd = self._persons(persons, frame, schema, adjacency)
-        y = _checked_labels(labels_of(frame, y), frame.rows)
+        y = _checked_labels(labels_of(frame, y), frame.rows, self._least)
         given = self.classes
         if given is None and schema.source["classes"] != _CLASSES:
             given = schema.classes
@@ -308,6 +311,10 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
 
     def _unnamed(self, name: str) -> dict[str, Any]:
         return {"target": name, "classes": _CLASSES}
+
+    @property
+    def _reads_labels(self) -> bool:
+        return self.classes is None and bool(self.schema_.source["classes"] == _CLASSES)
 
     def _training(
         self, schema: Schema, classes: int, public: PublicBudget, labels: Any = None

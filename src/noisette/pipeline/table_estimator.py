@@ -20,7 +20,7 @@ from noisette.estimators.outputs import size_facts
 from noisette.estimators.private import PrivateEstimator
 from noisette.persons import Persons
 from noisette.pipeline.bars import read_bars
-from noisette.pipeline.curves import ColumnCurve, curves_of, score_unit
+from noisette.pipeline.curves import ColumnCurve, blank, curves_of, score_unit
 from noisette.pipeline.pairs import ColumnPair, pair_scores
 from noisette.pipeline.parted_tables import PartedFrame
 from noisette.pipeline.plots import plotted
@@ -29,6 +29,7 @@ from noisette.pipeline.table_training import FittedTable, TableSample, TableTrai
 from noisette.pipeline.table_words import on_others, spent
 from noisette.pipeline.train_and_test import TrainAndTest, divided
 from noisette.pipeline.typical_table import weakness
+from noisette.pipeline.unread import unread_in
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
 from noisette.scores.layouts import layout_for
@@ -258,7 +259,16 @@ class TableEstimator(PrivateEstimator):
 
         """
         check_is_fitted(self, "schema_")
-        return curves_of(self.schema_, np.asarray(self.coef_), self.bars_)
+        found, unread = curves_of(self.schema_, np.asarray(self.coef_), self.bars_), unread_in(self)
+        return tuple(
+            blank(curve, unread[curve.column]) if curve.column in unread else curve
+            for curve in found
+        )
+
+    def _warn_unread(self) -> None:
+        """Warn, once all is paid and kept, of columns of which nearly no cell was read."""
+        for sentence in unread_in(self).values():
+            warnings.warn(sentence, WeakModelWarning, stacklevel=3)
 
     def plot(self, columns: Sequence[str] | None = None) -> Any:
         """Draw the curves of columns with their noise bands; needs the extra ``plot``.

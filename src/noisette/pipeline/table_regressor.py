@@ -9,9 +9,11 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
+from noisette._cells import given
 from noisette._typing import Floats
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.estimators.outputs import BOUGHT_TARGET, target_fact
+from noisette.estimators.private import Scored
 from noisette.estimators.regressor import checked_target_bounds
 from noisette.losses import Huber
 from noisette.parts import all_of, each
@@ -39,7 +41,7 @@ LEARN = "learn"
 _TAIL, _HOPELESS, _LARGER = 0.1, 0.25, (0.15, 0.3)
 
 
-class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
+class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[misc]
     """A private linear model of a number from a raw table of which only the kinds are known.
 
     Bounds, knots, levels, centres, scales and weights are all bought from the one budget, by one
@@ -108,6 +110,7 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
     """
 
     _whole = "a regression with the facts of its columns"
+    _refuses = ("columns", "lines", "target")
 
     def __init__(
         self,
@@ -198,8 +201,9 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
             The fitted regressor.
 
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._fit(X, y, persons)
+        self._warn_unread()
         return self
 
     def _fit(self, X: Any, y: Any, persons: Any) -> None:
@@ -335,9 +339,4 @@ def _finite(target: Floats) -> bool:
 
 
 def _numbers(y: Any) -> Floats:
-    try:
-        if np.iscomplexobj(given := np.asarray(y)):
-            raise TypeError
-        return given.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InvalidData("y must be a vector of numbers, one for each row.") from None
+    return given(y, "y must be a vector of numbers, one for each row.").numbers()

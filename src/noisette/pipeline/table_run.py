@@ -43,6 +43,7 @@ from noisette.pipeline.table_columns import (
     knot_facts,
     sums_of_levels,
 )
+from noisette.pipeline.unread import nearly_none, unread_note
 from noisette.pipeline.walks import (
     KNOTS,
     CodedColumn,
@@ -452,15 +453,29 @@ class TableRun:
 
     def _spoken(self) -> tuple[str, ...]:
         """Say, from released counts, what makes answers alike: a rare label, cut targets."""
+        unread = self._unread()
         if self.training.regression:
-            return cut_note(self.per_class, self.size, self.deviations[""], self.bounds)
+            cut = cut_note(self.per_class, self.size, self.deviations[""], self.bounds)
+            return (*unread, *cut)
         part = 1.0 / (1.0 + math.exp(abs(self._odds()))) if self.training.classes == 2 else 0.5
         if part > _RARE_LABEL:
-            return ()
+            return unread
         return (
+            *unread,
             f"By the noisy counts, about {100.0 * part:.2g} % of the records have the rarer label, "
             "so the likelier one, which predict gives, may be the other for nearly everybody: rank "
             "records by decision_function, or cut it at a limit of your own.",
+        )
+
+    def _unread(self) -> tuple[str, ...]:
+        """Say, from released counts, of which columns nearly no cell was read."""
+        names = [column.name for column in self.training.counted]
+        counts: dict[str, Any] = dict(zip(names, self.sums, strict=True)) | self.levels
+        return tuple(
+            unread_note(column, learnt=column.name in self.schema.learnt)
+            for column in self.schema.columns
+            if column.name in counts
+            and nearly_none(column, counts[column.name], self.size, self.deviations[column.name])
         )
 
     @property

@@ -13,11 +13,11 @@ the norm bound and the regularisation follow from released numbers (PLAN-BEFORE-
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from noisette import accounting
+from noisette import _validate, accounting
 from noisette.adjacency import Adjacency
 from noisette.columns import Categorical, Column, Hashed, Hats, Open
 from noisette.errors import InvalidParameter
@@ -38,7 +38,7 @@ from noisette.tables import Schema
 from noisette.training import Public
 from noisette.training.algorithm import Algorithm, Prepared
 from noisette.training.class_weight import weight_proofs
-from noisette.training.objective_perturbation import check_solve, per_row, shape_of
+from noisette.training.objective_perturbation import check_solve, of_curvature, shape_of
 from noisette.training.passage import Passage
 from noisette.training.public import PublicBudget
 
@@ -154,7 +154,7 @@ class TableTraining(Algorithm[PreparedTable]):
         if pure and self.unknown:
             raise InvalidParameter(
                 f"the levels of column {self.unknown[0].name!r} are to be learnt, which needs "
-                "delta > 0; 1e-6 is a common choice, or list the levels."
+                f"delta > 0, such as {_validate.proposed_delta(public.size)}; or list the levels."
             )
         steps = tuple(self.steps(pure=pure, delta=public.delta))
         k = self._curvature(public, pure=pure)
@@ -191,7 +191,7 @@ class TableTraining(Algorithm[PreparedTable]):
             size=public.size, most=public.most, unit=public.unit, max_rows=public.max_rows,
             loss=self.loss, features=features, norm_bound=norm,
         )  # fmt: skip
-        return replace(inner, regularization=per_row(self.loss) * inner.squared_bound / k)
+        return of_curvature(inner, k)
 
     # --- the half that sees the data ---------------------------------------------------------
 

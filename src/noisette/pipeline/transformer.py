@@ -116,7 +116,7 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):  # type: ignore[mi
             The fitted transformer.
 
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(X):
             self._fit(X, y, sample_weight, persons)
         return self
 
@@ -139,6 +139,7 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):  # type: ignore[mi
             notes=self._notes(step),
             proofs=trained.proofs,
             persons=crowd,
+            weighed=sample_weight is not None,
         )
 
     def _check_public(self) -> tuple[Ledger, Randomness]:

@@ -9,7 +9,6 @@ import math
 import os
 import secrets
 from collections.abc import Callable
-from pathlib import Path
 
 from noisette import _validate, accounting
 from noisette.accounting.filters import FILTERS, Filter
@@ -17,12 +16,23 @@ from noisette.adjacency import UNITS, Adjacency, require_same
 from noisette.errors import BudgetExceeded, InvalidParameter, Unproven
 from noisette.plans import LastIterate, Plan, PlanLike, as_plan
 from noisette.privacy.permit import Permit
-from noisette.storage import Charge, Drawn, Draws, Header, MemoryStore, Store, Totals, open_store
+from noisette.storage import (
+    Charge,
+    Drawn,
+    Draws,
+    Header,
+    LedgerBooks,
+    MemoryStore,
+    Store,
+    Totals,
+    is_text,
+    open_store,
+)
 
 __all__ = ["Ledger"]
 
 
-class Ledger:
+class Ledger(LedgerBooks):
     """A total (epsilon, delta) for one data set, under one relation.
 
     Charges are never returned. A ledger made by the constructor lives in memory; `Ledger.open`
@@ -138,16 +148,18 @@ class Ledger:
         if adjacency is not None:
             known["adjacency"] = Adjacency.of(adjacency).value
         wanted = _header(**_NEW | known) if epsilon is not None else None  # type: ignore[arg-type]
-        store, header = open_store(path, wanted, known, lambda header: _header(*header))
+        store, header = open_store(
+            path, wanted, known, lambda header: _filter(_header(*header)).most
+        )
         ledger = cls.__new__(cls)
         ledger._set_up(header, store, table)
         return ledger
 
     def _set_up(self, header: Header, store: Store, table: str) -> None:
-        if not _is_text(table):
+        if not is_text(table):
             raise InvalidParameter("table must be a text: what you call the table.")
         self._header, self._table = header, table
-        self._filter: Filter = FILTERS[header.rule](header.epsilon, header.delta)
+        self._filter = _filter(header)
         self._store = store
 
     # Fixed at the opening: a charge under another relation or delta would be another budget.
@@ -170,21 +182,6 @@ class Ledger:
     def rule(self) -> str:
         """How charges add up."""
         return self._header.rule
-
-    @property
-    def path(self) -> Path | None:
-        """The ledger's file; None for a ledger in memory or in a database."""
-        return self._store.path
-
-    @property
-    def title(self) -> str:
-        """Where it is, for people: the file, the database without a password, or "memory"."""
-        return self._store.title
-
-    @property
-    def lasting(self) -> bool:
-        """Whether it outlives this process: in a file or a database, not in memory."""
-        return self._store.lasting
 
     @property
     def experiment(self) -> bool:
@@ -253,9 +250,9 @@ class Ledger:
         ['second moments']
 
         """
-        if not label or not _is_text(label):
+        if not label or not is_text(label):
             raise InvalidParameter("label must say in a few words what is charged.")
-        if not _is_text(model):
+        if not is_text(model):
             raise InvalidParameter("model must be a text: what you call the model.")
         plan = as_plan(plan)
         if plan.adjacency is not None:
@@ -291,7 +288,7 @@ class Ledger:
         unit = _validate.choice("unit", unit, UNITS)
         charge = Charge(label, text, cost, seeded, self._table, unit, model=model)
         if not resumable:
-            number = self._store.book(charge, check)
+            number = self.last_charge = self._store.book(charge, check)
             return Permit(
                 plan, epsilon, own, label, unit=unit,
                 seeded=seeded, mark_seeded=lambda: self._store.mark_seeded(number),
@@ -351,7 +348,7 @@ class Ledger:
             seeded=charge.seeded, unit=charge.unit,
             mark_seeded=lambda: self._store.mark_seeded(number),
         )  # fmt: skip
-        permit.number = number
+        permit.number = self.last_charge = number
         return permit
 
     def _epsilon_of(self, plan: Plan, delta: float, claimed: float | None) -> float:
@@ -380,51 +377,6 @@ class Ledger:
         return text + "; nothing was charged. Ask for less, or stop here."
 
     @property
-    def charges(self) -> list[Charge]:
-        """All charges booked so far, in order."""
-        return self._store.charges()
-
-    @property
-    def count(self) -> int:
-        """How many charges were booked so far."""
-        return self._store.totals().number
-
-    def page(self, first: int, count: int) -> list[Charge]:
-        """Return at most `count` charges from number `first` (counted from 1) on.
-
-        Parameters
-        ----------
-        first : int
-            The number of the first charge to return.
-        count : int
-            How many to return at most.
-
-        Returns
-        -------
-        list of Charge
-            Label, plan (JSON), cost and whether it was seeded.
-
-        """
-        first, count = _validate.integer("first", first), _validate.integer("count", count)
-        return self._store.charges(first, count)
-
-    def copy_to(self, path: str | os.PathLike[str]) -> None:
-        """Write a backup of a ledger in a file. Put it back if need be; never charge both.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Where to write the backup.
-
-        Raises
-        ------
-        LedgerError
-            If the ledger is in memory, or `path` exists or cannot be written.
-
-        """
-        self._store.copy_to(_validate.real_path(path))
-
-    @property
     def spent(self) -> tuple[float, float]:
         """The sums of costs so far, in the unit of the rule."""
         return self._store.totals().rounded()
@@ -443,11 +395,6 @@ class Ledger:
         )
 
 
-def _is_text(words: object) -> bool:
-    # half of a surrogate pair: no file can hold it
-    return isinstance(words, str) and not any("\ud800" <= sign <= "\udfff" for sign in words)
-
-
 _NEW = {"delta": 0.0, "adjacency": "replace-one", "rule": "sums"}
 
 
@@ -461,5 +408,9 @@ def _header(
         _validate.choice("rule", rule, FILTERS),
         _validate.boolean("experiment", experiment),
     )
-    FILTERS[header.rule](header.epsilon, header.delta)  # refuses what the rule cannot serve
+    _filter(header)  # refuses what the rule cannot serve
     return header
+
+
+def _filter(header: Header) -> Filter:
+    return FILTERS[header.rule](header.epsilon, header.delta)

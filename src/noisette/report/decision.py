@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from noisette._version import __version__
 from noisette.adjacency import Adjacency
-from noisette.guarantee import Guarantee, rounded_up
+from noisette.guarantee import Guarantee, rounded_up, too_large
 from noisette.privacy import Ledger
 from noisette.report import html
 from noisette.report.numbers import Curve, attack_power
@@ -101,7 +101,7 @@ def _facts(subject: "Subject", unit: str) -> list[tuple[str, str]]:
 
 def _warning(guarantee: Guarantee) -> str:
     if not guarantee.seeded:
-        return ""
+        return html.paragraph(said, "warn") if (said := too_large(guarantee.epsilon)) else ""
     return html.paragraph(
         "Not private: the noise came from a seed. Whoever knows or guesses the seed can subtract "
         "it. This page is for experiments; train again without a seed before anything is released.",

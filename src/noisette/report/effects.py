@@ -31,7 +31,7 @@ class Effect:
 
     `places` are positions on an axis, empty for levels; `lines` has one list of values for each
     output (score), named by `outputs`; `spread` is the deviation of the noise; `missing` is what a
-    missing cell adds to each output, with its own noise.
+    missing cell adds to each output, with its own noise; `note` says why there is no curve.
     """
 
     column: str
@@ -43,6 +43,7 @@ class Effect:
     missing_spread: float | None = None
     outputs: Sequence[str] = ()
     unit: str = "score"
+    note: str = ""
 
     @property
     def score(self) -> str:
@@ -98,13 +99,14 @@ def effects_section(
         words = ["Drawn at equal distances, since some places lie far out."] * effect.crowded
         words += [] if effect.missing is None else [f"Here {effect.missing_words}."]
         parts.append(html.figure(effect_svg(effect), " ".join(words), effect.column))
-    if not any(parts):
+    if not any(parts) and not any(effect.note for effect in effects):
         return ""
     lead = (
         f"What each column adds to the {effects[0].score} of an average row. Everything drawn here "
         f"is part of the release that the promise covers. {note}"
     )
-    body = [html.paragraph(lead), html.figures(parts), numbers, _together(pairs)]
+    notes = [html.paragraph(effect.note, "warn") for effect in effects if effect.note]
+    body = [html.paragraph(lead), *notes, html.figures(parts), numbers, _together(pairs)]
     return html.section("What the model says of each column", *body)
 
 

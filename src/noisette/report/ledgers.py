@@ -35,7 +35,8 @@ def ledger_section(ledger: Ledger | None, guarantee: Guarantee) -> str:
             ),
         )
     charges = ledger.charges
-    return html.section("The ledger", _balance(ledger), _books(ledger, charges))
+    people = "".join(html.paragraph(f"{words}.") for words in ledger.people_words)
+    return html.section("The ledger", _balance(ledger), people, _books(ledger, charges))
 
 
 def ledger_page(ledger: Ledger, title: str, date: str = "") -> str:
@@ -93,6 +94,9 @@ def ledger_page(ledger: Ledger, title: str, date: str = "") -> str:
             ("How charges add up", f"rule “{ledger.rule}”: {_RULES[ledger.rule]}; valid also for "
              "charges that are chosen after seeing earlier results"),
             ("How it is kept", "a charge is booked before any noise is drawn, and never returned"),
+            *(("Table", f"{name or '(not named)'}: {', '.join(kinds)}")
+              for name, kinds in ledger.tables),
+            *(("People", words) for words in ledger.people_words),
         ])),
     ]  # fmt: skip
     return html.document(f"Privacy ledger: {title}", "".join(body))
@@ -168,14 +172,14 @@ def _books(ledger: Ledger, charges: list[Charge]) -> str:
     lines = [
         (
             str(number),
-            charge.booked[:16].replace("T", " "),
+            charge.booked[:10],
             charge.title,
             *(getattr(charge, name) for name in more),
             *_numbers(ledger, charge.cost),
         )
         for number, charge in enumerate(shown, start=first + 1)
     ]
-    heads = ("no.", "when (UTC)", "charge", *more, *_heads(ledger))
+    heads = ("no.", "day (UTC)", "charge", *more, *_heads(ledger))
     listed = html.table(heads, lines, numeric=len(_heads(ledger)))
     if first:
         listed += html.prose(

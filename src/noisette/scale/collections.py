@@ -1,10 +1,12 @@
 """From arrays and tables of Dask to columns in partitions that are cut alike."""
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from noisette._cells import given
 from noisette.errors import InvalidData
 from noisette.scale.columns import DaskColumn
 from noisette.scale.running import dask_module
@@ -15,6 +17,7 @@ _NOT_ALIKE = (
     "the partitions of X and of what goes with it must be cut alike; take all of them from one "
     "table, or give arrays whose chunk sizes are known (compute_chunk_sizes())."
 )
+_NO_VECTOR = "y must be a vector with one entry for each row of X."
 
 
 def is_dask(values: Any) -> bool:
@@ -96,7 +99,7 @@ def _pieces(values: Any, chunks: tuple[int, ...] | None) -> tuple[list[Any], Any
     if not is_dask(values):
         if chunks is None:
             raise InvalidData(_NOT_ALIKE)
-        values = np.asarray(values)
+        values = vector_of(values)
         if values.ndim != 1 or len(values) != sum(chunks):
             raise InvalidData("Found input variables with inconsistent numbers of samples.")
         values = dask_module("dask.array").from_array(values, chunks=(chunks,))
@@ -131,10 +134,18 @@ def _as_is(part: Any) -> Any:
     return part
 
 
+def vector_of(values: Any) -> Any:
+    """Return an array of one type, or of single cells where a gap would change that type."""
+    # proof: ROW-LOCAL
+    if getattr(values, "ndim", 1) != 1 or isinstance(values, Sequence):
+        return np.asarray(values)
+    return given(values, _NO_VECTOR).cells()
+
+
 def _as_vector(part: Any) -> Any:
-    values = np.asarray(part)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
+    if getattr(part, "ndim", 1) == 2 and part.shape[1] == 1:
+        part = part.iloc[:, 0] if hasattr(part, "iloc") else part[:, 0]
+    values = vector_of(part)
     if values.ndim != 1:
-        raise InvalidData("y must be a vector with one entry for each row of X.")
+        raise InvalidData(_NO_VECTOR)
     return values

@@ -10,7 +10,6 @@ one; the driver learns how many persons there are, and no identifier.
 import math
 import uuid
 import zlib
-from collections.abc import Sequence
 from functools import partial
 from operator import add, itemgetter
 from typing import Any, NamedTuple, NoReturn
@@ -18,18 +17,11 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette._cells import MIXED, given
 from noisette._typing import Floats, Indices, Integers
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.parts import all_of, each, is_parted
-from noisette.persons import (
-    MIXED,
-    Persons,
-    UnreadPersons,
-    column_of,
-    is_missing,
-    row_weights,
-    told_apart,
-)
+from noisette.persons import NO_COLUMN, Persons, UnreadPersons, row_weights
 from noisette.scale.collections import beside, is_dask
 from noisette.scale.columns import DaskColumn
 from noisette.scale.running import dask_module, guarded, persisted, run
@@ -107,8 +99,10 @@ def persons_beside(rows: DaskColumn, ids: Any) -> PartedPersons:
             "itself, or Persons.of(column, ...) of a column in partitions."
         )
     found = rules.ids
+    if not is_dask(found) and not isinstance(found, DaskColumn):
+        found = Persons.of(found, missing=rules.missing).index
     if not isinstance(found, DaskColumn):
-        found = beside(rows, found if is_dask(found) else column_of(found))
+        found = beside(rows, found)
     column = found.apply(partial(_identified, rules.missing), (rows,), rows.shape[:1])
     *kept, total = persisted(_exchanged(column, rules))
     count = int(run(total))
@@ -168,17 +162,10 @@ def _identified(missing: str, ids: Any, rows: Any) -> Identified:
     count = getattr(rows, "rows", None)
     if len(ids) != (rows.shape[0] if count is None else count):
         raise InvalidData("persons must have one identifier for each row.")
-    column = column_of(ids)
-    if column.dtype.kind in "iubf":
-        absent = column != column
-        found = Identified(False, *_numbered_whole(column, absent))
-    elif column.dtype.kind in "OUT":
-        values = column.tolist()
-        absent = np.fromiter(map(is_missing, values), dtype=bool, count=len(values))
-        there = [value for value, gap in zip(values, absent, strict=True) if not gap]
-        found = _of_objects(there, absent)
-    else:
-        raise InvalidData(_NO_IDENTIFIERS)
+    keys, numbers = given(ids, NO_COLUMN).keys()
+    absent = numbers < 0
+    texts = all(isinstance(key, str) for key in keys)
+    found = Identified(texts, keys.astype(object) if texts else _whole(keys), numbers)
     if missing == "refuse" and bool(absent.any()):
         raise InvalidData(
             "persons has a row without an identifier; fill it in, leave the row out, or "
@@ -187,46 +174,20 @@ def _identified(missing: str, ids: Any, rows: Any) -> Identified:
     return found if len(found.keys) else found._replace(texts=None)
 
 
-def _of_objects(there: Sequence[Any], absent: NDArray[np.bool_]) -> Identified:
-    """Return the identifiers among objects: all of them texts, or all of them whole numbers."""
-    texts = sum(isinstance(value, str) for value in there)
-    if texts == len(there):
-        known = {text: place for place, text in enumerate(dict.fromkeys(there))}
-        numbers = np.full(len(absent), -1, dtype=np.intp)
-        numbers[~absent] = np.fromiter(map(known.__getitem__, there), np.intp, len(there))
-        keys = np.empty(len(known), dtype=object)
-        keys[:] = list(known)
-        return Identified(True, keys, numbers)
-    if texts:
-        raise InvalidData(MIXED)
-    if not all(isinstance(value, int | float | np.integer | np.floating) for value in there):
-        raise InvalidData(_NO_IDENTIFIERS)
-    whole = all(isinstance(value, int | np.integer) for value in there)
-    # among objects, numbers with a point may have been short ones before
-    most = 2**63 if whole else told_apart(np.float32)
-    if not all(-most <= value < most for value in there):
-        raise InvalidData(_NO_IDENTIFIERS)
-    column = np.zeros(len(absent), dtype=np.int64 if whole else np.float64)
-    column[~absent] = there
-    return Identified(False, *_numbered_whole(column, absent))
-
-
-def _numbered_whole(
-    column: NDArray[Any], absent: NDArray[np.bool_]
-) -> tuple[NDArray[Any], Indices]:
-    """Return whole numbers, each once, and which of them every row has."""
-    there = column[~absent]
-    if column.dtype.kind == "f":
-        sure = np.abs(there) < told_apart(column.dtype)
-        good = bool(np.all(sure)) and bool(np.all(there == np.floor(there)))
+def _whole(keys: NDArray[Any]) -> NDArray[np.int64]:
+    """Return identifiers as whole numbers, in whatever type this partition has them."""
+    # proof: PERSON-WEIGHTS
+    kind = keys.dtype.kind
+    if kind in "iuf":
+        good = not np.any(keys % 1) and (kind != "u" or bool(np.all(keys < 2**63)))
     else:
-        good = column.dtype != np.uint64 or bool(np.all(there < 2**63))
-    if not good:
-        raise InvalidData(_NO_IDENTIFIERS)
-    keys, inverse = np.unique(there.astype(np.int64), return_inverse=True)
-    numbers = np.full(len(column), -1, dtype=np.intp)
-    numbers[~absent] = inverse.reshape(-1)
-    return keys, numbers
+        good = kind == "O" and all(
+            isinstance(key, int | float) and -(2**63) <= key < 2**63 and key % 1 == 0
+            for key in keys.tolist()
+        )
+    if good:
+        return keys.astype(np.int64)
+    raise InvalidData(_NO_IDENTIFIERS)
 
 
 def _bucket_of(told: Identified, buckets: int) -> Integers:

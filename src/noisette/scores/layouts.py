@@ -8,6 +8,7 @@ code between two whole numbers divides the row between two cells.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
 from noisette import _validate
+from noisette._cells import given
 from noisette._typing import Floats
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.scores.binary import BinaryScores
@@ -165,10 +167,10 @@ class RegressionLayout:
     def codes(self, model: Any, X: Any, y: Any) -> list[NDArray[np.float64]]:
         """Return where every residual and every target lies among the knots."""
         # proof: SCORE-TABLE
-        try:
-            target = np.asarray(y, dtype=float)
-        except (TypeError, ValueError):  # whose message quotes a cell
-            raise InvalidData("the targets must be numbers.") from None
+        held = given(y, "y must have one target for each row.")
+        target = held.numbers()
+        if np.isnan(target).all() and any(isinstance(cell, str) for cell in held.cells()):
+            raise InvalidData("the targets must be numbers.")
         cut = np.clip(target, self.low, self.high)
         said = np.asarray(_called(model.predict, X), dtype=float)
         if said.shape != target.shape:
@@ -279,15 +281,19 @@ def second_of(scores: Floats, rows: int) -> Floats:
 def numbers_of(classes: tuple[Any, ...], y: Any) -> NDArray[np.int64]:
     """Return the number of every label, -1 for one that is not among the classes."""
     place = {label: k for k, label in enumerate(classes)}
-    labels = np.asarray(y)
-    if labels.ndim != 1:
-        raise InvalidData("y must have one label for each row.")
-    listed = labels.tolist()
-    _refuse_other_kind(classes, listed)
-    try:
-        return np.array([place.get(label, -1) for label in listed], dtype=np.int64)
-    except TypeError:  # a list or the like, which no class can be
-        raise InvalidData("every label must be a number or a text.") from None
+    # proof: ROW-LOCAL
+    held = given(y, "y must have one label for each row.")
+    held.check("y")
+    labels = held.cells().tolist()
+    _refuse_other_kind(classes, labels)
+
+    def number(label: Any) -> int:
+        try:
+            return place.get(label, -1)
+        except TypeError:  # a list or the like, which no class can be
+            return -1
+
+    return np.array(list(map(number, labels)), dtype=np.int64)
 
 
 def _refuse_other_kind(classes: tuple[Any, ...], labels: list[Any]) -> None:
@@ -305,9 +311,9 @@ def _refuse_other_kind(classes: tuple[Any, ...], labels: list[Any]) -> None:
 
 def _kind(kind: type) -> str:
     """Return what labels of a type are, in a word; nothing for missing ones."""
-    if kind is type(None):
+    if kind.__name__ in ("NoneType", "NAType"):
         return ""
-    if issubclass(kind, int | float):  # True and 1 are the same label
+    if issubclass(kind, Number | np.bool_):  # True and 1 are the same label
         return "numbers"
     return "texts" if issubclass(kind, str) else "neither numbers nor texts"
 

@@ -1,10 +1,11 @@
 """Where a ledger keeps its charges: in memory, in one file, or in a database."""
 
+from noisette.storage.books import LedgerBooks, is_text
 from noisette.storage.file import FileStore
 from noisette.storage.memory import MemoryStore
 from noisette.storage.opening import open_store
 from noisette.storage.postgres import PostgresStore, is_address, ledgers_at
-from noisette.storage.records import Charge, Drawn, Draws, Header, Store, Totals
+from noisette.storage.records import Charge, Drawn, Draws, Header, Receipt, Store, Totals
 
 __all__ = [
     "Charge",
@@ -12,11 +13,14 @@ __all__ = [
     "Draws",
     "FileStore",
     "Header",
+    "LedgerBooks",
     "MemoryStore",
     "PostgresStore",
+    "Receipt",
     "Store",
     "Totals",
     "is_address",
+    "is_text",
     "ledgers_at",
     "open_store",
 ]

@@ -2,7 +2,7 @@
 
 Layout, in ASCII, nothing beside the file::
 
-    page 0      "noisette ledger 2", then the header, which never changes
+    page 0      "noisette ledger 3", then the header, which never changes
     page 1, 2   two marks: how many records there are, where the last one is, its digest
     page 3 ...  the records, one line each
 
@@ -44,11 +44,11 @@ from noisette._files import LARGEST_TEXT, from_json
 
 __all__ = [
     "FORMAT", "Damaged", "Mark", "Newer", "Unsure",
-    "append", "backwards", "first_pages", "origin", "read_header", "read_last", "read_mark",
-    "records", "seal", "unseal",
+    "append", "backwards", "first_pages", "is_ledger", "origin", "read_header", "read_last",
+    "read_mark", "records", "seal", "unseal",
 ]  # fmt: skip
 
-FORMAT = 2
+FORMAT = 3
 _PAGE = 4096
 _FIRST = 3 * _PAGE
 _MAGIC = b"noisette ledger "
@@ -103,6 +103,11 @@ def first_pages(header: dict[str, Any]) -> bytes:
     return b"".join(part.ljust(_PAGE, b"\0") for part in (page, mark, mark))
 
 
+def is_ledger(start: bytes) -> bool:
+    """Whether a file that begins so says that it is a ledger."""
+    return start.startswith(_MAGIC)
+
+
 def read_header(file: FileIO) -> tuple[str, dict[str, Any]]:
     """Return the header's digest, which names this ledger among all others, and the header."""
     page = _read(file, 0, _PAGE)
@@ -112,7 +117,7 @@ def read_header(file: FileIO) -> tuple[str, dict[str, Any]]:
         raise Damaged
     if int(number) > FORMAT:
         raise Newer(number.decode())
-    if int(number) < FORMAT:
+    if int(number) < 2:
         raise Damaged
     return unseal(rest[: rest.find(b"\n") + 1])
 

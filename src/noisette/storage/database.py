@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 
 from noisette.errors import LedgerError, MissingExtra, NoisetteError
 from noisette.storage import chain
+from noisette.storage.counting import FUNCTION
+from noisette.storage.records import RESTORE
 
-__all__ = ["FORMAT", "Database"]
+__all__ = ["Database"]
 
-FORMAT = 1
 WAIT_SECONDS = 60
 _CONNECT_SECONDS = 20
 # A network that swallows everything is noticed too; the address may say otherwise.
@@ -89,7 +90,8 @@ class Database:
             except (self._psycopg.Error, chain.Newer, *_WRONG) as error:
                 # What the driver says of an address may quote its password.
                 quiet = isinstance(error, self._psycopg.Error) and error.sqlstate is None
-                raise LedgerError(self._explain(error) + _state(sent or _done(commits))) from (
+                done = lock is not None and _done(commits)  # who only reads charges nothing
+                raise LedgerError(self._explain(error) + _state(sent or done)) from (
                     None if quiet else error
                 )
 
@@ -115,7 +117,7 @@ class Database:
                 self._roll_back(connection)
                 raise
             self._drop()
-            raise _LostAnswer(error, bool(commits)) from error
+            raise _LostAnswer(error, bool(commits) and lock is not None) from error
         except (NoisetteError, self._psycopg.Error, chain.Newer, *_WRONG):
             self._roll_back(connection)
             raise
@@ -190,17 +192,24 @@ class Database:
 
     def _explain(self, error: Exception) -> str:
         errors, title = self._psycopg.errors, self.title
-        advice = "is damaged or is not a noisette ledger; restore it from a backup"
+        advice = f"is damaged or is not a noisette ledger; {RESTORE}"
         if isinstance(error, chain.Newer):
             advice = (
-                f"was written by a newer noisette (format {error}, this one reads {FORMAT}); "
+                f"was written by a newer noisette (format {error}, this one reads {chain.FORMAT}); "
                 "upgrade noisette"
             )
         elif isinstance(error, errors.InsufficientPrivilege):
             advice = (
-                "cannot be used by this database user, who needs SELECT and INSERT on "
-                "noisette_ledgers and noisette_records, and CREATE on the schema to start the first"
+                "cannot be used by this database user, who needs SELECT on noisette_ledgers and "
+                f"noisette_records and EXECUTE on {FUNCTION}; only their owner starts a ledger"
             )
+        elif isinstance(error, errors.UndefinedFunction):
+            advice = (
+                "has tables of an earlier noisette and can only be read; let their owner open it "
+                "once: noisette ledger ADDRESS"
+            )
+        elif isinstance(error, errors.RaiseException):
+            advice = f"refused the record: {error.diag.message_primary}"
         elif isinstance(error, errors.LockNotAvailable):
             advice = f"was busy for {WAIT_SECONDS} seconds; try again when others have finished"
         elif isinstance(error, errors.UndefinedColumn | errors.UndefinedTable):

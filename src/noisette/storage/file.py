@@ -9,7 +9,6 @@ the running totals: a charge takes the same time however long the ledger is.
 import contextlib
 import errno
 import os
-import secrets
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,17 +18,31 @@ from typing import Any
 
 from noisette.errors import LedgerError, NoisetteError
 from noisette.storage import chain, locks
-from noisette.storage.nodes import charge_node, charge_of, drawn_node, draws_of, totals_of
+from noisette.storage.nodes import (
+    charge_node,
+    charge_of,
+    drawn_node,
+    draws_of,
+    header_node,
+    header_of,
+    receipt_of,
+    totals_of,
+)
 from noisette.storage.records import (
+    RESTORE,
     Charge,
     Check,
     CheckDrawn,
+    Cost,
     Drawn,
     Draws,
     Header,
+    Receipt,
     Totals,
+    is_news,
+    no_charge,
     one_unit,
-)  # fmt: skip
+)
 
 __all__ = ["FileStore"]
 
@@ -55,7 +68,12 @@ class FileStore:
         """The path, for people."""
         return str(self.path)
 
-    def create_or_read(self, header: Header | None) -> Header:
+    @property
+    def id(self) -> str:
+        """The digest of its header, which names it among all others."""
+        return str(self._id)
+
+    def create_or_read(self, header: Header | None, limit: Cost | None = None) -> Header:
         """Write `header` into a new file, or return the header that the file already has."""
         path = self.path
         if not path.exists() and header is None:
@@ -67,14 +85,10 @@ class FileStore:
         if not path.parent.is_dir():
             raise LedgerError(f"the folder {path.parent} does not exist; nothing was written.")
         if header is not None and not path.exists():
-            node = {"id": secrets.token_hex(16), **header._asdict()}
-            self._place(path, chain.first_pages(node))  # or somebody else has just started it
+            pages = chain.first_pages(header_node(header, limit))
+            self._place(path, pages)  # or somebody else has just started it
         with self._opened(write=False) as (file, _):
-            node = chain.read_header(file)[1]
-            fields = [node[name] for name in Header._fields]
-            if [type(value) for value in fields] != [float, float, str, str, bool]:
-                raise chain.Damaged
-            return Header(*fields)
+            return header_of(chain.read_header(file)[1])
 
     def totals(self) -> Totals:
         """Return the number of charges and their exact sums."""
@@ -90,8 +104,10 @@ class FileStore:
         with self._opened(write=False) as (file, mark):
             if first > 1 + totals_of(chain.read_last(file, mark)).number // 2:
                 return self._tail(file, mark, first)[:count]
-            known, sums = [], Totals()
+            known, sums, collected = [], Totals(), dict[int, str]()
             for node in self._all(file, mark):
+                if node["kind"] == "collected":
+                    collected[node["of"]] = node["digest"]
                 if node["kind"] == "charge":
                     charge = charge_of(node)
                     sums = sums.plus(charge.cost)
@@ -99,25 +115,28 @@ class FileStore:
                         known.append(charge)
                 if totals_of(node) != sums:
                     raise chain.Damaged
-            return known
+            return _with(collected, known, first)
 
     def _tail(self, file: FileIO, mark: chain.Mark, first: int) -> list[Charge]:
-        known: list[Charge] = []
+        known, collected = list[Charge](), dict[int, str]()
         for node in chain.backwards(file, mark):
             if node["totals"][0] < first:
                 break
             if node["kind"] == "charge":
                 known.append(charge_of(node))
-        return known[::-1]
+            elif node["kind"] == "collected":
+                collected[node["of"]] = node["digest"]
+        return _with(collected, known[::-1], first)
 
     def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int:
         """Add `charge` if `check` passes; return its number."""
         with self._opened(write=True) as (file, mark):
             spent = totals_of(chain.read_last(file, mark))
-            one_unit(self._tail(file, mark, max(1, spent.number)), charge)
+            before = self._tail(file, mark, max(1, spent.number))
+            one_unit(before[-1].unit if before else "", charge)
             check(spent)
             sums = spent.plus(charge.cost)
-            self._append(file, mark, sums, charge_node(charge._replace(booked=_now()), draws))
+            self._append(file, mark, sums, charge_node(charge._replace(booked=_today()), draws))
             if draws is not None:
                 self._holders[sums.number] = draws.holder
             return sums.number
@@ -153,6 +172,47 @@ class FileStore:
             self._holders[number] = holder
             return drawn
 
+    def collect(self, number: int, digest: str, label: str) -> None:
+        """Write down the digest of the result that a charge paid for, once."""
+        with self._opened(write=True) as (file, mark):
+            charges = self._tail(file, mark, number)
+            if number < 1 or not charges:
+                raise no_charge(self.title, number)
+            if is_news(charges[0], number, digest):
+                node = {"kind": "collected", "of": number, "digest": digest, "label": label}
+                self._note(file, mark, node)
+
+    def receipt(self, number: int) -> Receipt:
+        """Return where in the chain a charge was booked."""
+        with self._opened(write=False) as (file, mark):
+            after = mark.digest
+            for node in chain.backwards(file, mark):
+                if node["kind"] == "charge" and node["totals"][0] == number:
+                    return receipt_of(self.id, number, node["before"], after)
+                after = node["before"]
+        raise no_charge(self.title, number)
+
+    def note(self, node: dict[str, Any]) -> None:
+        """Add a record that costs nothing."""
+        with self._opened(write=True) as (file, mark):
+            self._note(file, mark, node)
+
+    def notes(self) -> list[dict[str, Any]]:
+        """Return the records that are about no charge."""
+        with self._opened(write=False) as (file, mark):
+            return [node for node in self._all(file, mark) if node["kind"] in ("table", "people")]
+
+    def others(self) -> list[str]:
+        """Return the paths of the other ledgers in this folder."""
+        return [str(path) for path in sorted(self.path.parent.iterdir()) if self._is_other(path)]
+
+    def _is_other(self, path: Path) -> bool:
+        with contextlib.suppress(OSError):
+            if path.is_file() and not path.samefile(self.path):
+                with path.open("rb") as file:
+                    return chain.is_ledger(file.read(32))
+        return False
+
     def copy_to(self, target: Path) -> None:
         """Write a copy, for a backup, of a ledger that was checked as a whole."""
         with self._opened(write=False) as (file, mark):
@@ -173,6 +233,9 @@ class FileStore:
         self, file: FileIO, mark: chain.Mark, number: int, holder: str, drawn: Drawn
     ) -> None:
         node = {"kind": "draws", "charge": number, **drawn_node(holder, drawn)}
+        self._note(file, mark, node)
+
+    def _note(self, file: FileIO, mark: chain.Mark, node: dict[str, Any]) -> None:
         self._append(file, mark, totals_of(chain.read_last(file, mark)), node)
 
     def _run(self, file: FileIO, mark: chain.Mark, number: int) -> tuple[Charge, Draws]:
@@ -261,7 +324,7 @@ class FileStore:
         path = self.path
         if isinstance(error, chain.Unsure):
             return f"{path} could not be written; the disk is failing. It may have been charged."
-        advice = "is damaged or is not a noisette ledger; restore it from a backup"
+        advice = f"is damaged or is not a noisette ledger; {RESTORE}"
         if isinstance(error, chain.Newer):
             advice = (
                 f"was written by a newer noisette (format {error}, this one reads {chain.FORMAT}); "
@@ -271,13 +334,13 @@ class FileStore:
             waited = f"{locks.WAIT_SECONDS:.0f} seconds"
             advice = f"was busy for {waited}; try again when others have finished"
         elif isinstance(error, FileNotFoundError):
-            advice = "is gone; restore it from a backup"
+            advice = f"is gone; {RESTORE}"
         elif isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EROFS:
             advice = "cannot be written; make the file writable"
         elif isinstance(error, OSError):
             advice = "could not be written; the disk is full or failing"
         elif self._first_bytes() == b"":
-            advice = "is empty: its charges are lost; restore it from a backup, or remove it"
+            advice = f"is empty: its charges are lost; {RESTORE}"
         elif self._first_bytes() == _EARLIER:
             advice = (
                 "is not a noisette ledger of this version, but a database; if an earlier noisette "
@@ -293,5 +356,14 @@ class FileStore:
             return b"?"
 
 
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+def _with(collected: dict[int, str], charges: list[Charge], first: int) -> list[Charge]:
+    """Return charges, the first with number `first`, with the digests of their results."""
+    return [
+        charge._replace(collected=collected.get(number, charge.collected))
+        for number, charge in enumerate(charges, start=first)
+    ]
+
+
+def _today() -> str:
+    # The day alone: how long a search took would tell how many runs it had.
+    return time.strftime("%Y-%m-%d", time.gmtime())

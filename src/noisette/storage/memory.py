@@ -3,10 +3,21 @@
 import os
 import threading
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from noisette.errors import LedgerError
-from noisette.storage.records import Charge, Check, CheckDrawn, Drawn, Draws, Totals, one_unit
+from noisette.storage.records import (
+    Charge,
+    Check,
+    CheckDrawn,
+    Drawn,
+    Draws,
+    Receipt,
+    Totals,
+    is_news,
+    no_charge,
+    one_unit,
+)
 
 __all__ = ["MemoryStore"]
 
@@ -17,10 +28,12 @@ class MemoryStore:
     path = None
     title = "memory"
     lasting = False
+    id = ""
 
     def __init__(self) -> None:
         self._charges: list[Charge] = []
         self._totals = Totals()
+        self._notes: list[dict[str, Any]] = []
         self._lock = threading.Lock()
         self._process = os.getpid()
 
@@ -39,7 +52,7 @@ class MemoryStore:
         if os.getpid() != self._process:
             raise self._not_here()
         with self._lock:
-            one_unit(self._charges[-1:], charge)
+            one_unit(self._charges[-1].unit if self._charges else "", charge)
             check(self._totals)
             self._charges.append(charge)
             self._totals = self._totals.plus(charge.cost)
@@ -61,6 +74,30 @@ class MemoryStore:
     def claim(self, number: int, holder: str, check: CheckDrawn | None = None) -> Drawn:
         """Refuse: memory does not outlive its process."""
         raise self._cannot_resume()
+
+    def collect(self, number: int, digest: str, label: str) -> None:
+        """Note the digest of the result that a charge paid for."""
+        with self._lock:
+            if not 1 <= number <= len(self._charges):
+                raise no_charge(self.title, number)
+            if is_news(self._charges[number - 1], number, digest):
+                self._charges[number - 1] = self._charges[number - 1]._replace(collected=digest)
+
+    def receipt(self, number: int) -> Receipt | None:
+        """Return None: what ends with its process can be shown to nobody."""
+        return None
+
+    def note(self, node: dict[str, Any]) -> None:
+        """Add a record that costs nothing."""
+        self._notes.append(node)
+
+    def notes(self) -> list[dict[str, Any]]:
+        """Return the records that are about no charge."""
+        return list(self._notes)
+
+    def others(self) -> list[str]:
+        """Return nothing: other ledgers in memory belong to others."""
+        return []
 
     def copy_to(self, target: Path) -> None:
         """Refuse: there is no file."""

@@ -1,21 +1,41 @@
 """What one record of a ledger says, as JSON: the same in a file and in a database."""
 
 import math
+import secrets
 from typing import Any
 
 from noisette.storage.chain import Damaged
-from noisette.storage.records import Charge, Drawn, Draws, Totals
+from noisette.storage.records import Charge, Cost, Drawn, Draws, Header, Receipt, Totals
 
-__all__ = ["charge_node", "charge_of", "drawn_node", "draws_of", "totals_of"]
+__all__ = [
+    "charge_node", "charge_of", "drawn_node", "draws_of", "header_node", "header_of", "receipt_of",
+    "totals_of",
+]  # fmt: skip
 
 # What records of earlier versions lack; a new one has it only where it says something.
-_LATER = {"table": "", "unit": "record", "booked": "", "by": "", "model": ""}
-_TYPES = [str, str, tuple, bool, str, str, str, str, str]
+_LATER = {
+    "table": "", "unit": "record", "booked": "", "by": "", "model": "", "why": "", "cohort": "",
+    "collected": "unknown",
+}  # fmt: skip
+_TYPES = [str, str, tuple, bool, *[str] * len(_LATER)]
+
+
+def header_node(header: Header, limit: Cost | None) -> dict[str, Any]:
+    """Return the first line of a new ledger; `limit` is what its sums never exceed."""
+    return {"id": secrets.token_hex(16), **header._asdict(), "limit": limit}
+
+
+def header_of(node: dict[str, Any]) -> Header:
+    """Return the header in a first line."""
+    fields = [node[name] for name in Header._fields]
+    if [type(value) for value in fields] != [float, float, str, str, bool]:
+        raise Damaged
+    return Header(*fields)
 
 
 def charge_node(charge: Charge, draws: Draws | None) -> dict[str, Any]:
     """Return the record of a new charge; `draws` if it can be resumed."""
-    words = charge._asdict()
+    words = charge._replace(cost=(charge.cost[0] + 0.0, charge.cost[1] + 0.0))._asdict()  # no -0.0
     node = {"kind": "charge"} | {
         name: value for name, value in words.items() if value != _LATER.get(name)
     }
@@ -23,6 +43,11 @@ def charge_node(charge: Charge, draws: Draws | None) -> dict[str, Any]:
         node["run"] = [draws.epsilon, draws.delta]
         node |= drawn_node(draws.holder, draws.drawn)
     return node
+
+
+def receipt_of(ledger: str, number: int, before: str, after: str) -> Receipt:
+    """Return what lies beside a result: where in which chain of records it was paid for."""
+    return {"format": 1, "ledger": ledger, "charge": number, "before": before, "after": after}
 
 
 def charge_of(node: dict[str, Any]) -> Charge:

@@ -8,28 +8,32 @@ from noisette import _validate
 from noisette.errors import InvalidParameter, LedgerError
 from noisette.storage.file import FileStore
 from noisette.storage.postgres import PostgresStore, is_address
-from noisette.storage.records import Header, Store
+from noisette.storage.records import RESTORE, Cost, Header, Store
 
-__all__ = ["open_store"]
+__all__ = ["open_store", "store_at"]
+
+
+def store_at(path: str | os.PathLike[str]) -> FileStore | PostgresStore:
+    """Return the store that an address means, not yet opened."""
+    # Resolved now: a later chdir must not lead the charges to another file.
+    return PostgresStore(str(path)) if is_address(path) else FileStore(_validate.real_path(path))
 
 
 def open_store(
     path: str | os.PathLike[str], wanted: Header | None, given: Mapping[str, Any],
-    check: Callable[[Header], Any],
+    limit: Callable[[Header], Cost],
 ) -> tuple[Store, Header]:  # fmt: skip
     """Return the store at `path`, started there with `wanted` if there is none, and its header.
 
-    `check` refuses a header that no ledger can have; what is `given` must agree with it.
+    `limit` says what the sums of a ledger never exceed, and refuses a header that no ledger can
+    have; what is `given` must agree with it.
     """
-    # Resolved now: a later chdir must not lead the charges to another file.
-    store = PostgresStore(str(path)) if is_address(path) else FileStore(_validate.real_path(path))
-    header = store.create_or_read(wanted)
+    store = store_at(path)
+    header = store.create_or_read(wanted, None if wanted is None else limit(wanted))
     try:
-        check(header)
+        limit(header)
     except InvalidParameter:
-        raise LedgerError(
-            f"{store.title} is damaged; restore it from a backup. Nothing was charged."
-        ) from None
+        raise LedgerError(f"{store.title} is damaged; {RESTORE}. Nothing was charged.") from None
     for name, value in given.items():
         if value != getattr(header, name):
             raise LedgerError(

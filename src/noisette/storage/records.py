@@ -3,23 +3,32 @@
 from collections.abc import Callable
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from noisette.errors import InvalidParameter
+from noisette.errors import InvalidParameter, LedgerError
 
 __all__ = [
+    "RESTORE",
     "Charge",
     "Check",
     "CheckDrawn",
+    "Cost",
     "Drawn",
     "Draws",
     "Header",
+    "Receipt",
     "Store",
     "Totals",
+    "is_news",
+    "no_charge",
     "one_unit",
 ]
 
 Cost = tuple[float, float]
+RESTORE = (
+    "restore it from a backup, then charge by hand what was booked since; the receipts beside your "
+    "models name it (noisette ledger LEDGER --against MODELS)"
+)
 
 
 class Header(NamedTuple):
@@ -51,6 +60,12 @@ class Charge(NamedTuple):
     """Who, where the store knows: the user of the database."""
     model: str = ""
     """Which kind of model it is about, such as LogisticRegression; nothing else if empty."""
+    why: str = ""
+    """What for, in the words of who charged."""
+    cohort: str = ""
+    """Which people of the table it is about, where a ledger tells several apart."""
+    collected: str = ""
+    """SHA-256 of the result that it paid for, once that was kept; "unknown" before format 3."""
 
     @property
     def title(self) -> str:
@@ -59,15 +74,29 @@ class Charge(NamedTuple):
         return f"{label} (from a seed: hides nobody)" if self.seeded else label
 
 
-def one_unit(last: list[Charge], charge: Charge) -> None:
-    """Refuse a charge of another unit than the one before it, if there is one.
+def is_news(charge: Charge, number: int, digest: str) -> bool:
+    """Whether a result is to be written down; refuse a second one for the same charge."""
+    if charge.collected not in ("", "unknown", digest):
+        raise LedgerError(
+            f"charge {number} paid for another result, so this one is not written down beside it."
+        )
+    return charge.collected != digest
+
+
+def no_charge(title: str, number: int) -> LedgerError:
+    """Return the refusal of a number that no charge has."""
+    return LedgerError(f"{title} has no charge with number {number}.")
+
+
+def one_unit(before: str, charge: Charge) -> None:
+    """Refuse a charge of another unit than `before`, that of the last one, if there is one.
 
     What one row costs says nothing about a person with k rows but k times as much, so the sum of
     both would be a promise to nobody. Every store asks this under its lock.
     """
-    if last and last[-1].unit != charge.unit:
+    if before not in ("", charge.unit):
         raise InvalidParameter(
-            f"this ledger adds up charges that protect one {last[-1].unit}, and this one protects "
+            f"this ledger adds up charges that protect one {before}, and this one protects "
             f"one {charge.unit}; use one ledger for each, nothing was charged."
         )
 
@@ -136,6 +165,7 @@ class Draws(NamedTuple):
     drawn: Drawn
 
 
+Receipt = dict[str, int | str]
 Check = Callable[[Totals], None]
 CheckDrawn = Callable[[Drawn], None]
 
@@ -145,6 +175,8 @@ class Store(Protocol):
 
     @property
     def path(self) -> Path | None: ...  # noqa: D102
+    @property
+    def id(self) -> str: ...  # noqa: D102
     @property
     def title(self) -> str: ...  # noqa: D102
     @property
@@ -159,3 +191,8 @@ class Store(Protocol):
         self, number: int, holder: str, check: CheckDrawn | None = None
     ) -> Drawn: ...
     def copy_to(self, target: Path) -> None: ...  # noqa: D102
+    def collect(self, number: int, digest: str, label: str) -> None: ...  # noqa: D102
+    def receipt(self, number: int) -> Receipt | None: ...  # noqa: D102
+    def note(self, node: dict[str, Any]) -> None: ...  # noqa: D102
+    def notes(self) -> list[dict[str, Any]]: ...  # noqa: D102
+    def others(self) -> list[str]: ...  # noqa: D102

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette._cells import Given, text_of
 from noisette._typing import Floats
 from noisette.errors import MissingExtra
 
 __all__ = [
-    "ArrowCells",
     "CodedCells",
-    "NumberCells",
     "Signs",
     "TextCells",
+    "ValueCells",
     "arrow",
     "is_moment",
     "is_text",
@@ -102,66 +102,36 @@ def _number(cell: str) -> float:
         return float("nan")
 
 
-class ArrowCells:
-    """Cells of a Parquet file: a pyarrow array of a plain type."""
+class ValueCells:
+    """Cells that have a type, from memory or from a Parquet file."""
 
-    def __init__(self, array: Any, decimal: str = ".", thousands: str = "") -> None:
-        self._array, self._decimal, self._thousands = array, decimal, thousands
+    def __init__(self, given: Given, signs: Signs = (".", "")) -> None:
+        self.given, self._signs = given, signs
 
     def __len__(self) -> int:
-        return len(self._array)
+        return len(self.given)
 
     def numbers(self) -> Floats:
         """Return numbers, truth values as 0 and 1, texts read as numbers."""
-        pa = arrow()
+        found = self.given.numbers()
+        if self._signs == (".", "") or self.given.values.dtype.kind not in "OU":
+            return found
+        cells = self.given.cells().tolist()
+        written = [isinstance(cell, str | bytes) for cell in cells]
+        texts = [text_of(cell) if text else "" for cell, text in zip(cells, written, strict=True)]
+        return np.where(written, TextCells(texts, *self._signs).numbers(), found)
 
-        kind = self._array.type
-        if pa.types.is_null(kind):
-            return np.full(len(self._array), np.nan)
-        if is_text(kind):
-            return TextCells(self.texts(), self._decimal, self._thousands).numbers()
-        cast = self._array.cast(pa.float64(), safe=False)
-        return np.array(cast.to_numpy(zero_copy_only=False), dtype=np.float64)
+    def texts(self) -> Sequence[str]:
+        """Return texts: whole numbers without a point, a date as in ISO 8601."""
+        return self.given.texts()
 
-    def coded(self) -> tuple[NDArray[np.int32], Sequence[str]]:
+    def coded(self) -> tuple[NDArray[Any], Sequence[str]]:
         """Return the number of a text for every cell, and the texts; not each need occur."""
-        found = self._array.dictionary_encode("encode")
-        texts = ArrowCells(found.dictionary).texts()
-        return np.asarray(found.indices.to_numpy(zero_copy_only=False), dtype=np.int32), texts
+        return self.given.coded()
 
-    def texts(self) -> Sequence[str]:
-        """Return texts: whole numbers without a point, truth values as true and false."""
-        if is_moment(self._array.type):
-            return [_moment(value) for value in self._array]
-        values = self._array.to_pylist()
-        return ["" if value is None or value != value else str(value) for value in values]
-
-
-def _moment(value: Any) -> str:
-    """Return a date as a text; one beyond the calendar is missing."""
-    try:
-        found = value.as_py()
-    except (ValueError, OverflowError):
-        return ""
-    return "" if found is None else str(found)
-
-
-class NumberCells:
-    """An array of numbers or truth values."""
-
-    def __init__(self, values: NDArray[Any]) -> None:
-        self._values = values
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def numbers(self) -> Floats:
-        """Return the numbers, truth values as 0 and 1."""
-        return np.array(self._values, dtype=np.float64)
-
-    def texts(self) -> Sequence[str]:
-        """Return the numbers as texts."""
-        return ["" if value != value else str(value) for value in self._values.tolist()]
+    def take(self, rows: Any) -> "ValueCells":
+        """Return some of the cells."""
+        return ValueCells(self.given.take(rows), self._signs)
 
 
 class CodedCells:
@@ -185,3 +155,7 @@ class CodedCells:
     def coded(self) -> tuple[NDArray[np.int32], Sequence[str]]:
         """Return the number of a text for every cell, and the texts; not each need occur."""
         return self._codes, self._known
+
+    def take(self, rows: Any) -> "CodedCells":
+        """Return some of the cells."""
+        return CodedCells(self._codes[rows], self._known, self._signs)

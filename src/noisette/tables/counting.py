@@ -19,7 +19,7 @@ def count_units(path: Path, schema: Schema, *, header: bool) -> int:
     parts = pieces(path, schema.file, first, given)
     if who is not None:
         who.require(names)
-        texts = [text for piece in parts for text in piece[who.column].texts()]
+        texts = [text for piece in parts for text in who.texts_of(piece[who.column])]
         return _validate.integer("the number of persons", who.group(texts).count)
     count = sum(len(next(iter(piece.values()))) for piece in parts)
     return _validate.integer("the number of rows", count)

@@ -241,7 +241,7 @@ def encode(
             found = label_numbers(piece[schema.target], positions, schema.target)
             labels.append(found.astype(np.min_scalar_type(len(schema.classes))))
         if who is not None:
-            ids.extend(piece[who.column].texts())
+            ids.extend(who.texts_of(piece[who.column]))
     X = kept.rows()
     if X is None:
         raise InvalidData(f"{path} has no rows.")

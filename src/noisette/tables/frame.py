@@ -32,7 +32,7 @@ from noisette.tables.file_facts import FileFacts
 from noisette.tables.memory import columns_of
 from noisette.tables.reading import pieces
 from noisette.tables.schema import Schema, spelling
-from noisette.tables.stored import BLOCK, Growing, is_cuttable, part_of, taken
+from noisette.tables.stored import BLOCK, Growing, part_of, taken
 
 __all__ = ["Frame"]
 
@@ -72,7 +72,7 @@ class Frame:
     >>> frame.part(slice(0, 1)).only("ill").shape, list(frame.columns)
     ((1, 1), ['age', 'ill'])
     >>> [rows.stop for rows, block in frame.blocks(1)]
-    [2]
+    [1, 2]
     >>> path = Path(tempfile.mkdtemp()) / "people.csv"
     >>> _ = path.write_text("age,ill\n20,no\n70,yes\n")
     >>> Frame.read(path, schema, target=True).shape
@@ -109,12 +109,14 @@ class Frame:
 
         """
         if isinstance(table, Frame):
+            if schema is not None and table.schema is None:
+                _check_types(table._cells, schema)
             return cls(table._cells, schema if schema is not None else table.schema)
         facts = FileFacts() if schema is None else schema.file
         columns = columns_of(table, (facts.decimal, facts.thousands))
         if schema is not None:
             check_columns(None, list(columns), schema, target=target)
-            _check_dates(columns, schema)
+            _check_types(columns, schema)
         return cls(columns, schema)
 
     @classmethod
@@ -164,7 +166,7 @@ class Frame:
         return cls(growing.cells(), schema)
 
     def blocks(self, rows: int = BLOCK) -> Iterator[tuple[slice, "Frame"]]:
-        """Yield the table in blocks of rows; one block where its columns cannot be cut.
+        """Yield the table in blocks of rows.
 
         Parameters
         ----------
@@ -178,8 +180,6 @@ class Frame:
 
         """
         count = self.rows
-        if not all(map(is_cuttable, self._cells.values())):
-            rows = count
         for start in range(0, max(count, 1), max(rows, 1)):
             part = slice(start, min(start + rows, count))
             yield part, self.part(part)
@@ -415,14 +415,25 @@ class Frame:
         return encode_rows(schema.columns, self._cells, schema.row_norm if cut else None)
 
 
-def _check_dates(columns: dict[str, Cells], schema: Schema) -> None:
-    """Refuse dates where numbers are wanted; a column's type is as public as its name."""
-    for column in schema.columns:
-        if _holds_numbers(column) and getattr(columns[column.name], "dates", False):
+def _check_types(columns: dict[str, Any], schema: Schema) -> None:
+    """Refuse dates where numbers are wanted, and cells that do not say which number they were.
+
+    A column's type is as public as its name.
+    """
+    # proof: ROW-LOCAL
+    numeric = {column.name for column in schema.columns if _holds_numbers(column)}
+    unused = {column.name for column in schema.columns if isinstance(column, Ignored)}
+    if schema.target_bounds is not None:
+        unused.add(schema.target)
+    for name, cells in columns.items():
+        if not hasattr(cells, "given"):  # of a file, which was read with its facts
+            continue
+        if name in numeric and cells.given.dates:
             raise InvalidData(
-                f"column {column.name!r} holds dates by its type, which are no numbers; set kind "
-                '= "date".'
+                f'column {name!r} holds dates by its type, which are no numbers; set kind = "date".'
             )
+        if name not in numeric | unused:
+            cells.given.check(f"column {name!r}")
 
 
 def _holds_numbers(column: Column) -> bool:

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _validate
+from noisette._cells import UNTOLD
 from noisette.columns import Cells, canonical
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.persons import MISSING_IDENTIFIERS, Persons, told_apart
+from noisette.persons import MISSING_IDENTIFIERS, Persons
 from noisette.tables.fact_checks import UNKNOWN
 
 __all__ = ["PERSON_KEYS", "PersonFacts"]
@@ -24,7 +25,6 @@ __all__ = ["PERSON_KEYS", "PersonFacts"]
 PERSON_KEYS = ("person", "max_rows", "person_missing")
 
 _FLOAT = re.compile(r"-?\d(\.\d+)?e\+\d+|-?\d+\.0")  # as Python spells numbers with a point
-_SHORT = {"float16", "float32", "float[pyarrow]", "halffloat[pyarrow]"}  # NumPy's and pandas' too
 _LARGEST = 2.0**53  # beyond, they do not tell whole numbers apart
 
 
@@ -89,38 +89,27 @@ class PersonFacts:
         has another type.
         """
         # proof: PERSON-WEIGHTS
-        values = getattr(cells, "_values", None)
-        if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-            there = values[~np.isnan(values)]
-            if not np.all((np.abs(there) < told_apart(values.dtype)) & (there == np.floor(there))):
-                raise InvalidData(self._not_told_apart)
+        held = getattr(cells, "given", None)
+        if held is not None:
+            held.check(self._where, whole=True)
         return cells.texts()
 
-    def refuse_short(self, kind: Any) -> None:
-        """Refuse identifiers of one part in a type that cannot tell those of another part apart."""
-        # proof: PERSON-WEIGHTS
-        if str(kind).lower() in _SHORT:
-            raise InvalidData(self._not_told_apart)
-
     @property
-    def _not_told_apart(self) -> str:
-        return (
-            f"column {self.column!r}, which identifies persons, holds numbers with a point that "
-            "may stand for several of them; store the identifiers as whole numbers or texts."
-        )
+    def _where(self) -> str:
+        return f"column {self.column!r}, which identifies persons,"
 
     def identifiers(self, texts: Sequence[str]) -> NDArray[Any]:
         """Return the identifier of every row, None for none; compared as categories are."""
         # proof: PERSON-WEIGHTS
         odd = (t for t in texts if (t[-2:] == ".0" or "e+" in t) and _FLOAT.fullmatch(t))
         if any(abs(float(text)) >= _LARGEST for text in odd):
-            raise InvalidData(self._not_told_apart)
+            raise InvalidData(UNTOLD.format(self._where))
         absent = {"", *self.codes}
         ids = np.empty(len(texts), dtype=object)
         ids[:] = [None if text in absent else text for text in map(canonical, texts)]
         if self.missing == "refuse" and any(each is None for each in ids):
             raise InvalidData(
-                f"column {self.column!r}, which identifies persons, has an empty cell; fill it in, "
+                f"{self._where} has an empty cell; fill it in, "
                 'take such rows out, or write person_missing = "single" into the schema, which '
                 "makes each of them a person of its own."
             )

@@ -15,8 +15,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from noisette._cells import Given
 from noisette.columns import Cells
-from noisette.tables.cells import CodedCells, NumberCells, Signs, arrow
+from noisette.tables.cells import CodedCells, Signs, ValueCells, arrow
 from noisette.tables.file_facts import FileFacts
 
 __all__ = ["CsvLines", "QuickReader", "quick_encoding"]
@@ -185,7 +186,7 @@ class QuickReader:
         for name, place in self._wanted.items():
             column = table.column(place).combine_chunks()
             if name in self._numbers:
-                found[name] = NumberCells(column.to_numpy(zero_copy_only=False))
+                found[name] = ValueCells(Given(column.to_numpy(zero_copy_only=False)))
                 continue
             texts = column.dictionary.to_pylist()
             if padded:

@@ -17,13 +17,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from noisette._cells import given
 from noisette.columns import Cells
 from noisette.errors import InvalidData
-from noisette.tables.cells import ArrowCells, TextCells, arrow
+from noisette.tables.cells import TextCells, ValueCells, arrow
 from noisette.tables.file_facts import FileFacts
 from noisette.tables.quick_csv import CsvLines, QuickReader, quick_encoding
 
-__all__ = ["csv_header", "is_parquet", "open_parquet", "pieces", "plain"]
+__all__ = ["csv_header", "is_parquet", "open_parquet", "pieces"]
 
 ROWS = 8192
 """How many rows are held as cells at a time."""
@@ -228,20 +229,9 @@ def _parquet_pieces(
                 batch.validate(full=True)  # texts that are no UTF-8 fail here, not cell by cell
                 if batch.num_rows:
                     signs = facts.decimal, facts.thousands
-                    yield {name: ArrowCells(plain(batch.column(name)), *signs) for name in wanted}
+                    found = {name: given(batch.column(name), "") for name in wanted}
+                    yield {name: ValueCells(each, signs) for name, each in found.items()}
     except (pa.ArrowException, OSError, UnicodeError):
         broken = True
     if broken:
         raise InvalidData(f"{path} is a Parquet file but is damaged.")
-
-
-def plain(array: Any) -> Any:
-    """Return a dictionary-encoded array as the values it stands for, a view as plain texts.
-
-    Moments are brought to microseconds in UTC, which the standard library can hold.
-    """
-    pa = arrow()
-    array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-    if pa.types.is_timestamp(array.type):
-        return array.cast(pa.timestamp("us"), safe=False)
-    return array.cast(pa.large_string()) if pa.types.is_string_view(array.type) else array

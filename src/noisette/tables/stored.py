@@ -4,16 +4,18 @@ What is read from a file grows piece by piece, in memory or in a temporary file 
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette._cells import Given
 from noisette._spill import Spilled, Spilling
 from noisette._typing import Floats, Integers
 from noisette.columns import Cells
-from noisette.tables.cells import CodedCells, NumberCells, Signs, TextCells
+from noisette.tables.cells import CodedCells, Signs, TextCells, ValueCells
 
-__all__ = ["BLOCK", "Growing", "is_cuttable", "part_of", "taken"]
+__all__ = ["BLOCK", "Growing", "part_of", "taken"]
 
 BLOCK = 1 << 14
 """Rows of a block, as many as are encoded at a time."""
@@ -34,11 +36,11 @@ class StoredNumbers:
 
     def texts(self) -> Sequence[str]:
         """Return the numbers as texts."""
-        return NumberCells(self._values[:]).texts()
+        return self.part(slice(None)).texts()
 
     def part(self, rows: slice) -> Cells:
         """Return some of the cells."""
-        return NumberCells(self._values[rows])
+        return ValueCells(Given(self._values[rows]))
 
 
 class StoredTexts:
@@ -114,50 +116,20 @@ def _codes(cells: Cells, known: dict[str, int]) -> NDArray[np.signedinteger]:
     return codes.astype(kinds[0] if kinds else np.int32)
 
 
-def is_cuttable(cells: Cells) -> bool:
-    """Whether some rows of a column cost no look at all the others."""
-    return isinstance(cells, StoredNumbers | StoredTexts | NumberCells | CodedCells)
-
-
-def part_of(cells: Cells, rows: slice) -> Cells:
+def part_of(cells: Any, rows: slice) -> Cells:
     """Return rows of a column that follow each other."""
-    if isinstance(cells, StoredNumbers | StoredTexts):
-        return cells.part(rows)
-    if isinstance(cells, NumberCells):
-        return NumberCells(cells._values[rows])
-    if isinstance(cells, CodedCells):
-        return CodedCells(cells._codes[rows], cells._known, cells._signs)
-    return _Part(cells, np.arange(rows.start, rows.stop))
+    found: Cells = (cells.part if hasattr(cells, "part") else cells.take)(rows)
+    return found
 
 
-class _Part:
-    """Some cells of a column of another kind."""
-
-    def __init__(self, cells: Cells, rows: Integers) -> None:
-        self._cells, self._rows = cells, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def numbers(self) -> Floats:
-        return np.asarray(self._cells.numbers()[self._rows])
-
-    def texts(self) -> Sequence[str]:
-        every = self._cells.texts()
-        return [every[row] for row in self._rows.tolist()]
-
-
-def taken(cells: Cells, rows: Integers) -> Cells:
+def taken(cells: Any, rows: Integers) -> Cells:
     """Return some cells of a column."""
-    if isinstance(cells, NumberCells):
-        return NumberCells(cells._values[rows])
-    if isinstance(cells, CodedCells):
-        return CodedCells(cells._codes[rows], cells._known, cells._signs)
     if isinstance(cells, StoredNumbers):
         return StoredNumbers(_taken(cells._values, rows))
     if isinstance(cells, StoredTexts):
         return StoredTexts(_taken(cells._codes, rows), cells._known, cells._signs)
-    return _Part(cells, rows)
+    found: Cells = cells.take(rows)
+    return found
 
 
 def _taken(vector: Spilled, rows: Integers) -> Spilled:

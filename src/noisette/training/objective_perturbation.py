@@ -36,6 +36,7 @@ __all__ = [
     "check_solve",
     "curvature",
     "least_regularization",
+    "of_curvature",
     "shape_of",
     "solve_with",
 ]
@@ -71,6 +72,12 @@ def shape_of(loss: Loss) -> str:
 def curvature(public: Public) -> float:
     """Return k = (bound on one record's Hessian) / Lambda, as `ObjectiveNoise` wants it."""
     return per_row(public.loss) * public.squared_bound / public.ridge
+
+
+def of_curvature(public: Public, k: float) -> Public:
+    """Return the facts with the least Lambda for k, rounded up: `curvature` of them is within k."""
+    ridge = per_row(public.loss) * public.squared_bound / k * (1.0 + 2.0**-50)
+    return replace(public, regularization=ridge)
 
 
 def per_row(loss: Loss) -> float:
@@ -274,7 +281,7 @@ def solve_with(
     """
     noise = passage.leaf(parts[0]).mechanism
     assert isinstance(noise, ObjectiveNoise)
-    if curvature(public) > noise.curvature * (1.0 + 1e-9):
+    if curvature(public) > noise.curvature:
         # proof: PLAN-BEFORE-LOOK
         raise PermitError("the regularisation is below the one that was charged for.")
     if noise.persons != (public.unit == "person"):

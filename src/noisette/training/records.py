@@ -126,7 +126,7 @@ def check_rows_each(rows: int, public: PublicBudget) -> None:
     if public.most_rows is None or rows <= public.most_rows:
         return
     if public.unit == "person":
-        raise InvalidParameter(
+        raise InvalidData(
             f"persons have more than {public.rows_each} rows each on average, for which the "
             "solvers have no certificate; declare a cap, as in Persons.of(ids, max_rows=100)."
         )

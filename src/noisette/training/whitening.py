@@ -27,7 +27,7 @@ from noisette.parts import each, is_parted
 from noisette.plans import Plan, Run, Together
 from noisette.training.algorithm import Algorithm, PreparedModel
 from noisette.training.noisy_weights import NoisyWeights, noise_of_minimiser
-from noisette.training.objective_perturbation import check_solve, per_row, shape_of, solve_with
+from noisette.training.objective_perturbation import check_solve, of_curvature, shape_of, solve_with
 from noisette.training.passage import Passage
 from noisette.training.public import Public
 from noisette.training.records import Records
@@ -160,8 +160,7 @@ def _whitened(map_: Floats, bound: float, rows: Any) -> Any:
 
 def _inner(public: Public, bound: float, k: float) -> Public:
     """Return the facts of the objective step: rows of norm R' = `bound`, Lambda = s R'^2 / k."""
-    inner = replace(public, norm_bound=bound, regularization=None)
-    return replace(inner, regularization=per_row(public.loss) * inner.squared_bound / k)
+    return of_curvature(replace(public, norm_bound=bound), k)
 
 
 def _positive(weights: Floats) -> Floats:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from noisette import _validate, accounting
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter, Unproven
-from noisette.estimators.private import PrivateEstimator
+from noisette.estimators.private import PrivateEstimator, Scored
 from noisette.guarantee import ONE_FIT
 from noisette.plans import LAWS, Noisy, Plan, PlanLike, RunLaw, Selected, as_plan
 from noisette.privacy import Ledger, LentLedger, Permit, best_run
@@ -134,7 +134,7 @@ def _scoring_not_score(init: Init) -> Init:
     return checked  # type: ignore[return-value]
 
 
-class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """Choose hyper-parameters privately: the best of a random number of runs.
 
     Each run draws a candidate from the grid, trains it on the training part and scores it by a
@@ -257,7 +257,7 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
             If the ledger has too little left; nothing is charged.
 
         """
-        with self._all_or_nothing(), warnings.catch_warnings():
+        with self._all_or_nothing(X), warnings.catch_warnings():
             # Warnings of the runs would tell how many there are.
             warnings.simplefilter("ignore")
             self._fit(X, y)
@@ -266,8 +266,9 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     def _fit(self, X: Any, y: Any) -> None:
         candidates, law, score, ledger, randomness = self._check_public()
         adjacency, y = ledger.adjacency, np.asarray(y)
-        if y.ndim != 1 or len(y) < 2:
-            raise InvalidData("y must be one label for each row, of at least two rows.")
+        least = 2 if adjacency.size_is_public else 1
+        if y.ndim != 1 or len(y) < least:
+            raise InvalidData(f"y must be one label for each row, and rows at least {least}.")
         self._check_data(candidates, score, X, y, adjacency)
         train, test = divided(len(y), float(self.test_share), adjacency, randomness)
         X_train, y_train, X_test, y_test = taken(X, train), y[train], taken(X, test), y[test]
@@ -336,6 +337,7 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         model.set_params(
             epsilon=self.epsilon, delta=self.delta, ledger=self.ledger, random_state=None
         )
+        vars(model).pop("_least", None)
         notes = tuple(note for note in own.notes if note != ONE_FIT)
         model.privacy_ = permit.guarantee(
             own.released,
@@ -391,6 +393,8 @@ class PrivateSearch(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
                  if name in names}  # fmt: skip
         model.set_params(**parameters, **ours, random_state=None)
         model.ledger = ledger
+        if not Adjacency.of(self.adjacency).size_is_public:
+            model._least = 0  # proof: PARALLEL-GROUPS: a run on nobody has a law too
         return model
 
     def _budget(self, plans: Any, law: RunLaw, score: RunScore, adjacency: Adjacency) -> RunBudget:

@@ -72,6 +72,7 @@ class Forecast:
     """What the page shows of a plan; `gain` is the table of the report about an attacker."""
 
     lost: int
+    weak: str
     warning: str
     steps: list[tuple[str, str, str]]
     others: list[tuple[str, str]]
@@ -102,7 +103,7 @@ def _forecast_of(schema: Schema, budget: Budget) -> Forecast:
     # imported late: the first pages need none of it, and it takes a second
     from noisette.cli.outlooks import others
     from noisette.cli.plan import table_outlook_of
-    from noisette.guarantee import Guarantee
+    from noisette.guarantee import Guarantee, too_large
     from noisette.pipeline.table_outlook import NAMES
     from noisette.report.decision import attacker
     from noisette.report.numbers import curve_of
@@ -128,6 +129,7 @@ def _forecast_of(schema: Schema, budget: Budget) -> Forecast:
     )  # fmt: skip
     return Forecast(
         lost=round(100.0 * asked.lost),
+        weak=too_large(budget.epsilon),
         warning=asked.warning.replace('(kind = "ignore")', "(“leave it out” in step 2)"),
         steps=[(f"{100.0 * s.part:.2g} %", NAMES[s.name], s.expected) for s in asked.steps],
         others=[(_words(row["change"]), _lost(row)) for row in found],

@@ -13,8 +13,10 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from noisette._text import visible
 from noisette.errors import InvalidParameter, NoisetteError
 from noisette.pipeline.cut_targets import LIMITS
+from noisette.pipeline.unread import unread_in
 from noisette.privacy import Ledger
 from noisette.tables import TableModel, read_model
+from noisette.tables.folders import takes_tables
 from noisette.web import same
 from noisette.web.chosen import choose
 from noisette.web.guard import REPORT_POLICY
@@ -85,6 +87,7 @@ class Results:
             "same": same.for_model(run.order.out, proba=_has_proba(fitted)),
             "changed": walk is not None and _changed(walk.table),
             "headless": bool(fitted.schema.file.names), "verdict": _verdict(fitted),
+            "unread": list(unread_in(fitted.model).values()) if takes_tables(fitted.model) else [],
         }  # fmt: skip
         return self._studio.show("result.html", status, at="result", **known | more)
 

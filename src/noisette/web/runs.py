@@ -113,7 +113,7 @@ class StartedTraining:
             if line.startswith(PROGRESS):
                 self._note(line.removeprefix(PROGRESS))
             elif line.startswith(_WARNING):
-                self.warning = line.removeprefix(_WARNING)
+                self.warning = f"{self.warning} {line.removeprefix(_WARNING)}".strip()
             elif line.startswith(SAID):
                 said = line.removeprefix(SAID)
         code = self._process.wait()

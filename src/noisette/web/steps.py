@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from noisette import _validate
 from noisette._text import visible
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.privacy import Ledger
@@ -130,7 +131,7 @@ class Steps:
             asked = None
         known = self._outlook(walk, asked)
         return self._page(
-            "budget", walk, 200, form=form, deltas=_DELTAS, models=MODELS,
+            "budget", walk, 200, form=form, deltas=_deltas(form), models=MODELS,
             relations=RELATIONS, error=visible(error), number=_is_number(walk),
             unit=walk.schema.protected, persons=walk.schema.persons is not None,
             schema_text=toml.dumps(walk.schema.source), schema_file=str(walk.facts_file), **known,
@@ -312,6 +313,13 @@ class Steps:
             if order is not None and self._studio.runs.get(order.key) is not None:
                 walk = self._studio.walks.keep(walk.ordered(self._studio.folder))
         return self._studio.go(f"w/{walk.key}/train")
+
+
+def _deltas(form: Form) -> list[str]:
+    """Return the deltas to choose from: one of them fits the number of people that was stated."""
+    rows = "".join(form.get("rows", "").split()).replace(",", "")
+    fit = _validate.proposed_delta(int(rows[:15]) if rows.isdecimal() else None)
+    return [*_DELTAS, *[fit] * (fit not in _DELTAS)]
 
 
 def _as_form(budget: Budget) -> dict[str, str]:

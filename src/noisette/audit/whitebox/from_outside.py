@@ -20,7 +20,7 @@ from noisette.audit.findings import Finding
 from noisette.audit.two_worlds import two_worlds
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.worlds import released
-from noisette.errors import Unproven, WeakModelWarning
+from noisette.errors import PrivacyWarning, Unproven, WeakModelWarning
 
 __all__ = ["FIRST_LOOK", "STRANGERS", "WHOLE_PERSONS", "from_outside"]
 
@@ -45,6 +45,7 @@ class _Bound:
         y, options = packed
         with warnings.catch_warnings():  # of hundreds of fits, some warn of what noise did
             warnings.simplefilter("ignore", WeakModelWarning)
+            warnings.simplefilter("ignore", PrivacyWarning)
             fitted = self._model.fit(X, y, **options)
         return self._model if fitted is None else fitted
 

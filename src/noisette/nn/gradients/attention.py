@@ -1,11 +1,13 @@
 """Attention: a product without weights, for all records at once, between two linear layers."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from noisette.nn.gradients import chance
 from noisette.nn.gradients.base import Pass, rule
 from noisette.nn.gradients.linear import linear
 
@@ -40,7 +42,8 @@ def attend(
         )
         return out.view(record.size, batch, *out.shape[1:])
 
-    return record.below(compute, *given)
+    with record.drawing() if dropout_p else nullcontext():
+        return record.below(compute, *given)
 
 
 @rule(functional.multi_head_attention_forward)
@@ -71,7 +74,8 @@ def multi_head(
     if need_weights:
         scores = q @ k.transpose(2, 3) / (E // num_heads) ** 0.5
         weights = torch.softmax(scores if mask is None else scores + mask, dim=3)
-        weights = functional.dropout(weights, dropout, training)
+        if dropout:
+            weights = chance.dropout(record, weights, dropout)
         mixed = weights @ v
         weights = weights.mean(1) if average_attn_weights else weights
     else:

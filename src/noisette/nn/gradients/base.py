@@ -57,8 +57,10 @@ class _Source(torch.autograd.Function):
 class Pass:
     """One forward and one backward: collects the terms while the cotangents arrive."""
 
-    def __init__(self, size: int, parameters: Sequence[nn.Parameter]) -> None:
-        self.size, self.level = size, -1
+    def __init__(self, size: int, parameters: Sequence[nn.Parameter], chance: Any) -> None:
+        self.size, self.level, self.chance = size, -1, chance
+        self.draws = False
+        """Whether code that may draw is run now."""
         self.terms: list[Term] = []
         self.handled: dict[int, set[str]] = {}
         self.trained = {id(p): p for p in parameters}
@@ -99,12 +101,32 @@ class Pass:
 
     @contextmanager
     def mapping(self) -> Iterator[None]:
-        """Run over the records as ``torch.vmap(..., randomness="different")`` does."""
-        self.level = _functorch._vmap_increment_nesting(self.size, "different")
+        """Run over the records as `torch.vmap` does; torch refuses to draw outside `drawing`."""
+        self.level = _functorch._vmap_increment_nesting(self.size, "error")
         try:
             yield
         finally:
             _functorch._vmap_decrement_nesting()
+
+    @contextmanager
+    def drawing(self) -> Iterator[None]:
+        """Let torch draw, for each record by itself, with our numbers. proof: NN-CHANCE"""
+        if self.draws:
+            yield
+            return
+        self._enter_again("different")
+        self.draws = True
+        try:
+            with self.chance:
+                yield
+        finally:
+            self.draws = False
+            self._enter_again("error")
+
+    def _enter_again(self, randomness: str) -> None:
+        """Enter the same level once more: tensors know their level by its number alone."""
+        _functorch._vmap_decrement_nesting()
+        assert _functorch._vmap_increment_nesting(self.size, randomness) == self.level
 
     def unmapped(self, value: Tensor) -> Tensor:
         """Return a result of the mapping for all records, one in each row."""

@@ -12,8 +12,9 @@ from torch._functorch.vmap import lazy_load_decompositions  # type: ignore[attr-
 from noisette import _validate
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.nn.gradients.base import Pass
+from noisette.nn.gradients.chance import Chance
 from noisette.nn.gradients.checks import Unchanged, refuse
-from noisette.nn.gradients.holders import nothing_alive
+from noisette.nn.gradients.holders import nothing_alive, young
 from noisette.nn.gradients.linear import weight_term
 from noisette.nn.gradients.records import BatchRecords
 from noisette.nn.gradients.rounding import full_precision, working
@@ -53,6 +54,8 @@ class ClippedGradients:
         """Whether every gradient is computed in single precision, or less."""
         self.layers: dict[str, str] = {}
         """By which function each parameter was followed in the last pass; "per record" is slow."""
+        self.chance = Chance()
+        """Where the random numbers of the passes come from."""
         self._names = {id(p): name for name, p in module.named_parameters()}
         self._unchanged = Unchanged(module)
         self._nested = False
@@ -89,7 +92,7 @@ class ClippedGradients:
             return torch.zeros(0, dtype=torch.float64, device=out.device)
         record, value = self._passed(losses, BatchRecords(batch, size, copies))
         with torch.no_grad(), _no_autocast(out.device.type):
-            return self._sum(record, value, factors, out)
+            return self._sum(record, value, size, factors, out)
 
     def pieces(self, flat: Tensor) -> Iterator[tuple[nn.Parameter, Tensor]]:
         """Yield each parameter with its piece of a flat vector, in the parameter's shape."""
@@ -98,9 +101,10 @@ class ClippedGradients:
             yield parameter, piece.view(parameter.shape)
 
     def _sum(
-        self, record: Pass, value: Tensor, factors: Callable[[Tensor], Tensor], out: Tensor
-    ) -> Tensor:
-        """Turn the record into norms, factors and the sum. proof: NN-CLIP"""
+        self, record: Pass, value: Tensor, size: int, factors: Callable[[Tensor], Tensor],
+        out: Tensor,
+    ) -> Tensor:  # fmt: skip
+        """Turn the record into norms, factors and the sum of the first `size`. proof: NN-CLIP"""
         grouped: dict[int, list[Term]] = {}
         for term in record.terms:
             grouped.setdefault(id(term.parameter), []).append(term)
@@ -114,9 +118,10 @@ class ClippedGradients:
         norms = total.mul_(1.0 + 2.0**-32).sqrt_()
         finite = value.view(record.size, -1).isfinite().all(1) & norms.isfinite()
         norms = torch.where(finite, norms, torch.inf)
-        weights = factors(norms)
-        if weights.shape != norms.shape:
+        weights = factors(norms[:size])
+        if weights.shape != (size,):
             raise InvalidParameter("factors must return one factor per example.")
+        weights = torch.cat([weights, weights.new_zeros(record.size - size)])
         if not bool(finite.all()):
             # 0 * inf is NaN: what is left out must be taken out of the terms themselves.
             weights = torch.where(finite, weights, torch.zeros_like(weights))
@@ -124,7 +129,7 @@ class ClippedGradients:
         for parameter, piece in self.pieces(out):
             for term in grouped.pop(id(parameter), ()):
                 term.add_weighted(weights, piece)
-        return norms
+        return norms[:size]
 
     def _passed(self, losses: Losses, records: BatchRecords) -> tuple[Pass, Tensor]:
         """Run one forward and backward pass; return its record and the losses."""
@@ -132,7 +137,7 @@ class ClippedGradients:
             raise InvalidParameter(
                 "a private step cannot be made inside another transform or mode of torch."
             )
-        with self._unchanged.unwritten():
+        with self._unchanged.unwritten(), young():
             record, watch, value = self._forward(losses, records)
             if not value.requires_grad:
                 raise InvalidParameter(
@@ -156,11 +161,14 @@ class ClippedGradients:
         """Run the losses for all records at once, each by itself. proof: NN-INDEPENDENCE"""
         if self._nested:
             nothing_alive()
-        record = Pass(records.size, self.parameters)
+        record = Pass(records.size, self.parameters, self.chance)
         watch = Watch(record, adopt=self._nested)
-
+        drawing = Pass.drawing if self._nested else nullcontext
         try:
-            with torch.enable_grad(), _all_records(), record.mapping():
+            with (
+                torch.enable_grad(), self.chance.passing(), _all_records(), record.mapping(),
+                drawing(record),
+            ):  # fmt: skip
                 return record, watch, self._mapped(losses, records, record, watch)
         except Nested:
             self._nested = True  # and again, once it is certain that nothing old is alive

@@ -2,6 +2,8 @@
 
 import gc
 import types
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -10,7 +12,24 @@ from torch._C import _functorch
 
 from noisette.nn.gradients.where import refusal
 
-__all__ = ["holder", "nothing_alive"]
+__all__ = ["collections", "holder", "nothing_alive", "young"]
+
+
+@contextmanager
+def young() -> Iterator[None]:
+    """Let no collection happen by itself, so that what is made stays in the youngest generation."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def collections() -> int:
+    """Return how many collections there have been."""
+    return sum(generation["collections"] for generation in gc.get_stats())
 
 
 def nothing_alive() -> None:
@@ -27,9 +46,9 @@ def nothing_alive() -> None:
             )
 
 
-def holder(kept: list[Tensor], alive: list[Tensor], module: nn.Module) -> str:
+def holder(kept: list[Tensor], module: nn.Module) -> str:
     """Say in plain words what holds a tensor."""
-    own: list[Any] = [kept, alive]
+    own: list[Any] = [kept]
     names = {}
     for layer in module.modules():
         for held_by in (vars(layer), layer._buffers, layer._parameters):

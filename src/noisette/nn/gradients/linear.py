@@ -54,7 +54,16 @@ def linear(record: Pass, input: Tensor, weight: Tensor, bias: Tensor | None = No
         return matrix_terms(w, b, record.examples(a, 1), record.examples(g, 1))
 
     x = record.replaced(input)
-    return record.tap(lambda x: functional.linear(x, *fixed), x, terms, merged=x.dim())
+    return record.tap(lambda x: _product(x, *fixed), x, terms, merged=x.dim())
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return x W' + b, a row of which must not depend on how many there are."""
+    if weight.shape[0] > 1:
+        return functional.linear(x, weight, bias)
+    # A product with a vector rounds a row by where it stands; with a matrix it does not.
+    bias = None if bias is None else functional.pad(bias, (0, 1))
+    return functional.linear(x, functional.pad(weight, (0, 0, 0, 1)), bias)[..., :1]
 
 
 def _right(record: Pass, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -68,6 +77,8 @@ def _right(record: Pass, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tens
             yield from matrix_terms(None, bias, a, g)
 
     def compute(x: Tensor) -> Tensor:
+        if w.shape[1] == 1:
+            return _product(x, w.t(), b)
         return x @ w if b is None else torch.addmm(b, x, w)
 
     return record.tap(compute, x, terms, merged=x.dim())

@@ -11,12 +11,17 @@ from noisette.errors import InvalidData
 
 __all__ = ["BatchRecords"]
 
+_LEAST = 16
+"""Fewer rows would meet other kernels, which round otherwise."""
+
 
 class BatchRecords:
     """A batch, with the rows of each record side by side in every tensor."""
 
     def __init__(self, batch: Any, size: int, copies: int) -> None:
-        self.size, self.copies = size, copies
+        self.given, self.copies = size, copies
+        self.size = max(size, _LEAST)
+        """With copies of the last record behind the given ones, which nobody counts."""
         self.rows: list[Tensor] = []
         """The tensors of the batch: (size, rows of a record, ...)."""
         self._batch = _mapped(self._take, batch)
@@ -34,15 +39,15 @@ class BatchRecords:
                 "which all records would share: what they share belongs in a closure or in the "
                 "module."
             )
-        if x.dim() == 0 or x.shape[0] not in (self.size, self.size * self.copies):
+        if x.dim() == 0 or x.shape[0] not in (self.given, self.given * self.copies):
             raise InvalidData(
                 "every tensor of a batch must have one row for each record; tensors that records "
                 "share belong in a closure or in the module."
             )
         # A copy: what the code writes in place must reach no other row, nor the caller's tensor,
         # which may come back with the next batch.
-        x = x.detach().clone(memory_format=torch.contiguous_format)
-        self.rows.append(x.view(self.size, -1, *x.shape[1:]))
+        x = x.detach().contiguous().view(self.given, -1, *x.shape[1:])
+        self.rows.append(x[torch.arange(self.size, device=x.device).clamp_(max=self.given - 1)])
         return _Place(len(self.rows) - 1)
 
     def one(self, rows: tuple[Tensor, ...]) -> Any:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from noisette.nn.gradients import chance
 from noisette.nn.gradients.base import Pass, rule
 from noisette.nn.gradients.linear import linear
 
@@ -43,8 +44,8 @@ def recurrent(
             outputs.append(seen)
             ends.append(end)
         x = torch.cat(outputs, 2)
-        if dropout and layer + 1 < num_layers:
-            x = functional.dropout(x, dropout, train)
+        if dropout and train and layer + 1 < num_layers:
+            x = chance.dropout(record, x, dropout)
     final = tuple(torch.stack(parts) for parts in zip(*ends, strict=True))
     return x.transpose(0, 1) if batch_first else x, *final
 

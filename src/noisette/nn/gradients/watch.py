@@ -7,6 +7,7 @@ whole tensors, and nothing is kept. proof: NN-INDEPENDENCE
 """
 
 import gc
+import types
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -19,19 +20,20 @@ from torch.overrides import TorchFunctionMode
 
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients.base import RULES, Pass
-from noisette.nn.gradients.holders import holder
+from noisette.nn.gradients.holders import collections, holder
 from noisette.nn.gradients.where import refusal
 
 __all__ = ["Nested", "Watch"]
 
 _dispatching: Callable[[], int] = torch._C._len_torch_dispatch_stack
 
-_ORDINARY, _FREE, _RAW, _WRITES, _APPLY, _FOREIGN, _REPEATS, _FILLS = range(8)
+_ORDINARY, _FREE, _RAW, _WRITES, _APPLY, _FOREIGN, _REPEATS, _FILLS, _ASSERTS = range(9)
 
 _SIMPLE = frozenset(
     {int, float, bool, str, type(None), slice, type(...), torch.Size, torch.dtype, torch.device,
-     torch.layout, torch.memory_format, complex, type, torch.Generator}
+     torch.layout, torch.memory_format, complex, type}
 )  # fmt: skip
+_NO_DATA = (type, types.ModuleType)
 _CONNECTED = frozenset({"T", "mT", "H", "mH", "real", "imag"})
 _SHAPES = frozenset(
     {"size", "dim", "ndimension", "numel", "nelement", "stride", "is_contiguous", "__len__",
@@ -50,8 +52,8 @@ _SIZED = (
 )
 _HOOKED = "the code hooks into gradients, which would see those of all records; change the loss"
 _DRAWN = (
-    "the code draws as many random numbers as a record's values ask for, so that after "
-    "torch.manual_seed one record would decide what the others draw; use torch.rand or torch.randn"
+    "the code draws as many random numbers as a record's values ask for, for which there is no "
+    "rule; use torch.rand or torch.randn"
 )
 _REFUSED = {
     "poisson": _DRAWN,
@@ -95,6 +97,8 @@ def _named(name: str) -> int | str:
         return _REPEATS
     if name == "index_fill":
         return _FILLS
+    if name == "_is_all_true":
+        return _ASSERTS
     inplace = name.endswith("_") and not name.endswith("__")
     operator = name.startswith("__i") and name.endswith("__") and name != "__invert__"
     if inplace or name in ("__setitem__", "__set__") or (operator and name != "__index__"):
@@ -103,6 +107,12 @@ def _named(name: str) -> int | str:
 
 
 _KINDS: dict[Any, int | str] = {}
+_DRAW: set[Any] = set()
+"""The functions that were seen to draw."""
+
+
+def _batched(x: Any) -> bool:
+    return _functorch.maybe_get_level(x) != -1
 
 
 class Nested(Exception):
@@ -118,6 +128,7 @@ class Watch(TorchFunctionMode):
         self._known: dict[int, weakref.ref[Tensor]] = {}
         self._kinds = _KINDS
         self._failed: InvalidParameter | None = None
+        self._collected = collections()
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -129,13 +140,16 @@ class Watch(TorchFunctionMode):
             kind = self._kinds[func] = _kind(func)
         if kind == _FREE:
             return func(*args, **kwargs)
-        if _dispatching():
+        if _dispatching() > self._record.draws:
             raise refusal(
                 "the code runs under a dispatch mode of its own, which would see all records; "
                 "take it away"
             )
         if isinstance(kind, str) and any(self._carries(x) for x in args):
             raise refusal(kind)
+        if kind == _ASSERTS and self._carries(args):
+            # For all records at once, to fail by one: distributions check their parameters so.
+            return torch.ones((), dtype=torch.bool)
         trained = self._look(args)
         if kwargs:
             trained = self._look(kwargs.values()) or trained
@@ -143,7 +157,9 @@ class Watch(TorchFunctionMode):
             self._special(kind, func, args, kwargs)
             trained = trained and kind != _RAW
         try:
-            found = self._follow(func, args, kwargs, trained)
+            found = self._drawn(func, args, kwargs, trained)
+        except Nested:
+            raise
         except Exception:
             # Whether a kernel fails may hang on one record, and Python must not learn it.
             self._failed = self._failed or refusal(
@@ -153,6 +169,21 @@ class Watch(TorchFunctionMode):
             raise
         self.remember(found)
         return found
+
+    def _drawn(self, func: Any, args: Any, kwargs: Any, trained: bool) -> Any:
+        """Follow a function; one that draws runs where torch may. proof: NN-CHANCE"""
+        record = self._record
+        if func not in _DRAW or record.draws:
+            try:
+                return self._follow(func, args, kwargs, trained)
+            except RuntimeError as error:
+                if "randomness error mode" not in str(error):
+                    raise
+            _DRAW.add(func)
+        if not record.on_top():
+            raise Nested
+        with record.drawing():
+            return self._follow(func, args, kwargs, trained)
 
     def _follow(self, func: Any, args: Any, kwargs: Any, trained: bool) -> Any:
         """Run a function by its rule, or with parameters that are each record's own."""
@@ -176,7 +207,7 @@ class Watch(TorchFunctionMode):
 
     # --- what goes in ----------------------------------------------------------------------------
 
-    def _look(self, given: Iterable[Any]) -> bool:
+    def _look(self, given: Iterable[Any], inside: frozenset[int] = frozenset()) -> bool:
         """Refuse what may not go into a function; say whether a trainable parameter does."""
         trained = False
         for x in given:
@@ -191,9 +222,9 @@ class Watch(TorchFunctionMode):
                 trained = trained or id(x) in self._record.trained
                 if _functorch.maybe_get_level(x) != -1:
                     raise refusal("the code makes a parameter of a record; use plain tensors")
-            elif kind is list or kind is tuple:
+            elif isinstance(x, list | tuple):
                 trained = self._look(x) or trained
-            elif kind is dict:
+            elif isinstance(x, dict):
                 trained = self._look(x.values()) or trained
             elif isinstance(x, Tensor):
                 raise refusal(
@@ -205,6 +236,13 @@ class Watch(TorchFunctionMode):
                     "the code hands a function of its own to one of torch, where it cannot be "
                     "followed; call it yourself"
                 )
+            elif kind is torch.Generator:
+                raise refusal(
+                    "the code draws with a generator of its own, in which one record would decide "
+                    "what the others draw; leave generator= out"
+                )
+            elif gc.is_tracked(x) and not isinstance(x, _NO_DATA) and id(x) not in inside:
+                trained = self._look(gc.get_referents(x), inside | {id(x)}) or trained
         return trained
 
     def _stranger(self, x: Tensor) -> None:
@@ -292,20 +330,20 @@ class Watch(TorchFunctionMode):
 
     def nothing_kept(self, module: nn.Module) -> None:
         """Refuse if a tensor of a record is still held somewhere after the pass."""
-        alive: list[Tensor] = []
-        kept: list[Tensor] = []
-        for generation in (None, 0, 2):
-            if generation is not None:
-                alive.clear()
-                kept.clear()
-                gc.collect(generation)
-            alive = [x for ref in self._known.values() if (x := ref()) is not None]
-            kept = [x for x in alive if _functorch.maybe_get_level(x) != -1]
-            if not kept:
-                self._known.clear()
+        self._known.clear()
+        # Whatever the pass has made is in the youngest generation, unless somebody collected.
+        found = gc.get_objects(0 if collections() == self._collected else None)
+        refs = [weakref.ref(x) for x in found if issubclass(type(x), Tensor) and _batched(x)]
+        found.clear()
+        for generation in (0, 2):
+            if not any(ref() is not None for ref in refs):
                 return
+            gc.collect(generation)
+        kept = [x for ref in refs if (x := ref()) is not None]
+        if not kept:
+            return
         raise refusal(
-            f"the code keeps a record's values after its pass, in {holder(kept, alive, module)}, "
+            f"the code keeps a record's values after its pass, in {holder(kept, module)}, "
             "where no noise protects them; return them, or do not keep them",
             frames=(),
         )
