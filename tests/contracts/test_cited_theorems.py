@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import noisette
-from noisette.audit.candidates import ConstantCandidate
 from noisette.guarantee import Guarantee
 from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
 from noisette.pipeline import (
@@ -27,6 +26,7 @@ from noisette.pipeline import (
 )
 from noisette.privacy import Ledger
 from noisette.report.proofs import MEANINGS
+from step_canaries import ConstantCandidate
 
 SOURCE = Path(noisette.__file__).parent
 # How the numbers of a curve are computed is docs/theory/accounting.md's matter, not the promise's.
