@@ -104,12 +104,8 @@ class PrivateProjection(RowsTransformer):
         matrix of signs without a look at the rows and charges nothing: then ``privacy_`` is None.
     norm_bound : float
         R, public; longer rows are scaled down to R, before and after.
-    missing : str
-        What a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).
-    adjacency : str
-        "replace-one" (default), "zero-out" or "add-remove".
-    population : int, optional
-        Public guess of the number of records, used under add-remove.
+    missing, adjacency, population : str or int
+        As in `LogisticRegression`.
     random_state : int, Randomness or None
         None draws secure noise; a number makes the run reproducible, and the guarantee void unless
         the method is "random".
@@ -160,15 +156,10 @@ class PrivateProjection(RowsTransformer):
         ledger: Ledger | None = None,
     ) -> None:
         self.components = components
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(epsilon, delta, adjacency, population, random_state, ledger)
         self.method = method
         self.norm_bound = norm_bound
         self.missing = missing
-        self.adjacency = adjacency
-        self.population = population
-        self.random_state = random_state
-        self.ledger = ledger
 
     def _step(self, public: PublicBudget, features: int) -> LearnSecondMoment:
         _validate.choice("method", self.method, ("pca", "random"))

@@ -47,7 +47,7 @@ def bounded_rows(rows: Any, bound: float) -> Any:
 
 def class_sums(
     rows: Any, bound: float, adjacency: Adjacency, weights: Floats, *,
-    labels: NDArray[Any], classes: int,
+    labels: Any, classes: int,
 ) -> Bounded:  # fmt: skip
     """Return sum w x of the rows of each class, with a column of `COUNT` R.
 
