@@ -3,9 +3,13 @@
 A file from elsewhere may be a pipe, have any size, nest without end or break the library that reads
 it. `opened` lets ordinary files in up to a size, `from_json` numbers and depths that an honest file
 has, and `understood` turns whatever a parser raises into one sentence of bounded length.
+
+A file that is written tells the day and no more: the time between a charge and its model is the
+time of a training, which no guarantee covers.
 """
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -13,6 +17,7 @@ import pickle
 import secrets
 import stat
 import struct
+import time
 import tokenize
 import zipfile
 import zlib
@@ -23,7 +28,9 @@ from typing import Any, BinaryIO
 
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 
-__all__ = ["from_json", "opened", "read", "understood", "write", "written"]
+__all__ = [
+    "from_json", "opened", "read", "sync_folder", "undate", "understood", "write", "written",
+]  # fmt: skip
 
 LARGEST_TEXT = 1 << 24
 """How many bytes a text may have that is read as a whole: a schema, a guarantee, a plan."""
@@ -35,16 +42,18 @@ _DAMAGE = (
     RuntimeError, SyntaxError, TypeError, ValueError, pickle.UnpicklingError, struct.error,
     tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
+_NO_SYNC = {errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.EPERM}
+_DAY = 86_400
 
 
 @contextlib.contextmanager
-def written(path: Path) -> Iterator[BinaryIO]:
+def written(path: Path, *, stay: bool = True) -> Iterator[BinaryIO]:
     """Yield a new file that gets the name `path` if the block ends well, and is removed if not.
 
     It stands beside its final place, is on the disk before it has its name, and replaces what was
     there in one step: nobody ever sees half of it, and a kill leaves what was there before and at
     most a hidden stray. A link is followed. The permissions are those of ``open``: the system
-    takes the person's umask off, and no rule of our own is added.
+    takes the person's umask off, and no rule of our own is added. ``stay=False`` only tries it.
     """
     target = Path(os.path.realpath(path))
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
@@ -53,8 +62,13 @@ def written(path: Path) -> Iterator[BinaryIO]:
         with file:
             yield file
             file.flush()
+            undate(draft)
             os.fsync(file.fileno())
-        os.replace(draft, target)
+        if stay:
+            os.replace(draft, target)
+            sync_folder(target.parent)
+        else:
+            draft.unlink()
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
@@ -64,6 +78,27 @@ def write(path: Path, content: bytes | str) -> None:
     """Write a whole file or nothing; text as UTF-8, its line ends as they are."""
     with written(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def undate(path: Path) -> None:
+    """Set the time of a file or folder to the day, where the system lets us."""
+    day = int(time.time()) // _DAY * _DAY
+    with contextlib.suppress(OSError):
+        os.utime(path, (day, day))
+
+
+def sync_folder(path: Path) -> None:
+    """Put the names in a folder on the disk, where a system has such a thing."""
+    handle = None
+    try:
+        handle = os.open(path, os.O_RDONLY)
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 def opened(path: str | os.PathLike[str], mode: str = "rb", most: int | None = None) -> FileIO:

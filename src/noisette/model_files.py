@@ -179,7 +179,8 @@ def _check_unchanged(model: Any, arrays: dict[str, NDArray[Any]]) -> None:
 
 
 def _write(path: Path, text: str, arrays: dict[str, NDArray[Any]]) -> None:
-    with _files.written(path) as file, zipfile.ZipFile(file, "w") as archive:
+    whole = io.BytesIO()  # a fault cannot leave an archive half-closed, and the disk waits once
+    with zipfile.ZipFile(whole, "w") as archive:
         _add(archive, _TEXT, text.encode())
         for name, array in arrays.items():
             buffer = io.BytesIO()
@@ -187,12 +188,14 @@ def _write(path: Path, text: str, arrays: dict[str, NDArray[Any]]) -> None:
                 buffer, np.asarray(array, dtype=np.float64), allow_pickle=False
             )
             _add(archive, f"{name}.npy", buffer.getvalue())
+    _files.write(path, whole.getvalue())
 
 
 def _add(archive: zipfile.ZipFile, member: str, content: bytes) -> None:
     """Pack what is small; the rest as it is, so that `_fits` never refuses an honest file."""
     packing = zipfile.ZIP_DEFLATED if len(content) <= _SMALL else zipfile.ZIP_STORED
-    archive.writestr(member, content, packing)
+    # with the date of zip's first day: the hour would tell how long a search or training took
+    archive.writestr(zipfile.ZipInfo(member), content, packing)
 
 
 def _plain(key: str, value: Any) -> Any:

@@ -85,10 +85,11 @@ REFUSALS: dict[str, Refusal] = {
     ),
     "nobody": Refusal(
         "that there is at least one",
-        ("estimators/inputs:parted_rows", "estimators/inputs:columns", "pipeline/table_classifier:_checked_labels",
+        ("estimators/inputs:parted_rows", "estimators/inputs:columns",
+         "pipeline/table_classifier:_checked_labels",
          "pipeline/evaluation:_rows_and_truth", "pipeline/encoder:SchemaEncoder.transform",
          "pipeline/cell_counts:_states_of", "tables/frame:Frame.read", "tables/encoding:encode",
-         "tuning/search:PrivateSearch._fit", "linear/sgd_stream:StreamReader._fit_stream"),
+         "tuning/search:PrivateSearch._won", "linear/sgd_stream:StreamReader._fit_stream"),
         fact=True,
     ),
 }  # fmt: skip

@@ -196,6 +196,9 @@ def test_weights_and_persons_bring_their_refusals():
     assert REFUSALS["truth"].words in scored
 
 
-def test_levels_are_learnt_from_any_cell():
+def test_levels_are_learnt_from_any_cell_that_says_which_it_is():
     model = PrivateCategories(5.0, 1e-3)
-    assert "refuses" not in model.fit([["a"], ["b"]] * 40).privacy_.statement()
+    said = model.fit([["a"], ["b"], [True], [None], [7]] * 40).privacy_.statement()
+    assert REFUSALS["columns"].words in said
+    with pytest.raises(InvalidData, match="several whole numbers"):
+        model.fit([["a"], [2.0**53]] * 40)

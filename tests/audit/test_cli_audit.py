@@ -329,3 +329,24 @@ def test_the_figure_with_a_curve():
     assert "<svg" not in page.html(AuditReport("nothing", findings()[2:]))
     assert "The promise" in both
     assert "The promise" not in alone
+
+
+def test_the_folder_of_a_table_model_is_audited(tmp_path):
+    """On invented tables: the rows that it was trained on are gone by then."""
+    cells = "\n".join(f"{20 + k % 60},{'abc'[k % 3]},{'yn'[k % 60 > 30]}" for k in range(900))
+    (tmp_path / "people.csv").write_text(f"age,ward,ill\n{cells}\n")
+    (tmp_path / "schema.toml").write_text(
+        'target = "ill"\nclasses = ["n", "y"]\nunit = "one row is one person"\n'
+        '[columns.age]\nkind = "numeric"\n[columns.ward]\nkind = "categorical"\n'
+    )
+    asked = ["--schema", str(tmp_path / "schema.toml"), "--learn", "--epsilon", "3", "--delta"]
+    made = run_command(
+        "train", str(tmp_path / "people.csv"), *asked, "1e-6", "--out", str(tmp_path / "model")
+    )
+    assert made.returncode == 0, made.stderr
+    (tmp_path / "people.csv").unlink()
+    found = run(str(tmp_path / "model"), "--runs", "10", "--json")
+    assert found.returncode == 0, found.stderr
+    attacks = {each["attack"]: each["verdict"] for each in json.loads(found.stdout)["findings"]}
+    assert attacks["model file"] == attacks["replay of raw tables"] == "consistent"
+    assert any(name.startswith("two worlds") for name in attacks)

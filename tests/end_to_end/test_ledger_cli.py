@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
@@ -128,3 +129,25 @@ def test_a_ledger_is_compared_with_the_models(tmp_path) -> None:
     done = run_command("ledger", book, "--against", models, "--json")
     assert json.loads(done.stdout)["uncollected"] == [1]
     assert run_command("ledger", book, "--against", book).returncode == 2
+
+
+def test_a_second_ledger_for_the_same_table_is_asked_about(tmp_path, table) -> None:
+    # the page's own advice was "or take another ledger", and its report said "1 charge so far"
+    first, second = tmp_path / "first.ledger", tmp_path / "second.ledger"
+    for ledger in (first, second):
+        assert run_command("ledger", ledger, "--epsilon", 2).returncode == 0
+    schema = Path(__file__).parents[2] / "examples" / "loans.toml"
+    train = ("train", table, "--schema", schema, "--epsilon", 1, "--ledger")
+    assert run_command(*train, first, "--out", tmp_path / "a").returncode == 0
+    asked = run_command(*train, second, "--out", tmp_path / "b")
+    assert asked.returncode == 2
+    assert "--same-people" in asked.stderr
+    assert str(first) in asked.stderr.replace("\n", "")
+    assert Ledger.open(second).count == 0
+    done = run_command(*train, second, "--same-people", "--out", tmp_path / "b")
+    assert done.returncode == 0, done.stderr
+    assert run_command(*train, first, "--out", tmp_path / "c").returncode == 0  # kept in both
+    for model, other in (("b", "first.ledger"), ("c", "second.ledger")):
+        assert f"the same people are in the ledger {other}" in (
+            tmp_path / model / "report.html"
+        ).read_text().replace("<bdi>", "").replace("</bdi>", "")

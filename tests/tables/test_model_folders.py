@@ -8,8 +8,9 @@ from noisette.cli.app import app
 from noisette.errors import InvalidData
 from noisette.linear import LogisticRegression
 from noisette.report import Subject, model_page
-from noisette.tables import Schema, TableModel, folders, read_model, write_model
-from noisette.tables.folders import draft_folder, stated
+from noisette.tables import Schema, TableModel, read_model, write_model
+from noisette.tables.drafts import Draft
+from noisette.tables.folders import stated
 
 
 def test_a_model_of_other_classes_is_refused(tmp_path, rng):
@@ -27,9 +28,7 @@ def test_a_model_of_other_classes_is_refused(tmp_path, rng):
     )
     model.privacy_ = stated(model.privacy_, schema)
     out = tmp_path / "m"
-    with draft_folder(out) as draft:
-        page = model_page(model.privacy_, Subject("a", "b"))
-        write_model(draft, out, TableModel(model, schema), page)
+    write_model(out, TableModel(model, schema), model_page(model.privacy_, Subject("a", "b")))
     with pytest.raises(InvalidData, match="does not fit the classes"):
         read_model(out)
 
@@ -40,18 +39,18 @@ def test_a_model_that_somebody_else_wrote_meanwhile_is_not_taken_away(tmp_path, 
     table.write_text("x,ill\n" + "1,no\n9,yes\n" * 100)
     facts.write_text('target = "ill"\nclasses = ["no", "yes"]\nunit = "one row is one person"\n'
                      '[columns.x]\nkind = "numeric"\nlow = 0\nhigh = 10\n')  # fmt: skip
-    out, real = tmp_path / "m", folders.write_model
+    out, real = tmp_path / "m", Draft.give_name
 
-    def late(draft, folder, *rest, **more):
+    def late(draft, **more):
         out.mkdir()
         (out / "model.noisette").write_bytes(b"years of work")
-        return real(draft, folder, *rest, **more)
+        return real(draft, **more)
 
-    monkeypatch.setattr("noisette.tables.write_model", late)
+    monkeypatch.setattr(Draft, "give_name", late)
     done = CliRunner().invoke(
         app, ["train", str(table), "--schema", str(facts), "--epsilon", "1", "--out", str(out)]
     )
-    assert done.exit_code != 0
-    assert "the model is whole, in" in str(done.exception)
+    assert done.exception.code == 3
+    assert f"the result is whole, in {tmp_path / 'm-2'}." in str(done.exception)
     assert (out / "model.noisette").read_bytes() == b"years of work"
     assert read_model(tmp_path / "m-2").guarantee.epsilon == 1.0

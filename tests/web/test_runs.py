@@ -3,6 +3,7 @@
 import html
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,9 +17,10 @@ from helpers import mistake, run
 from noisette import Ledger
 from noisette.errors import InvalidParameter
 from noisette.tables import read_model
+from noisette.tables.drafts import new_draft
 from noisette.web import results as results_module
 from noisette.web import runs as runs_module
-from noisette.web.runs import Order, Runs
+from noisette.web.runs import Order, Runs, StartedTraining
 
 LINE = "noisette: progress: "
 
@@ -275,6 +277,31 @@ def test_a_training_that_does_not_react_is_ended_hard(tmp_path, monkeypatch):
     one.stop()
     assert one.wait(30)
     assert "was charged" in one.sentence
+
+
+def test_a_model_that_a_killed_training_left_is_shown(tmp_path, monkeypatch, trained):
+    """It was forgotten, and the next training deleted it."""
+    person, _, key, _ = trained
+    with new_draft(tmp_path / "model") as draft:
+        shutil.copytree(person.runs.get(key).order.out, draft.new)
+        left = draft.path.rename(tmp_path / "elsewhere")
+    left.rename(draft.path)
+    pretend(monkeypatch, f"{LINE}charged", f"{LINE}writing", end="sys.exit(9)")
+    one = StartedTraining(order(tmp_path), ends_with_page=False)
+    assert one.wait(30)
+    assert (one.state, one.charged) == ("done", True)
+    assert "ended early" in one.warning
+    assert read_model(tmp_path / "model").guarantee.epsilon > 0.0
+
+
+@pytest.mark.parametrize(("place", "state"), [("model", "done"), ("model-2", "failed")])
+def test_a_training_that_ended_when_its_model_stood(tmp_path, monkeypatch, place, state):
+    said = f"noisette: stopped; the result is whole, in {tmp_path / place}, and p was charged."
+    pretend(monkeypatch, f"{LINE}charged", said, end="sys.exit(3)")
+    one = StartedTraining(order(tmp_path), ends_with_page=False)
+    assert one.wait(30)
+    assert one.state == state
+    assert str(tmp_path / place) in one.warning + one.sentence
 
 
 @pytest.mark.parametrize("ends", [True, False])

@@ -383,3 +383,18 @@ def test_an_epsilon_above_10_is_told(person, patients):
     for epsilon, told in (("10", False), ("10.5", True)):
         person.post(f"w/{walk}/outlook", epsilon=epsilon, delta="1e-6", rows="2500")
         assert ("promises next to nothing" in person.page.text) == told
+
+
+def test_a_second_ledger_for_the_same_table_is_asked_about(person, patients):
+    person.choose(patients)
+    person.say_facts()
+    person.give_budget()
+    kinds = {"patient_id": "", "age": "numeric", "ward": "categorical"}
+    Ledger.open(person.folder / "other.ledger", 3.0).remember(kinds)
+    person.take_ledger()
+    assert "Which ledger pays?" in person.page.text
+    assert "other.ledger" in person.page.text
+    assert "Other people" in person.page.text
+    person.take_ledger(choice="open", open="p.ledger", people="same")
+    assert "Which ledger pays?" not in person.page.text
+    assert Ledger.open(person.folder / "p.ledger").people == {"other.ledger": True}

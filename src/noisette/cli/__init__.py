@@ -21,14 +21,9 @@ def main() -> None:
     """
     _open_closed_streams()
     try:
-        code, sentence = _outcome()
-    except KeyboardInterrupt:  # during the imports, or a second one while the first was handled
-        code, sentence = STOPPED, "stopped."
-    if sentence and "--json" in sys.argv and code != UNPRINTED:
-        with contextlib.suppress(OSError):  # the flush below finds it out again
-            print(json.dumps({"error": sentence}))
-    if not _flushed() and code != UNPRINTED:
-        code, sentence = UNPRINTED, f"the answer could not be printed; {_WHOLE}."
+        code, sentence = _printed()
+    except (KeyboardInterrupt, MemoryError):  # during the imports, or at the very end
+        code, sentence = _kept(STOPPED, "stopped.")
     if sentence:
         from noisette._text import visible
 
@@ -46,13 +41,34 @@ def _open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
 
 
+def _printed() -> tuple[int, str]:
+    """Run the command and print its answer; return its exit code and what there is to say."""
+    code, sentence = _kept(*_outcome())
+    if sentence and "--json" in sys.argv and code != UNPRINTED:
+        with contextlib.suppress(OSError):  # the flush below finds it out again
+            print(json.dumps({"error": sentence}))
+    if not _flushed() and code != UNPRINTED:
+        code, sentence = UNPRINTED, f"the answer could not be printed; {_WHOLE}."
+    return code, sentence
+
+
+def _kept(code: int, sentence: str) -> tuple[int, str]:
+    """Return how a command ended that was stopped, or failed, after its work was done."""
+    stopping = sys.modules.get("noisette.cli.stopping")
+    if stopping is None or not stopping.finished or code not in (STOPPED, FAULT):
+        return code, sentence
+    return stopping.KEPT, f"stopped at the very end; {stopping.finished}."
+
+
 def _outcome() -> tuple[int, str]:
     """Run the command; return its exit code and what there is to say."""
     # Imported here, so that `import noisette.cli` stays light and Ctrl-C finds a handler.
+    from noisette.cli import stopping
     from noisette.cli.app import app
     from noisette.cli.stopping import Stopped
     from noisette.errors import NoisetteError
 
+    stopping.finished = ""
     try:
         app()
     except SystemExit as stop:
@@ -78,7 +94,7 @@ def _outcome() -> tuple[int, str]:
     except Exception as error:
         if os.environ.get("NOISETTE_DEBUG"):
             raise
-        return FAULT, _fault(error)
+        return getattr(error, "exit_code", FAULT), _fault(error)
     return 0, ""
 
 

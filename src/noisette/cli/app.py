@@ -49,6 +49,10 @@ COMMANDS = {
         "Write a model for programs without noisette: a JSON scoring card, or an ONNX graph.",
     ),
     "inspect": ("inspect", "Check a model's guarantee against the plan that ran, and show it."),
+    "recover": (
+        "recover",
+        "Bring back results that were paid for and whose command was stopped before the end.",
+    ),
     "ledger": ("ledger", "Show what a ledger holds, or start one with --epsilon."),
     "studio": (
         "studio",

@@ -136,7 +136,10 @@ def _audit(
     else:
         estimator = _from_path(target, epsilon, delta)
     attacks: tuple[Finding, ...] = ()
-    if estimator is not None:
+    if estimator is not None and hasattr(estimator, "schema"):
+        many = runs or (1000 if long else 100)
+        attacks = _of_tables(estimator, first[0].claim, many, confidence, jobs, not as_json)
+    elif estimator is not None:
         attacks = check_estimator(
             estimator, epsilon=epsilon, delta=delta, runs=runs, confidence=confidence, long=long,
             n_jobs=jobs, progress=not as_json, adjacency=adjacency, norm_bound=norm_bound,
@@ -149,6 +152,17 @@ def _audit(
     if page is not None and not as_json:
         print(f"report written to {page}")
     return found
+
+
+def _of_tables(
+    estimator: Any, claim: tuple[float, float], runs: int, confidence: float, jobs: int, bar: bool
+) -> tuple["Finding", ...]:
+    """Attack a model that takes raw tables, on invented ones."""
+    from noisette.audit.whitebox.raw_tables import check_tables
+
+    return check_tables(
+        estimator, claim=claim, runs=runs, confidence=confidence, n_jobs=jobs, progress=bar
+    )
 
 
 # --- what to audit -------------------------------------------------------------------------------
@@ -165,18 +179,13 @@ def _from_file(
     from sklearn.base import clone
 
     from noisette.audit import Finding
-    from noisette.tables.folders import load_model, read_model, takes_tables
+    from noisette.tables.folders import load_model, read_model
 
     path = Path(target)
     if not path.exists():
         raise InvalidParameter(f"the file {target} does not exist.")
     try:
         model = read_model(path).model if path.is_dir() else load_model(path)
-        if takes_tables(model):
-            raise InvalidParameter(
-                f"{path} is a model of a raw table, which the attacks on rows of numbers cannot "
-                "handle; train with --mechanism objective to have one that they can."
-            )
     except InvalidParameter as error:
         if "would be wrong" not in str(error):  # damaged; only a guarantee below its plan is false
             raise

@@ -1,5 +1,6 @@
 """``noisette check``: what a training on a table can be expected to do, before it is paid for."""
 
+import contextlib
 import json as json_module
 import math
 from pathlib import Path
@@ -80,21 +81,26 @@ def check(
         asked = outlook()
         found = others(outlook, epsilon, delta, adjacency, size)
     bought = None
-    if counts is not None:
-        budget = counts * epsilon, counts * delta, relation
-        bought = _count(table, facts, budget, size, ledger, header=not no_header)
-    if json:
-        answer = {**as_row("as asked", asked), **table_json(asked), "others": found}
-        if bought is not None:
-            answer["counts"] = {
-                "columns": bought.counts, "deviation": bought.deviation,
-                "guarantee": bought.guarantee.to_dict(),
-            }  # fmt: skip
-        print(json_module.dumps(answer))
-        return
-    _show(asked, found, facts, counted=counted)
-    if bought is not None and counts is not None:
-        _show_counts(bought, (1.0 - counts) * epsilon, (1.0 - counts) * delta)
+    with contextlib.ExitStack() as until_printed:
+        if counts is not None:
+            budget = counts * epsilon, counts * delta, relation
+            bought = _count(until_printed, table, facts, budget, size, ledger, header=not no_header)
+        if json:
+            answer = {**as_row("as asked", asked), **table_json(asked), "others": found}
+            if bought is not None:
+                answer["counts"] = _told(bought)
+            print(json_module.dumps(answer))
+            return
+        _show(asked, found, facts, counted=counted)
+        if bought is not None and counts is not None:
+            _show_counts(bought, (1.0 - counts) * epsilon, (1.0 - counts) * delta)
+
+
+def _told(bought: "CellCounts") -> dict[str, Any]:
+    return {
+        "columns": bought.counts, "deviation": bought.deviation,
+        "guarantee": bought.guarantee.to_dict(),
+    }  # fmt: skip
 
 
 def _rows(
@@ -129,19 +135,23 @@ def _units(facts: "Schema") -> str:
 
 
 def _count(
-    table: Path, facts: "Schema", budget: "tuple[float, float, Adjacency]", size: int,
-    ledger: str | None, *, header: bool,
+    until_printed: contextlib.ExitStack, table: Path, facts: "Schema",
+    budget: "tuple[float, float, Adjacency]", size: int, ledger: str | None, *, header: bool,
 ) -> "CellCounts":  # fmt: skip
-    from noisette.cli.watched import spending
+    from noisette.cli.watched import keeping, spending
     from noisette.pipeline.cell_counts import count_cells
     from noisette.randomness import Randomness
 
     epsilon, delta, relation = budget
-    with spending(ledger, epsilon, delta, relation, table.name) as charged, busy("counting cells"):
-        return count_cells(
+    charged = until_printed.enter_context(spending(ledger, epsilon, delta, relation, table.name))
+    keep = until_printed.enter_context(keeping(charged, None, "noisette-counts"))
+    with busy("counting cells"):
+        bought = count_cells(
             table, facts, epsilon=epsilon, delta=delta, population=size, ledger=charged,
             randomness=Randomness.secure(), header=header,
         )  # fmt: skip
+    keep(_told(bought))
+    return bought
 
 
 def _show(asked: Any, found: list[dict[str, Any]], facts: "Schema", *, counted: bool) -> None:

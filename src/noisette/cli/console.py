@@ -11,7 +11,16 @@ from noisette import _files, _validate
 from noisette._text import visible
 from noisette.errors import InvalidParameter, PrivacyWarning, WeakModelWarning
 
-__all__ = ["PROGRESS", "busy", "readable", "telling", "warning_aloud", "write_text"]
+__all__ = [
+    "PROGRESS",
+    "busy",
+    "check_file",
+    "readable",
+    "telling",
+    "warn",
+    "warning_aloud",
+    "write_text",
+]
 
 
 def busy(what: str) -> Any:
@@ -38,6 +47,12 @@ def telling(wanted: bool) -> Callable[[str], None]:
     return tell
 
 
+def warn(sentence: str) -> None:
+    """Print a sentence that does not end the command."""
+    with contextlib.suppress(OSError):
+        print(f"noisette: warning: {visible(sentence)}", file=sys.stderr, flush=True)
+
+
 @contextlib.contextmanager
 def warning_aloud() -> Iterator[None]:
     """Print a warning as one sentence, at once: before anything is charged."""
@@ -48,7 +63,7 @@ def warning_aloud() -> Iterator[None]:
 
         def show(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
             if issubclass(category, _ALOUD):
-                print(f"noisette: warning: {visible(str(message))}", file=sys.stderr, flush=True)
+                warn(str(message))
             else:
                 usual(message, category, *rest, **more)
 
@@ -69,14 +84,19 @@ def readable(name: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in name)
 
 
-def write_text(path: Path, text: str, *, force: bool) -> None:
-    """Write a whole file or nothing."""
+def check_file(path: Path, *, force: bool) -> None:
+    """Refuse a place where a file cannot or must not be written."""
     if path.is_dir():
         raise InvalidParameter(f"{path} is a folder; give the name of a file.")
     if path.exists() and not path.is_file():  # a device or a pipe would be replaced by a file
         raise InvalidParameter(f"{path} is not an ordinary file; give another name.")
     if path.exists() and not force:
         raise InvalidParameter(f"{path} exists; give another name, or --force to replace it.")
+
+
+def write_text(path: Path, text: str, *, force: bool) -> None:
+    """Write a whole file or nothing."""
+    check_file(path, force=force)
     try:
         _files.write(_validate.real_path(path), text)
     except OSError as error:

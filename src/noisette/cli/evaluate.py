@@ -1,6 +1,7 @@
 """``noisette evaluate``: how good a model is, on people who are to be protected."""
 
 import json as json_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +16,7 @@ from noisette.cli.predict import (
     check_threshold,
     visible_lines,
 )
-from noisette.cli.train import NoHeaderOption, TableArgument
+from noisette.cli.train import ForceOption, NoHeaderOption, TableArgument
 from noisette.errors import InvalidParameter
 
 __all__ = ["evaluate"]
@@ -34,7 +35,11 @@ def evaluate(
     ledger: Annotated[
         str | None, typer.Option(help="Charge this ledger; `noisette ledger` starts one.")
     ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the answer of --json to this file, too.")
+    ] = None,
     no_header: NoHeaderOption = False,
+    force: ForceOption = False,
     seed: Annotated[
         int | None, typer.Option(help="Repeatable noise, for experiments: NOT PRIVATE.")
     ] = None,
@@ -50,7 +55,7 @@ def evaluate(
     from noisette import _validate
     from noisette import evaluate as evaluated
     from noisette.adjacency import Adjacency
-    from noisette.cli.watched import spending
+    from noisette.cli.watched import keeping, spending
     from noisette.tables import read_model
 
     _validate.epsilon(epsilon)
@@ -64,7 +69,10 @@ def evaluate(
     warn_of_large(epsilon)
     fitted = read_model(model)
     check_threshold(threshold, fitted.model)
-    with spending(ledger, epsilon, delta, relation, table.name) as budget:
+    with (
+        spending(ledger, epsilon, delta, relation, table.name) as budget,
+        keeping(budget, out, "noisette-scores", force=force) as keep,
+    ):
         with busy("reading the table"):
             rows = fitted.read(table, target=True, header=not no_header)
         with warning_aloud():
@@ -73,11 +81,11 @@ def evaluate(
                 population=population, ledger=budget, persons=rows.persons, random_state=seed,
             )  # fmt: skip
         told, lines = at_threshold(found, threshold)
-        budget.written = True
-    guarantee = found.privacy_
-    if json:
-        print(json_module.dumps({"scores": told, "guarantee": guarantee.to_dict()}))
-        return
-    print(visible(guarantee.statement()))
-    print()
-    print(visible_lines(lines))
+        answer = {"scores": told, "guarantee": found.privacy_.to_dict()}
+        keep(answer)
+        if json:
+            print(json_module.dumps(answer))
+        else:
+            print(visible(found.privacy_.statement()))
+            print()
+            print(visible_lines(lines))

@@ -7,13 +7,18 @@ from types import FrameType
 
 from noisette.errors import NoisetteError
 
-__all__ = ["Signalled", "Stopped", "as_ctrl_c", "code_of"]
+__all__ = ["KEPT", "Signalled", "Stopped", "as_ctrl_c", "code_of"]
 
+KEPT = 3
+"""The exit code of a command that did not end as asked, but whose result is paid for and kept."""
+
+finished = ""
+"""What a command has done that paid for it and came to its end, for whatever fails after it."""
 _NAMES = ("SIGTERM", "SIGHUP")
 
 
 class Stopped(NoisetteError):
-    """A command was stopped from outside; its text says what is and what is not done."""
+    """A command ended early; its text says what is and what is not done, its code how."""
 
     def __init__(self, sentence: str, code: int = 130) -> None:
         super().__init__(sentence)

@@ -3,7 +3,6 @@
 import inspect
 import json as json_module
 import math
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -25,6 +24,7 @@ from noisette.cli.console import (
     busy,
     readable,
     telling,
+    warn,
     warn_of_large,
     warning_aloud,
     write_text,
@@ -191,6 +191,13 @@ def train(
     ledger: Annotated[
         str | None, typer.Option(help="Charge this ledger; `noisette ledger` starts one.")
     ] = None,
+    same_people: Annotated[
+        bool | None,
+        typer.Option(
+            "--same-people/--other-people",
+            help="Whether another ledger for such a table is about the same people.",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The folder for the model.")] = Path("noisette-model"),
     cluster: ClusterOption = None,
     workers: WorkersOption = None,
@@ -213,7 +220,7 @@ def train(
     from noisette.adjacency import Adjacency
     from noisette.cli.watched import spending
     from noisette.tables import read_schema
-    from noisette.tables.folders import check_folder, draft_folder
+    from noisette.tables.folders import check_folder, draft_of, prepare
 
     _validate.epsilon(epsilon)
     _validate.delta(delta)
@@ -247,23 +254,25 @@ def train(
     with (
         cluster_for(cluster, workers),
         spending(ledger, epsilon, delta, relation, table.name) as budget,
-        draft_folder(out) as draft,
+        draft_of(out) as draft,
     ):
-        budget.tell = say = telling(progress)
+        budget.tell, budget.draft = telling(progress), draft
+        budget.about(facts.kinds, same_people)
+        prepare(draft, facts)
         wishes = {"mechanism": mechanism, "loss": loss, "sampling": sampling}
         estimator = _estimator(
             model, wishes, facts, epsilon, delta, adjacency, population, seed, budget, extras
         )
-        work = _Work(estimator, table, facts, relation, delta, population, say)
+        work = _Work(estimator, table, facts, relation, delta, population, budget.tell)
         records = work.fit_parts() if parts else work.fit_rows(header=not no_header)
-        say("writing")
-        charged = None if ledger is None else budget
-        fitted, place = _finish(
-            estimator, facts, draft, out, table.name, records, charged, force=force
-        )
-        budget.written = True
-    _tell_other_place(place, out)
-    _report_training(fitted, out, ledger, budget, as_json=json)
+        fitted, place = _keep(estimator, facts, budget, force=force)
+        _add_page(fitted, place, table.name, records, None if ledger is None else budget)
+        if place != draft.target:  # said loudly, for programs look for it there
+            raise NoisetteError(
+                f"somebody else wrote {out} while this model was trained, so nothing was replaced"
+            )
+        budget.printing = True
+        _report_training(fitted, out, ledger, budget, as_json=json)
 
 
 class _Work(NamedTuple):
@@ -455,32 +464,40 @@ def estimator_of(model: str, wishes: dict[str, str | None], **shared: Any) -> An
     return kind(norm_bound=1.0, **shared)  # to which the schema's encoder scales rows
 
 
-def _finish(
-    estimator: Any, facts: "Schema", draft: Path, out: Path, table: str, records: int | None,
-    ledger: Any, *, force: bool,
-) -> tuple["TableModel", Path]:  # fmt: skip
-    from noisette.pipeline.table_page import page_of
-    from noisette.tables import TableModel, write_model
-    from noisette.tables.folders import stated, takes_tables
+def _keep(
+    estimator: Any, facts: "Schema", budget: "WatchedLedger", *, force: bool
+) -> tuple["TableModel", Path]:
+    """Put on the disk what was paid for, before anything else."""
+    from noisette.tables import TableModel
+    from noisette.tables.folders import MODEL, fill, stated, takes_tables
 
+    assert budget.draft is not None
     learnt = takes_tables(estimator)
     facts = estimator.schema_ if learnt else facts
     estimator.privacy_ = stated(estimator.privacy_, facts, learnt=learnt)
     fitted = TableModel(estimator, facts)
-    folder = readable(os.path.basename(os.path.realpath(out)))
-    page = page_of(fitted, readable(table), records, ledger, folder)
-    return fitted, write_model(draft, out, fitted, page, force=force)
+    try:
+        fill(budget.draft, fitted)
+    except OSError:  # some faults of a disk pass, and nobody can buy the same again
+        fill(budget.draft, fitted)
+    budget.tell("writing")
+    place = budget.draft.give_name(force=force)
+    budget.note_kept(place / MODEL)
+    return fitted, place
 
 
-def _tell_other_place(place: Path, out: Path) -> None:
-    """Say so loudly if the model is not where it was to be: programs look for it there."""
-    from noisette import _validate
+def _add_page(
+    fitted: "TableModel", place: Path, table: str, records: int | None, ledger: Any
+) -> None:
+    """Write the report of a model that stands; if that fails, a sentence stays in its place."""
+    from noisette.pipeline.table_page import page_of
+    from noisette.tables.folders import add_page
 
-    if place != _validate.real_path(out):
-        raise NoisetteError(
-            f"somebody else wrote {out} while this model was trained, so nothing was replaced: the "
-            f"model is whole, in {place}."
-        )
+    try:
+        page = page_of(fitted, readable(table), records, ledger, readable(place.name))
+        add_page(place, page)
+    except Exception as error:
+        warn(f"the report could not be made ({type(error).__name__}); the model is not touched.")
 
 
 def _tested_lines(model: Any) -> list[str]:
@@ -509,6 +526,14 @@ def _tested_lines(model: Any) -> list[str]:
     return [*lines, *more, *filter(None, [found.verdict()])]
 
 
+def _balance(budget: "WatchedLedger") -> dict[str, Any]:
+    """Return what is spent and left, or None where the ledger cannot be read any more."""
+    try:
+        return {"spent": budget.spent, "remaining": budget.remaining}
+    except (NoisetteError, OSError):
+        return {"spent": None, "remaining": None}
+
+
 def _report_training(
     fitted: "TableModel", out: Path, ledger: str | None, budget: Any, *, as_json: bool
 ) -> None:
@@ -532,11 +557,7 @@ def _report_training(
         if hasattr(fitted.model, "test_"):
             answer["test"] = fitted.model.test_.to_dict()
         if ledger is not None:
-            answer["ledger"] = {
-                "file": shown_place(ledger, budget),
-                "spent": budget.spent,
-                "remaining": budget.remaining,
-            }
+            answer["ledger"] = {"file": shown_place(ledger, budget), **_balance(budget)}
         print(json_module.dumps(answer))
         return
     from rich.console import Console
@@ -553,11 +574,10 @@ def _report_training(
     for line in _tested_lines(fitted.model):
         console.print(visible(line), highlight=False, soft_wrap=True, markup=False)
     if ledger is not None:
-        left = budget.remaining
-        name = shown_place(ledger, budget)
-        words = f"ledger {name}: epsilon {left[0]:.6g} and delta {left[1]:g} are left"
-        if budget.rule != "sums":
-            words = f"ledger {name}: see noisette ledger for what is left"
+        left, name = _balance(budget)["remaining"], shown_place(ledger, budget)
+        words = f"ledger {name}: see noisette ledger for what is left"
+        if budget.rule == "sums" and left is not None:
+            words = f"ledger {name}: epsilon {left[0]:.6g} and delta {left[1]:g} are left"
         console.print(visible(words), highlight=False, soft_wrap=True, markup=False)
     folder = readable(str(out))
     for line in (

@@ -69,7 +69,7 @@ _LARGEST = {"float64": 1e90, "float32": 1e15}
 
 
 def without_data(check: Callable[[], Any], hint: str = "") -> Any:
-    """Return ``check()``; re-raise its ValueError in one sentence that quotes no entry.
+    """Return ``check()``; re-raise what a wrong entry raises in one sentence that quotes none.
 
     `hint` says what to do about a NaN in X.
     """
@@ -77,7 +77,7 @@ def without_data(check: Callable[[], Any], hint: str = "") -> Any:
         # Even where scikit-learn is set to trust the data: a NaN would pass through every noise.
         with config_context(assume_finite=False):
             return check()
-    except ValueError as error:
+    except (ValueError, TypeError, OverflowError) as error:  # a date, a number beyond float64
         line = str(error).splitlines()[0] if str(error) else ""
     # outside the except block, so that the original does not travel along as the context
     if "Expected 2D array" in line or "Reshape your data" in line:

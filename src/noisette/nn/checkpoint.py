@@ -5,14 +5,12 @@ no key and nothing that was computed from a record, not even a digest: a resumed
 under what is left of the charge it already paid.
 """
 
-import contextlib
 import copy
-import os
 import pickletools
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import torch
@@ -57,16 +55,10 @@ def contents(
     }
 
 
-class _Tried(Exception):
-    """The file could be written, and is not to stay."""
-
-
 def prepare(path: Path, state: dict[str, Any]) -> None:
     """Raise if such a checkpoint cannot be written there: to be known before a charge."""
     try:
-        with contextlib.suppress(_Tried), _draft(path, state) as file:
-            os.fsync(file.fileno())
-            raise _Tried
+        _write(path, state, stay=False)
     except OSError as error:
         raise InvalidParameter(
             f"the checkpoint {path} cannot be written: {error.strerror or error}."
@@ -75,18 +67,13 @@ def prepare(path: Path, state: dict[str, Any]) -> None:
 
 def write(path: Path, state: dict[str, Any]) -> None:
     """Write `state`; a kill leaves the old file as it was."""
-    with _draft(path, state):
-        pass
+    _write(path, state)
 
 
-@contextlib.contextmanager
-def _draft(path: Path, state: dict[str, Any]) -> Iterator[BinaryIO]:
-    """Yield the file with `state` in it, before it gets its name."""
+def _write(path: Path, state: dict[str, Any], *, stay: bool = True) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with written(path) as file:
+    with written(path, stay=stay) as file:
         torch.save(tree_map(_plain, {"noisette_checkpoint": FORMAT, **state}), file)
-        file.flush()
-        yield file
 
 
 def _plain(value: Any) -> Any:

@@ -1,11 +1,13 @@
 """The page for a reviewer of a model that was trained on a table."""
 
-import datetime
+import time
+from typing import Any
 
 from noisette.pipeline.effects import column_weights_in, effects_in, note_for, pair_effects_in
 from noisette.pipeline.table_words import cost_rows
 from noisette.privacy import Ledger
 from noisette.report import Subject, model_page
+from noisette.report.effects import UNDRAWN
 from noisette.tables import TableModel
 from noisette.tables.describe import divided
 from noisette.tables.folders import takes_tables
@@ -18,26 +20,35 @@ def page_of(
     folder: str = "FOLDER", date: str = "",
 ) -> str:  # fmt: skip
     """Return the report of a model whose guarantee speaks of the rows of its table."""
+    more: dict[str, Any] = {
+        "table": table,
+        "records": records,
+        "check": f"noisette inspect {folder}",
+    }
+    more["date"] = date or time.strftime("%Y-%m-%d", time.gmtime())
+    try:
+        pictures = {
+            "effects": effects_in(fitted), "effects_note": note_for(fitted),
+            "pair_effects": pair_effects_in(fitted), "weights": _weights(fitted),
+        }  # fmt: skip
+        return model_page(fitted.guarantee, _subject(fitted, **more, **pictures), ledger)
+    except Exception:
+        return model_page(fitted.guarantee, _subject(fitted, **more, effects_note=UNDRAWN), ledger)
+
+
+def _subject(fitted: TableModel, **more: Any) -> Subject:
     schema, model = fitted.schema, fitted.model
     stated, learnt = divided(schema)
-    subject = Subject(
+    return Subject(
         title=f"A model that predicts “{schema.target}”",
         unit=schema.protected,
         facts=stated,
-        records=records,
-        check=f"noisette inspect {folder}",
         steps=cost_rows(model) if takes_tables(model) else (),
         learnt=learnt,
-        effects=effects_in(fitted),
-        effects_note=note_for(fitted),
-        pair_effects=pair_effects_in(fitted),
         scores=getattr(model, "test_", None),
-        weights=_weights(fitted),
-        table=table,
         schema=schema.fingerprint,
-        date=date or datetime.datetime.now(datetime.UTC).date().isoformat(),
+        **more,
     )
-    return model_page(fitted.guarantee, subject, ledger)
 
 
 def _weights(fitted: TableModel) -> list[tuple[str, str, str, str]]:

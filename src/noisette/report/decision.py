@@ -1,10 +1,12 @@
 """The first screen of a report, for a decision: what, how private, how good, what to check."""
 
+import contextlib
 import math
 from typing import TYPE_CHECKING
 
 from noisette._version import __version__
 from noisette.adjacency import Adjacency
+from noisette.errors import NoisetteError
 from noisette.guarantee import Guarantee, rounded_up, too_large
 from noisette.privacy import Ledger
 from noisette.report import html
@@ -202,10 +204,13 @@ def _checks(guarantee: Guarantee, subject: "Subject", ledger: Ledger | None) -> 
         "was given, so nobody but you adds them up."
     )
     if ledger is not None:
-        count = "1 charge" if ledger.count == 1 else f"{ledger.count:,} charges"
+        known = ""
+        with contextlib.suppress(NoisetteError, OSError):  # the section below says so
+            count = ledger.count
+            known = f", {count:,} charge{'s' * (count != 1)} so far"
         others = (
-            "Everything else that was released about the same people is in the ledger (below, "
-            f"{count} so far); what is not in it costs its own ε on top."
+            "Everything else that was released about the same people is in the ledger (below"
+            f"{known}); what is not in it costs its own ε on top."
         )
     return html.boxes(
         "What you must check yourself",

@@ -10,7 +10,7 @@ from noisette.report.heat import PairEffect, pair_svg, score_words
 from noisette.report.kit import SERIES
 from noisette.report.svg import opened, text
 
-__all__ = ["Effect", "effect_svg", "effects_page", "effects_section"]
+__all__ = ["UNDRAWN", "Effect", "effect_svg", "effects_page", "effects_section"]
 
 _WIDTH, _HEIGHT = svg.WIDTH, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50, 28, 14, 40
@@ -18,6 +18,8 @@ _COLOURS = tuple(SERIES)
 _LINES, _BARS = 5, 30  # outputs and levels in one picture
 _ROW = 22
 _SLIVER = 0.01  # of the axis: places in it could not be told apart
+UNDRAWN = "The pictures could not be drawn; `noisette explain` draws them from the model."
+"""What stands in the place of pictures that failed: a page never fails because of them."""
 _PAIRS = (
     "What both columns add together, beyond what each adds by itself. Orange adds, blue takes "
     "away; a dot marks a cell within two standard deviations of its noise, and grey is where too "
@@ -99,6 +101,8 @@ def effects_section(
         words = ["Drawn at equal distances, since some places lie far out."] * effect.crowded
         words += [] if effect.missing is None else [f"Here {effect.missing_words}."]
         parts.append(html.figure(effect_svg(effect), " ".join(words), effect.column))
+    if note == UNDRAWN:
+        return html.section("What the model says of each column", html.prose(note))
     if not any(parts) and not any(effect.note for effect in effects):
         return ""
     lead = (

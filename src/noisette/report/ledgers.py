@@ -1,6 +1,7 @@
 """The budget: the section of a report about a ledger, and the page about a ledger alone."""
 
 from noisette._version import __version__
+from noisette.errors import NoisetteError
 from noisette.guarantee import Guarantee, rounded_up
 from noisette.privacy import Ledger
 from noisette.report import html, svg
@@ -34,9 +35,14 @@ def ledger_section(ledger: Ledger | None, guarantee: Guarantee) -> str:
                 numeric=2,
             ),
         )
-    charges = ledger.charges
-    people = "".join(html.paragraph(f"{words}.") for words in ledger.people_words)
-    return html.section("The ledger", _balance(ledger), people, _books(ledger, charges))
+    try:
+        people = "".join(html.paragraph(f"{words}.") for words in ledger.people_words)
+        return html.section("The ledger", _balance(ledger), people, _books(ledger, ledger.charges))
+    except (NoisetteError, OSError):
+        unread = (
+            "The ledger could not be read when this page was written; `noisette ledger` shows it."
+        )
+    return html.section("The ledger", html.prose(unread))
 
 
 def ledger_page(ledger: Ledger, title: str, date: str = "") -> str:

@@ -1,98 +1,198 @@
-"""Drafts: hidden folders beside a model folder, in which a model is made before it gets its name.
+"""Drafts: hidden folders beside a result, in which it is made before it gets its name.
 
 A draft is locked while its process lives, and the system takes the lock away when the process
-ends, however it ends. So a draft whose lock is free was left behind by a kill or a power cut, and
-the next run clears it away. Its name tells the machine: some network drives keep locks to one.
+ends, however it ends. So a draft whose lock is free was left behind by a kill or a power cut. What
+was paid for and is whole in it is never deleted: ``noisette recover`` gives it a name. Its own name
+tells the machine: some network drives keep locks to one.
 """
 
 import contextlib
+import errno
 import hashlib
 import os
+import re
 import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["OLD", "clear_away", "is_alone", "new_draft"]
+from noisette import _files
+from noisette.errors import InvalidParameter
+from noisette.model_files import IN_FOLDER
 
-OLD = "old"
-"""Where in a draft the model lies that is being replaced."""
+__all__ = ["Draft", "clear_away", "left_behind", "new_draft"]
+
+_NEW, _OLD, _ROOM = "new", "old", "room"
+_NAMED = re.compile(r"\.(?P<name>.+)\.noisette-draft-(?P<machine>[0-9a-f]{8})-[^.]+\Z", re.DOTALL)
+_TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR}
 
 
-def _prefix(target: Path) -> str:
-    machine = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
-    return f".{target.name}.noisette-draft-{machine}-"
+def _machine() -> str:
+    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 
 
-def _lock(draft: Path, *, wait: bool) -> int | None:
-    """Return a handle that holds the lock; None if it is taken, or if there are no locks here."""
-    try:
-        import fcntl
-    except ImportError:  # Windows, where drafts are never cleared away
+class Draft:
+    """A draft of `target`: `new` is where the result is made, a file or a folder.
+
+    A model's folder is whole when it has its model file, which is written last.
+    """
+
+    def __init__(self, path: Path) -> None:
+        named = _NAMED.match(path.name)
+        if named is None:
+            raise InvalidParameter(f"{path} is not a draft of noisette.")
+        self.path, self.new = path, path / _NEW
+        self.target = path.with_name(named["name"])
+        self.here = named["machine"] == _machine()
+        self._aim: Path | None = None
+        self._inode = 0
+
+    def reserve(self, size: int) -> None:
+        """Take room on the disk, until `make_room`; noise, for some disks pack zeros."""
+        _files.write(self.path / _ROOM, os.urandom(size))
+        _files.sync_folder(self.path.parent)
+
+    def make_room(self) -> None:
+        """Give the room back, to be filled with the result."""
+        with contextlib.suppress(OSError):
+            (self.path / _ROOM).unlink()
+
+    def is_whole(self) -> bool:
+        """Whether the result is here, complete; an error of the disk is not taken for a no."""
+        if _NEW not in os.listdir(self.path):
+            return False
+        return self.new.is_file() or IN_FOLDER in os.listdir(self.new)
+
+    @property
+    def place(self) -> Path | None:
+        """Where the whole result is, under whatever name; None if there is none."""
+        with contextlib.suppress(OSError):
+            if self.is_whole():
+                return self.new
+        with contextlib.suppress(OSError):
+            if self._aim is not None and os.stat(self._aim).st_ino == self._inode:
+                return self._aim
         return None
-    handle = None
-    try:
-        handle = os.open(draft, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        if handle is not None:
-            os.close(handle)
-        return None
-    return handle
+
+    def give_name(self, *, force: bool = False) -> Path:
+        """Rename the result to its target, or to a free name beside it; return the name.
+
+        Nobody's model is taken away, unless `force` says that the one there is to be replaced.
+        """
+        self._inode = os.stat(self.new).st_ino
+        single, place, k = self.new.is_file(), self.target, 1
+        if force and not single and place.exists() and any(place.iterdir()):
+            os.rename(place, self.path / _OLD)
+        while True:
+            self._aim = place
+            try:
+                if single and not force and os.path.lexists(place):  # a rename would replace it
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+                os.rename(self.new, place)
+                break
+            except OSError as error:
+                if error.errno not in _TAKEN:
+                    raise
+            k += 1
+            place = self.target.with_name(f"{self.target.stem}-{k}{self.target.suffix}")
+        _files.sync_folder(self.path)
+        _files.sync_folder(place.parent)
+        return place
+
+    def end(self) -> None:
+        """Finish what is whole; remove the rest. What cannot be judged or named stays."""
+        with contextlib.suppress(OSError):
+            if self.is_whole():
+                self.give_name()
+            if (self.path / _OLD).is_dir() and not self.target.exists():
+                os.rename(self.path / _OLD, self.target)
+            self.discard()
+
+    def discard(self) -> None:
+        """Remove the draft with all that is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def lock(self, *, wait: bool = False) -> int | None:
+        """Return a handle that holds the lock; None if it is taken, or there are no locks here."""
+        try:
+            import fcntl
+        except ImportError:  # Windows, where drafts are never cleared away
+            return None
+        handle = None
+        try:
+            handle = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError:
+            if handle is not None:
+                os.close(handle)
+            return None
+        return handle
+
+    @contextlib.contextmanager
+    def unused(self) -> Iterator[bool]:
+        """Hold the lock of a draft that somebody left behind; whether nobody works on it."""
+        handle = self.lock()
+        try:
+            yield handle is not None
+        finally:
+            if handle is not None:
+                os.close(handle)
 
 
 @contextlib.contextmanager
-def new_draft(target: Path) -> Iterator[Path]:
-    """Yield a new locked folder beside `target`; it is removed at the end, whatever happens."""
+def new_draft(target: Path) -> Iterator[Draft]:
+    """Yield a new locked draft of `target`; at the end a whole result has a name."""
+    prefix = f".{target.name}.noisette-draft-{_machine()}-"
     while True:
-        draft = Path(tempfile.mkdtemp(prefix=_prefix(target), dir=target.parent))
-        handle = _lock(draft, wait=True)
-        if draft.is_dir():  # else it was cleared away before it was locked
+        draft = Draft(Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent)))
+        handle = draft.lock(wait=True)
+        if draft.path.is_dir():  # else it was cleared away before it was locked
             break
         if handle is not None:
             os.close(handle)
     try:
         yield draft
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        draft.end()
         if handle is not None:
             os.close(handle)
 
 
-def is_alone(draft: Path, target: Path) -> bool:
-    """Whether no other process of this machine works on a draft of `target`; True if unknown."""
-    try:
-        import fcntl
+def left_behind(folder: Path, target: Path | None = None) -> list[Draft]:
+    """Return the drafts in a folder, of one target or of all; links are none."""
+    with os.scandir(folder) as items:
+        named = [item for item in items if _NAMED.match(item.name)]
+        found = [Draft(folder / item.name) for item in named if item.is_dir(follow_symlinks=False)]
+    return sorted(
+        (each for each in found if target in (None, each.target)), key=lambda each: each.path
+    )
 
-        prefix = _prefix(target)
-        found = [item.path for item in os.scandir(target.parent) if item.name.startswith(prefix)]
-        for other in set(found) - {str(draft)}:
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                handle = os.open(other, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                finally:
-                    os.close(handle)
-    except BlockingIOError:
-        return False
+
+def is_alone(draft: Draft) -> bool:
+    """Whether no other process of this machine works on a draft of the same target, if known."""
+    try:
+        import fcntl  # noqa: F401 - without locks nothing is known
+
+        others = left_behind(draft.path.parent, draft.target)
     except (ImportError, OSError):
         return True
+    for other in others:
+        if other.path != draft.path and other.here:
+            with other.unused() as free:
+                if not free and other.path.exists():
+                    return False
     return True
 
 
-def clear_away(target: Path) -> None:
-    """Remove drafts of `target` that nobody works on; put back the model that one took away."""
+def clear_away(target: Path) -> Draft | None:
+    """Remove drafts of `target` in which nothing was finished; return one with a whole result."""
     with contextlib.suppress(OSError):
-        prefix = _prefix(target)
-        left = [Path(item) for item in os.scandir(target.parent) if item.name.startswith(prefix)]
-        for draft in left:
-            handle = _lock(draft, wait=False)  # None for a link or a file, too
-            if handle is None:
-                continue
-            try:
-                if (draft / OLD).is_dir() and not target.exists():
-                    os.rename(draft / OLD, target)
-                shutil.rmtree(draft, ignore_errors=True)
-            finally:
-                os.close(handle)
+        for draft in left_behind(target.parent, target):
+            if draft.here:
+                with draft.unused() as free:
+                    if free and draft.is_whole():
+                        return draft
+                    if free:
+                        draft.end()
+    return None

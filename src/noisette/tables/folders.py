@@ -1,13 +1,12 @@
 """A model folder: the model file, its schema, its guarantee and the page for a reviewer.
 
-The folder appears whole or not at all: it is made under another name beside its own and renamed.
+The folder appears whole or not at all: it is made under another name beside its own, put on the
+disk and renamed. The page comes last: whatever happens to it, what was paid for is there.
 The schema's fingerprint stands among the guarantee's public facts, so a model with another schema
 than its own is refused.
 """
 
 import contextlib
-import errno
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,16 +15,20 @@ from typing import Any
 from noisette import _files, _validate, model_files
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.guarantee import TAKEN_AS_GIVEN, Guarantee
+from noisette.report import html
 from noisette.tables import toml
-from noisette.tables.drafts import OLD, clear_away, is_alone, new_draft
+from noisette.tables.drafts import Draft, clear_away, is_alone, new_draft
 from noisette.tables.encoding import Encoded, encode
 from noisette.tables.frame import Frame
 from noisette.tables.schema import Schema, read_schema
 
 __all__ = [
     "TableModel",
+    "add_page",
     "check_folder",
-    "draft_folder",
+    "draft_of",
+    "fill",
+    "prepare",
     "read_model",
     "stated",
     "takes_tables",
@@ -34,7 +37,17 @@ __all__ = [
 
 MODEL = model_files.IN_FOLDER
 SCHEMA, GUARANTEE, REPORT = "schema.toml", "guarantee.json", "report.html"
-_FILES = {MODEL, SCHEMA, GUARANTEE, REPORT}
+RECEIPT = "receipt.json"
+_FILES = {MODEL, SCHEMA, GUARANTEE, REPORT, RECEIPT}
+_NO_PAGE = html.document(
+    "Privacy report",
+    html.prose(
+        "This page could not be made when the model was trained. The model beside it is whole; "
+        "`noisette inspect` on this folder checks its guarantee and shows it."
+    ),
+)
+_LEARNT = 20
+_ROOM = 1 << 19  # bytes of a page and of what does not grow with the columns
 
 
 @dataclass(frozen=True)
@@ -146,10 +159,14 @@ def stated(guarantee: Guarantee, schema: Schema, *, learnt: bool = False) -> Gua
 def check_folder(folder: Path, *, force: bool) -> None:
     """Refuse a place where a model folder cannot or must not be written.
 
-    Nothing is changed, except that what a killed run left there is cleared away.
+    Nothing is changed, except that what a killed run left unfinished there is cleared away.
     """
     target = _validate.real_path(folder)
-    clear_away(target)
+    if clear_away(target) is not None:
+        raise InvalidParameter(
+            f"a training that was stopped left a finished model for {folder}, which is paid for; "
+            f"before another is, bring it back with: noisette recover {folder}."
+        )
     if folder.exists() and not folder.is_dir():
         raise InvalidParameter(f"{folder} is a file; give the name of a folder for the model.")
     if target == Path.cwd():
@@ -171,33 +188,55 @@ def check_folder(folder: Path, *, force: bool) -> None:
 
 
 @contextlib.contextmanager
-def draft_folder(folder: Path) -> Iterator[Path]:
-    """Yield a new folder beside `folder`; it is removed at the end, whatever happens."""
-    target = _validate.real_path(folder)
+def draft_of(result: Path) -> Iterator[Draft]:
+    """Yield a draft of a result, before it is paid for."""
+    target = _validate.real_path(result)
     with contextlib.ExitStack() as stack:
         try:
             draft = stack.enter_context(new_draft(target))
         except OSError as error:
             raise InvalidParameter(
-                f"{folder} cannot be written ({error.strerror}); nothing was charged."
+                f"{result} cannot be written ({error.strerror}); nothing was charged."
             ) from None
-        if not is_alone(draft, target):
+        if not is_alone(draft):
             raise InvalidParameter(
-                f"another training is about to write {folder}; wait for its end, or give another "
+                f"another training is about to write {result}; wait for its end, or give another "
                 "folder; nothing was charged."
             )
         yield draft
 
 
-def write_model(
-    draft: Path, folder: Path, fitted: TableModel, page: str, *, force: bool = True
-) -> Path:
-    """Fill `draft` and give it the name `folder`, so that it appears whole or not at all.
+def prepare(draft: Draft, schema: Schema) -> None:
+    """Take room for a model of such tables, its guarantee and its page: all before a charge."""
+    outputs = 1 if schema.target_bounds is not None else len(schema.classes)
+    # of a column with open facts a guess: how many levels or pieces it will have is to be learnt
+    width = _LEARNT * len(schema.columns) if schema.open else len(schema.features)
+    spread = 24 * width**2 if schema.target_bounds is not None else 0  # what intervals need
+    draft.new.mkdir()
+    _files.write(draft.new / REPORT, _NO_PAGE)
+    draft.reserve(_ROOM + 256 * width * outputs + spread)
+
+
+def fill(draft: Draft, fitted: TableModel) -> None:
+    """Put a model into its draft and on the disk; the model file last, for then it is whole."""
+    draft.make_room()
+    _files.write(draft.new / SCHEMA, toml.dumps(fitted.schema.source))
+    _files.write(draft.new / GUARANTEE, fitted.guarantee.to_json() + "\n")
+    model_files.save(fitted.model, draft.new / MODEL)
+    _files.undate(draft.new)
+
+
+def add_page(folder: Path, page: str) -> None:
+    """Write the page of a model that has its name, in the place of the sentence."""
+    _files.write(folder / REPORT, page)
+    _files.undate(folder)
+
+
+def write_model(folder: Path, fitted: TableModel, page: str, *, force: bool = True) -> Path:
+    """Write a model folder, which appears whole or not at all, and then its page.
 
     Parameters
     ----------
-    draft : Path
-        An empty folder on the same disk.
     folder : Path
         The model's folder.
     fitted : TableModel
@@ -233,47 +272,18 @@ def write_model(
     >>> promise = model.privacy_
     >>> model.privacy_ = replace(promise, public=(*promise.public, *schema.public))
     >>> home = Path(tempfile.mkdtemp())
-    >>> (home / "draft").mkdir()
-    >>> place = write_model(home / "draft", home / "risk", TableModel(model, schema), "<html>")
-    >>> place.name
+    >>> write_model(home / "risk", TableModel(model, schema), "<html>").name
     'risk'
     >>> read_model(home / "risk").guarantee.epsilon
     1.0
 
     """
-    full = draft / "new"
-    full.mkdir()
-    model_files.save(fitted.model, full / MODEL)
-    _files.write(full / SCHEMA, toml.dumps(fitted.schema.source))
-    _files.write(full / GUARANTEE, fitted.guarantee.to_json() + "\n")
-    _files.write(full / REPORT, page)
-    target = _validate.real_path(folder)
-    if not force:
-        return _named_beside(full, target)
-    try:
-        if target.exists() and any(target.iterdir()):
-            os.rename(target, draft / OLD)
-        os.rename(full, target)
-    except BaseException:
-        if (draft / OLD).exists() and not target.exists():
-            os.rename(draft / OLD, target)
-        raise
-    return target
-
-
-def _named_beside(full: Path, target: Path) -> Path:
-    """Rename a folder to `target`, or to a free name beside it: nobody's model is taken away."""
-    place, k = target, 1
-    while True:
-        try:
-            os.rename(full, place)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                raise
-            k += 1
-            place = target.with_name(f"{target.name}-{k}")
-        else:
-            return place
+    with draft_of(folder) as draft:
+        prepare(draft, fitted.schema)
+        fill(draft, fitted)
+        place = draft.give_name(force=force)
+        add_page(place, page)
+    return place
 
 
 def read_model(folder: str | Path) -> TableModel:

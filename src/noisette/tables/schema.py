@@ -169,6 +169,12 @@ class Schema:
         return tuple(name for name, _ in self.labels)
 
     @property
+    def kinds(self) -> dict[str, str]:
+        """The kind of each column as the schema says it, by name: how a ledger knows a table."""
+        said = self.source["columns"].items()
+        return {name: str(facts.get("kind", "")) for name, facts in said}
+
+    @property
     def features(self) -> tuple[str, ...]:
         """The names of all features, in the order of the schema."""
         return tuple(name for column in self.columns for name in column.features)

@@ -260,10 +260,12 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         with self._all_or_nothing(X), warnings.catch_warnings():
             # Warnings of the runs would tell how many there are.
             warnings.simplefilter("ignore")
-            self._fit(X, y)
+            won = self._won(X, y)
+        self._publish(*won)
         return self
 
-    def _fit(self, X: Any, y: Any) -> None:
+    def _won(self, X: Any, y: Any) -> tuple[Any, dict[str, Any], Permit, tuple[Any, ...]]:
+        """Charge and search; return what was released, and what is to be said of it."""
         candidates, law, score, ledger, randomness = self._check_public()
         adjacency, y = ledger.adjacency, np.asarray(y)
         least = 2 if adjacency.size_is_public else 1
@@ -299,7 +301,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
             return score.noisy(model, X_test, y_test, own, scoring, randomness), model
 
         number, model = best_run(permit, randomness, run)
-        self._publish(model, candidates[number], permit, (law, score, len(candidates)))
+        return model, candidates[number], permit, (law, score, len(candidates))
 
     def _check_data(
         self, candidates: list[dict[str, Any]], score: RunScore, X: Any, y: Any,
@@ -331,9 +333,14 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         permit: Permit,
         facts: tuple[RunLaw, RunScore, int],
     ) -> None:
-        """Make the winner's guarantee that of the search, and forget the run's own budget."""
+        """Make the winner's guarantee that of the search, and forget the run's own budget.
+
+        The winner is kept first, whatever fails later, and never with the guarantee of one run.
+        """
         law, score, count = facts
-        own = model.privacy_
+        own = vars(model).pop("privacy_")
+        self.__dict__.pop("privacy_", None)  # of an earlier search
+        self.best_estimator_, self.best_params_ = model, dict(chosen)
         model.set_params(
             epsilon=self.epsilon, delta=self.delta, ledger=self.ledger, random_state=None
         )
@@ -349,7 +356,6 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
             notes=(WHOLE_SEARCH, *notes),
             proofs=("SELECT-PROFILE", "PARALLEL-GROUPS", *score.proofs, *own.proofs),
         )
-        self.best_estimator_, self.best_params_ = model, dict(chosen)
         self.classes_, self.n_features_in_ = model.classes_, model.n_features_in_
         self.privacy_ = model.privacy_
 

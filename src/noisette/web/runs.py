@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from noisette.cli.console import PROGRESS
+from noisette.cli.stopping import KEPT
 from noisette.errors import InvalidParameter, NoisetteError
-from noisette.tables.folders import check_folder
+from noisette.tables.drafts import clear_away
+from noisette.tables.folders import MODEL, check_folder
 
 __all__ = ["SAID", "STEPS", "Order", "Runs", "StartedTraining", "noisette_command"]
 
@@ -119,12 +121,15 @@ class StartedTraining:
         code = self._process.wait()
         self._process.stderr.close()
         self.seconds = max(time.monotonic() - self._began, 1e-3)
+        # "stopped." alone is said before the command knows of a ledger
+        silent = said in ("", "stopped.")
         if code == 0:
             self.state = "done"
+        elif (code == KEPT and f" {self.order.out}," in said) or (silent and self._brought_back()):
+            self.state, self.warning = "done", "It ended early: " + (said or "before its report.")
         else:
             self.state = "failed" if self._stopped_at is None else "stopped"
-            # "stopped." alone is said before the command knows of a ledger
-            self.sentence = said if said not in ("", "stopped.") else self._last_words()
+            self.sentence = self._last_words() if silent else said
         self._ended.set()
 
     def _note(self, step: str) -> None:
@@ -135,6 +140,18 @@ class StartedTraining:
         self.step = step
         self._asked |= step == "charging"
         self._charged |= step == "charged"
+
+    def _brought_back(self) -> bool:
+        """Whether a training that was killed has left its model, which then gets its name."""
+        with contextlib.suppress(OSError):
+            draft = clear_away(self.order.out)
+            if draft is not None:
+                with draft.unused() as free:
+                    if free:
+                        draft.give_name()
+                        draft.end()
+            return self.charged is not False and (self.order.out / MODEL).is_file()
+        return False
 
     def _last_words(self) -> str:
         """Say what an end without a word has cost."""

@@ -46,7 +46,8 @@ class Shelf:
                     files = [Path(item.path) / name for name in (MODEL, REPORT)]
                     named = item.name.isprintable() and not item.name.startswith(".")
                     if named and all(file.is_file() for file in files):
-                        found.append((item.stat().st_mtime, item.name))
+                        # the time of its last rename: the one of its content is that of a day
+                        found.append((item.stat().st_ctime, item.name))
         except OSError:
             return []
         return [name for _, name in sorted(found, reverse=True)[:_MOST]]

@@ -1,6 +1,6 @@
 """Steps 1 to 5: each has a page that asks, and a form that is checked, kept and led on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -213,7 +213,7 @@ class Steps:
         }  # fmt: skip
         return self._ledger(walk, form, "")
 
-    def _ledger(self, walk: Walk, form: Form, error: str) -> Response:
+    def _ledger(self, walk: Walk, form: Form, error: str, others: Sequence[str] = ()) -> Response:
         assert walk.budget is not None
         found = []
         for path in sorted(self._studio.folder.glob("*.ledger"))[:20]:
@@ -225,7 +225,7 @@ class Steps:
             found.append((path.name, left if one.rule == "sums" else f"rule {one.rule}"))
         return self._page(
             "ledger", walk, 200, form=form, error=visible(error), found=found,
-            budget=walk.budget, same=None,
+            budget=walk.budget, same=None, others=list(map(visible, others)),
         )  # fmt: skip
 
     def take_ledger(self, request: Request, form: Form) -> Response:
@@ -237,7 +237,14 @@ class Steps:
             if form.get("choice") == "start":
                 total = _total(form)
             name = form.get("start" if total else "open", "")
-            books, _ = open_books(name, self._studio.folder, total, walk.budget)
+            books, ledger = open_books(name, self._studio.folder, total, walk.budget)
+            assert walk.schema is not None
+            others = ledger.matching(walk.schema.kinds)
+            if others and form.get("people") not in ("same", "other"):
+                form = {**form, "choice": "open", "open": books.place.name}  # it exists by now
+                return self._ledger(walk, form, "", others)
+            for other in others:
+                ledger.answer(other, same=form["people"] == "same")
             self._studio.walks.keep(walk.with_books(books, self._studio.folder))
         except NoisetteError as error:
             return self._ledger(walk, form, str(error))

@@ -165,8 +165,8 @@ def open_books(
     if ledger.rule == "sums" and lacking:  # the charge itself is decided by the ledger
         raise LedgerError(
             f"{shown} has epsilon {left[0]:.6g} and delta {left[1]:g} left, less than this model "
-            f"costs ({budget.epsilon:g} and {budget.delta:g}); lower the budget in step 3, or "
-            "take another ledger."
+            f"costs ({budget.epsilon:g} and {budget.delta:g}); lower the budget in step 3 "
+            "(another ledger is for other people)."
         )
     return Books(path, total), ledger
 

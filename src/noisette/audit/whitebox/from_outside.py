@@ -22,7 +22,10 @@ from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.worlds import released
 from noisette.errors import PrivacyWarning, Unproven, WeakModelWarning
 
-__all__ = ["FIRST_LOOK", "STRANGERS", "WHOLE_PERSONS", "from_outside"]
+__all__ = [
+    "FIRST_LOOK", "STRANGERS", "WHOLE_PERSONS", "Maker", "Projection", "Shown", "direction_of",
+    "from_outside",
+]  # fmt: skip
 
 
 FIRST_LOOK = ("saturated push",)
@@ -50,13 +53,14 @@ class _Bound:
         return self._model if fitted is None else fitted
 
 
-class _Maker:
+class Maker:
     """Makes fresh estimators, each with its own seed (None: the randomness that users get)."""
 
     def __init__(self, bare: Any, first_seed: int | None) -> None:
         self._bare, self._next = bare, first_seed
 
     def __call__(self) -> _Bound:
+        """Return the next one."""
         from sklearn.base import clone
 
         model = clone(self._bare)
@@ -66,26 +70,28 @@ class _Maker:
         return _Bound(model)
 
 
-class _Projection:
+class Projection:
     """The model's numbers along a direction."""
 
     def __init__(self, probes: Floats, direction: Floats) -> None:
         self._probes, self._direction = probes, direction
 
     def __call__(self, model: Any) -> float:
+        """Return the number of one fitted model."""
         numbers = _numbers(model, self._probes)
         if numbers is None or numbers.shape != self._direction.shape:
             return -np.inf  # another shape than in the pilot is an outcome of its own
         return float(numbers @ self._direction)
 
 
-class _Shown:
+class Shown:
     """The released numbers: those of a linear model, else what it says of the probe rows."""
 
     def __init__(self, probes: Floats) -> None:
         self._probes = probes
 
     def __call__(self, model: Any) -> Any:
+        """Return the numbers of one fitted model."""
         found = released(model)
         return _numbers(model, self._probes) if found is None else found
 
@@ -137,20 +143,20 @@ def _one(
 ) -> list[Finding]:
     reproducible = subject.ours and n_jobs == 1
     seed = 10_007 * (subject.seed + 1) if reproducible else None
-    make = _Maker(subject.make(**subject.unseeded()), seed)
+    make = Maker(subject.make(**subject.unseeded()), seed)
     probes = np.stack([pair.first.X[pair.index], np.zeros(pair.first.X.shape[1])])
     sides = [(side.X, (side.y, side.options)) for side in (pair.first, pair.second)]
     if not subject.ours:
         refused = _refused(make, sides)
         if refused is not None:
             return [_nothing(subject, pair, refused)]
-    direction = _direction(make, sides, probes)
+    direction = direction_of(make, sides, probes)
     if direction is None:
         why = "The fitted model shows no coef_ and predicts nothing that could be compared."
         return [_nothing(subject, pair, why)]
     result = two_worlds(
-        make, sides[0], sides[1], claim=subject.claim, statistic=_Projection(probes, direction),
-        runs=runs, confidence=1.0 - alpha, output=_Shown(probes), n_jobs=n_jobs, progress=progress,
+        make, sides[0], sides[1], claim=subject.claim, statistic=Projection(probes, direction),
+        runs=runs, confidence=1.0 - alpha, output=Shown(probes), n_jobs=n_jobs, progress=progress,
         name=f"two worlds: {pair.name}",
     )  # fmt: skip
     if subject.ours:
@@ -159,7 +165,7 @@ def _one(
     return [replace(found, detail=found.detail + said) for found in result.findings]
 
 
-def _refused(make: _Maker, sides: list[Any]) -> str | None:
+def _refused(make: Maker, sides: list[Any]) -> str | None:
     """Return why a stranger cannot be fitted on these worlds, or None if it can."""
     for side, where in zip(sides, ("D", "D'"), strict=True):
         X, packed = copy.deepcopy(side)
@@ -173,7 +179,7 @@ def _refused(make: _Maker, sides: list[Any]) -> str | None:
     return None
 
 
-def _direction(make: _Maker, sides: list[Any], probes: Floats) -> Floats | None:
+def direction_of(make: Maker, sides: list[Any], probes: Floats) -> Floats | None:
     """Return the difference of the worlds' means over their variances, coordinate by coordinate.
 
     Fits that show another shape than the first are left out; None if there is nothing to see.

@@ -20,6 +20,12 @@ class Tally:
     confidence: float = 1.0
     applies: bool = False
     note: str = ""
+    moves: dict[str, float] = field(default_factory=dict)
+    """The largest ratio of each theorem's bound."""
+    refused: list[str] = field(default_factory=list)
+    """Neighbours that the fit refused with a stated error, which are not compared."""
+    unstated: list[str] = field(default_factory=list)
+    """Neighbours that ended in an error without a sentence of ours."""
     missing: str = ""
     """Why the check does not apply, if it does not."""
 
@@ -28,10 +34,14 @@ class Tally:
         if text not in self.faults:
             self.faults.append(text)
 
-    def ratio(self, value: float, bound: float, what: str, slack: float = 1e-9) -> None:
+    def ratio(
+        self, value: float, bound: float, what: str, slack: float = 1e-9, proof: str = ""
+    ) -> None:
         """Compare a measured value with its bound; above it is a fault."""
         self.applies = True
         share = value / bound if bound > 0.0 else float("inf") if value > 0.0 else 0.0
+        if proof:
+            self.moves[proof] = max(self.moves.get(proof, 0.0), share)
         self.worst = max(self.worst, share)
         if share > 1.0 + slack:
             self.fault(f"{what} is {share:.4g} times its declared bound")

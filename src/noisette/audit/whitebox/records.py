@@ -56,6 +56,8 @@ class Release:
     sampler: Sampler
     plan: Plan
     result: Any = None
+    keys: list[Any] | None = None
+    """Of counts of unknown keys: whose count each entry is, as (column, text)."""
     draws: list[Draw] = field(default_factory=list)
 
     @property
@@ -87,6 +89,8 @@ class Solve:
     weight: Floats | None
     linear: Floats | None
     weights: Floats
+    stream: Release | None = None
+    """The crossing of the door that its linear term came from."""
 
     def problem(self) -> Problem:
         """Return the same problem in the auditor's own words."""
@@ -108,3 +112,5 @@ class SgdStep:
     batch: NDArray[np.int64]
     alone: Floats | None = None
     """What the watched rows add to the sum, if they are in the batch."""
+    mean: Floats = field(default_factory=lambda: np.empty(0))
+    stream: Release | None = None

@@ -1,33 +1,119 @@
-"""Record and replay on neighbours: same randomness, same past, one record changed.
+"""Replay at the door: same randomness, same past, one record or person changed.
 
 The second run is forced onto the outputs of the first (`trace`), as adaptive composition demands.
 Then every value at the door may differ by at most its declared bound, and nothing else may differ
 at all: plans, bounds, proofs, shapes, parts, normalisers, learning rates, noise, the number of
-draws, and how many random numbers were consumed.
+draws, how many random numbers were consumed, warnings, and everything that the run returns (a
+fitted model with all its attributes, the bytes of files).
 
-Objective perturbation releases theta, not its noise b. The second data set gets the b' that leads
-to the same theta; then ||b - b'|| is the shift of the noise, and the determinants of the two
-Hessians at theta are the Jacobians of the change of variables.
+Counts of unknown keys are compared key by key. Objective perturbation releases theta, not its noise
+b. The second data set gets the b' that leads to the same theta; then ||b - b'|| is the shift of the
+noise, and the determinants of the two Hessians at theta are the Jacobians of the change of
+variables.
 """
 
 import math
-from dataclasses import replace
+import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from noisette.audit.canaries import CANARIES, Neighbours, plain_table
+from noisette.adjacency import Adjacency
+from noisette.audit.canaries import CANARIES, plain_table
+from noisette.audit.fitted_state import fitted_state
 from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.records import Blind, FlowDiffers, Release
 from noisette.audit.whitebox.subject import AuditedEstimator
+from noisette.audit.whitebox.tape import Tape
 from noisette.audit.whitebox.theory import CONTRIBUTIONS, ONCE
-from noisette.audit.whitebox.trace import Trace
-from noisette.errors import Unproven
-from noisette.mechanisms import ObjectiveNoise
+from noisette.audit.whitebox.trace import Trace, tracing
+from noisette.errors import NoisetteError
+from noisette.mechanisms import GaussianThreshold, ObjectiveNoise
+from noisette.randomness import Randomness
 
-__all__ = ["replay"]
+__all__ = ["Run", "compare", "replay", "watched"]
+
+Run = Callable[[Randomness], Any]
+"""One run under a source of randomness; it returns everything that leaves the owner of the data."""
 
 _SLACK = 1e-7  # relative: rounding in sums of gradients
+
+
+def watched(
+    run: Run, seed: int, reference: Trace | None = None, watch: NDArray[np.intp] | None = None
+) -> tuple[Any, Trace, list[str]]:
+    """Return what a run returned, its trace and its warnings."""
+    tape = Tape.from_seed(seed)
+    with warnings.catch_warnings(record=True) as said, tracing(tape, reference, watch) as trace:
+        warnings.simplefilter("always")
+        result = run(tape)
+    trace.check()
+    return result, trace, [str(each.message) for each in said]
+
+
+def compare(
+    first: Run, others: Mapping[str, Run], adjacency: Adjacency, out: Tally, *, seed: int = 0,
+    watch: NDArray[np.intp] | None = None,
+) -> int:  # fmt: skip
+    """Run one data set and its neighbours, by name, and write down what differs too much.
+
+    Returns how many were compared; the others were refused with a stated error.
+    """
+    try:
+        one = watched(first, seed, watch=watch)
+    except NoisetteError as refusal:
+        out.refused += [f"{name}: {refusal}" for name in others]
+        return 0
+    out.runs += 1
+    compared = 0
+    for name, other in others.items():
+        _contributions(one[1], name, out)
+        out.runs += 1
+        try:
+            two = watched(other, seed, one[1])
+        except FlowDiffers as difference:
+            out.fault(f"{name}: {difference}")
+        except NoisetteError as refusal:
+            out.refused.append(f"{name}: {refusal}")
+            continue
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            out.unstated.append(f"{name}: {type(error).__name__}")
+            continue
+        else:
+            _both(one, two, adjacency, name, out)
+        compared += 1
+    return compared
+
+
+def _both(
+    one: tuple[Any, Trace, list[str]], two: tuple[Any, Trace, list[str]], adjacency: Adjacency,
+    name: str, out: Tally,
+) -> None:  # fmt: skip
+    (result, trace, said), (again, forced, told) = one, two
+    _flow(trace, forced, adjacency, name, out)
+    if said != told:
+        out.fault(f"{name}: the warnings depend on the data")
+    if _same_shape(trace, forced):
+        _values(trace, forced, name, out)
+        _steps(trace, forced, adjacency, name, out)
+        _objectives(trace, forced, adjacency, name, out)
+        _results(result, again, name, out)
+
+
+def _results(one: Any, two: Any, name: str, out: Tally) -> None:
+    """Everything that leaves is the same, since everything released is."""
+    if isinstance(one, dict) and isinstance(two, dict) and one.keys() == two.keys():
+        for what in one:
+            _results(one[what], two[what], f"{name}, {what}", out)
+        return
+    here, there = fitted_state(one), fitted_state(two)
+    paths = [path for path in here.keys() | there.keys() if here.get(path) != there.get(path)]
+    labels = sorted({(here.get(path) or there[path]).label or "the result" for path in paths})
+    if labels:
+        shown = ", ".join(labels[:4])
+        out.fault(f"{name}: with equal releases, what is kept still depends on the data: {shown}")
 
 
 def replay(subject: AuditedEstimator, *, seeds: int = 1) -> Tally:
@@ -38,7 +124,7 @@ def replay(subject: AuditedEstimator, *, seeds: int = 1) -> Tally:
         pair = make(room)
         for seed in range(seeds):
             # other coins for each canary: a rare batch must hold some of them
-            compared += compare(subject, pair, 100 * number + seed, out)
+            compared += _compared(subject, pair, 100 * number + seed, out)
     out.note = (
         f"{len(CANARIES)} canaries: the largest move of a released value is {out.worst:.3f} of its "
         "declared bound, and "
@@ -48,6 +134,8 @@ def replay(subject: AuditedEstimator, *, seeds: int = 1) -> Tally:
         if compared
         else "no neighbour was compared, because fit cannot be told that a record is blank"
     )
+    if out.refused:
+        out.note += f"; {len(out.refused)} neighbours were refused"
     if out.worst == 0.0:
         if compared and not _chancy(subject):
             raise Blind("no canary moved anything that was released")
@@ -63,30 +151,26 @@ def _chancy(subject: AuditedEstimator) -> bool:
     return any(seen.sampler.name not in ONCE for seen in trace.releases)
 
 
-def compare(subject: AuditedEstimator, pair: Neighbours, seed: int, out: Tally) -> bool:
-    """Fit both sides of one pair and write down what differs too much; False if one was fitted."""
-    try:
-        _, one = subject.fit(pair.first, seed=seed, watch=pair.changed)
-    except Unproven:  # this sampler knows no level per person, hence no way to say "blank"
-        _, one = subject.fit(pair.first.bare(), seed=seed, watch=pair.changed)
-        pair = replace(pair, second=pair.first)
-    out.runs += 1
-    _contributions(one, pair.name, out)
-    if pair.second is pair.first:
-        return False
-    try:
-        _, two = subject.fit(pair.second, seed=seed, reference=one)
-    except FlowDiffers as difference:
-        out.fault(f"{pair.name}: {difference}")
+def _compared(subject: AuditedEstimator, pair: Any, seed: int, out: Tally) -> bool:
+    """Compare both sides of one pair; False if only one of them could be fitted."""
+    seed += 1_000_003 * subject.seed
+    first, others = _on(subject, pair.first), {pair.name: _on(subject, pair.second)}
+    if compare(first, others, subject.adjacency, out, seed=seed, watch=pair.changed):
         return True
-    finally:
+    if "sample_epsilon" in pair.first.options:
+        # a sampler that knows no level per person has no way to say "blank"
+        out.refused.pop()
+        _, trace, _ = watched(_on(subject, pair.first.bare()), seed, watch=pair.changed)
+        _contributions(trace, pair.name, out)
         out.runs += 1
-    _flow(one, two, subject, pair.name, out)
-    if _same_shape(one, two):
-        _values(one, two, pair.name, out)
-        _steps(one, two, subject, pair.name, out)
-        _objectives(one, two, subject, pair.name, out)
-    return True
+    return False
+
+
+def _on(subject: AuditedEstimator, data: Any) -> Run:
+    def run(tape: Randomness) -> Any:
+        return subject.make(random_state=tape).fit(data.X, data.y, **data.options)
+
+    return run
 
 
 def _contributions(trace: Trace, name: str, out: Tally) -> None:
@@ -106,20 +190,22 @@ def _same_shape(one: Trace, two: Trace) -> bool:
 
 def _facts(seen: Release) -> tuple[Any, ...]:
     b = seen.bounded
+    size = b.dimension if seen.keys is None else None  # how many keys there are is secret
     return (
-        b.proof, b.adjacency, b.l2, b.l1, b.linf, b.contribution, b.categories, b.dimension,
-        seen.part, seen.mechanism, seen.sampler, seen.drawn,
+        b.proof, b.adjacency, b.l2, b.l1, b.linf, b.contribution, b.categories, size,
+        seen.part, seen.mechanism, seen.sampler, seen.drawn, seen.plan,
     )  # fmt: skip
 
 
-def _flow(one: Trace, two: Trace, subject: AuditedEstimator, name: str, out: Tally) -> None:
+def _flow(one: Trace, two: Trace, adjacency: Adjacency, name: str, out: Tally) -> None:
     """Everything but the values must be the same."""
     compared: dict[str, list[Any]] = {"charged plan": [], "release": [], "noise": [], "solver": []}
+    keyed = any(seen.keys is not None for trace in (one, two) for seen in trace.releases)
     for trace in (one, two):
         charges = [(c.plan, c.epsilon, c.delta, c.reads) for c in trace.charges]
         compared["charged plan"].append(charges)
         compared["release"].append([_facts(seen) for seen in trace.releases])
-        draws = [d.noise for seen in trace.releases for d in seen.draws]
+        draws = [d.noise for seen in trace.releases if seen.keys is None for d in seen.draws]
         compared["noise"].append([block.tobytes() for block in draws])
         compared["solver"].append(
             [(s.loss, s.regularization, s.norm_bound, s.tolerance) for s in trace.solves]
@@ -130,7 +216,7 @@ def _flow(one: Trace, two: Trace, subject: AuditedEstimator, name: str, out: Tal
     ]
     compared["normaliser or learning rate"] = steps
     compared["number of reads of randomness"] = [one.tape.reads, two.tape.reads]
-    if subject.adjacency.size_is_public:
+    if adjacency.size_is_public and not keyed:
         used = [one.tape.consumed(), two.tape.consumed()]
         compared["amount of randomness consumed"] = list(used)
     for what, (first, second) in compared.items():
@@ -140,50 +226,87 @@ def _flow(one: Trace, two: Trace, subject: AuditedEstimator, name: str, out: Tal
 
 def _values(one: Trace, two: Trace, name: str, out: Tally) -> None:
     """Arrays at the door: f(D) - f(D') against the stated sensitivity."""
+    banded: list[tuple[float, Release]] = []
     for a, b in zip(one.releases, two.releases, strict=True):
         if a.stream or a.bounded.categories is not None:
             continue
         first, second = a.bounded.value, b.bounded.value
+        if a.keys is not None and b.keys is not None:
+            first, second = _aligned(a, b, name, out)
         if first.shape != second.shape:
             out.fault(f"{name}: the shape of a released value depends on the data")
             continue
-        moved = (first - second).ravel()
-        sizes = {"l2": 2, "l1": 1, "linf": np.inf}
-        norm = a.bounded.norm
-        bound = getattr(a.bounded, norm)
-        what = f"{name}: a value bounded by {a.bounded.proof}"
-        out.ratio(float(np.linalg.norm(moved, sizes[norm])), bound, what, _SLACK)
+        moved, norm, proof = np.abs(np.float64(first) - second), a.bounded.norm, a.bounded.proof
+        size = _SIZES[norm](moved)
+        what = f"{name}: a value bounded by {proof}"
+        out.ratio(float(size), getattr(a.bounded, norm), what, _SLACK, proof)
+        if proof == "BANDED-MF":
+            banded.append((float(size), a))
+    if banded:
+        _over_bands(banded, name, out)
 
 
-def _steps(one: Trace, two: Trace, subject: AuditedEstimator, name: str, out: Tally) -> None:
+def _over_bands(moves: list[tuple[float, Release]], name: str, out: Tally) -> None:
+    """Correlated noise bounds what a record does to all steps of a band together."""
+    last = moves[-1][1]
+    epochs = -(-len(moves) // int(getattr(last.sampler, "steps", len(moves))))
+    bound = (last.bounded.l2 or math.inf) * math.sqrt(epochs)
+    together = math.hypot(*(size for size, _ in moves))
+    out.ratio(together, bound, f"{name}: all steps of a band", _SLACK, last.bounded.proof)
+
+
+def _of_scores(moved: Any) -> float:
+    """Return the bounded move of scores: one choice per row, the rows added up."""
+    return float(np.atleast_2d(moved).max(axis=1).sum())
+
+
+_SIZES: dict[str, Callable[[Any], Any]] = {
+    "l2": np.linalg.norm, "l1": np.sum, "linf": _of_scores,
+}  # fmt: skip
+
+
+def _aligned(a: Release, b: Release, name: str, out: Tally) -> tuple[Any, Any]:
+    """Return both worlds' counts by key; what one person alone holds is bounded by itself."""
+    here, there = (dict(zip(s.keys or (), s.bounded.value, strict=True)) for s in (a, b))
+    keys = sorted(here.keys() | there.keys())
+    assert isinstance(a.mechanism, GaussianThreshold)
+    for own, other in ((here, there), (there, here)):
+        alone = [key for key in own if key not in other]
+        what = f"{name}: the count of a level that one person alone holds"
+        out.ratio(max((float(own[key]) for key in alone), default=0.0), 1.0, what, _SLACK)
+        columns = [column for column, _ in alone]
+        most = max((columns.count(column) for column in columns), default=0)
+        out.ratio(most, a.mechanism.keys, f"{name}: the levels that one person alone holds")
+    return np.array([here.get(k, 0.0) for k in keys]), np.array([there.get(k, 0.0) for k in keys])
+
+
+def _steps(one: Trace, two: Trace, adjacency: Adjacency, name: str, out: Tally) -> None:
     """Batch sums at the same iterate, and in how many batches the canary was."""
-    streams = [seen for seen in one.releases if seen.stream]
-    if not one.steps or not streams:
-        return
-    bound = (streams[0].bounded.contribution or math.inf) * CONTRIBUTIONS[subject.adjacency.value]
     for a, b in zip(one.steps, two.steps, strict=True):
-        moved = float(np.linalg.norm(a.total - b.total))
-        out.ratio(moved, bound, f"{name}: the sum of a batch", _SLACK)
-
-
-def _objectives(one: Trace, two: Trace, subject: AuditedEstimator, name: str, out: Tally) -> None:
-    """Shift of the linear term, and the determinants, against the declared bounds."""
-    streams = [seen for seen in one.releases if isinstance(seen.mechanism, ObjectiveNoise)]
-    if not streams:
-        return
-    declared, law = streams[0].bounded, streams[0].mechanism
-    assert isinstance(law, ObjectiveNoise)
-    bound = (declared.contribution or math.inf) * CONTRIBUTIONS[subject.adjacency.value]
-    k = law.curvature
-    most = {"self-bounded": math.log1p(k / 4.0), "softmax": k}
-    signed = math.log1p(k)  # one- and two-signed
-    if law.persons:
-        most, signed = most | {"self-bounded": k / 4.0}, k
-    for a, b in zip(one.solves, two.solves, strict=True):
-        if a.linear is None or b.linear is None:
+        if a.stream is None:
             continue
+        declared = a.stream.bounded
+        bound = (declared.contribution or math.inf) * CONTRIBUTIONS[adjacency.value]
+        moved = float(np.linalg.norm(a.total - b.total))
+        out.ratio(moved, bound, f"{name}: the sum of a batch", _SLACK, declared.proof)
+
+
+def _objectives(one: Trace, two: Trace, adjacency: Adjacency, name: str, out: Tally) -> None:
+    """Shift of the linear term, and the determinants, against the declared bounds."""
+    for a, b in zip(one.solves, two.solves, strict=True):
+        if a.linear is None or b.linear is None or a.stream is None:
+            continue
+        declared, law = a.stream.bounded, a.stream.mechanism
+        assert isinstance(law, ObjectiveNoise)
+        k = law.curvature
+        most = {"self-bounded": math.log1p(k / 4.0), "softmax": k}
+        signed = math.log1p(k)  # one- and two-signed
+        if law.persons:
+            most, signed = most | {"self-bounded": k / 4.0}, k
+        bound = (declared.contribution or math.inf) * CONTRIBUTIONS[adjacency.value]
         moved = float(np.linalg.norm(a.linear - b.linear))
-        out.ratio(moved, bound, f"{name}: the shift of the linear term", _SLACK)
+        what = f"{name}: the shift of the linear term"
+        out.ratio(moved, bound, what, _SLACK, declared.proof)
         first, second = (s.problem().hessian(a.weights) for s in (a, b))
         change = abs(float(np.linalg.slogdet(first)[1] - np.linalg.slogdet(second)[1]))
         limit = most.get(law.shape, signed)

@@ -171,9 +171,7 @@ class AuditedEstimator:
         tape = Tape.from_seed(1_000_003 * self.seed + seed)
         model = self.make(random_state=tape)
         with tracing(tape, reference, watch) as trace:
-            model._observer = trace
             model.fit(data.X, data.y, **data.options)
-        del model._observer
         trace.check()
         return model, trace
 

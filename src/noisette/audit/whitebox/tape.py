@@ -26,10 +26,19 @@ class Tape(Randomness):
         sources.append(source)
         return source.generator
 
+    def spawn(self, count: int) -> "list[Randomness]":
+        """Return tapes: a search or a table hands a source of its own to each of its parts."""
+        assert self._seed is not None
+        first, self._children = self._children, self._children + count
+        made = [Tape._from_path((*self._seed, first + i)) for i in range(count)]
+        self.__dict__.setdefault("_spawned", []).extend(made)
+        return list(made)
+
     @property
     def reads(self) -> int:
-        """How often a generator was asked for."""
-        return len(self.__dict__.get("_sources", []))
+        """How often a generator was asked for, here and in what was spawned."""
+        own = len(self.__dict__.get("_sources", []))
+        return own + sum(int(each.reads) for each in self.__dict__.get("_spawned", ()))
 
     def consumed(self) -> tuple[int, ...]:
         """Return the bytes that each read has drawn so far."""
@@ -37,4 +46,6 @@ class Tape(Randomness):
         for source in self.__dict__.get("_sources", []):
             state = source._bits.state["s"]
             used.append(int(state["counter"][0]) * 16 + int(state["offset"]) - 64)
+        for each in self.__dict__.get("_spawned", ()):
+            used.extend(each.consumed())
         return tuple(used)

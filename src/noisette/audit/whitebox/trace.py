@@ -1,17 +1,20 @@
-"""`Trace`: the observer that writes down what a fit charges, bounds, solves, draws and releases.
+"""`Trace`: writes down what a run charges, bounds, solves, draws and releases.
 
-It is handed to the estimator under audit; every crossing of the door, every solve and every block
-of steps passes through it, and it calls the real function, so nothing about the run changes. Noise
-drawn *outside* the door would pass unseen, so while a trace is open (`tracing`) the noise of each
-registered mechanism is listened to as well. Not for several threads at once.
+While a trace is open (`tracing`), every crossing of the door in this process, every charge, solve
+and block of steps passes through it, whoever asks: an estimator, a search around it, a table's
+steps, a network. It calls the real function, so nothing about the run changes. Noise drawn
+*outside* the door would pass unseen, so the noise of each registered mechanism is listened to as
+well. Not for several threads at once.
 
 A second run with ``reference=`` the first trace is forced onto the first run's outputs: whatever
 leaves the door is what left it then, so both runs are compared at the same past (see `replay`).
 """
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +33,11 @@ from noisette.audit.whitebox.records import (
 from noisette.bounded import Bounded
 from noisette.losses import Loss
 from noisette.mechanisms import MECHANISMS, AdditiveNoise, ObjectiveNoise
-from noisette.privacy import NoiseStream
+from noisette.parts import is_parted
+from noisette.pipeline.categories import LearnCategories
+from noisette.privacy import Ledger, NoiseStream, door
+from noisette.privacy.search import LentLedger
+from noisette.summaries import key_counts
 from noisette.training.observer import Observer
 
 __all__ = ["Trace", "tracing"]
@@ -42,8 +49,8 @@ _SOLVED = ("OBJECTIVE-PERTURBATION", "OUTPUT-SENSITIVITY", "APPROXIMATE-MINIMISE
 
 
 @dataclass
-class Trace(Observer):
-    """The record of one fit, in the order of events."""
+class Trace:
+    """The record of one run, in the order of events."""
 
     tape: Any
     reference: "Trace | None" = None
@@ -53,6 +60,9 @@ class Trace(Observer):
     solves: list[Solve] = field(default_factory=list)
     steps: list[SgdStep] = field(default_factory=list)
     stray: list[Draw] = field(default_factory=list)
+    keys: list[Any] | None = None
+    """The keys whose counts are released next."""
+    last_stream: Release | None = None
     _at_door: Release | None = None
     _drawing: bool = False
 
@@ -98,8 +108,17 @@ class Trace(Observer):
         self.releases.append(seen)
         if isinstance(result, NoiseStream):
             return _Watched(result, self, seen)
-        seen.result = np.array(result)
-        return self._forced(result)
+        seen.result, seen.keys, self.keys = copy.deepcopy(result), self.keys, None
+        return self._forced(seen)
+
+    def handed(self, real: Real, bounded: Bounded, *given: Any, **options: Any) -> Any:
+        """Note what an algorithm gets: nobody may touch it on the way from the door."""
+        result = real(bounded, *given, **options)
+        seen = self.releases[-1] if self.releases else None
+        if seen is None or seen.bounded is not bounded or isinstance(result, _Watched):
+            return result
+        seen.result = copy.deepcopy(result)
+        return self._forced(seen)
 
     @contextmanager
     def _door(self, seen: Release) -> Iterator[None]:
@@ -110,16 +129,31 @@ class Trace(Observer):
         finally:
             self._at_door = before
 
-    def _forced(self, result: Any) -> Any:
+    def _forced(self, seen: Release) -> Any:
+        """Return what left the door, or in the second of two runs what left it in the first."""
         if self.reference is None:
-            return result
+            return copy.deepcopy(seen.result)
         there = self.reference.releases
         if len(self.releases) > len(there):
             raise FlowDiffers("more values were released than on the neighbour")
-        then = there[len(self.releases) - 1].result
-        if then is None or np.shape(then) != np.shape(result):
+        then = there[len(self.releases) - 1]
+        if seen.keys is not None and then.keys is not None:
+            return _by_keys(seen, then)
+        if then.result is None or np.shape(then.result) != np.shape(seen.result):
             raise FlowDiffers("a released value has another shape than on the neighbour")
-        return then.copy()
+        return copy.deepcopy(then.result)
+
+    def categories(self, real: Real, step: Any, sample: Any, prepared: Any, *given: Any) -> Any:
+        """Note which keys the counts of a step are of; the door sees their counts only."""
+        columns, adjacency = list(sample.data), prepared.public.adjacency
+        _, keys = key_counts((c.codes for c in columns), adjacency, sample.weights)
+        codes: list[list[int]] = [[] for _ in columns]
+        pairs = list(keys)
+        for column, code in pairs[1:]:
+            codes[column].append(code)
+        texts = [each.at(found) for each, found in zip(columns, codes, strict=True)]
+        self.keys = [(c, "" if c < 0 else texts[c][code]) for c, code in pairs]
+        return real(step, sample, prepared, *given)
 
     def listen(self, real: Real) -> Real:
         """Wrap the noise of one class of mechanisms."""
@@ -142,12 +176,14 @@ class Trace(Observer):
     def minimise(self, real: Real, loss: Loss, X: Any, y: Any, **options: Any) -> Any:
         """Write down one problem and its solution."""
         linear = options.get("linear")
-        dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
+        weight = options.get("sample_weight")
         seen = Solve(
-            loss, dense, np.array(y), float(options["regularization"]),
+            loss, np.asarray(_whole(X), dtype=float), np.array(_whole(y)),
+            float(options["regularization"]),
             float(options.get("norm_bound", 1.0)), float(options.get("tolerance") or 0.0),
-            options.get("sample_weight"),
+            None if weight is None else _whole(weight),
             None if linear is None else np.array(linear, dtype=float), np.empty(0),
+            self.last_stream,
         )  # fmt: skip
         if self.reference is not None and linear is not None:
             seen.linear = self._coupled(seen)
@@ -184,16 +220,37 @@ class Trace(Observer):
                 rest = _without(one, self.watch)
                 seen.alone = seen.total - _clean(real, update, state, X, y, rest, share)
             real(update, state, X, y, one, noise[t : t + 1], grid, share)
-            seen.after = state.w.copy()
+            self._sync(state, after=True)
+            seen.after, seen.mean, seen.stream = state.w.copy(), state.mean.copy(), self.last_stream
             self.steps.append(seen)
 
-    def _sync(self, state: Any) -> None:
+    def _sync(self, state: Any, *, after: bool = False) -> None:
+        """Put the second run where the first one was before a step, or after it."""
         if self.reference is None:
             return
         there = self.reference.steps
         if len(self.steps) >= len(there):
             raise FlowDiffers("more steps were made than on the neighbour")
-        state.w[:] = there[len(self.steps)].w
+        then = there[len(self.steps)]
+        state.w[:] = then.after if after else then.w
+        if after:
+            state.mean[:] = then.mean
+
+
+def _whole(rows: Any) -> Any:
+    """Return rows in parts, or sparse ones, as one dense array."""
+    if is_parted(rows):
+        return np.concatenate([_whole(part) for part in rows.parts()])
+    return rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
+
+
+def _by_keys(seen: Release, then: Release) -> Any:
+    """Return the first run's shown counts for the keys of the second."""
+    shown = dict(zip(then.keys or (), then.result.tolist(), strict=True))
+    lost = [key for key, count in shown.items() if count == count and key not in (seen.keys or ())]
+    if lost:
+        raise FlowDiffers("a level was shown that one person alone holds")
+    return np.array([shown.get(key, np.nan) for key in seen.keys or ()])
 
 
 def _members(batches: Any) -> NDArray[np.int64]:
@@ -237,6 +294,7 @@ class _Watched:
 
     def take(self, count: int) -> Floats:
         """Return the next `count` noise vectors."""
+        self._trace.last_stream = self._seen
         with self._trace._door(self._seen):
             return self._stream.take(count)
 
@@ -248,12 +306,36 @@ class _Watched:
 def tracing(
     tape: Any, reference: Trace | None = None, watch: NDArray[np.intp] | None = None
 ) -> Iterator[Trace]:
-    """Yield a trace to hand to an estimator; `watch` are the rows that change together."""
+    """Yield the trace of whatever runs inside; `watch` are the rows that change together."""
     trace = Trace(tape, reference, watch)
     with ExitStack() as stack:
+
+        def listen(owner: Any, name: str, wrapped: Real) -> None:
+            stack.callback(setattr, owner, name, vars(owner)[name])
+            setattr(owner, name, wrapped)
+
         for kind in MECHANISMS.values():
             if issubclass(kind, AdditiveNoise) and "noise" in vars(kind):
-                original = vars(kind)["noise"]
-                stack.callback(setattr, kind, "noise", original)
-                setattr(kind, "noise", trace.listen(original))  # noqa: B010
+                listen(kind, "noise", trace.listen(vars(kind)["noise"]))
+        for name, seen in (
+            ("release", trace.handed), ("minimise", trace.minimise), ("advance", trace.advance),
+        ):  # fmt: skip
+            listen(Observer, name, _passed_on(seen))
+        for ledger in (Ledger, LentLedger):
+            listen(ledger, "charge", _with(trace.charge, vars(ledger)["charge"]))
+        listen(LearnCategories, "run", _first(trace.categories, vars(LearnCategories)["run"]))
+        door.watchers.append(trace.release)
+        stack.callback(door.watchers.remove, trace.release)
         yield trace
+
+
+def _passed_on(seen: Real) -> Real:
+    return lambda _self, real, *given, **options: seen(real, *given, **options)
+
+
+def _with(seen: Real, real: Real) -> Real:
+    return lambda owner, *given, **options: seen(partial(real, owner), *given, **options)
+
+
+def _first(seen: Real, real: Real) -> Real:
+    return lambda owner, *given, **options: seen(real, owner, *given, **options)
