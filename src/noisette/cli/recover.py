@@ -104,15 +104,17 @@ def _collected(place: Path, address: str) -> str:
     """Note the result in its ledger, by the receipt beside it; say so."""
     import hashlib
 
+    from noisette.audit.receipts import read_receipt
     from noisette.privacy import Ledger
     from noisette.tables.folders import MODEL, RECEIPT
 
+    single = not place.is_dir()
     try:
-        model = place / MODEL if place.is_dir() else place
-        said = json_module.loads((place / RECEIPT if place.is_dir() else place).read_text())
-        number = (said if place.is_dir() else said["receipt"])["charge"]
-        digest = hashlib.sha256(model.read_bytes()).hexdigest()
-        Ledger.open(address).collect(number, digest)
-    except (OSError, KeyError, TypeError, ValueError, NoisetteError):
+        receipt, ledger = read_receipt(place if single else place / RECEIPT), Ledger.open(address)
+        if receipt is None or ledger.receipt(receipt["charge"]) != receipt:
+            return "; the ledger has no charge for it"
+        model = (place if single else place / MODEL).read_bytes()
+        ledger.collect(receipt["charge"], hashlib.sha256(model).hexdigest())
+    except (OSError, NoisetteError):
         return "; the ledger has no charge for it, or cannot be read"
     return "; the ledger notes that it was collected"
