@@ -250,6 +250,18 @@ def test_equal_releases_are_equal_bytes_an_hour_apart(table, tmp_path, monkeypat
     assert set(first) - {""} == FILES - {"receipt.json"}
 
 
+def test_without_locks_a_draft_that_is_named_is_recovered(model, tmp_path, monkeypatch):
+    """On Windows what a killed run had paid for could not be had by any command."""
+    with new_draft(tmp_path / "m") as draft:
+        place = draft.path
+    shutil.copytree(model, place / "new")
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    assert "no locks here" in run("recover", tmp_path)[0]
+    assert place.exists()
+    assert "whole, and now" in run("recover", place)[0]
+    read_model(tmp_path / "m")
+
+
 @pytest.mark.parametrize("command", ["train", "evaluate"])
 def test_a_killed_command_is_finished_and_noted_in_its_ledger(
     table, tmp_path, model, book, command

@@ -30,7 +30,8 @@ def recover(
     """Bring back results that were paid for and whose command was stopped before the end.
 
     A whole result gets its name, or a free one beside it; what is not whole is removed. Nothing is
-    charged. A draft of another machine is left alone unless FOLDER is that draft.
+    charged. A draft of another machine, or on a disk without locks, is left alone unless FOLDER is
+    that draft.
 
     [bold]Example[/bold]: noisette recover models --ledger people.ledger
     """
@@ -79,9 +80,11 @@ def _finished(draft: "Draft", ledger: str | None, *, asked: bool) -> dict[str, A
     result: dict[str, Any] = {"draft": str(draft.path), "place": None}
     if not (draft.here or asked):
         return result | {"state": "made on another machine; recover it there, or name it here"}
-    with draft.unused() as free:
+    with draft.unused(asked=asked) as free:
+        if not free and draft.lockless:
+            return result | {"state": "perhaps in use, for there are no locks here; else name it"}
         if not free:
-            return result | {"state": "in use, or this system has no locks; left alone"}
+            return result | {"state": "in use; left alone"}
         try:
             if not draft.is_whole():
                 draft.end()
