@@ -114,10 +114,11 @@ def _collected(place: Path, address: str) -> str:
     single = not place.is_dir()
     try:
         receipt, ledger = read_receipt(place if single else place / RECEIPT), Ledger.open(address)
-        if receipt is None or ledger.receipt(receipt["charge"]) != receipt:
+        number = 0 if receipt is None else receipt["charge"]
+        if ledger.receipt(number) != receipt:
             return "; the ledger has no charge for it"
         model = (place if single else place / MODEL).read_bytes()
-        ledger.collect(receipt["charge"], hashlib.sha256(model).hexdigest())
+        ledger.collect(number, hashlib.sha256(model).hexdigest())
     except (OSError, NoisetteError):
         return "; the ledger has no charge for it, or cannot be read"
     return "; the ledger notes that it was collected"

@@ -101,6 +101,8 @@ class LedgerBooks:
         >>> ledger = Ledger(epsilon=1.0)
         >>> permit = ledger.charge(mechanisms.Laplace(noise_multiplier=8.0), label="mean age")
         >>> ledger.collect(ledger.last_charge, hashlib.sha256(b"the file").hexdigest())
+        >>> ledger.uncollected(), ledger.receipt(ledger.last_charge)
+        ([], None)
         >>> ledger.charges[0].collected[:8]
         '994659de'
 
