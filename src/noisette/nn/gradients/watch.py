@@ -7,6 +7,7 @@ whole tensors, and nothing is kept. proof: NN-INDEPENDENCE
 """
 
 import gc
+import operator
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -26,7 +27,7 @@ __all__ = ["Nested", "Watch"]
 
 _dispatching: Callable[[], int] = torch._C._len_torch_dispatch_stack
 
-_ORDINARY, _FREE, _RAW, _WRITES, _APPLY, _FOREIGN, _REPEATS, _FILLS = range(8)
+_ORDINARY, _FREE, _RAW, _WRITES, _APPLY, _FOREIGN, _REPEATS = range(7)
 
 _SIMPLE = frozenset(
     {int, float, bool, str, type(None), slice, type(...), torch.Size, torch.dtype, torch.device,
@@ -76,7 +77,7 @@ def _kind(func: Any) -> int | str:
     name = getattr(func, "__name__", "")
     if isinstance(func, OpOverload | OpOverloadPacket):
         space, name, *_ = str(func).split(".")
-        return _named(name) if space in ("aten", "prims", "prim") else _FOREIGN
+        return _named(name) if space in ("aten", "prim") else _FOREIGN
     if name == "__get__":
         return _ORDINARY if func.__self__.__name__ in _CONNECTED else _FREE
     if name == "custom_function_call":
@@ -93,8 +94,6 @@ def _named(name: str) -> int | str:
         return _RAW
     if name == "repeat_interleave":
         return _REPEATS
-    if name == "index_fill":
-        return _FILLS
     inplace = name.endswith("_") and not name.endswith("__")
     operator = name.startswith("__i") and name.endswith("__") and name != "__invert__"
     if inplace or name in ("__setitem__", "__set__") or (operator and name != "__index__"):
@@ -151,8 +150,7 @@ class Watch(TorchFunctionMode):
                 "decide for all; use one that cannot fail (cholesky_ex, clamp, torch.where)"
             )
             raise
-        self.remember(found)
-        return found
+        return self.remember(found)
 
     def _follow(self, func: Any, args: Any, kwargs: Any, trained: bool) -> Any:
         """Run a function by its rule, or with parameters that are each record's own."""
@@ -236,14 +234,6 @@ class Watch(TorchFunctionMode):
             repeats = kwargs.get("repeats", args[:2][-1] if args else None)
             if self._carries(repeats):
                 raise refusal(_SIZED)
-        if kind == _FILLS and not self._carries(args[0] if args else kwargs.get("input")):
-            values = [*args, *kwargs.values()]
-            if any(self._carries(x) for x in values):
-                # vmap's own rule gives all records the value of the last one.
-                raise refusal(
-                    "the code fills a tensor that is the same for all records with a record's "
-                    "value by index_fill, which vmap gets wrong; use torch.where"
-                )
         targets = [kwargs["out"]] if kwargs.get("out") is not None else []
         sources = [x for name, x in kwargs.items() if name != "out"]
         if kind == _WRITES:
@@ -276,13 +266,20 @@ class Watch(TorchFunctionMode):
 
     # --- what comes out --------------------------------------------------------------------------
 
-    def remember(self, found: Any) -> None:
-        """Know a tensor (or several) as one of this pass."""
+    def remember(self, found: Any) -> Any:
+        """Know a tensor (or several) as one of this pass; return it with its record axis in front.
+
+        There vmap's rules have the least to get wrong.
+        """
         if type(found) is Tensor:
+            if _functorch.maybe_get_bdim(found) > 0 and self._record.on_top():
+                found = self._record.mapped(self._record.whole(found))
             self._known[id(found)] = weakref.ref(found)
         elif isinstance(found, tuple | list):
-            for x in found:
-                self.remember(x)
+            known = [self.remember(x) for x in found]
+            if any(map(operator.is_not, known, found)):
+                found = type(found)(known)
+        return found
 
     def ended(self, value: Tensor) -> None:
         """Refuse losses that are not of this pass, or came about past an error."""
