@@ -515,7 +515,7 @@ class PrivateTraining:
             released,
             public=(*wording.public(start), *public),
             notes=(*wording.notes(start, given=self._word), *notes),
-            proofs=("NN-INDEPENDENCE", *start.prepared.proofs, *resumed),
+            proofs=("NN-INDEPENDENCE", "NN-CANARY", *start.prepared.proofs, *resumed),
             max_rows=start.prepared.public.max_rows,
         )
 
