@@ -121,6 +121,12 @@ def _written(op: Any) -> bool:
     return bool(written)
 
 
+def _tells(op: Any) -> bool:
+    """Say whether Python would learn a number, or a size, that depends on a record's values."""
+    numbers = any("Tensor" not in str(returned.type) for returned in op._schema.returns)
+    return numbers or not _SIZED.isdisjoint(op.tags) or op._name == "aten::where"
+
+
 def _moved(op: Any, original: Any, args: Any, kwargs: Any) -> Any:
     """Run an operator that keeps records apart as long as their axis is the first one."""
     level = _functorch.peek_interpreter_stack().level()
@@ -138,7 +144,7 @@ def _moved(op: Any, original: Any, args: Any, kwargs: Any) -> Any:
 
 def _alone(op: Any, original: Any, args: Any, kwargs: Any) -> Any:
     """Run an operator for each record, on memory that holds nothing else, and stack the results."""
-    if _SIZED.intersection(op.tags):
+    if _tells(op):
         original(*args, **kwargs)  # torch has a sentence of its own for most of them
         raise InvalidParameter(
             f"the code calls {op}, whose result has a size, or is a number, that depends on a "
