@@ -15,7 +15,7 @@ from torch.nn import functional  # noqa: E402
 from noisette.errors import InvalidParameter  # noqa: E402
 from noisette.nn import PrivateTraining, make_plan  # noqa: E402
 from noisette.nn import canary as canaries  # noqa: E402
-from noisette.nn.canary import Canary  # noqa: E402
+from noisette.nn.canary import RunCanary  # noqa: E402
 from noisette.nn.gradients import ClippedGradients, clipped, watch  # noqa: E402
 from noisette.randomness import Randomness  # noqa: E402
 
@@ -87,16 +87,18 @@ def test_it_sees_no_record(monkeypatch: Any) -> None:
     def losses(m: Any, batch: Any) -> Any:
         return functional.cross_entropy(m(batch[0]), batch[1], reduction="none")
 
-    Canary(engine, N, 1, Randomness.secure()).step(losses, (X, y), 5)
+    RunCanary(engine, N, 1, Randomness.secure()).step(losses, (X, y), 5)
     assert [size for _, _, size in seen] == [N, 1, 1]  # the public size, not that of the batch
     for rows, labels, _ in seen:
-        assert rows.abs().max() <= 1.7 and set(labels.tolist()) <= {0, 1}
-        assert rows.dtype == X.dtype and labels.dtype == y.dtype
+        assert rows.abs().max() <= 1.7
+        assert set(labels.tolist()) <= {0, 1}
+        assert rows.dtype == X.dtype
+        assert labels.dtype == y.dtype
 
 
 def test_how_often() -> None:
     tried = []
-    canary = Canary(ClippedGradients(nn.Linear(1, 1)), 4, 1, Randomness.secure())
+    canary = RunCanary(ClippedGradients(nn.Linear(1, 1)), 4, 1, Randomness.secure())
     canary._mixed = lambda *given: bool(tried.append(1))  # type: ignore[method-assign]
     for _ in range(20_000):
         canary.step(None, None, 1)  # type: ignore[arg-type]
@@ -119,18 +121,19 @@ class Noisy(nn.Module):
 def test_dropout_does_not_stop_a_run(always: bool) -> None:
     torch.manual_seed(0)
     module = Noisy(always)
-    canary = Canary(ClippedGradients(module), N, 1, Randomness.secure())
+    canary = RunCanary(ClippedGradients(module), N, 1, Randomness.secure())
     for _ in range(5):
         canary._begun = False
         canary.step(lambda m, x: m(x)[:, 0].square(), torch.randn(4, 3), 4)
-    assert canary._resting and module.training
+    assert canary._resting
+    assert module.training
 
 
 def test_losses_that_do_not_take_invented_records_go_on() -> None:
     def losses(m: Any, x: Any) -> Any:
         return functional.cross_entropy(m(x[:, :3].float()), x[:, 3] - 5, reduction="none")
 
-    canary = Canary(ClippedGradients(nn.Linear(3, 2)), N, 1, Randomness.secure())
+    canary = RunCanary(ClippedGradients(nn.Linear(3, 2)), N, 1, Randomness.secure())
     canary.step(losses, torch.full((4, 4), 5), 4)
 
 
@@ -139,7 +142,7 @@ def test_copies_and_parts_of_every_kind() -> None:
         return m(batch["x"])[:, 0].square() * batch["more"][0].repeat_interleave(2)
 
     batch = {"x": np.ones((8, 3), dtype=np.float32), "more": [torch.ones(4), None]}
-    canary = Canary(ClippedGradients(nn.Linear(3, 1)), N, 2, Randomness.secure())
+    canary = RunCanary(ClippedGradients(nn.Linear(3, 1)), N, 2, Randomness.secure())
     assert canary._mixed(losses, batch, 4) is False
     found = canaries.mapped_parts(lambda x: canary._invented(x, 4), batch)
     assert canary._distance(losses, found) < 1e-5

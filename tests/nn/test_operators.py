@@ -121,7 +121,7 @@ BATTERY = {
     "affine_grid": lambda x: functional.affine_grid(
         x[:, :6].view(1, 2, 3), [1, 1, 2, 4], align_corners=False
     ),
-    "attention": lambda x: functional.scaled_dot_product_attention(*[square(x)] * 3, is_causal=True),
+    "attention": lambda x: functional.scaled_dot_product_attention(*[square(x)] * 3),
     "baddbmm": lambda x: torch.baddbmm(square(x), square(x), EYE.expand(1, 4, 4)),
     "bilinear": lambda x: functional.bilinear(square(x), square(x), EYE.expand(2, 4, 4)),
     "bucketize": lambda x: torch.bucketize(x, torch.linspace(-2, 2, 9, dtype=x.dtype)) * x,
@@ -156,7 +156,8 @@ BATTERY = {
     "kron": lambda x: torch.kron(square(x)[0], EYE),
     "lu": lambda x: torch.linalg.lu_factor(square(x) + 9.0 * EYE)[0],
     "masked": lambda x: torch.where(x > 0, x, 0.0).masked_fill(x > 1, 2.0).renorm(2, 0, 3.0),
-    "max_pool": lambda x: functional.max_pool2d(image(x), 2) + functional.adaptive_avg_pool2d(image(x), 2),
+    "max_pool": lambda x: functional.max_pool2d(image(x), 2)
+    + functional.adaptive_avg_pool2d(image(x), 2),
     "max_unpool": lambda x: functional.max_unpool2d(
         *functional.max_pool2d(image(x), 2, return_indices=True), 2
     ),

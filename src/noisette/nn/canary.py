@@ -12,7 +12,7 @@ from noisette.nn.gradients import ClippedGradients
 from noisette.nn.gradients.records import mapped_parts
 from noisette.randomness import Randomness
 
-__all__ = ["Canary"]
+__all__ = ["RunCanary"]
 
 Losses = Callable[[Any, Any], Tensor]
 
@@ -24,7 +24,7 @@ _TRIES = 3  # rounding may once push a record over an edge; mixing shows every t
 _CHOSEN = 2  # so many of the records run alone as well
 
 
-class Canary:
+class RunCanary:
     """Stops a run in which a record's gradient is another one in a batch than alone.
 
     What is tried are invented numbers of the batch's shapes, as many as the public batch size, at
@@ -62,6 +62,8 @@ class Canary:
                     if self._distance(losses, batch) <= CLOSE:
                         return False
                     drawn = self._chance(losses, batch)
+            except InvalidParameter:
+                raise  # what the code does is refused, with whatever records
             except Exception:
                 return False  # the losses do not take such records; with true ones they may fail
             if drawn and self._resting:

@@ -21,7 +21,7 @@ from noisette.nn import wording
 from noisette.nn.arrays import TensorRecords
 from noisette.nn.asked import Asked
 from noisette.nn.batches import Queue, part_of
-from noisette.nn.canary import Canary
+from noisette.nn.canary import RunCanary
 from noisette.nn.clipping import Clipping
 from noisette.nn.gradients.factors import shared
 from noisette.nn.loading import numbered
@@ -187,8 +187,10 @@ class PrivateTraining:
         self._precision = self._summed_in()
         self._most = min(start.micro or _AT_ONCE, _AT_ONCE)
         usual = min(round(self.normaliser), self._most)  # public, as the size of a batch may not be
-        source = start.randomness.spawn(1)[0]
-        self._canary = Canary(self._gradients, usual, start.copies, source)
+        source = Randomness.secure()
+        if start.randomness.seeded:
+            source = Randomness.from_seed(start.randomness.seed_for_others())
+        self._canary = RunCanary(self._gradients, usual, start.copies, source)
         self._queue = Queue(start.to_come)
         self._save_every = start.save_every or max(1, self._run.steps // _SAVES)
         shown = verbose if self._group.first else 0

@@ -87,13 +87,13 @@ def _noting(notes: Notes) -> Iterator[None]:
                 calls.pop(next(iter(calls)))
         return original(*args, **kwargs)
 
-    library = torch.library.Library("aten", "IMPL")
+    library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     for name in reached():
         replace(name, partial(note, name), library)
     try:
         yield
     finally:
-        library._destroy()
+        library._destroy()  # type: ignore[no-untyped-call]
 
 
 def _first(x: Any) -> Any:
@@ -368,7 +368,7 @@ def certify(notes: Notes, calls_each: int = _CALLS) -> dict[str, Any]:
     for name in sorted(notes):
         op, calls = operator(name), notes[name]
         chosen = sorted(calls)[:: -(-len(calls) // calls_each) or 1]
-        seen = []
+        seen: list[tuple[bool, bool]] = []
         for key in chosen:
             torch.manual_seed(0)
             seen += compared(op, calls[key])

@@ -82,7 +82,7 @@ def take_over() -> None:
             replace(name, partial(_moved if name in in_front else _alone, operator(name)))
 
 
-_library = torch.library.Library("aten", "IMPL")
+_library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
 
 
 def replace(name: str, run: Callable[..., Any], library: Any = None) -> None:
