@@ -247,16 +247,18 @@ def test_a_release_of_torch_without_certificate_is_refused_with_the_command(
         operators.take_over.__wrapped__()
 
 
-SLICE = {"nn.functional.grid_sample", "index_fill", "as_strided", "sort", "matmul"}
+SLICE = {"nn.functional.grid_sample", "index_fill", "as_strided"}
 
 
 def test_a_slice_of_the_certificate_is_found_again() -> None:
-    found = certify.certify(certify.noted(lambda name: name in SLICE), 4)
-    assert "aten::grid_sampler_2d" in found["in_front"]
-    assert "aten::bmm" in found["certified"]
+    found = certify.certify(certify.noted(lambda name: name in SLICE), 3)
     kept = json.loads(operators.certificate_file().read_text())
-    assert set(found["certified"]) - {"aten::view"} <= {*kept["certified"], *kept["in_front"]}
-    assert "aten::index_fill.int_Tensor" in found["not"]
+    assert "aten::grid_sampler_2d" in found["in_front"]
+    assert "aten::grid_sampler_2d" in kept["in_front"]
+    assert {"aten::as_strided", "aten::index_fill.int_Tensor"} <= {*found["not"]} & {*kept["not"]}
+    assert "aten::mul.Tensor" in found["certified"]
+    # Fewer calls find fewer faults: nothing is better in the file than it is here.
+    assert set(kept["certified"]).isdisjoint({*found["in_front"], *found["not"]})
 
 
 @pytest.mark.slow
@@ -264,4 +266,5 @@ def test_the_certificate_is_made_by_one_command(tmp_path: Any) -> None:
     file = tmp_path / "found.json"
     command = operators.COMMAND.split()[1:]
     subprocess.run([sys.executable, *command, "--file", str(file)], check=True)
-    assert file.read_text() == operators.certificate_file().read_text()
+    found, kept = (json.loads(f.read_text()) for f in (file, operators.certificate_file()))
+    assert found == kept

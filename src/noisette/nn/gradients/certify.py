@@ -8,6 +8,7 @@ another record changes anything. An operator is certified if there was no differ
 """
 
 import argparse
+import hashlib
 import itertools
 import json
 import sys
@@ -30,7 +31,7 @@ from noisette.nn.gradients.operators import RELEASE, certificate_file, operator,
 __all__ = ["Call", "certify", "compared", "main", "noted"]
 
 RECORDS = 3
-_CALLS = 12  # for each operator, with different shapes, types or settings
+_CALLS = 16  # for each operator, with different shapes, types or settings
 _SAMPLES = 16  # of each function and type of number
 _CLOSE = {torch.float64: 1e-7, torch.complex128: 1e-7}
 _UNSET = ("empty", "new_empty")  # what they return has no values yet
@@ -107,6 +108,7 @@ def _first(x: Any) -> Any:
 
 def noted(only: Callable[[str], bool] = lambda name: True) -> Notes:
     """Return what arrives at the rules of vmap while torch's sample inputs run."""
+    torch._C._functorch._set_vmap_fallback_warning_enabled(False)  # type: ignore[attr-defined]
     notes: Notes = {}
     functions = [op for op in _functions() if only(op.name)]
     with _noting(notes):
@@ -361,13 +363,21 @@ def _close(found: list[Tensor], expected: list[Tensor], exact: bool = False) -> 
 # --- all of them ---------------------------------------------------------------------------------
 
 
+def _spread(calls: dict[str, Call], count: int) -> list[str]:
+    """Return some of the calls, half of them in double precision, in an order of no meaning."""
+    mixed = sorted(calls, key=lambda key: hashlib.sha256(key.encode()).digest())
+    double = [key for key in mixed if "float64" in key][: count // 2]
+    return [*double, *(key for key in mixed if key not in double)][:count]
+
+
 def certify(notes: Notes, calls_each: int = _CALLS) -> dict[str, Any]:
     """Return the certificate: what keeps records apart, and what with the axis in front only."""
     verdicts: dict[str, list[str]] = {"certified": [], "in_front": [], "not": []}
+    torch._C._functorch._set_vmap_fallback_warning_enabled(False)  # type: ignore[attr-defined]
     checks = 0
     for name in sorted(notes):
         op, calls = operator(name), notes[name]
-        chosen = sorted(calls)[:: -(-len(calls) // calls_each) or 1]
+        chosen = _spread(calls, calls_each)
         seen: list[tuple[bool, bool]] = []
         for key in chosen:
             torch.manual_seed(0)
@@ -391,7 +401,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--file", help="where to write it; the user's cache folder if not given")
     file = Path(parser.parse_args(arguments).file or certificate_file(made=True))
     torch.set_num_threads(1)
-    torch._C._functorch._set_vmap_fallback_warning_enabled(False)  # type: ignore[attr-defined]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = certify(noted())
