@@ -32,6 +32,7 @@ __all__ = [
     "columns",
     "finite_numbers",
     "label_numbers",
+    "label_vector",
     "levels",
     "matrix",
     "numbers",
@@ -382,8 +383,14 @@ def sorted_classes(given: Sequence[Any] | NDArray[Any] | None, y: NDArray[Any]) 
     return np.asarray(found)
 
 
+def label_vector(y: Any) -> NDArray[Any]:
+    """Return labels as an array, of whatever shape."""
+    return np.asarray(without_data(lambda: np.asarray(y)))
+
+
 def _part_classes(y: NDArray[Any]) -> NDArray[Any]:
     """Return the sorted labels of some rows."""
+    Given(y).check("y")  # proof: ROW-LOCAL
     if _lacks_labels(y):
         raise InvalidData(
             "Unknown label type: y holds a missing label; take such rows out, whoever they are of."
@@ -491,6 +498,7 @@ def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _part_label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
+    Given(y).check("y")  # proof: ROW-LOCAL
     if classes.dtype.kind not in "biuf" or y.dtype.kind not in "biuf":
         return _looked_up_numbers(classes, y)
     if len(classes) == 2:
@@ -506,7 +514,7 @@ def _part_label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.in
 
 def _vector_or_none(values: Any) -> Floats | None:
     try:
-        found = check_array(values, ensure_2d=False, dtype="float64", ensure_min_samples=0)
-        return np.asarray(found, dtype=np.float64)
-    except (TypeError, ValueError):
+        found = given(values, "").numbers()  # proof: ROW-LOCAL
+    except InvalidData:
         return None
+    return found if bool(np.isfinite(found).all()) else None
