@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from noisette import Randomness
-from noisette.audit import partition_canary, quantile_canary, scoring_canary, tuning_canary
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "audit"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from test_step_canaries import (
     audit,
@@ -26,6 +26,8 @@ from test_step_canaries import (
     released,
     selection,
 )
+
+from step_canaries import partition_canary, quantile_canary, scoring_canary, tuning_canary
 
 
 def quantile(seed, sensitivity):

@@ -1,4 +1,4 @@
-"""The founding papers, reproduced: ``noisette reproduce song2013``.
+"""The founding papers, reproduced: ``python -m reproductions song2013``.
 
 One paper, one module, one entry in `EXPERIMENTS`; `base` says how an experiment is written. Modules
 are imported when they are asked for, so that the command line starts fast.

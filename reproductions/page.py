@@ -48,7 +48,7 @@ def page(experiment: Experiment, table: Table, drawn: list[Figure], how: str) ->
     parts = [
         f"# {experiment.title}",
         f"*{experiment.source}*",
-        f"<!-- written by `noisette reproduce {experiment.name}`; not edited by hand -->",
+        f"<!-- written by `python -m reproductions {experiment.name}`; not edited by hand -->",
         experiment.introduction(table),
         "## Claims and verdicts",
         _claims(experiment.claims(table)),
@@ -68,7 +68,7 @@ def publish(
     drawn = experiment.figures(table)
     for figure in drawn:
         figures.write(figure, out / experiment.name)
-    command = f"noisette reproduce {experiment.name}" + (" --quick" if quick else "")
+    command = f"python -m reproductions {experiment.name}" + (" --quick" if quick else "")
     how = (
         f"`{command}` with noisette {__version__}: {tasks} tasks that took {seconds / 60.0:.1f} "
         "minutes of processor time in all. The same command writes the same numbers again."

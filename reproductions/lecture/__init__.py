@@ -1,4 +1,4 @@
-"""``noisette reproduce lecture``: Chaudhuri's notes on private machine learning (2020).
+"""``python -m reproductions lecture``: Chaudhuri's notes on private machine learning (2020).
 
 The privacy, accuracy and sample-size trade-off on Adult and KDD Cup 1999, what each step of the
 accounting buys, the printed constants against the right ones, and a network.

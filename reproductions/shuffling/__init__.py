@@ -1,4 +1,4 @@
-"""``noisette reproduce shuffling``: the poster of Berthier and Karimireddy.
+"""``python -m reproductions shuffling``: the poster of Berthier and Karimireddy.
 
 Its two examples against private shuffling (not faster, less private), its Algorithm 1, its rules
 for Renyi privacy, and the table of what every sampler costs.

@@ -400,7 +400,12 @@ class Guarantee:
                 f"this is not a guarantee of format {FORMAT}; "
                 "read it with the version of noisette that wrote it."
             )
-        wrong = "a field of this guarantee is missing, or has the wrong type."
+        needed = ("adjacency", "delta", "epsilon", "notes", "numeric_model", "plan", "proofs",
+                  "public", "released", "seeded")  # fmt: skip
+        gone = [key for key in needed if key not in node]
+        if gone:
+            raise InvalidParameter(f"this guarantee lacks {gone[0]!r}.")
+        wrong = "a field of this guarantee has the wrong type."
         with _files.understood(wrong, InvalidParameter):
             plan = Plan.from_dict(node["plan"]).under(node["adjacency"])
             return cls(

@@ -19,7 +19,12 @@ from noisette import (
     evaluate,
 )
 from noisette.errors import InvalidData
-from noisette.pipeline import PrivateBounds, PrivateCategories, PrivateCentre, PrivateSelector
+from noisette.pipeline import (
+    PrivateBounds,
+    PrivateCategories,
+    PrivateProjection,
+    PrivateSelector,
+)
 from noisette.refusals import REFUSALS
 
 SOURCE = Path(__file__).parents[2] / "src" / "noisette"
@@ -153,7 +158,7 @@ HOSTILE = [
     (HuberRegressor(1.0, 1e-3, **NUMBERS), "target", endless),
     (SGDRegressor(1.0, 1e-3, **NUMBERS), "entries", nan),
     (PrivateBounds(5.0, bounds=(0.0, 1.0)), "not numbers", text),
-    (PrivateCentre(5.0, 1e-3, norm_bound=1.0), "entries", nan),
+    (PrivateProjection(1, 5.0, 1e-3, norm_bound=1.0), "entries", nan),
     (PrivateSelector(1, epsilon=5.0, norm_bound=1.0, classes=[0, 1]), "labels", other),
     (TableClassifier(5.0, 1e-3, schema={"age": "numeric"}, classes=[0, 1]), "labels", other),
     (TableClassifier(5.0, 1e-3, schema={"age": "numeric"}), "label set", alone),

@@ -17,9 +17,10 @@ MOST_LINES, MOST_PARAMETERS = 60, 14
 # body alone is measured. `PrivateTraining` is one of them: what an estimator's constructor is to
 # `fit`, it is to a loop of one's own, with the same parameters as `PrivateClassifier`.
 ESTIMATORS = {
-    "LinearSVC", "LogisticRegression", "PrivateClassifier", "PrivateTraining", "SGDClassifier",
+    "LinearSVC", "OneShotClassifier", "PrivateClassifier", "PrivateTraining", "SGDClassifier",
     "SGDRegressor", "TableClassifier",
 }  # fmt: skip
+INHERITING = {"LogisticRegression"}  # the constructor of `OneShotClassifier`
 COMMANDS = {"cli/counting.py account", "cli/counting.py calibrate", "cli/check.py check",
             "cli/compare.py compare_epsilons", "cli/ledger.py ledger", "cli/plan.py plan",
             "cli/train.py train"}  # fmt: skip
@@ -92,7 +93,7 @@ def test_no_public_call_asks_for_too_much() -> None:
                 parameters = set(inspect.signature(call).parameters) - {"self"}
             except ValueError:
                 continue
-            if len(parameters) > MOST_PARAMETERS and name not in ESTIMATORS:
+            if len(parameters) > MOST_PARAMETERS and name not in ESTIMATORS | INHERITING:
                 large[f"{room}.{name}"] = len(parameters)
     assert seen > 150
     assert large == {}

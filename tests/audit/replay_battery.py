@@ -291,8 +291,6 @@ case("categories", "words", fitted(pipeline.PrivateCategories, cap=20), **WITH)
 case("selector", "rows",
      fitted(pipeline.PrivateSelector, k=2, classes=[0, 1], norm_bound=1.0), **WITH)  # fmt: skip
 case("projection", "rows", fitted(pipeline.PrivateProjection, components=2), **WITH)
-case("centre", "rows", fitted(pipeline.PrivateCentre), **WITH)
-case("second moment", "rows", fitted(pipeline.PrivateSecondMoment), **WITH)
 
 # --- models of raw tables, scores, searches ------------------------------------------------------
 

@@ -49,7 +49,7 @@ TIGHT: dict[str, tuple[str, str, str]] = {
     "REGRESSION-REPLACE": ("linear regression", "replace-one", "record"),
     "RESIDUAL-SUMS": ("linear regression, less epsilon", "add-remove", "record"),
     "SCORE-SUM": ("search", "add-remove", "record"),
-    "SECOND-MOMENT": ("second moment", "replace-one", "record"),
+    "SECOND-MOMENT": ("projection", "replace-one", "record"),
 }
 """Where the neighbours attain a theorem's bound: a tenth less is seen there."""
 

@@ -24,18 +24,18 @@ from noisette import (
     plans,
 )
 from noisette.adjacency import Adjacency
-from noisette.audit import (
-    partition_canary,
-    quantile_canary,
-    scoring_canary,
-    tuning_canary,
-    two_worlds,
-)
-from noisette.audit.candidates import LeakyCandidate
+from noisette.audit import two_worlds
 from noisette.bounded import Bounded
 from noisette.errors import InvalidParameter
 from noisette.privacy import best_run
 from noisette.summaries import Ranks, key_counts
+from step_canaries import (
+    LeakyCandidate,
+    partition_canary,
+    quantile_canary,
+    scoring_canary,
+    tuning_canary,
+)
 
 BOTH = ["replace-one", "add-remove"]
 QUANTILES = [  # by `make slow`: the other relation of each

@@ -129,7 +129,7 @@ def test_what_cannot_be_read_again_is_not_charged() -> None:
     ledger = Ledger(1e300)
     for plan in (
         mechanisms.SphericalLaplace(1.0, 2**41),
-        mechanisms.Laplace(1e-10),
+        mechanisms.Laplace(1e-19),
         plans.Repeat(mechanisms.Laplace(1e9), 2**54),
     ):
         with pytest.raises(InvalidParameter, match="plan"):

@@ -334,6 +334,6 @@ def test_nothing_but_the_weights_depends_on_the_rows(table, tmp_path, options):
 
 def test_help_begins_with_the_way_of_a_table():
     shown = run_command("--help").stdout
-    places = [shown.index(f"│ {name} ") for name in ("schema", "train", "predict", "reproduce")]
+    places = [shown.index(f"│ {name} ") for name in ("schema", "train", "predict", "audit")]
     assert places == sorted(places)
     assert "Example" in shown

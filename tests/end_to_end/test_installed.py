@@ -95,9 +95,6 @@ def test_the_commands_of_the_readme_work_where_it_is_installed(installed):
     predicted = run(noisette, "predict", "model", "new_loans.csv", cwd=installed)
     assert predicted.returncode == 0
     assert "norm" in run(noisette, "theorem", "CLIP", cwd=installed).stdout
-    refused = run(noisette, "reproduce", "lecture", cwd=installed, ok=False)
-    assert refused.returncode == 2
-    assert "in a checkout of the project" in refused.stderr
 
 
 def test_a_fit_in_python_works_where_it_is_installed(installed):

@@ -60,7 +60,7 @@ def test_old_plans_are_read() -> None:
 def test_an_old_ledger_is_read_and_goes_on(tmp_path: Path) -> None:
     place = shutil.copy(OLD / "people.ledger", tmp_path)
     ledger = noisette.Ledger.open(place)
-    assert len(ledger.charges()) == 3
+    assert len(ledger.charges) == 3
     assert ledger.spent == (3.0, 0.0)
     ledger.charge(noisette.mechanisms.Laplace(noise_multiplier=2.0), label="later", seeded=True)
     assert noisette.Ledger.open(place).spent[0] == pytest.approx(4.0)

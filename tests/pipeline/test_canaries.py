@@ -12,9 +12,10 @@ from sklearn.pipeline import make_pipeline
 import noisette.summaries as summaries
 from noisette import LogisticRegression
 from noisette.adjacency import Adjacency
-from noisette.audit import check_estimator, partition_canary, quantile_canary, two_worlds
+from noisette.audit import check_estimator, two_worlds
 from noisette.mechanisms import GaussianThreshold
 from noisette.pipeline import PrivateBounds, PrivateCategories, PrivateKnots
+from step_canaries import partition_canary, quantile_canary
 
 BOTH = ["replace-one", "add-remove"]
 

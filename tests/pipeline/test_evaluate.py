@@ -13,11 +13,12 @@ import pytest
 import noisette.pipeline.shares as shares
 from noisette import HuberRegressor, Ledger, LogisticRegression, Persons, evaluate
 from noisette.adjacency import Adjacency
-from noisette.audit import scoring_canary, two_worlds
+from noisette.audit import two_worlds
 from noisette.errors import BudgetExceeded, InvalidData, InvalidParameter, Unproven
 from noisette.pipeline.score_table import ScoreTable, counted, table_for
 from noisette.scores import BinaryScores, MulticlassScores, RegressionScores
 from noisette.scores.layouts import layout_for
+from step_canaries import scoring_canary
 from tests.pipeline.spy import Spy, budget, run
 
 RELATIONS = ["replace-one", "zero-out", "add-remove"]

@@ -16,10 +16,8 @@ from noisette.persons import Persons as Grouping
 from noisette.pipeline import (
     PrivateBounds,
     PrivateCategories,
-    PrivateCentre,
     PrivateKnots,
     PrivateProjection,
-    PrivateSecondMoment,
     PrivateSelector,
     SchemaEncoder,
 )  # fmt: skip
@@ -58,13 +56,11 @@ def rows(mine: list[list[float]]) -> tuple[Any, Any, Any]:
 
 COMMON = {"epsilon": 1.0, "delta": 1e-4, "random_state": 4}
 STEPS = [
-    (PrivateBounds, {}, 1.0), (PrivateKnots, {}, 1.0), (PrivateCentre, {"norm_bound": 1.0}, 0.99),
-    (PrivateSecondMoment, {"norm_bound": 1.0}, 0.99),
+    (PrivateBounds, {}, 1.0), (PrivateKnots, {}, 1.0),
     (PrivateProjection, {"components": 1, "norm_bound": 1.0}, 0.99),
     (PrivateSelector, {"k": 1, "norm_bound": 1.0, "classes": [0, 1]}, 0.99),
 ]  # fmt: skip
 ENDS = {  # what moves each value farthest under replace-one
-    PrivateSecondMoment: ([1.0, 0.0], [0.0, 1.0]),
     PrivateProjection: ([1.0, 0.0], [0.0, 1.0]),
 }
 

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse, stats
-from spy import Spy, loss_range, run
+from spy import Spy, run
 
 from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.pipeline import PrivateCentre, PrivateProjection, PrivateSecondMoment, PrivateSelector
-from noisette.pipeline.centre import LearnCentre
+from noisette.pipeline import PrivateProjection, PrivateSelector
+from noisette.pipeline.projection import LearnSecondMoment
 from noisette.pipeline.sample import Sample
-from noisette.pipeline.second_moment import LearnSecondMoment
 from noisette.pipeline.selector import LearnScores
 
 RELATIONS = (REPLACE_ONE, ZERO_OUT, ADD_REMOVE)
@@ -63,8 +62,8 @@ def worst_move(step: Any, adjacency: Adjacency, rng: np.random.Generator) -> flo
     return worst
 
 
-STEPS = [LearnCentre(D, R), LearnSecondMoment(D, R), LearnScores(D, 2, R)]
-NAMES = ["centre", "second-moment", "scores"]
+STEPS = [LearnSecondMoment(D, R), LearnScores(D, 2, R)]
+NAMES = ["second-moment", "scores"]
 
 
 @pytest.mark.parametrize("adjacency", RELATIONS, ids=str)
@@ -100,15 +99,6 @@ def test_noise_has_the_stated_size(
     for wrong in (0.9, 1.1):
         tail = law.cdf(squares / wrong**2)
         assert min(tail, 1.0 - tail) < 1e-2
-
-
-def test_multipliers_are_those_of_the_plan() -> None:
-    """Scale 1 costs about what Gaussian(1) costs, in mu squared: shares add up to 1."""
-    for adjacency in RELATIONS:
-        c = adjacency.contributions
-        gauss, choice = (leaf.mechanism for leaf, _ in LearnCentre(D).plan(1.0, adjacency).leaves())
-        cost = (c / gauss.noise_multiplier) ** 2 + (choice.epsilon / 2.0) ** 2
-        assert cost == pytest.approx(c**2)
 
 
 @pytest.mark.parametrize("adjacency", RELATIONS, ids=str)
@@ -150,66 +140,7 @@ def test_sums_are_exact_in_every_order(step: Any, rng: np.random.Generator) -> N
     np.testing.assert_allclose(bare[0].value, values[0], rtol=1e-9)
 
 
-@pytest.mark.parametrize("adjacency", RELATIONS, ids=str)
-def test_the_norm_quantile_costs_its_epsilon(
-    adjacency: Adjacency, rng: np.random.Generator
-) -> None:
-    """The second release, on the same past: the range of the loss, and weights."""
-    rows, worst = rows_of(rng, 20), 0.0
-    for x, z in rng.normal(size=(30, 2, D)) * 5.0:
-        full, step, spy = np.vstack([rows, x]), LearnCentre(D, R, 0.5), Spy()
-        run(step, Sample(full), adjacency, spy=spy, size=21)
-        if adjacency is ADD_REMOVE:
-            less = Sample(rows)
-        elif adjacency is ZERO_OUT:
-            less = Sample(full, np.append(np.ones(20), 0.0))
-        else:
-            less = Sample(np.vstack([rows, z]))
-        other = Spy(spy.given)
-        run(step, less, adjacency, spy=other, size=21)
-        worst = max(worst, loss_range(spy.seen[1], other.seen[1]) / spy.seen[1][1].epsilon)
-    assert 0.3 < worst <= 1.0 + 1e-9
-
-
 # --- what comes of it ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("adjacency", RELATIONS, ids=str)
-def test_centring_finds_the_mean_and_a_typical_norm(
-    adjacency: Adjacency, rng: np.random.Generator
-) -> None:
-    X = rng.normal(size=(5000, 4)) * 0.1 + np.array([0.5, -0.3, 0.0, 0.2])
-    for rows in (X, sparse.csr_matrix(X)):
-        model = PrivateCentre(2.0, 1e-6, norm_bound=2.0, adjacency=adjacency, random_state=1)
-        model.fit(rows)
-        np.testing.assert_allclose(model.released_.mean, X.mean(axis=0), atol=0.02)
-        norms = np.linalg.norm(X - X.mean(axis=0), axis=1)
-        assert np.quantile(norms, 0.75) < model.released_.norm < np.quantile(norms, 0.99)
-        moved = model.transform(rows)
-        assert np.linalg.norm(moved, axis=1).max() <= model.released_.norm
-        if adjacency is ADD_REMOVE:
-            assert model.released_.count == pytest.approx(5000, rel=0.05)
-
-
-def test_the_count_is_private_under_add_remove_only() -> None:
-    rows = np.ones((30, 2)) / 4.0
-    for adjacency in RELATIONS:
-        found = run(LearnCentre(2), Sample(rows), adjacency, scale=5.0)
-        assert (found.count == 30.0) is (adjacency is not ADD_REMOVE)
-
-
-@pytest.mark.parametrize("adjacency", RELATIONS, ids=str)
-def test_whitened_rows_are_alike_in_all_directions(
-    adjacency: Adjacency, rng: np.random.Generator
-) -> None:
-    X = rng.normal(size=(20_000, 3)) * np.array([0.5, 0.1, 0.2])
-    model = PrivateSecondMoment(
-        4.0, 1e-5, adjacency=adjacency, floor=0.05, population=20_000, random_state=3
-    ).fit(X)
-    before, after = (np.linalg.eigvalsh(rows.T @ rows) for rows in (X, model.transform(X)))
-    assert after[-1] / after[0] < 0.3 * before[-1] / before[0]
-    assert np.linalg.norm(model.transform(X), axis=1).max() <= model.norm_
-    np.testing.assert_allclose(model.released_.mean, np.array(model.released_.mean).T)
 
 
 def test_selection_finds_the_columns_that_differ(rng: np.random.Generator) -> None:
@@ -249,5 +180,5 @@ def test_rows_that_cannot_be_bounded_are_refused_before_the_charge() -> None:
     for bad in (np.full((4, D), np.nan), np.full((4, D), np.inf), np.zeros((4, D + 1))):
         spy = Spy()
         with pytest.raises(InvalidData):
-            run(LearnCentre(D), Sample(bad), REPLACE_ONE, spy=spy)
+            run(LearnSecondMoment(D), Sample(bad), REPLACE_ONE, spy=spy)
         assert not spy.seen

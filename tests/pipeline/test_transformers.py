@@ -18,17 +18,15 @@ from noisette.errors import BudgetExceeded, InvalidData, InvalidParameter
 from noisette.pipeline import (
     PrivateBounds,
     PrivateCategories,
-    PrivateCentre,
     PrivateKnots,
     PrivateProjection,
-    PrivateSecondMoment,
     PrivateSelector,
 )
 from noisette.pipeline.transformer import PrivateTransformer
 
 ALL: list[PrivateTransformer] = [
-    PrivateBounds(4.0), PrivateKnots(4.0), PrivateCategories(4.0, 1e-4), PrivateCentre(4.0, 1e-4),
-    PrivateSecondMoment(4.0, 1e-4), PrivateSelector(1, 4.0, 1e-4), PrivateProjection(1, 4.0, 1e-4),
+    PrivateBounds(4.0), PrivateKnots(4.0), PrivateCategories(4.0, 1e-4),
+    PrivateSelector(1, 4.0, 1e-4), PrivateProjection(1, 4.0, 1e-4),
 ]  # fmt: skip
 NUMBERS = ALL[:2]
 GAUSSIAN = ALL[2:]
@@ -158,7 +156,7 @@ def test_odd_numbers(step: Any) -> None:
 @pytest.mark.parametrize("step", ALL, ids=name)
 def test_a_thousand_columns_of_300_rows(step: Any) -> None:
     wide = np.random.default_rng(2).integers(0, 3, (300, 1000)).astype(float)
-    if isinstance(step, PrivateSecondMoment | PrivateProjection):
+    if isinstance(step, PrivateProjection):
         wide = wide[:, :300]
     model = clone(step).fit(wide, Y)
     assert model.transform(wide[:5]).shape == (5, len(model.get_feature_names_out()))
@@ -212,14 +210,12 @@ def test_cells_that_are_no_numbers_are_refused_without_a_word_of_them(step: Any,
         (PrivateBounds(indicate_missing="yes"), "indicate_missing must be"),
         (PrivateCategories(most=0), "most must be"),
         (PrivateCategories(sparse_output=1), "sparse_output must be"),
-        (PrivateCentre(quantile=1.0), "quantile must be"),
-        (PrivateCentre(norm_bound=0.0), "norm_bound must be"),
-        (PrivateSecondMoment(floor=0.0), "floor must be"),
+        (PrivateSelector(norm_bound=0.0), "norm_bound must be"),
         (PrivateSelector(0), "k must be"),
         (PrivateSelector(classes=[1]), "classes must list"),
         (PrivateProjection(method="magic"), "method must be"),
         (PrivateProjection(0), "components must be"),
-        (PrivateCentre(missing="none"), "missing must be"),
+        (PrivateSelector(missing="none"), "missing must be"),
         (PrivateProjection(method="random", missing=None), "missing must be"),
         (PrivateKnots(epsilon=0.0), "epsilon must be"),
         (PrivateKnots(adjacency="near"), "adjacency must be"),
@@ -282,7 +278,7 @@ def test_they_work_one_after_the_other() -> None:
     ledger = Ledger(4.0, 1e-4)
     common = {"epsilon": 1.0, "delta": 1e-5, "ledger": ledger}
     model = make_pipeline(
-        PrivateKnots(**common), PrivateCentre(norm_bound=2.0**0.5, **common),
+        PrivateKnots(**common), PrivateSelector(8, norm_bound=2.0**0.5, **common),
         LogisticRegression(norm_bound=1.0, **common),
     ).fit(rows, y)  # fmt: skip
     assert model.score(rows, y) > 0.85

@@ -224,7 +224,7 @@ def die_at(at: int, when: str, action) -> bool:
     def work():
         Mortal.at, Mortal.when, Mortal.seen = at, when, 0
         real, replace = os.fsync, os.replace
-        locks.open = lambda path, mode, buffering: Mortal(path, mode.replace("b", ""))
+        locks.opened = lambda path, mode: Mortal(path, mode.replace("b", ""))
         os.fsync = lambda handle: Mortal.step(lambda: real(handle))
         os.replace = lambda *names: Mortal.step(lambda: replace(*names))
         action()
@@ -308,8 +308,7 @@ def power_cuts(path: Path, monkeypatch, label: str) -> tuple[list[str], list[byt
     synced, possible, pending = path.read_bytes(), [], []
     with monkeypatch.context() as patch:
         patch.setattr(
-            locks, "open", lambda p, mode, buffering: Recorded(p, mode.replace("b", "")),
-            raising=False,
+            locks, "opened", lambda p, mode: Recorded(p, mode.replace("b", ""))
         )  # fmt: skip
         patch.setattr(chain.os, "fsync", lambda handle: Recorded.events.append(("fsync",)))
         Ledger.open(path).charge(NOISE, label=label)

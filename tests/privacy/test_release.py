@@ -105,9 +105,12 @@ def test_shape_survives():
 @pytest.mark.parametrize(("z", "bound"), [(1e-200, 1e-200), (1e-160, 1e-160), (1e200, 1e200)])
 def test_noise_outside_floating_point_is_refused_and_never_zero(z, bound):
     # Was: "math domain error", a grid of 0 (nan comes out) or OverflowError, after the booking.
-    permit = permit_for(SphericalLaplace(z, 3)) if z > 1 else unlimited(SphericalLaplace(z, 3))
-    with pytest.raises(NoisetteError):
+    def draw():
+        permit = permit_for(SphericalLaplace(z, 3)) if z > 1 else unlimited(SphericalLaplace(z, 3))
         release(vector(contribution=bound), permit, source())
+
+    with pytest.raises(NoisetteError):
+        draw()
 
 
 # ---- refusals ----

@@ -3,7 +3,7 @@
 import mpmath as mp
 import numpy as np
 
-from noisette.losses import Huber, HuberHinge, LogCosh, Logistic, Loss, SoftplusHinge, Squared
+from noisette.losses import Huber, HuberHinge, Logistic, Loss, SoftplusHinge, Squared
 
 
 def sigma(t):
@@ -22,8 +22,6 @@ def slopes(loss: Loss, t):
         h = mp.mpf(loss.width)
         inside = abs(1 - t) <= h
         return -min(max((1 + h - t) / (2 * h), mp.mpf(0)), mp.mpf(1)), int(inside) / (2 * h)
-    if isinstance(loss, LogCosh):
-        return mp.tanh(t), 1 - mp.tanh(t) ** 2
     if isinstance(loss, Huber):
         c = mp.mpf(loss.threshold)
         return min(max(t, -c), c), mp.mpf(int(abs(t) <= c))

@@ -14,7 +14,6 @@ from noisette.losses import (
     Hinge,
     Huber,
     HuberHinge,
-    LogCosh,
     Logistic,
     Rows,
     Softmax,
@@ -34,7 +33,6 @@ LOSSES = [
     Softmax(6),
     Huber(),
     Huber(0.1),
-    LogCosh(),
     Squared(),
 ]
 

@@ -15,9 +15,9 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks.real import MissingData
-from noisette.cli import main
 from noisette.errors import InvalidParameter, MissingExtra
 from reproductions import EXPERIMENTS, experiment, figures, page, runner
+from reproductions.__main__ import main
 from reproductions.base import Claim, Experiment, Figure, Table
 from reproductions.runner import WorkerLost
 
@@ -288,7 +288,7 @@ def test_every_registered_experiment_is_whole(name: str) -> None:
 def test_the_command_line_lists_and_explains() -> None:
     for option, told in (("--list", list(EXPERIMENTS)), ("--help", ["Example"])):
         shown = subprocess.run(
-            [sys.executable, "-m", "noisette", "reproduce", option],
+            [sys.executable, "-m", "reproductions", option],
             capture_output=True, text=True, check=True, timeout=60,
         )  # fmt: skip
         assert all(word in shown.stdout for word in told)
@@ -307,12 +307,12 @@ def test_the_command_line_refuses_in_one_sentence(
         (["song2013", "--data-home", str(tmp_path / "no")], "there is no folder"),
         (["song2013", "--data-home", home, "--out", out], "mnist"),
     ):
-        monkeypatch.setattr(sys, "argv", ["noisette", "reproduce", *arguments])
+        monkeypatch.setattr(sys, "argv", ["reproductions", *arguments])
         with pytest.raises(SystemExit) as ended:
             main()
         assert ended.value.code == 2, arguments
         shown = capsys.readouterr().err
-        assert shown.startswith("noisette: ")
+        assert shown.startswith("reproductions: ")
         assert told in shown
     assert not (tmp_path / "o").exists()
 
@@ -324,23 +324,8 @@ def test_ctrl_c_says_how_to_go_on(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runner, "collect", interrupted)
-    monkeypatch.setattr(
-        sys, "argv", ["noisette", "reproduce", "song2013", "--out", str(tmp_path / "o")]
-    )
+    monkeypatch.setattr(sys, "argv", ["reproductions", "song2013", "--out", str(tmp_path / "o")])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130
     assert "run the same command again to go on." in capsys.readouterr().err
-
-
-def test_an_installed_package_without_a_checkout_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import noisette
-    from noisette.cli import reproduce
-    from noisette.errors import MissingExtra
-
-    elsewhere = tmp_path / "lib" / "site" / "noisette" / "__init__.py"
-    monkeypatch.setattr(noisette, "__file__", str(elsewhere))
-    with pytest.raises(MissingExtra, match="in a checkout of the project"):
-        reproduce._papers()

@@ -1,4 +1,4 @@
-"""``noisette reproduce lecture``: exact constants, small fits, and verdicts that can fail."""
+"""``python -m reproductions lecture``: exact constants, small fits, and verdicts that can fail."""
 
 import math
 import os

@@ -1,4 +1,4 @@
-"""``noisette reproduce shuffling``: the runs, the costs, and verdicts that can fail."""
+"""``python -m reproductions shuffling``: the runs, the costs, and verdicts that can fail."""
 
 import math
 from pathlib import Path

@@ -1,9 +1,8 @@
 """Find out whether a claimed epsilon is true, ours or anybody's.
 
 Black box: `two_worlds` and `gdp_two_worlds` (many fits on two neighbours), `one_run` (one fit with
-many canaries), `quantile_canary` and its like (neighbours for the steps around a model). White box:
-`check_estimator` joins the black-box tests with deterministic checks of what a fit really does; it
-is imported when it is first used.
+many canaries). White box: `check_estimator` joins the black-box tests with deterministic checks of
+what a fit really does; it is imported when it is first used.
 """
 
 from importlib import import_module
@@ -12,13 +11,6 @@ from typing import TYPE_CHECKING, Any
 # Not lazy: a function and its file share a name, and the function must win.
 from noisette.audit.findings import AuditReport, Finding
 from noisette.audit.one_run import OneRun, one_run
-from noisette.audit.step_canaries import (
-    Canary,
-    partition_canary,
-    quantile_canary,
-    scoring_canary,
-    tuning_canary,
-)
 from noisette.audit.two_worlds import TwoWorlds, gdp_two_worlds, two_worlds
 
 if TYPE_CHECKING:
@@ -26,17 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AuditReport",
-    "Canary",
     "Finding",
     "OneRun",
     "TwoWorlds",
     "check_estimator",
     "gdp_two_worlds",
     "one_run",
-    "partition_canary",
-    "quantile_canary",
-    "scoring_canary",
-    "tuning_canary",
     "two_worlds",
 ]
 

@@ -72,10 +72,6 @@ COMMANDS = {
         "Find the least noise, the most steps or the largest rate for a target epsilon.",
     ),
     "audit": ("audit", "Attack a claimed epsilon, ours or anybody's."),
-    "reproduce": (
-        "reproduce",
-        "Reproduce a founding paper: figures, every plotted number, and a verdict on each claim.",
-    ),
 }
 """Command -> its file in this folder, and the first sentence of its help."""
 

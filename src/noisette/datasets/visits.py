@@ -75,17 +75,6 @@ class VisitsTable:
     held_out : ndarray of bool
         The rows of the patients that are not trained on, a fifth of them, all rows of each.
 
-    Examples
-    --------
-    >>> from noisette.datasets import visits
-    >>> table = visits(persons=200)
-    >>> table.target, len(table.columns[table.person]) == len(table.held_out)
-    ('readmitted', True)
-    >>> sorted(table.rows(held_out=False)) == sorted(table.columns)
-    True
-    >>> table.dataset().X.shape[1], table.person_schema["person"]
-    (13, 'patient')
-
     """
 
     columns: Mapping[str, NDArray[Any]]
@@ -108,31 +97,12 @@ class VisitsTable:
         return {**self.schema, "person": PERSON, "max_rows": MOST}
 
     def rows(self, *, held_out: bool) -> dict[str, NDArray[Any]]:
-        """Return the raw columns of the patients who are held out, or of the others.
-
-        Parameters
-        ----------
-        held_out : bool
-            Which part.
-
-        Returns
-        -------
-        dict of str to ndarray
-            Identifier and target are among them.
-
-        """
+        """Return the raw columns of the patients who are held out, or of the others."""
         chosen = self.held_out == held_out
         return {name: values[chosen] for name, values in self.columns.items()}
 
     def dataset(self) -> Dataset:
-        """Return the table encoded row-locally; whole patients are held out.
-
-        Returns
-        -------
-        Dataset
-            Rows of norm at most 1, with the patient of each row as `Dataset.persons`.
-
-        """
+        """Return the table encoded row-locally; whole patients are held out."""
         X = ENCODER(self.columns)
         y = (self.columns[TARGET] == CLASSES[1]).astype(np.int64)
         out, persons = self.held_out, self.columns[PERSON]

@@ -54,17 +54,6 @@ class NoiseBars:
     intercept : ndarray or None
         One number for each entry of ``intercept_``.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisette import LogisticRegression
-    >>> X = np.random.default_rng(0).normal(size=(1000, 2))
-    >>> model = LogisticRegression(1.0, norm_bound=3.0, mechanism="output").fit(X, X[:, 0] > 0)
-    >>> model.noise_bars().law, model.noise_bars().coef.shape
-    ('known', (1, 2))
-    >>> model.noise_bars().says
-    'The noise was added to the weights, so its law is public and exact.'
-
     """
 
     law: str = "none"
@@ -83,14 +72,7 @@ class NoiseBars:
         return LAWS[self.law]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, for a file.
-
-        Returns
-        -------
-        dict
-            The fields by name.
-
-        """
+        """Return plain lists, for a file."""
         arrays = {"coef": self.coef, "intercept": self.intercept}
         lists = {k: None if v is None else np.asarray(v).tolist() for k, v in arrays.items()}
         return {"law": self.law, **lists}

@@ -34,25 +34,10 @@ class HuberRegressor(LinearRegressor):
     threshold : float, default 0.2
         Where the loss becomes linear, in units of half the range of ``target_bounds``. Noise is
         proportional to it.
-    mechanism : str, default "auto"
-        "objective" (least noise), "output" (noise on the solution), another one of
-        `noisette.training.one_shot()`, or "auto".
-    regularization : float or "auto", default "auto"
-        The lambda beside the *mean* loss; "auto" chooses from n, d, epsilon and delta.
-    whiten : bool, "auto" or float, default False
-        Whether rows are whitened by a private second moment, or the share of the budget for it.
-    fit_intercept : bool, default True
-        Whether to add the constant column 0.35 R to every row.
-    adjacency : {"replace-one", "zero-out", "add-remove"}, default "replace-one"
-        The neighbouring relation.
-    population : int, optional
-        A public guess of the number of records, used under add-remove.
-    missing : {"refuse", "zero"}, default "refuse"
-        What a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).
-    random_state : int or Randomness, optional
-        None draws secure noise; a number makes the run reproducible, the guarantee void.
-    ledger : Ledger, optional
-        The budget to charge; None opens one of (epsilon, delta).
+    mechanism, regularization, whiten, fit_intercept : str, float or bool
+        As in `LogisticRegression`.
+    adjacency, population, missing, random_state, ledger : str, int, Randomness or Ledger
+        As in `LogisticRegression`.
 
     Attributes
     ----------

@@ -35,18 +35,10 @@ class LinearRegression(IntervalRegressor):
         The bound R, public; rows longer than R are scaled down to R. There is no default.
     rounds : int or "auto", default "auto"
         Rounds of residual sums; 0 is AdaSSP alone, "auto" is 6.
-    fit_intercept : bool, default True
-        Whether to add the constant column 0.35 R to every row.
-    adjacency : {"replace-one", "zero-out", "add-remove"}, default "replace-one"
-        The neighbouring relation.
-    population : int, optional
-        A public guess of the number of records, used under add-remove.
-    missing : {"refuse", "zero"}, default "refuse"
-        What a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).
-    random_state : int or Randomness, optional
-        None draws secure noise; a number makes the run reproducible, the guarantee void.
-    ledger : Ledger, optional
-        The budget to charge; None opens one of (epsilon, delta).
+    fit_intercept, adjacency, population : bool, str or int
+        As in `LogisticRegression`.
+    missing, random_state, ledger : str, Randomness or Ledger
+        As in `LogisticRegression`.
 
     Attributes
     ----------

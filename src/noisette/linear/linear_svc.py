@@ -31,52 +31,19 @@ class LinearSVC(OneShotClassifier):
     mechanism : str, default "auto"
         Objective perturbation for smooth losses, else output perturbation; or one of
         `noisette.training.one_shot()`.
-    regularization : float or "auto", default "auto"
-        The lambda beside the *mean* loss, as in `LogisticRegression`.
-    norm_bound : float
-        The bound R, public; rows longer than R are scaled down to R; no default.
-    adjacency : {"replace-one", "zero-out", "add-remove"}, default "replace-one"
-        The neighbouring relation.
-    fit_intercept : bool, default True
-        Whether to add the constant column 0.35 R to every row.
-    classes : sequence, optional
-        The label set. None reads it off y; the guarantee then says that it is public.
+    regularization, norm_bound, adjacency, fit_intercept, classes : float, str, bool, sequence
+        As in `LogisticRegression`.
     multi_class : {"auto", "ovr"}, default "auto"
         One against the rest for more than two classes.
     whiten : bool, "auto" or float, default False
         As in `LogisticRegression`; two classes only.
-    weight_bound : float, default 1.0
-        Public cap on ``sample_weight``.
-    class_weight : dict or "balanced", optional
-        How much rows of each class count: public weights by label, of which only the ratio matters
-        (the largest becomes 1), or "balanced" by noisy counts bought with 5 % of epsilon.
-    population : int, optional
-        A public guess of n under add-remove.
-    missing : {"refuse", "zero"}, default "refuse"
-        What a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).
-    random_state : int or Randomness, optional
-        None draws secure noise; a number is for experiments and voids the guarantee.
-    ledger : Ledger, optional
-        The budget to charge; None opens one of (epsilon, delta) for each ``fit``.
+    weight_bound, class_weight, population, missing, random_state, ledger : float, dict, int, str
+        As in `LogisticRegression`.
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, d) or (K, d)
-        One row for two classes, else one for each class.
-    intercept_ : ndarray of shape (1,) or (K,)
-        The intercepts.
-    classes_ : ndarray of shape (K,)
-        The sorted labels.
-    n_features_in_, feature_names_in_ : int, ndarray of str
-        As in scikit-learn.
-    weight_noise_ : float or None
-        The standard deviation that privacy added to each coefficient, where its law is public:
-        output perturbation. None for objective perturbation, where it depends on the curvature
-        at the solution, which is not released.
-    privacy_ : Guarantee
-        What is promised about ``coef_`` and ``intercept_``.
-    regularization_ : float or None
-        The lambda that was used, as in `LogisticRegression`.
+    coef_, intercept_, classes_, weight_noise_, regularization_, privacy_ : ndarray and others
+        As in `LogisticRegression`.
 
     Examples
     --------
@@ -116,23 +83,14 @@ class LinearSVC(OneShotClassifier):
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(
+            epsilon, delta, mechanism=mechanism, regularization=regularization,
+            norm_bound=norm_bound, adjacency=adjacency, fit_intercept=fit_intercept,
+            classes=classes, multi_class=multi_class, whiten=whiten, weight_bound=weight_bound,
+            class_weight=class_weight, population=population, missing=missing,
+            random_state=random_state, ledger=ledger,
+        )  # fmt: skip
         self.loss = loss
-        self.mechanism = mechanism
-        self.regularization = regularization
-        self.norm_bound = norm_bound
-        self.adjacency = adjacency
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.multi_class = multi_class
-        self.whiten = whiten
-        self.weight_bound = weight_bound
-        self.class_weight = class_weight
-        self.population = population
-        self.missing = missing
-        self.random_state = random_state
-        self.ledger = ledger
 
     def _loss(self, classes: int) -> Loss:
         offered = classifier_losses(probabilities=False)

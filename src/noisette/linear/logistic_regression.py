@@ -5,13 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette._typing import Labels
 from noisette.estimators.outputs import probabilities
 from noisette.linear.one_shot import OneShotClassifier
 from noisette.losses import Logistic, Loss, Softmax
 from noisette.losses.logistic import softplus_parts
-from noisette.privacy import Ledger
-from noisette.randomness import Randomness
 from noisette.scale.lazily import lazily
 
 __all__ = ["LogisticRegression"]
@@ -105,43 +102,6 @@ class LogisticRegression(OneShotClassifier):
 
     _schemes = ("auto", "softmax", "ovr")
     _released = "the coefficients and the intercept of a logistic regression"
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        *,
-        mechanism: str = "auto",
-        regularization: float | str = "auto",
-        norm_bound: float | None = None,
-        adjacency: str = "replace-one",
-        fit_intercept: bool = True,
-        classes: Labels | None = None,
-        multi_class: str = "auto",
-        whiten: bool | str | float = False,
-        weight_bound: float = 1.0,
-        class_weight: Any = None,
-        population: int | None = None,
-        missing: str = "refuse",
-        random_state: int | Randomness | None = None,
-        ledger: Ledger | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.mechanism = mechanism
-        self.regularization = regularization
-        self.norm_bound = norm_bound
-        self.adjacency = adjacency
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.multi_class = multi_class
-        self.whiten = whiten
-        self.weight_bound = weight_bound
-        self.class_weight = class_weight
-        self.population = population
-        self.missing = missing
-        self.random_state = random_state
-        self.ledger = ledger
 
     def _loss(self, classes: int) -> Loss:
         return Logistic() if classes == 2 else Softmax(classes)

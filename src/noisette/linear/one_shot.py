@@ -47,21 +47,45 @@ __all__ = ["OneShotClassifier"]
 class OneShotClassifier(LinearClassifier):
     """Common part of `LogisticRegression` and `LinearSVC`; see there for the parameters."""
 
-    epsilon: float
-    delta: float
-    mechanism: str
-    regularization: float | str
-    norm_bound: float | None
-    adjacency: str
-    classes: Labels | None
-    multi_class: str
-    whiten: bool | str | float
-    weight_bound: float
-    class_weight: Any
-    random_state: int | Randomness | None
-
     _schemes: tuple[str, ...] = ("auto", "ovr")
     _refuses = ("entries", "labels")
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        mechanism: str = "auto",
+        regularization: float | str = "auto",
+        norm_bound: float | None = None,
+        adjacency: str = "replace-one",
+        fit_intercept: bool = True,
+        classes: Labels | None = None,
+        multi_class: str = "auto",
+        whiten: bool | str | float = False,
+        weight_bound: float = 1.0,
+        class_weight: Any = None,
+        population: int | None = None,
+        missing: str = "refuse",
+        random_state: int | Randomness | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.mechanism = mechanism
+        self.regularization = regularization
+        self.norm_bound = norm_bound
+        self.adjacency = adjacency
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.multi_class = multi_class
+        self.whiten = whiten
+        self.weight_bound = weight_bound
+        self.class_weight = class_weight
+        self.population = population
+        self.missing = missing
+        self.random_state = random_state
+        self.ledger = ledger
 
     @abstractmethod
     def _loss(self, classes: int) -> Loss:

@@ -40,22 +40,10 @@ class PoissonRegressor(SGDRegressor):
         Where one record's gradient is cut, as a share of the largest there can be, in (0, 1].
         Noise is proportional to it; counts farther than this share of ``most_count`` from their
         mean count less.
-    batch_size : int or "auto", default "auto"
-        Records per batch, of one pass.
-    regularization : float, default 1e-4
-        The lambda beside the mean loss.
-    adjacency : {"replace-one", "zero-out", "add-remove"}, default "replace-one"
-        The neighbouring relation.
-    population : int, optional
-        A public guess of n; needed under add-remove.
-    missing : {"refuse", "zero"}, default "refuse"
-        What a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).
-    random_state : int or Randomness, optional
-        None draws secure noise; a number makes the run reproducible, the guarantee void.
-    ledger : Ledger, optional
-        The budget to charge; None opens one of (epsilon, delta).
-    verbose : int, default 0
-        With 1, steps and time, which are public, are shown, and nothing else.
+    batch_size, regularization, adjacency, population : int, float or str
+        As in `SGDClassifier`.
+    missing, random_state, ledger, verbose : str, Randomness, Ledger or int
+        As in `SGDClassifier`.
 
     Attributes
     ----------

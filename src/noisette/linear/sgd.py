@@ -14,20 +14,15 @@ from noisette.estimators import inputs
 from noisette.estimators.linear_model import LinearClassifier
 from noisette.estimators.outlook import Crowd
 from noisette.estimators.outputs import probabilities, size_facts
-from noisette.linear.sgd_stream import (
-    StreamReader,
-    is_stream,
-    refuse_class_weight,
-    refuse_persons,
-    targets_of,
-)
+from noisette.linear.logistic_regression import LogisticRegression
+from noisette.linear.sgd_stream import StreamReader, targets_of
 from noisette.losses import Loss, classifier_loss, classifier_losses
 from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness, as_randomness
 from noisette.sampling import Sampler
 from noisette.scale.lazily import lazily
-from noisette.training import Public, Records, Trained, train
+from noisette.training import Public, Trained
 from noisette.training.class_weight import (
     BALANCED,
     balancing,
@@ -38,10 +33,10 @@ from noisette.training.class_weight import (
     weighed,
     weight_proofs,
 )
-from noisette.training.levels import GROUPINGS, capped_parts, level_notes
+from noisette.training.levels import GROUPINGS, level_notes
 from noisette.training.recommend import Recommendation
 from noisette.training.recommend_sgd import bounded_parts, check_parts, recommend_sgd
-from noisette.training.steps import Update, canonical_rows
+from noisette.training.steps import Update
 
 __all__ = ["SGDClassifier"]
 
@@ -185,31 +180,17 @@ class SGDClassifier(LinearClassifier, StreamReader):
         ledger: Ledger | None = None,
         verbose: int = 0,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.loss = loss
-        self.noise = noise
-        self.sampling = sampling
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.eta0 = eta0
-        self.regularization = regularization
-        self.norm_bound = norm_bound
-        self.clip_norm = clip_norm
-        self.fit_intercept = fit_intercept
-        self.radius = radius
-        self.averaging = averaging
-        self.released = released
-        self.adjacency = adjacency
-        self.population = population
-        self.missing = missing
+        super().__init__(
+            epsilon, delta, loss=loss, noise=noise, sampling=sampling, batch_size=batch_size,
+            epochs=epochs, learning_rate=learning_rate, eta0=eta0, regularization=regularization,
+            norm_bound=norm_bound, clip_norm=clip_norm, fit_intercept=fit_intercept,
+            radius=radius, averaging=averaging, released=released, adjacency=adjacency,
+            population=population, missing=missing, random_state=random_state, ledger=ledger,
+            verbose=verbose,
+        )  # fmt: skip
         self.classes = classes
         self.class_weight = class_weight
         self.grouping = grouping
-        self.random_state = random_state
-        self.ledger = ledger
-        self.verbose = verbose
 
     # --- fitting ---------------------------------------------------------------------------
 
@@ -258,17 +239,10 @@ class SGDClassifier(LinearClassifier, StreamReader):
 
         """
         with self._all_or_nothing(X):
-            self._stream = None
-            if is_stream(X):
-                if sample_epsilon is not None or sample_weight is not None:
-                    raise InvalidParameter(
-                        "sample_epsilon and sample_weight are not offered for streams; fit the "
-                        "rows."
-                    )
-                refuse_persons(persons)
-                refuse_class_weight(self.class_weight)
-                self._fit_stream(X, y)
-            else:
+            if not self._streamed(
+                X, y, persons, sample_epsilon=sample_epsilon, sample_weight=sample_weight,
+                class_weight=self.class_weight,
+            ):  # fmt: skip
                 self._fit_rows(X, y, sample_epsilon, sample_weight, persons)
         return self
 
@@ -321,9 +295,9 @@ class SGDClassifier(LinearClassifier, StreamReader):
         1.0
 
         """
-        refuse_persons(persons)
-        refuse_class_weight(self.class_weight)
-        self._feed(X, y, classes)
+        if self.class_weight is not None:
+            raise InvalidParameter("class_weight is not offered for streams; fit the rows.")
+        self._feed(X, y, persons, classes)
         return self
 
     def _check_stream(self, given: Any) -> None:
@@ -379,13 +353,8 @@ class SGDClassifier(LinearClassifier, StreamReader):
         loss = classifier_loss(self.loss, len(classes))
         target = targets_of(loss, inputs.label_numbers(classes, y))
         n = X.shape[0]
-        size = self.population if not known else n if crowd is None else crowd.count
-        if size is None:
-            raise InvalidParameter(
-                "under add-remove n is private and schedules need a public number instead; give "
-                "population=..., a guess of n made without the data."
-            )
-        _validate.delta_for(self.delta, size)
+        people = n if crowd is None else crowd.count
+        size = self._public_size(people, ledger)
         levels = weights = None
         if sample_epsilon is not None:
             levels = inputs.levels(sample_epsilon, n, float(self.epsilon), self.grouping, crowd)
@@ -401,17 +370,11 @@ class SGDClassifier(LinearClassifier, StreamReader):
         if crowd is not None:
             weights = crowd.share(weights)  # proof: PERSON-WEIGHTS
         public = self._describe(size, X.shape[1], loss, ledger, crowd)
-        public = bounded_parts(public, X, n if crowd is None else crowd.count, self.population)
+        public = bounded_parts(public, X, people, self.population)
         chosen = self._recommended(public, len(classes), levels)
         check_parts(chosen, X)
         self._warn(chosen)
-        method = {"noisy-sgd": "direct"}.get(chosen.algorithm.name, chosen.algorithm.name)
-        X, target, weights, near = capped_parts(X, target, weights, crowd)
-        trained = train(
-            chosen.algorithm, chosen.public, Records(canonical_rows(X), [target], weights, near),
-            ledger=ledger, randomness=randomness, observer=self._observer,
-            label=f"fit ({method})", model=type(self).__name__, verbose=self.verbose,
-        )  # fmt: skip
+        trained = self._train(chosen, X, target, weights, crowd, ledger, randomness)
         notes = chosen.notes
         if levels is not None:
             notes = (*notes, *level_notes(levels, ledger.adjacency))
@@ -477,21 +440,4 @@ class SGDClassifier(LinearClassifier, StreamReader):
         """
         return probabilities(self.decision_function(X))
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    @lazily
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Return the logarithm of ``predict_proba``.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix of shape (n, d)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            One column for each of ``classes_``.
-
-        """
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
+    predict_log_proba = available_if(_has_probabilities)(LogisticRegression.predict_log_proba)

@@ -9,18 +9,17 @@ from noisette.errors import InvalidParameter
 from noisette.estimators import inputs
 from noisette.estimators.outlook import Crowd
 from noisette.estimators.regressor import LinearRegressor
-from noisette.linear.sgd_stream import StreamReader, is_stream, refuse_persons
+from noisette.linear.sgd_stream import StreamReader
 from noisette.losses import Huber, Loss, Squared
 from noisette.persons import Persons
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
 from noisette.sampling import Sampler
-from noisette.training import Public, Records, Trained, train
+from noisette.training import Public, Trained
 from noisette.training.learnt_target import own_algorithm
-from noisette.training.levels import capped_parts
 from noisette.training.recommend import Recommendation
 from noisette.training.recommend_sgd import bounded_parts, check_parts, recommend_sgd
-from noisette.training.steps import Update, canonical_rows
+from noisette.training.steps import Update
 
 __all__ = ["SGDRegressor"]
 
@@ -47,43 +46,14 @@ class SGDRegressor(LinearRegressor, StreamReader):
         Squared errors need ``clip_norm``, because their gradient has no bound of its own.
     threshold : float, default 0.2
         Where Huber's loss becomes linear, in units of half the range of ``target_bounds``.
-    noise : str, default "auto"
-        A name in `noisette.mechanisms.step_noises()`, or "auto".
-    sampling : str or Sampler, default "auto"
-        How batches are made: "auto" (see above), a name in `noisette.sampling.SAMPLERS`, or a
-        `Sampler`.
-    batch_size : int or "auto", default "auto"
-        Records per batch.
-    epochs : int, default 1
-        Passes over the data ("full": steps).
-    learning_rate : {"auto", "inverse-sqrt", "inverse", "constant"}, default "auto"
-        The step sizes.
-    eta0 : float or "auto", default "auto"
-        The first step size; "auto" follows from public facts.
-    regularization : float, default 1e-4
-        The lambda beside the mean loss.
+    noise, sampling, batch_size, epochs, learning_rate, eta0, regularization : str, int, float
+        As in `SGDClassifier`.
     clip_norm : float, optional
         Bound on one record's gradient below the loss's own bound, for targets in [-1, 1].
-    fit_intercept : bool, default True
-        Whether to add the constant column 0.35 R to every row.
-    radius : float or "auto", default "auto"
-        The radius of the ball onto which iterates are projected.
-    averaging : bool or "auto", default "auto"
-        True returns a weighted mean of the iterates, False the last one.
-    released : {"all", "last"}, default "all"
-        Whether all iterates are counted, or only the last one.
-    adjacency : {"replace-one", "zero-out", "add-remove"}, default "replace-one"
-        The neighbouring relation.
-    population : int, optional
-        A public guess of n; needed under add-remove.
-    missing : {"refuse", "zero"}, default "refuse"
-        What a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).
-    random_state : int or Randomness, optional
-        None draws secure noise; a number makes the run reproducible, the guarantee void.
-    ledger : Ledger, optional
-        The budget to charge; None opens one of (epsilon, delta).
-    verbose : int, default 0
-        With 1, steps and time, which are public, are shown, and nothing else.
+    fit_intercept, radius, averaging, released, adjacency, population, missing : bool, float, str
+        As in `SGDClassifier`.
+    random_state, ledger, verbose : int, Randomness, Ledger
+        As in `SGDClassifier`.
 
     Attributes
     ----------
@@ -93,8 +63,6 @@ class SGDRegressor(LinearRegressor, StreamReader):
         The intercept.
     target_bounds_ : tuple of float
         The limits that were bought, with ``target_bounds="learn"``.
-    n_features_in_, feature_names_in_ : int, ndarray of str
-        As in scikit-learn.
     privacy_ : Guarantee
         What is promised about ``coef_`` and ``intercept_``.
 
@@ -146,30 +114,16 @@ class SGDRegressor(LinearRegressor, StreamReader):
         ledger: Ledger | None = None,
         verbose: int = 0,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(
+            epsilon, delta, loss=loss, noise=noise, sampling=sampling, batch_size=batch_size,
+            epochs=epochs, learning_rate=learning_rate, eta0=eta0, regularization=regularization,
+            norm_bound=norm_bound, clip_norm=clip_norm, fit_intercept=fit_intercept,
+            radius=radius, averaging=averaging, released=released, adjacency=adjacency,
+            population=population, missing=missing, random_state=random_state, ledger=ledger,
+            verbose=verbose,
+        )  # fmt: skip
         self.target_bounds = target_bounds
-        self.norm_bound = norm_bound
-        self.loss = loss
         self.threshold = threshold
-        self.noise = noise
-        self.sampling = sampling
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.eta0 = eta0
-        self.regularization = regularization
-        self.clip_norm = clip_norm
-        self.fit_intercept = fit_intercept
-        self.radius = radius
-        self.averaging = averaging
-        self.released = released
-        self.adjacency = adjacency
-        self.population = population
-        self.missing = missing
-        self.random_state = random_state
-        self.ledger = ledger
-        self.verbose = verbose
 
     def _check_public(self) -> tuple[Ledger, Randomness]:
         _validate.choice("loss", self.loss, LOSSES)
@@ -222,13 +176,7 @@ class SGDRegressor(LinearRegressor, StreamReader):
 
         """
         with self._all_or_nothing(X):
-            self._stream = None
-            if is_stream(X):
-                if sample_weight is not None:
-                    raise InvalidParameter("sample_weight is not offered for streams.")
-                refuse_persons(persons)
-                self._fit_stream(X, y)
-            else:
+            if not self._streamed(X, y, persons, sample_weight=sample_weight):
                 self._fit(X, y, sample_weight, persons)
         return self
 
@@ -275,8 +223,7 @@ class SGDRegressor(LinearRegressor, StreamReader):
         1.0
 
         """
-        refuse_persons(persons)
-        self._feed(X, y)
+        self._feed(X, y, persons)
         return self
 
     def _check_stream(self, given: Any) -> None:
@@ -307,13 +254,7 @@ class SGDRegressor(LinearRegressor, StreamReader):
     def _steps(
         self, n: int, d: int, ledger: Ledger, persons: Persons | Crowd | None, X: Any = None
     ) -> Recommendation:
-        size = n if ledger.adjacency.size_is_public else self.population
-        if size is None:
-            raise InvalidParameter(
-                "under add-remove n is private and schedules need a public number instead; give "
-                "population=..., a guess of n made without the data."
-            )
-        _validate.delta_for(self.delta, size)
+        size = self._public_size(n, ledger)
         public = self._describe(size, d, self._loss(), ledger, persons)
         return self._planned(bounded_parts(public, X, n, self.population))
 
@@ -331,14 +272,7 @@ class SGDRegressor(LinearRegressor, StreamReader):
         chosen = self._steps(n, X.shape[1], ledger, crowd, X)
         check_parts(chosen, X)
         self._warn(chosen)
-        method = {"noisy-sgd": "direct"}.get(chosen.algorithm.name, chosen.algorithm.name)
-        X, y, weights, near = capped_parts(X, self._scaled(y), weights, crowd)
-        trained = train(
-            chosen.algorithm, chosen.public,
-            Records(canonical_rows(X), [y], weights, near), ledger=ledger,
-            randomness=randomness, observer=self._observer, label=f"fit ({method})",
-            model=type(self).__name__, verbose=self.verbose,
-        )  # fmt: skip
+        trained = self._train(chosen, X, self._scaled(y), weights, crowd, ledger, randomness)
         order = () if crowd is None else ("PERSON-ORDER",)
         proofs = (*chosen.public.loss.proofs, *order)
         self._finish(trained, chosen, crowd, proofs, weighed=sample_weight is not None)

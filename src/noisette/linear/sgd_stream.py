@@ -23,27 +23,22 @@ from noisette.privacy import Ledger
 from noisette.randomness import Randomness
 from noisette.sampling import SAMPLERS, Sampler
 from noisette.scale.collections import is_dask
-from noisette.training import Public, Records, Trained
+from noisette.training import Public, Records, Trained, train
+from noisette.training.levels import capped_parts
 from noisette.training.recommend import Recommendation
 from noisette.training.recommend_sgd import RELEASES, noises, recommend_sgd
 from noisette.training.steps import LEARNING_RATES, Progress, canonical_rows
 from noisette.training.streaming import NEW_PEOPLE, Stream, StreamedPass, chunks_of, rebatched
 from noisette.training.train import begin
 
-__all__ = ["StreamReader", "is_stream", "refuse_class_weight", "refuse_persons", "targets_of"]
+__all__ = ["StreamReader", "targets_of"]
 
 
 _MOST_WORK = 100_000  # far more than two slices of one matrix need
 _KEPT = ("_stream", "_chosen", "_traces", "classes_", "n_features_in_", "feature_names_in_")
 
 
-def refuse_class_weight(class_weight: Any) -> None:
-    """Refuse class weights, of which a stream knows nothing."""
-    if class_weight is not None:
-        raise InvalidParameter("class_weight is not offered for streams; fit the rows.")
-
-
-def refuse_persons(persons: Any) -> None:
+def _refuse_persons(persons: Any) -> None:
     """Refuse persons in a stream: nobody can know that a person's rows are all in one chunk."""
     if persons is not None:
         # proof: PERSON-WEIGHTS
@@ -56,21 +51,56 @@ def refuse_persons(persons: Any) -> None:
 class StreamReader(LinearModel):
     """One charge for a whole stream of new people; see `SGDClassifier` and `SGDRegressor`."""
 
-    epsilon: float
-    delta: float
-    loss: str
-    noise: str
-    sampling: str | Sampler
-    batch_size: int | str
-    epochs: int
-    learning_rate: str
-    eta0: float | str
-    regularization: float
-    radius: float | str
-    averaging: bool | str
-    released: str
-    verbose: int
     _stream: Stream | None
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        loss: str,
+        noise: str,
+        sampling: str | Sampler,
+        batch_size: int | str,
+        epochs: int,
+        learning_rate: str,
+        eta0: float | str,
+        regularization: float,
+        norm_bound: float | None,
+        clip_norm: float | None,
+        fit_intercept: bool,
+        radius: float | str,
+        averaging: bool | str,
+        released: str,
+        adjacency: str,
+        population: int | None,
+        missing: str,
+        random_state: int | Randomness | None,
+        ledger: Ledger | None,
+        verbose: int,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.loss = loss
+        self.noise = noise
+        self.sampling = sampling
+        self.batch_size = batch_size
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.eta0 = eta0
+        self.regularization = regularization
+        self.norm_bound = norm_bound
+        self.clip_norm = clip_norm
+        self.fit_intercept = fit_intercept
+        self.radius = radius
+        self.averaging = averaging
+        self.released = released
+        self.adjacency = adjacency
+        self.population = population
+        self.missing = missing
+        self.random_state = random_state
+        self.ledger = ledger
+        self.verbose = verbose
 
     @abstractmethod
     def _check_public(self) -> tuple[Ledger, Randomness]:
@@ -146,8 +176,44 @@ class StreamReader(LinearModel):
             max_rows=None if crowd is None else crowd.max_rows,
         )
 
-    def _feed(self, X: Any, y: Any, given: Any = None) -> None:
+    def _public_size(self, n: int, ledger: Ledger) -> int:
+        """Return the number of records, or the guess that stands for it where it is private."""
+        size = n if ledger.adjacency.size_is_public else self.population
+        if size is None:
+            raise InvalidParameter(
+                "under add-remove n is private and schedules need a public number instead; give "
+                "population=..., a guess of n made without the data."
+            )
+        _validate.delta_for(self.delta, size)
+        return size
+
+    def _train(
+        self, chosen: Recommendation, X: Any, target: Any, weights: Any, crowd: Persons | None,
+        ledger: Ledger, randomness: Randomness,
+    ) -> Trained:  # fmt: skip
+        method = {"noisy-sgd": "direct"}.get(chosen.algorithm.name, chosen.algorithm.name)
+        X, target, weights, near = capped_parts(X, target, weights, crowd)
+        return train(
+            chosen.algorithm, chosen.public, Records(canonical_rows(X), [target], weights, near),
+            ledger=ledger, randomness=randomness, observer=self._observer,
+            label=f"fit ({method})", model=type(self).__name__, verbose=self.verbose,
+        )  # fmt: skip
+
+    def _streamed(self, X: Any, y: Any, persons: Any, **others: Any) -> bool:
+        """Train on X if it is a stream, and say whether it is one."""
+        self._stream = None
+        if not is_stream(X):
+            return False
+        _refuse_persons(persons)
+        for name, given in others.items():
+            if given is not None:
+                raise InvalidParameter(f"{name} is not offered for streams; fit the rows.")
+        self._fit_stream(X, y)
+        return True
+
+    def _feed(self, X: Any, y: Any, persons: Any, given: Any = None) -> None:
         """Train on one chunk; whatever fails leaves a stream that is charged as charged."""
+        _refuse_persons(persons)
         before = dict(self.__dict__)
         try:
             with np.errstate(all="ignore"):  # as in `fit`: nothing is said about the rows

@@ -12,7 +12,6 @@ from noisette.losses.base import Loss, MarginLoss, RegressionLoss, ScalarLoss
 from noisette.losses.hinge import Hinge
 from noisette.losses.huber import Huber
 from noisette.losses.huber_hinge import HuberHinge
-from noisette.losses.log_cosh import LogCosh
 from noisette.losses.logistic import Logistic
 from noisette.losses.poisson_counts import PoissonCounts
 from noisette.losses.rows import Augmented, Measured, Rows
@@ -28,7 +27,6 @@ LOSSES: dict[str, type[Loss]] = {
     Softmax.name: Softmax,
     Squared.name: Squared,
     Huber.name: Huber,
-    LogCosh.name: LogCosh,
 }
 """Every loss by its name."""
 
@@ -103,7 +101,6 @@ __all__ = [
     "Hinge",
     "Huber",
     "HuberHinge",
-    "LogCosh",
     "Logistic",
     "Loss",
     "MarginLoss",

@@ -18,13 +18,11 @@ if TYPE_CHECKING:
     from noisette.pipeline.additive import AdditiveClassifier, AdditiveRegressor
     from noisette.pipeline.bounds import PrivateBounds
     from noisette.pipeline.categories import PrivateCategories
-    from noisette.pipeline.centre import PrivateCentre
     from noisette.pipeline.curves import ColumnCurve
     from noisette.pipeline.encoder import SchemaEncoder
     from noisette.pipeline.evaluation import evaluate
     from noisette.pipeline.knots import PrivateKnots
     from noisette.pipeline.projection import PrivateProjection
-    from noisette.pipeline.second_moment import PrivateSecondMoment
     from noisette.pipeline.selector import PrivateSelector
     from noisette.pipeline.table_classifier import TableClassifier
     from noisette.pipeline.table_regressor import TableRegressor
@@ -35,10 +33,8 @@ __all__ = [
     "ColumnCurve",
     "PrivateBounds",
     "PrivateCategories",
-    "PrivateCentre",
     "PrivateKnots",
     "PrivateProjection",
-    "PrivateSecondMoment",
     "PrivateSelector",
     "SchemaEncoder",
     "TableClassifier",
@@ -52,10 +48,8 @@ _HOMES = {
     "ColumnCurve": "curves",
     "PrivateBounds": "bounds",
     "PrivateCategories": "categories",
-    "PrivateCentre": "centre",
     "PrivateKnots": "knots",
     "PrivateProjection": "projection",
-    "PrivateSecondMoment": "second_moment",
     "PrivateSelector": "selector",
     "SchemaEncoder": "encoder",
     "TableClassifier": "table_classifier",

@@ -30,31 +30,15 @@ class AdditiveClassifier(TableClassifier):
     delta : float
         0 is pure; a delta such as 1e-6 buys much finer curves.
     schema : dict, Schema or path
-        For each column its kind, ``{"age": "numeric", "ward": "categorical", "id": "ignore"}``, or
-        a schema with any mix of known and unknown facts. A kind must not be read off the rows.
+        As in `TableClassifier`.
     pairs : list of (str, str), optional
         Columns that the model may look at together, chosen without a look at the table: latitude
         and longitude, day and month. Each adds a surface; where rows times epsilon are too few for
         that, by a public rule, they are left out, and the guarantee's notes say so.
-    model : str
-        "logistic" (default) or "svm".
-    adjacency : str
-        "replace-one" (default), "zero-out" or "add-remove".
-    population : int, optional
-        A public guess of the number of records, needed under add-remove.
-    classes : sequence, optional
-        Every label that can occur; else those of y, which are then treated as public.
-    class_weight : dict or "balanced", optional
-        How much rows of each class count: public weights by label, or "balanced" by the noisy
-        counts of labels that are released anyway.
-    test_share : float, optional
-        The part of the people on whom the model is scored instead of trained, at no further cost.
-    share : float, optional
-        The part of the budget for everything but the model; None follows a public rule.
-    random_state : int, Randomness or None
-        None draws secure noise; a number makes the run reproducible, and the guarantee void.
-    ledger : Ledger, optional
-        The budget to charge; None opens one of (epsilon, delta).
+    model, adjacency, population, classes : str, int or sequence
+        As in `TableClassifier`.
+    class_weight, test_share, share, random_state, ledger : dict, float, Randomness or Ledger
+        As in `TableClassifier`.
 
     Examples
     --------
@@ -115,29 +99,15 @@ class AdditiveRegressor(TableRegressor):
     delta : float
         0 is pure; a delta such as 1e-6 buys much finer curves.
     schema : dict, Schema or path
-        For each column its kind, ``{"age": "numeric", "ward": "categorical", "id": "ignore"}``, or
-        a schema with any mix of known and unknown facts. A kind must not be read off the rows.
+        As in `TableClassifier`.
     pairs : list of (str, str), optional
         Columns that the model may look at together, chosen without a look at the table: latitude
         and longitude, day and month. Each adds a surface; where rows times epsilon are too few for
         that, by a public rule, they are left out, and the guarantee's notes say so.
-    target_bounds : pair of float, "learn" or None
-        The limits (low, high) of the target, public; "learn" buys them (two quantiles); None takes
-        what the schema says of its target. Values beyond are cut.
-    threshold : float
-        Where the loss becomes linear, in units of half the range of the target.
-    adjacency : str
-        "replace-one" (default), "zero-out" or "add-remove".
-    population : int, optional
-        A public guess of the number of records, needed under add-remove.
-    test_share : float, optional
-        The part of the people on whom the model is scored instead of trained, at no further cost.
-    share : float, optional
-        The part of the budget for everything but the model; None follows a public rule.
-    random_state : int, Randomness or None
-        None draws secure noise; a number makes the run reproducible, and the guarantee void.
-    ledger : Ledger, optional
-        The budget to charge; None opens one of (epsilon, delta).
+    target_bounds, threshold : pair, "learn" or float
+        As in `TableRegressor`.
+    adjacency, population, test_share, share, random_state, ledger : str, int, float and others
+        As in `TableClassifier`.
 
     Examples
     --------

@@ -165,14 +165,8 @@ class PrivateBounds(NumbersTransformer):
         where unknown. See `noisette.columns.grid` for the candidates.
     indicate_missing : bool
         Whether a feature says that a cell is missing; it counts as the middle.
-    adjacency : str
-        "replace-one" (default), "zero-out" or "add-remove".
-    population : int, optional
-        Public guess of the number of records, used under add-remove.
-    random_state : int, Randomness or None
-        None draws secure noise; a number makes the run reproducible, the guarantee void.
-    ledger : Ledger, optional
-        The budget to charge; None opens one of (epsilon, delta).
+    adjacency, population, random_state, ledger : str, int, Randomness or Ledger
+        As in `LogisticRegression`.
 
     Attributes
     ----------
@@ -212,15 +206,10 @@ class PrivateBounds(NumbersTransformer):
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(epsilon, delta, adjacency, population, random_state, ledger)
         self.tail = tail
         self.bounds = bounds
         self.indicate_missing = indicate_missing
-        self.adjacency = adjacency
-        self.population = population
-        self.random_state = random_state
-        self.ledger = ledger
 
     def _step(self, public: PublicBudget, features: int) -> LearnBounds:
         _validate.boolean("indicate_missing", self.indicate_missing)

@@ -174,14 +174,8 @@ class PrivateCategories(EncodingTransformer):
         Whether a feature says that a cell is missing; else it is "other".
     sparse_output : bool
         Whether ``transform`` returns a CSR matrix.
-    adjacency : str
-        "replace-one" (default), "zero-out" or "add-remove".
-    population : int, optional
-        Public guess of the number of records, used under add-remove.
-    random_state : int, Randomness or None
-        None draws secure noise; a number makes the run reproducible, the guarantee void.
-    ledger : Ledger, optional
-        The budget to charge; None opens one of (epsilon, delta).
+    adjacency, population, random_state, ledger : str, int, Randomness or Ledger
+        As in `LogisticRegression`.
 
     Attributes
     ----------
@@ -224,16 +218,11 @@ class PrivateCategories(EncodingTransformer):
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(epsilon, delta, adjacency, population, random_state, ledger)
         self.most = most
         self.drop_reference = drop_reference
         self.indicate_missing = indicate_missing
         self.sparse_output = sparse_output
-        self.adjacency = adjacency
-        self.population = population
-        self.random_state = random_state
-        self.ledger = ledger
 
     def _step(self, public: PublicBudget, features: int) -> LearnCategories:
         if public.delta == 0.0:

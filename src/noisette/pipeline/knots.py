@@ -223,14 +223,8 @@ class PrivateKnots(NumbersTransformer):
         Whether a feature says that a cell is missing; it counts as the median.
     sparse_output : bool
         Whether ``transform`` returns a CSR matrix.
-    adjacency : str
-        "replace-one" (default), "zero-out" or "add-remove".
-    population : int, optional
-        Public guess of the number of records, used under add-remove.
-    random_state : int, Randomness or None
-        None draws secure noise; a number makes the run reproducible, the guarantee void.
-    ledger : Ledger, optional
-        The budget to charge; None opens one of (epsilon, delta).
+    adjacency, population, random_state, ledger : str, int, Randomness or Ledger
+        As in `LogisticRegression`.
 
     Attributes
     ----------
@@ -269,16 +263,11 @@ class PrivateKnots(NumbersTransformer):
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(epsilon, delta, adjacency, population, random_state, ledger)
         self.knots = knots
         self.bounds = bounds
         self.indicate_missing = indicate_missing
         self.sparse_output = sparse_output
-        self.adjacency = adjacency
-        self.population = population
-        self.random_state = random_state
-        self.ledger = ledger
 
     def _step(self, public: PublicBudget, features: int) -> LearnKnots:
         for name in ("indicate_missing", "sparse_output"):

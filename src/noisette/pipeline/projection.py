@@ -1,6 +1,7 @@
 """`PrivateProjection`: fewer columns, by directions of a private second moment or by chance."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,16 +9,85 @@ from scipy import sparse
 
 from noisette import _validate
 from noisette._typing import Floats
-from noisette.clipping import clip_rows
+from noisette.adjacency import Adjacency
+from noisette.clipping import checked_bound, clip_rows
 from noisette.errors import InvalidParameter
 from noisette.guarantee import Guarantee
-from noisette.pipeline.rows import RowsTransformer, bounded_rows
-from noisette.pipeline.second_moment import LearnSecondMoment
+from noisette.mechanisms import Gaussian
+from noisette.pipeline.rows import RowsTransformer, bounded_rows, check_rows
+from noisette.pipeline.sample import Sample
+from noisette.pipeline.step import PreparedStep, Step
+from noisette.plans import Plan, Run
 from noisette.privacy import Ledger
 from noisette.randomness import Randomness
+from noisette.training.passage import Passage
 from noisette.training.public import PublicBudget
+from noisette.training.second_moment import second_moment
 
-__all__ = ["PrivateProjection"]
+__all__ = ["LearnSecondMoment", "PrivateProjection"]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The released sum of x x', noise included, row by row; and the number it is divided by."""
+
+    total: tuple[tuple[float, ...], ...]
+    count: float
+
+    @property
+    def mean(self) -> Floats:
+        """The mean of x x', as a matrix."""
+        return np.array(self.total) / self.count
+
+
+@dataclass(frozen=True)
+class LearnSecondMoment(Step):
+    """Release sum x x' of rows of norm at most `bound`.
+
+    The sample's data are a matrix of rows, dense or CSR; longer rows are cut to the bound. The
+    count is the public number of records, else the public guess, else the trace over `bound`^2.
+    """
+
+    features: int
+    bound: float = 1.0
+
+    name: ClassVar[str] = "second-moment"
+    summary: ClassVar[str] = "the private second moment of rows"
+    proofs: ClassVar[tuple[str, ...]] = ("SECOND-MOMENT", "WHITENING", "ROW-LOCAL")
+
+    def __post_init__(self) -> None:
+        _validate.integer("features", self.features)
+        checked_bound("bound", self.bound)
+
+    def plan(self, scale: float, adjacency: Adjacency) -> Plan:
+        """Return one noisy symmetric matrix, whose bound is sqrt(2) R^2 under replace-one."""
+        return Run(Gaussian(scale))
+
+    def expected(self, prepared: PreparedStep) -> str:
+        """Say how large the noise of the mean moment is, against its trace."""
+        factor = 2.0**-0.5 if prepared.public.adjacency is Adjacency.REPLACE_ONE else 1.0
+        spectral = prepared.scale * factor * (2.0 * self.features) ** 0.5
+        size = prepared.public.size
+        error = f"{spectral:.3g} / n" if size is None else f"{spectral / size:.3g}"
+        return (
+            f"The noise in the mean of x x' has norm about {error} R^2, where a moment that is "
+            f"alike in all directions is {1.0 / self.features:.3g} R^2."
+        )
+
+    def check(self, records: Sample, prepared: PreparedStep) -> None:
+        """Refuse rows that are not finite, or of another length than was planned."""
+        super().check(records, prepared)
+        check_rows(records, self.features)
+
+    def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> Moment:
+        """Return the noisy sum and its divisor."""
+        public, bound = prepared.public, float(self.bound)
+        total = second_moment(
+            bounded_rows(sample.data, bound), bound, public.adjacency, passage,
+            most=public.most or 2**30, weights=sample.weights,
+        )  # fmt: skip
+        count = float(public.size or max(np.trace(total) / bound**2, 1.0))
+        return Moment(tuple(map(tuple, total.tolist())), count)
 
 
 class PrivateProjection(RowsTransformer):
@@ -34,12 +104,8 @@ class PrivateProjection(RowsTransformer):
         matrix of signs without a look at the rows and charges nothing: then ``privacy_`` is None.
     norm_bound : float
         R, public; longer rows are scaled down to R, before and after.
-    missing : str
-        What a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).
-    adjacency : str
-        "replace-one" (default), "zero-out" or "add-remove".
-    population : int, optional
-        Public guess of the number of records, used under add-remove.
+    missing, adjacency, population : str or int
+        As in `LogisticRegression`.
     random_state : int, Randomness or None
         None draws secure noise; a number makes the run reproducible, and the guarantee void unless
         the method is "random".
@@ -90,15 +156,10 @@ class PrivateProjection(RowsTransformer):
         ledger: Ledger | None = None,
     ) -> None:
         self.components = components
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(epsilon, delta, adjacency, population, random_state, ledger)
         self.method = method
         self.norm_bound = norm_bound
         self.missing = missing
-        self.adjacency = adjacency
-        self.population = population
-        self.random_state = random_state
-        self.ledger = ledger
 
     def _step(self, public: PublicBudget, features: int) -> LearnSecondMoment:
         _validate.choice("method", self.method, ("pca", "random"))

@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from noisette import _validate
@@ -25,7 +24,7 @@ from noisette.training.second_moment import on_public_grid
 __all__ = ["COUNT", "RowsTransformer", "bounded_rows", "check_rows", "class_sums", "noisy_count"]
 
 COUNT = 0.35
-"""What every row adds to the count, in units of the norm bound, where the count is bought too."""
+"""What every row adds to the count, in units of the norm bound."""
 
 _BITS = 22  # sums of 2^30 rows are exact
 
@@ -47,28 +46,27 @@ def bounded_rows(rows: Any, bound: float) -> Any:
 
 def class_sums(
     rows: Any, bound: float, adjacency: Adjacency, weights: Floats, *,
-    labels: NDArray[Any] | None = None, classes: int = 1, count: bool = False,
+    labels: Any, classes: int,
 ) -> Bounded:  # fmt: skip
-    """Return sum w x of the rows of each class, with a column of `COUNT` R where `count` says so.
+    """Return sum w x of the rows of each class, with a column of `COUNT` R.
 
     Every record adds to one class only. Rows are cut to norm R = `bound`, whatever they were.
     """
     # proof: CLASS-SUMS
     extra, features = COUNT * bound, rows.shape[1]
-    total = np.zeros((classes, features + count))
+    total = np.zeros((classes, features + 1))
     for where, block in Rows(bounded_rows(rows, bound)).blocks():
         w = weights[where]
         share = block.multiply(w[:, None]).tocsr() if sparse.issparse(block) else block * w[:, None]
         share = on_public_grid(share, bound, _BITS)  # proof: EXACT-SUM
         added = on_public_grid(extra * w, bound, _BITS)
         for number in range(classes):
-            mine = slice(None) if labels is None else np.flatnonzero(labels[where] == number)
+            mine = np.flatnonzero(labels[where] == number)
             total[number, :features] += np.asarray(share[mine].sum(axis=0)).ravel()
-            if count:
-                total[number, -1] += added[mine].sum()
+            total[number, -1] += added[mine].sum()
     move = 2.0 * bound
     if adjacency is not Adjacency.REPLACE_ONE:
-        move = math.hypot(bound, extra * count) * (1.0 + 2.0**-50)
+        move = math.hypot(bound, extra) * (1.0 + 2.0**-50)
     return Bounded(total.ravel(), adjacency, "CLASS-SUMS", l2=move)
 
 
@@ -100,9 +98,6 @@ class RowsTransformer(PrivateTransformer):
     def _known(self, step: Step) -> tuple[str, ...]:
         bound = f"the norm bound {float(self.norm_bound):g} of the rows"
         return (f"{bound}; longer rows were scaled down to it",)
-
-    def _names_out(self, names: NDArray[Any]) -> list[str]:
-        return [str(name) for name in names]
 
     def __sklearn_tags__(self) -> Any:
         """Declare that sparse input works, NaN if ``missing`` says so."""

@@ -93,7 +93,7 @@ class LearnScores(Step):
         noisy = passage.release(
             class_sums(
                 sample.data, bound, prepared.public.adjacency, sample.present,
-                labels=sample.labels, classes=self.classes, count=True,
+                labels=sample.labels, classes=self.classes,
             )
         ).reshape(self.classes, self.features + 1)  # fmt: skip
         counts = noisy_count(noisy[:, -1], bound)
@@ -112,18 +112,10 @@ class PrivateSelector(RowsTransformer):
     norm_bound : float
         R, public; longer rows are scaled down to R for the scores. ``transform`` returns the
         columns as they are.
-    classes : sequence, optional
-        The label set. None reads it off y; the guarantee then says that it is public.
-    missing : str
-        What a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).
-    adjacency : str
-        "replace-one" (default), "zero-out" or "add-remove".
-    population : int, optional
-        Public guess of the number of records, used under add-remove.
-    random_state : int, Randomness or None
-        None draws secure noise; a number makes the run reproducible, the guarantee void.
-    ledger : Ledger, optional
-        The budget to charge; None opens one of (epsilon, delta).
+    classes, missing, adjacency : sequence or str
+        As in `LogisticRegression`.
+    population, random_state, ledger : int, Randomness or Ledger
+        As in `LogisticRegression`.
 
     Attributes
     ----------
@@ -168,15 +160,10 @@ class PrivateSelector(RowsTransformer):
         ledger: Ledger | None = None,
     ) -> None:
         self.k = k
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(epsilon, delta, adjacency, population, random_state, ledger)
         self.norm_bound = norm_bound
         self.classes = classes
         self.missing = missing
-        self.adjacency = adjacency
-        self.population = population
-        self.random_state = random_state
-        self.ledger = ledger
 
     def _step(self, public: PublicBudget, features: int) -> LearnScores:
         _validate.integer("k", self.k)

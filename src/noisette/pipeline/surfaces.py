@@ -33,21 +33,6 @@ class PairSurface:
     known : ndarray of bool of shape (a, b)
         Where enough rows are; all other cells add one and the same number.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisette import AdditiveClassifier
-    >>> a, b = np.arange(20000) % 80, np.arange(20000) // 80 % 50
-    >>> table, kinds = {"a": a, "b": b}, {"a": "numeric", "b": "numeric"}
-    >>> model = AdditiveClassifier(2.0, 1e-6, schema=kinds, pairs=[("a", "b")], random_state=0)
-    >>> (surface,) = model.fit(table, (a > 40) ^ (b > 25)).surfaces()
-    >>> surface.columns, bool(surface.value[0, -1] > surface.value[0, 0])
-    (('a', 'b'), True)
-    >>> surface.name, len(surface.labels[0]) == len(surface.at[0])
-    ('a × b', True)
-    >>> sorted(surface.to_dict())
-    ['at', 'columns', 'deviation', 'kinds', 'known', 'value']
-
     """
 
     columns: tuple[str, str]
@@ -72,14 +57,7 @@ class PairSurface:
         return first, second
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers and texts, for JSON.
-
-        Returns
-        -------
-        dict
-            The fields by name.
-
-        """
+        """Return plain numbers and texts, for JSON."""
         return {
             "columns": list(self.columns), "kinds": list(self.kinds),
             "at": [list(each) for each in self.at], "value": self.value.tolist(),

@@ -19,29 +19,7 @@ def page_of(
     fitted: TableModel, table: str, records: int | None, ledger: Ledger | None = None,
     folder: str = "FOLDER", date: str = "",
 ) -> str:  # fmt: skip
-    """Return the report of a model whose guarantee speaks of the rows of its table.
-
-    Parameters
-    ----------
-    fitted : TableModel
-        The model and its schema.
-    table : str
-        What the user calls the table.
-    records : int or None
-        How many rows or persons it has; None where that is private.
-    ledger : Ledger, optional
-        What was charged, unless the model had a budget of its own.
-    folder : str, default "FOLDER"
-        Where the model is, for the command that checks the page.
-    date : str, optional
-        When it was trained; today, in UTC, unless given.
-
-    Returns
-    -------
-    str
-        A self-contained HTML page.
-
-    """
+    """Return the report of a model whose guarantee speaks of the rows of its table."""
     more: dict[str, Any] = {
         "table": table,
         "records": records,

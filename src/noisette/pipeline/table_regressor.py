@@ -54,26 +54,16 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
     delta : float
         0 is pure; categories that nobody listed are then told apart by a public hash only.
     schema : dict, Schema or path
-        For each column its kind, ``{"age": "numeric", "ward": "categorical", "id": "ignore"}``, or
-        a schema with any mix of known and unknown facts. A kind must not be read off the rows.
+        As in `TableClassifier`.
     target_bounds : pair of float, "learn" or None
         The limits (low, high) of the target, public; "learn" buys them (two quantiles); None takes
         what the schema says of its target. Values beyond are cut.
     threshold : float
         Where the loss becomes linear, in units of half the range of the target.
-    adjacency : str
-        "replace-one" (default), "zero-out" or "add-remove".
-    population : int, optional
-        A public guess of the number of records, needed under add-remove.
-    test_share : float, optional
-        The part of the people, drawn without a look at their values, on whom the model is scored
-        instead of trained: ``test_`` is then covered by the same guarantee, at no further cost.
-    share : float, optional
-        The part of the budget for everything but the model; None follows a public rule.
-    random_state : int, Randomness or None
-        None draws secure noise; a number makes the run reproducible, and the guarantee void.
-    ledger : Ledger, optional
-        The budget to charge; None opens one of (epsilon, delta).
+    adjacency, population, test_share : str, int or float
+        As in `TableClassifier`.
+    share, random_state, ledger : float, Randomness or Ledger
+        As in `TableClassifier`.
 
     Attributes
     ----------

@@ -32,14 +32,19 @@ __all__ = ["PrivateTransformer"]
 class PrivateTransformer(TransformerMixin, PrivateEstimator):  # type: ignore[misc]
     """Learns released facts from X by one step, and maps rows with them, row by row."""
 
-    epsilon: float
-    delta: float
-    adjacency: str
-    population: int | None
-    random_state: int | Randomness | None
-
     released_: Any
     privacy_: Guarantee | None
+
+    def __init__(
+        self, epsilon: float, delta: float, adjacency: str, population: int | None,
+        random_state: int | Randomness | None, ledger: Ledger | None,
+    ) -> None:  # fmt: skip
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.population = population
+        self.random_state = random_state
+        self.ledger = ledger
 
     @abstractmethod
     def _step(self, public: PublicBudget, features: int) -> Step:

@@ -18,7 +18,7 @@ FORMAT = 1
 
 # What a plan in JSON may ask for: beyond it, counting would take hours or all memory, and no run of
 # ours would end.
-_NOISE, _MOST_COUNTED, _MOST_DRAWS = (1e-9, 1e20), 1 << 40, 1 << 53
+_NOISE, _MOST_COUNTED, _MOST_DRAWS = (1e-18, 1e20), 1 << 40, 1 << 53
 _MOST_PARTS, _MOST_GROUPS = 10_000, 10_000
 
 PLANS: dict[str, type["Plan"]] = {}

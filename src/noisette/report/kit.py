@@ -202,20 +202,7 @@ def _variables(palette: dict[str, str]) -> str:
 
 
 def stylesheet() -> str:
-    """Return the style sheet of all pages; it names no file and no address.
-
-    Returns
-    -------
-    str
-        CSS: variables of both palettes, then text, tables, pieces, drawings, telephone and paper.
-
-    Examples
-    --------
-    >>> from noisette.report.kit import stylesheet
-    >>> "prefers-color-scheme: dark" in stylesheet(), "url(" in stylesheet()
-    (True, False)
-
-    """
+    """Return the style sheet of all pages; it names no file and no address."""
     drawn = "".join(
         f'svg [fill="{day}"] {{ fill: {night}; }} svg [stroke="{day}"] {{ stroke: {night}; }}\n'
         for day, night in SERIES.items()

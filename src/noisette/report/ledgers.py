@@ -46,30 +46,7 @@ def ledger_section(ledger: Ledger | None, guarantee: Guarantee) -> str:
 
 
 def ledger_page(ledger: Ledger, title: str, date: str = "") -> str:
-    """Return a page about a ledger alone: what was spent when on what, and what is left.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        Whose books to show.
-    title : str
-        What to call it; an address of a database without its password.
-    date : str, default ""
-        When the page is written.
-
-    Returns
-    -------
-    str
-        A self-contained HTML page.
-
-    Examples
-    --------
-    >>> from noisette import Ledger
-    >>> from noisette.report import ledger_page
-    >>> "Nothing has been charged yet" in ledger_page(Ledger(epsilon=2.0), "patients")
-    True
-
-    """
+    """Return a page about a ledger alone: what was spent when on what, and what is left."""
     charges = ledger.charges
     unit = charges[-1].unit if charges else "record"
     slack = f", plus {delta_words(ledger.delta)}" if ledger.delta else ""

@@ -88,7 +88,6 @@ MEANINGS: dict[str, str] = {
     "LOSS-SQUARED": "How much one record can add to the gradient of the squared error.",
     "LOSS-HUBER": "How much one record can add to the gradient of the error that is linear far "
     "out.",
-    "LOSS-LOGCOSH": "How much one record can add to the gradient of the smoothed absolute error.",
     "SOLVER-DISTANCE": "A small gradient proves that the computed optimum is near the exact one.",
     "SOLVER-ENDS": "Every fit ends within a number of steps that public facts give.",
     "SOLVER-CONTINUATION": "Every fit ends in time where the training loss is smooth.",

@@ -63,9 +63,9 @@ class PublicBudget:
 
     def __post_init__(self) -> None:
         epsilon = _validate.epsilon(self.epsilon)
-        if not 1e-9 <= epsilon <= 1e8:
+        if not 1e-300 <= epsilon <= 1e15:
             raise InvalidParameter(
-                f"epsilon={epsilon:g} is outside of what training serves, 1e-9 to 1e8: below it "
+                f"epsilon={epsilon:g} is outside of what training serves, 1e-300 to 1e15: below it "
                 "all is noise, above it nothing is hidden."
             )
         _validate.delta(self.delta)

@@ -36,7 +36,7 @@ def train(
     )  # fmt: skip
     released = algorithm.run(records, prepared, passage)
     weighed = algorithm.weight_proofs if records.weights is not None else ()
-    parted = ("ROUND-ANY-ORDER",) if getattr(records, "parted", False) else ()
+    parted = ("ROUND-ANY-ORDER", "ROW-LOCAL") if getattr(records, "parted", False) else ()
     return Trained(released, passage.permit, (*prepared.proofs, *weighed, *parted))
 
 

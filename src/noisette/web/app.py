@@ -114,32 +114,7 @@ def _css(_: Request) -> Response:
 
 
 def application(folder: Path, keys: Keys, host: str) -> tuple[Guard, Runs]:
-    """Return the guarded application, and the trainings that its end must end.
-
-    Parameters
-    ----------
-    folder : Path
-        Where tables are looked for first, and where models, schemas and ledgers are kept.
-    keys : Keys
-        The secrets of the address.
-    host : str
-        Where it is answered, such as ``127.0.0.1:8000``.
-
-    Returns
-    -------
-    tuple of (Guard, Runs)
-        The application for a server, and its trainings.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from noisette.web.app import application
-    >>> from noisette.web.guard import Keys
-    >>> _, runs = application(Path.cwd(), Keys(), "127.0.0.1:8000")
-    >>> runs.running is None
-    True
-
-    """
+    """Return the guarded application, and the trainings that its end must end."""
     studio = Studio(folder, keys)
     steps, results = Steps(studio), Results(studio)
 

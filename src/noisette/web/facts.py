@@ -57,15 +57,7 @@ class FactFault(InvalidParameter):
 
 
 def split_list(text: str) -> list[str]:
-    r"""Return the entries of a list: one a line, or in a single line between commas or semicolons.
-
-    Examples
-    --------
-    >>> from noisette.web.facts import split_list
-    >>> split_list("no; yes"), split_list("under 10, at home\nelsewhere")
-    (['no', 'yes'], ['under 10, at home', 'elsewhere'])
-
-    """
+    """Return the entries of a list: one a line, or between commas or semicolons."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) == 1 and "," not in lines[0] and ";" in lines[0]:
         lines = [line.strip() for line in lines[0].split(";")]

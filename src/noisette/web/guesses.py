@@ -28,15 +28,7 @@ _TRUE = {"is", "has", "had", "was"}
 
 
 def guessed_kind(name: str) -> str:
-    """Return the kind that a name suggests, by its last telling word; nothing if none is known.
-
-    Examples
-    --------
-    >>> from noisette.web.guesses import guessed_kind
-    >>> [guessed_kind(name) for name in ("hours-per-week", "education-num", "patientId", "x7")]
-    ['numeric', 'numeric', 'ignore', '']
-
-    """
+    """Return the kind that a name suggests, by its last telling word; nothing if none is known."""
     spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name[:200])
     words = [word for word in re.split(r"[^a-z0-9]+", spaced.lower()) if word]
     if words and words[0] in _TRUE and len(words) > 1:

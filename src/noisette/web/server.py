@@ -59,25 +59,7 @@ def serve(
     folder: Path, *, port: int = 0, browser: bool = True,
     say: Callable[[str], object] = print,
 ) -> None:  # fmt: skip
-    """Serve the studio until it is stopped.
-
-    Parameters
-    ----------
-    folder : Path
-        Where tables are looked for first, and where models, schemas and ledgers are kept.
-    port : int, default 0
-        The port; 0 takes any that is free.
-    browser : bool, default True
-        Whether to open the page in a browser.
-    say : callable
-        Called with the address, and with what the end of a training has cost.
-
-    Raises
-    ------
-    InvalidParameter
-        If the port is in use.
-
-    """
+    """Serve the studio until it is stopped."""
     keys, made = Keys(), _bound(port)
     host = f"{HOME}:{made.getsockname()[1]}"
     address = f"http://{host}/?token={keys.token}"

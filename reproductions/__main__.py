@@ -1,20 +1,20 @@
-"""What ``noisette reproduce`` does and prints."""
+"""``python -m reproductions song2013 --quick``, in a checkout of the project."""
 
-import importlib
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-import noisette
 from noisette import _validate
 from noisette.cli.stopping import Stopped
-from noisette.errors import InvalidParameter, MissingExtra
+from noisette.errors import InvalidParameter, NoisetteError
+from reproductions import EXPERIMENTS, experiment, figures, page, runner
+from reproductions.base import Experiment
 
-__all__ = ["reproduce"]
+__all__ = ["main"]
 
 
 def reproduce(
@@ -39,57 +39,39 @@ def reproduce(
 
     A run that was stopped goes on where it was: give the same command again.
 
-    [bold]Example[/bold]: noisette reproduce song2013 --quick --out papers
+    [bold]Example[/bold]: python -m reproductions song2013 --quick --out papers
     """
     console = Console(highlight=False, soft_wrap=True)
-    papers = _papers()
     if listed:
-        _list(console, papers.EXPERIMENTS)
+        _list(console)
         return
     if name is None:
-        raise InvalidParameter(f"name a paper: {', '.join([*papers.EXPERIMENTS, 'all'])}.")
-    _validate.choice("NAME", name, [*papers.EXPERIMENTS, "all"])
+        raise InvalidParameter(f"name a paper: {', '.join([*EXPERIMENTS, 'all'])}.")
+    _validate.choice("NAME", name, [*EXPERIMENTS, "all"])
     if jobs is not None:
         _validate.integer("--jobs", jobs)
     if out.exists() and not out.is_dir():
         raise InvalidParameter(f"--out must be a folder; {str(out)!r} is a file.")
     if data_home is not None and not data_home.is_dir():
         raise InvalidParameter(f"--data-home: there is no folder {str(data_home)!r}.")
-    for one in papers.EXPERIMENTS if name == "all" else [name]:
-        _reproduce(console, papers.experiment(one), quick, out, jobs, data_home)
+    for one in EXPERIMENTS if name == "all" else [name]:
+        _reproduce(console, experiment(one), quick, out, jobs, data_home)
 
 
-def _papers() -> Any:
-    """Return the package `reproductions` of the checkout that this program runs from."""
-    checkout = Path(noisette.__file__).resolve().parents[2]
-    if not (checkout / "reproductions" / "base.py").is_file():
-        raise MissingExtra(
-            "the reproductions of the papers are not part of the installed package; "
-            "run this command in a checkout of the project."
-        )
-    if str(checkout) not in sys.path:
-        sys.path.append(str(checkout))
-    return importlib.import_module("reproductions")
-
-
-def _list(console: Console, papers: dict[str, tuple[str, str]]) -> None:
+def _list(console: Console) -> None:
     table = Table(box=None, pad_edge=False)
     table.add_column("name")
     table.add_column("paper")
-    for name, (_, line) in papers.items():
+    for name, (_, line) in EXPERIMENTS.items():
         table.add_row(name, line)
     console.print(table)
 
 
 def _reproduce(
-    console: Console, chosen: Any, quick: bool, out: Path, jobs: int | None,
+    console: Console, chosen: Experiment, quick: bool, out: Path, jobs: int | None,
     data_home: Path | None,
 ) -> None:  # fmt: skip
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
-
-    figures, page, runner = (
-        importlib.import_module(f"reproductions.{name}") for name in ("figures", "page", "runner")
-    )
 
     figures.require_matplotlib()  # before minutes of work, not after
     folder = out / chosen.name
@@ -118,3 +100,18 @@ def _reproduce(
     claims = chosen.claims(table)
     held = sum(claim.holds for claim in claims)
     console.print(f"{chosen.name}: {held} of {len(claims)} claims hold; read {written}")
+
+
+def main() -> None:
+    """Run the command; what goes wrong is one sentence."""
+    app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False)
+    app.command()(reproduce)
+    try:
+        app(prog_name="python -m reproductions")
+    except NoisetteError as error:
+        print(f"reproductions: {error}", file=sys.stderr)
+        sys.exit(getattr(error, "code", 2))
+
+
+if __name__ == "__main__":
+    main()

@@ -11,16 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from noisette import _validate
 from noisette.adjacency import Adjacency
+from noisette.bounded import Bounded
 from noisette.errors import InvalidParameter
-from noisette.randomness import Randomness
-
-__all__ = ["Canary", "partition_canary", "quantile_canary", "scoring_canary", "tuning_canary"]
+from noisette.mechanisms import RandomizedResponse
+from noisette.privacy import Ledger, release
+from noisette.randomness import Randomness, as_randomness
 
 Read = Callable[[Any], Any]
 
@@ -33,25 +35,6 @@ class Canary:
     """Two neighbours D and D_prime, each a pair (X, y), and a statistic of a fitted model.
 
     `candidates` are the estimators to hand to a tuner; other canaries have none.
-
-    Parameters
-    ----------
-    name : str
-        What changes, in words.
-    D, D_prime : tuple of (array_like, array_like)
-        The two data sets.
-    statistic : callable
-        Returns a number for a fitted model.
-    candidates : tuple of estimator, optional
-        What to hand to a tuner.
-
-    Examples
-    --------
-    >>> from noisette.audit import Canary, quantile_canary
-    >>> canary = quantile_canary(lambda model: model.median_, rows=5)
-    >>> isinstance(canary, Canary), canary.D[0].shape
-    (True, (5, 1))
-
     """
 
     name: str
@@ -78,43 +61,6 @@ def quantile_canary(
     bound, or is missing. An exact quantile jumps. The exponential mechanism with the rank as its
     utility comes within a quarter of its epsilon, because nearly all of the range is on one side
     of the lone point: halved noise shows as nearly twice the claim.
-
-    Parameters
-    ----------
-    read : callable
-        Returns the released quantile of a fitted model, a number.
-    lower, upper : float, default 0.0 and 1.0
-        The public bounds of the data.
-    quantile : float, default 0.5
-        Which one, in (0, 1).
-    rows : int, default 40
-        How many records D has.
-    adjacency : Adjacency or str, default "replace-one"
-        The relation that the claim speaks of, replace-one or add-remove.
-
-    Returns
-    -------
-    Canary
-        Neighbours and a statistic for `two_worlds`.
-
-    Raises
-    ------
-    InvalidParameter
-        If a number is out of range, or the relation is zero-out.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisette.audit import quantile_canary, two_worlds
-    >>> class ExactMedian:
-    ...     def fit(self, X, y):
-    ...         self.median_ = np.median(X)
-    >>> canary = quantile_canary(lambda model: model.median_)
-    >>> two_worlds(
-    ...     ExactMedian, canary.D, canary.D_prime, statistic=canary.statistic, claim=1.0, runs=100
-    ... ).verdict
-    'violated'
-
     """
     relation = _relation(adjacency)
     low, high = _validate.real("lower", lower), _validate.real("upper", upper)
@@ -147,40 +93,6 @@ def partition_canary(
     X is one column of categories, y is None: everybody has `common`, the canary has `unique`. If
     the released categories contain `unique`, the canary is there. A rule that promises
     (ε, δ) may show it with probability δ at most, since it never shows without the canary.
-
-    Parameters
-    ----------
-    read : callable
-        Returns the released categories of a fitted model, something that supports ``in``.
-    common, unique : str or int, default "common" and "unique"
-        The two categories.
-    rows : int, default 20
-        How many records D has.
-    adjacency : Adjacency or str, default "add-remove"
-        The relation that the claim speaks of, add-remove or replace-one.
-
-    Returns
-    -------
-    Canary
-        Neighbours and a statistic for `two_worlds`.
-
-    Raises
-    ------
-    InvalidParameter
-        If the categories are equal, or the relation is zero-out.
-
-    Examples
-    --------
-    >>> from noisette.audit import partition_canary, two_worlds
-    >>> class AllCategories:
-    ...     def fit(self, X, y):
-    ...         self.categories_ = set(X[:, 0])
-    >>> canary = partition_canary(lambda model: model.categories_)
-    >>> two_worlds(
-    ...     AllCategories, canary.D, canary.D_prime, statistic=canary.statistic, claim=1.0, runs=100
-    ... ).verdict
-    'violated'
-
     """
     relation = _relation(adjacency)
     if common == unique:
@@ -209,42 +121,7 @@ def tuning_canary(
     exactly epsilon-DP, no more private than that. Its score is the bit, which costs nothing and
     needs no data. The best of N runs answers 0 only if all N do, so its true epsilon is
     N times that of one run. A tuner whose claim covers one run only is refuted.
-
-    Parameters
-    ----------
-    read : callable, optional
-        Returns the chosen candidate, fitted (default: ``best_estimator_``).
-    epsilon : float, default 1.0
-        Of one run of one candidate. The claim to test is that of the whole tuner.
-    candidates : int, default 2
-        How many to make; all have the same law.
-    rows : int, default 20
-        How many records D has. The labels are 0 and 1 in turn and mean nothing.
-    adjacency : Adjacency or str, default "replace-one"
-        The relation that the claim speaks of, replace-one or add-remove.
-    randomness : Randomness, optional
-        Where the candidates' coins come from; cryptographic by default.
-
-    Returns
-    -------
-    Canary
-        Neighbours, a statistic for `two_worlds`, and the candidates.
-
-    Raises
-    ------
-    InvalidParameter
-        If a number is out of range, or the relation is zero-out.
-
-    Examples
-    --------
-    >>> from noisette.audit import tuning_canary
-    >>> canary = tuning_canary(epsilon=0.5, candidates=3)
-    >>> len(canary.candidates), canary.D[0].shape
-    (3, (20, 1))
-
     """
-    from noisette.audit.candidates import LeakyCandidate
-
     relation, n = _relation(adjacency), _validate.integer("rows", rows, least=4)
     epsilon = _validate.epsilon(epsilon)
     count = _validate.integer("candidates", candidates, least=2)
@@ -268,38 +145,7 @@ def scoring_canary(
     are in balance and the canary's label tips it. Selection by the exact score leaks that label.
     With a `lead` candidate 0 is ahead by so many records in both worlds: there a noisy selection
     comes closer to its epsilon (2 shows noise that is half as large as it should be).
-
-    Parameters
-    ----------
-    read : callable, optional
-        Returns the chosen candidate (default: ``best_estimator_``).
-    rows : int, default 21
-        How many records D has; odd if `lead` is even, and the other way round.
-    lead : int, default 0
-        How many more records are for candidate 0, the canary not counted.
-    adjacency : Adjacency or str, default "replace-one"
-        The relation that the claim speaks of, replace-one or add-remove.
-
-    Returns
-    -------
-    Canary
-        Neighbours, a statistic for `two_worlds`, and the two candidates.
-
-    Raises
-    ------
-    InvalidParameter
-        If `rows` and `lead` do not fit, or the relation is zero-out.
-
-    Examples
-    --------
-    >>> from noisette.audit import scoring_canary
-    >>> canary = scoring_canary(rows=11)
-    >>> canary.D[1].sum() - canary.D_prime[1].sum()
-    np.int64(1)
-
     """
-    from noisette.audit.candidates import ConstantCandidate
-
     relation, n = _relation(adjacency), _validate.integer("rows", rows, least=3)
     ahead = _validate.integer("lead", lead, least=0)
     if ahead > n - 3 or (n - 1 - ahead) % 2:
@@ -363,3 +209,86 @@ class _Answer:
 
     def __call__(self, model: Any) -> float:
         return float(self.read(model).answer_)
+
+
+# --- candidates for a tuner under audit ----------------------------------------------------------
+
+
+class _Candidate(ClassifierMixin, BaseEstimator):
+    """A classifier that says the same label, `answer_`, of every row."""
+
+    answer_: int
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the answer for every row."""
+        return np.full(len(X), self.answer_)
+
+
+class LeakyCandidate(_Candidate):
+    """Answer 1 or 0 to "is the canary there?", by randomised response at `epsilon`.
+
+    The answer is right with probability e^ε/(1 + e^ε): exactly epsilon-DP under every relation,
+    because any one-bit function of the data is. `number` only tells copies apart. With a `ledger`
+    it charges what it asks, as an estimator of this library does, so that it can be a run of a
+    private search.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        number: int = 0,
+        random_state: int | Randomness | None = None,
+        delta: float = 0.0,
+        adjacency: str = "replace-one",
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.number = number
+        self.random_state = random_state
+        self.delta = delta
+        self.adjacency = adjacency
+        self.ledger = ledger
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Ask and answer."""
+        truth = bool(np.any(np.asarray(X, dtype=float) > 0.5))
+        if self.ledger is not None:
+            return self._charged(truth, self.ledger)
+        kept = as_randomness(self.random_state).generator.random() < 1.0 / (
+            1.0 + math.exp(-self.epsilon)
+        )
+        self.classes_ = np.array([0, 1])
+        self.answer_ = int(truth == kept)
+        return self
+
+    def _charged(self, truth: bool, ledger: Ledger) -> Self:
+        randomness, noise = as_randomness(self.random_state), RandomizedResponse(self.epsilon)
+        permit = ledger.charge(
+            noise, label="one bit", epsilon=self.epsilon, delta=0.0, seeded=randomness.seeded
+        )
+        bit = Bounded(int(truth), ledger.adjacency, "RANDOMIZED-RESPONSE", categories=2)
+        self.answer_ = int(release(bit, permit, randomness))
+        self.classes_, self.n_features_in_ = np.array([0, 1]), 1
+        self.privacy_ = permit.guarantee("one bit")
+        return self
+
+    def score(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the answer: part of the release already, so it needs no budget and no data."""
+        return float(self.answer_)
+
+
+class ConstantCandidate(_Candidate):
+    """Say `label` of every row; the score is the share of rows that have it."""
+
+    def __init__(self, label: int = 0) -> None:
+        self.label = label
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn nothing."""
+        self.classes_ = np.array([0, 1])
+        self.answer_ = int(self.label)
+        return self
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy."""
+        return float(np.average(np.asarray(y) == self.answer_, weights=sample_weight))
