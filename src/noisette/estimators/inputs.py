@@ -50,6 +50,7 @@ __all__ = [
 
 _SAFE = (
     "Complex data not supported",
+    "Sparse data was passed",
     "Found array with",
     "Found input variables with inconsistent numbers of samples",
     "Input X contains",
@@ -69,6 +70,10 @@ MISSING_AS_ZERO = "Missing entries (NaN) of X were read as 0, row by row, which 
 _LARGEST = {"float64": 1e90, "float32": 1e15}
 
 
+class _NoNumber(InvalidData, TypeError):
+    """A cell is no number: scikit-learn's contract asks for a TypeError there."""
+
+
 def without_data(check: Callable[[], Any], hint: str = "") -> Any:
     """Return ``check()``; re-raise what a wrong entry raises in one sentence that quotes none.
 
@@ -80,7 +85,10 @@ def without_data(check: Callable[[], Any], hint: str = "") -> Any:
             return check()
     except (ValueError, TypeError, OverflowError) as error:  # a date, a number beyond float64
         line = str(error).splitlines()[0] if str(error) else ""
+        of_cell = isinstance(error, TypeError) and "argument must be" in line
     # outside the except block, so that the original does not travel along as the context
+    if of_cell:
+        raise _NoNumber("each cell of the argument must be a number, or a string of a number.")
     if "Expected 2D array" in line or "Reshape your data" in line:
         line = "X must be a matrix with one record per row; Reshape your data to two dimensions."
     elif "NaN" in line or "infinity" in line:
