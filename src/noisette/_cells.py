@@ -435,7 +435,7 @@ def _of_arrow(array: Any) -> Given:
         filled = array.fill_null(False if types.is_boolean(kind) else 0)
         return Given(_numpy(filled), _numpy(array.is_null()))
     if types.is_date(kind):
-        return Given(_numpy(array.cast(pa.date32())), dates=True)
+        return Given(_numpy(array.cast(pa.date32(), safe=False)), dates=True)
     if types.is_timestamp(kind):
         return Given(_numpy(array.cast(pa.timestamp(kind.unit))), dates=True)
     if types.is_floating(kind) or types.is_duration(kind):

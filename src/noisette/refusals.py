@@ -35,8 +35,9 @@ REFUSALS: dict[str, Refusal] = {
         ("nn/arrays:as_tensor", "nn/classifier:PrivateClassifier._try"),
     ),
     "labels": Refusal(
-        "a label is missing, or not among the classes",
-        ("estimators/inputs:_looked_up_numbers", "estimators/inputs:_part_label_numbers",
+        "a label is missing, not among the classes, or a number with a point from 2^53 on",
+        ("_cells:Given.check", "estimators/inputs:without_data",
+         "estimators/inputs:_looked_up_numbers", "estimators/inputs:_part_label_numbers",
          "tables/encoding:label_numbers", "tables/frame:Frame.labels", "nn/arrays:as_rows",
          "pipeline/selector:LearnScores.check"),
     ),

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noisette import LogisticRegression, Persons, TableClassifier
+from noisette import LogisticRegression, Persons, PrivateSearch, TableClassifier
+from noisette._cells import given as cells_of
 from noisette.cli.clusters import parts_of
 from noisette.errors import InvalidData
 from noisette.pipeline import PrivateCategories
@@ -23,6 +24,7 @@ from noisette.pipeline.parted_tables import PartedFrame
 from noisette.privacy import Ledger
 from noisette.scores.layouts import numbers_of
 from noisette.tables import Frame, Schema, encode
+from noisette.tuning.parts import taken
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -349,3 +351,59 @@ def test_a_text_among_labels_counts_nowhere() -> None:
     assert numbers_of((0, 1), [0, 1, 1, "x", None, [2], np.int64(1), np.float32(0)]).tolist() == [
         0, 1, 1, -1, -1, -1, 1, 0,
     ]  # fmt: skip
+
+
+CODES = [73211009000000101, 73211009000000102]
+
+
+def _labelled(model: Any, y: Any) -> Any:
+    X = np.arange(40.0)[:, None] / 40.0
+    if isinstance(model, TableClassifier):
+        return model.fit({"a": X[:, 0]}, y)
+    return model.fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **facts: LogisticRegression(norm_bound=1.0, **facts),
+        lambda **facts: TableClassifier(schema={"a": "numeric"}, **facts),
+        lambda **facts: PrivateSearch(
+            LogisticRegression(norm_bound=1.0, classes=facts.pop("classes")),
+            {"regularization": [0.1]}, runs="logarithmic", mean=2.0, **facts,
+        ),
+    ],
+    ids=["linear", "table", "search"],
+)  # fmt: skip
+def test_a_label_with_a_point_renames_no_other_label(make: Any) -> None:
+    """As one array, it makes numbers with a point of all labels, and these two the same one."""
+    ledger = Ledger(1.0, 0.0)
+    y: list[Any] = [CODES[place % 2] for place in range(40)]
+    y[5] = float(CODES[0])
+    with pytest.raises(InvalidData, match="may stand for several"):
+        _labelled(make(epsilon=1.0, classes=CODES, random_state=0, ledger=ledger), y)
+    assert ledger.count == 0
+
+
+@pytest.mark.parametrize("odd", [[1], 10**400, np.datetime64("2020-01-01"), {}, "x"])
+def test_what_is_no_label_and_no_weight_is_refused_in_a_sentence(odd: Any) -> None:
+    y: list[Any] = [place % 2 for place in range(40)]
+    bad = [*y[:-1], odd]
+    with pytest.raises(InvalidData):
+        _labelled(TableClassifier(1.0, schema={"a": "numeric"}, classes=[0, 1]), bad)
+    with pytest.raises(InvalidData):
+        LogisticRegression(norm_bound=1.0, classes=[0, 1]).fit(
+            np.ones((40, 1)), y, sample_weight=bad
+        )
+
+
+def test_a_search_hands_on_each_cell_as_it_is() -> None:
+    """As one array, a 2 makes 1 of everybody's True, which is no level of such a column."""
+    cells = [True, False, 2, None, 10**17 + 1, 0.5, "x", [1]]
+    assert taken({"a": cells}, np.array([0, 2, 4])) == {"a": [True, 2, 10**17 + 1]}
+    assert type(taken(cells, np.array([0]))[0]) is bool
+
+
+def test_a_day_that_is_none_to_the_millisecond_is_no_error() -> None:
+    days = pa.array([0, 86_400_001], pa.int64()).cast(pa.date64())
+    assert list(cells_of(days, "").texts()) == ["1970-01-01", "1970-01-02"]

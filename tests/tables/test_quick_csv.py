@@ -191,3 +191,12 @@ def test_a_refusal_shows_no_cell(tmp_path, monkeypatch):
     shown = "".join(map(str, (error.value, error.value.__context__, error.value.__cause__)))
     assert SECRET not in shown
     assert math.isfinite(len(shown))
+
+
+def test_a_mark_before_a_cell_is_part_of_it_wherever_it_stands(tmp_path, monkeypatch):
+    """pyarrow drops it in what it is handed first: then a row would depend on those before it."""
+    for rows in (["\ufeff5,x,y"], ["1,x,y", "\ufeff5,x,y"]):
+        path = tmp_path / "t.csv"
+        path.write_text("\n".join(["a,b,c", *rows, ""]), encoding="utf-8")
+        found = read(path, PLAIN, None, ["a"], monkeypatch, quick=True)
+        assert math.isnan(found["a"][-1])

@@ -32,6 +32,7 @@ __all__ = [
     "columns",
     "finite_numbers",
     "label_numbers",
+    "label_vector",
     "levels",
     "matrix",
     "numbers",
@@ -49,6 +50,7 @@ __all__ = [
 
 _SAFE = (
     "Complex data not supported",
+    "Sparse data was passed",
     "Found array with",
     "Found input variables with inconsistent numbers of samples",
     "Input X contains",
@@ -68,6 +70,10 @@ MISSING_AS_ZERO = "Missing entries (NaN) of X were read as 0, row by row, which 
 _LARGEST = {"float64": 1e90, "float32": 1e15}
 
 
+class _NoNumber(InvalidData, TypeError):
+    """A cell is no number: scikit-learn's contract asks for a TypeError there."""
+
+
 def without_data(check: Callable[[], Any], hint: str = "") -> Any:
     """Return ``check()``; re-raise what a wrong entry raises in one sentence that quotes none.
 
@@ -79,7 +85,10 @@ def without_data(check: Callable[[], Any], hint: str = "") -> Any:
             return check()
     except (ValueError, TypeError, OverflowError) as error:  # a date, a number beyond float64
         line = str(error).splitlines()[0] if str(error) else ""
+        of_cell = isinstance(error, TypeError) and "argument must be" in line
     # outside the except block, so that the original does not travel along as the context
+    if of_cell:
+        raise _NoNumber("each cell of the argument must be a number, or a string of a number.")
     if "Expected 2D array" in line or "Reshape your data" in line:
         line = "X must be a matrix with one record per row; Reshape your data to two dimensions."
     elif "NaN" in line or "infinity" in line:
@@ -382,8 +391,14 @@ def sorted_classes(given: Sequence[Any] | NDArray[Any] | None, y: NDArray[Any]) 
     return np.asarray(found)
 
 
+def label_vector(y: Any) -> NDArray[Any]:
+    """Return labels as an array, of whatever shape."""
+    return np.asarray(without_data(lambda: np.asarray(y)))
+
+
 def _part_classes(y: NDArray[Any]) -> NDArray[Any]:
     """Return the sorted labels of some rows."""
+    Given(y).check("y")  # proof: ROW-LOCAL
     if _lacks_labels(y):
         raise InvalidData(
             "Unknown label type: y holds a missing label; take such rows out, whoever they are of."
@@ -491,6 +506,7 @@ def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _part_label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
+    Given(y).check("y")  # proof: ROW-LOCAL
     if classes.dtype.kind not in "biuf" or y.dtype.kind not in "biuf":
         return _looked_up_numbers(classes, y)
     if len(classes) == 2:
@@ -506,7 +522,7 @@ def _part_label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.in
 
 def _vector_or_none(values: Any) -> Floats | None:
     try:
-        found = check_array(values, ensure_2d=False, dtype="float64", ensure_min_samples=0)
-        return np.asarray(found, dtype=np.float64)
-    except (TypeError, ValueError):
+        found = given(values, "").numbers()  # proof: ROW-LOCAL
+    except InvalidData:
         return None
+    return found if bool(np.isfinite(found).all()) else None

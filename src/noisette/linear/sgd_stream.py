@@ -340,7 +340,7 @@ def _signs(numbers: NDArray[np.intp]) -> NDArray[np.float64]:
 def _chunk(estimator: Any, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
     """Return a later chunk, checked against the features of the first."""
     rows = inputs.matrix(estimator, X)
-    labels = np.asarray(y)
+    labels = inputs.label_vector(y)
     if labels.ndim != 1 or len(labels) != rows.shape[0]:
         raise InvalidData("y must be a vector with one entry for each row of X.")
     return rows, labels

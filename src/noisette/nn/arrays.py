@@ -11,6 +11,7 @@ from torch import Tensor
 
 from noisette._typing import Indices
 from noisette.errors import InvalidData
+from noisette.estimators.inputs import label_vector
 
 __all__ = ["TensorRecords", "as_rows", "as_tensor", "made_up"]
 
@@ -67,7 +68,7 @@ def as_rows(X: Any, y: Any, least: int = 1) -> tuple[NDArray[Any], NDArray[Any]]
         raise InvalidData("X contains NaN or infinity; fill the gaps with a public value first.")
     if y is None:
         return array, np.empty(0)
-    labels = np.asarray(y.numpy() if isinstance(y, Tensor) else y)
+    labels = label_vector(y.numpy() if isinstance(y, Tensor) else y)
     if labels.ndim != 1 or len(labels) != len(array):
         raise InvalidData("y must be a vector with one label for each record of X.")
     if labels.dtype.kind == "f" and not bool(np.isfinite(labels).all()):

@@ -54,7 +54,7 @@ def _checked_labels(y: Any, rows: int, least: int) -> Any:
         raise InvalidData("the table has no rows.")
     if is_parted(y):
         return y
-    labels = np.asarray(y)
+    labels = inputs.label_vector(y)
     if labels.ndim != 1:
         raise InvalidData(
             "y must be one column of labels, not a table; use y.ravel(), or name the column."

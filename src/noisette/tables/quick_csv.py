@@ -136,6 +136,8 @@ class QuickReader:
         """Return whether blanks stand before cells; None where there is more than one reading."""
         if b"\0" in chunk or chunk.count(b"\r") != chunk.count(b"\r\n"):
             return None
+        if chunk.startswith(_MARK):  # pyarrow takes it from the cell that happens to stand first
+            return None
         signs = np.frombuffer(chunk, dtype=np.uint8)
         ends = np.flatnonzero(signs == ord("\n"))
         if np.diff(ends, prepend=-1, append=len(chunk)).max() > _LONGEST_CELL:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from noisette import _validate, accounting
 from noisette.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter, Unproven
+from noisette.estimators.inputs import label_vector
 from noisette.estimators.private import PrivateEstimator, Scored
 from noisette.guarantee import ONE_FIT
 from noisette.plans import LAWS, Noisy, Plan, PlanLike, RunLaw, Selected, as_plan
@@ -267,7 +268,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
     def _won(self, X: Any, y: Any) -> tuple[Any, dict[str, Any], Permit, tuple[Any, ...]]:
         """Charge and search; return what was released, and what is to be said of it."""
         candidates, law, score, ledger, randomness = self._check_public()
-        adjacency, y = ledger.adjacency, np.asarray(y)
+        adjacency, y = ledger.adjacency, label_vector(y)
         least = 2 if adjacency.size_is_public else 1
         if y.ndim != 1 or len(y) < least:
             raise InvalidData(f"y must be one label for each row, and rows at least {least}.")
