@@ -21,8 +21,8 @@ from functools import partial
 import numpy as np
 
 from noisette import accounting, mechanisms, plans, sampling
-from noisette.accounting import front
-from noisette.accounting.numerical.profile import profile
+from noisette.core.accounting import front
+from noisette.core.accounting.numerical.profile import profile
 
 TABLE = [  # q, z, T, delta: section 4 of the maths reference
     (0.01, 1.0, 1000, 1e-5),
@@ -173,7 +173,7 @@ def calibration() -> None:
 FIRST_FIT = """
 import time, warnings
 import numpy as np
-from noisette.linear import LogisticRegression
+from noisette.models import LogisticRegression
 warnings.simplefilter("ignore")
 rows = np.random.default_rng(0).normal(size=(2000, 14))
 rows /= np.linalg.norm(rows, axis=1, keepdims=True)

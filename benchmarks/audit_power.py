@@ -16,7 +16,7 @@ from scipy import stats
 
 from noisette.audit import bounds
 from noisette.audit.sequential import Betting, best_stake
-from noisette.mechanisms.gaussian_curve import gdp_mu
+from noisette.core.mechanisms.gaussian_curve import gdp_mu
 
 SIZE, POWER = 1e-3, 0.999
 

@@ -9,12 +9,13 @@ import time
 import numba
 import numpy as np
 
-from noisette.bounded import Bounded, InKernel
-from noisette.mechanisms import SphericalLaplace
-from noisette.plans import Sampled
-from noisette.privacy import Ledger, release
-from noisette.randomness import Randomness
-from noisette.sampling import Disjoint
+from noisette.core.bounded import Bounded, InKernel
+from noisette.core.door import release
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import SphericalLaplace
+from noisette.core.plans import Sampled
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import Disjoint
 
 N, D, B = 60_000, 15, 10
 BLOCK = 4096

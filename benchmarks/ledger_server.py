@@ -15,8 +15,8 @@ import time
 import warnings
 from pathlib import Path
 
-from noisette.mechanisms import Laplace
-from noisette.privacy import Ledger
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Laplace
 
 GOAL = 500
 NOISE = Laplace.calibrated(1e-9)

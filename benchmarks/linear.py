@@ -62,7 +62,7 @@ def round_guess(n: int) -> int:
 
 def private(cell: Cell, data_n: int, classes: int, seed: int) -> Any:
     """The estimator of a cell. Under add-remove n is private: a public guess takes its place."""
-    from noisette.linear import LogisticRegression
+    from noisette.models import LogisticRegression
 
     return LogisticRegression(
         epsilon=cell.epsilon,

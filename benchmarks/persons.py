@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from noisette import LinearSVC, LogisticRegression, SGDClassifier, TableClassifier
-from noisette.datasets import visits
+from noisette.tables.datasets import visits
 
 WAYS = ("rows, by mistake", "persons", "first visit only")
 

@@ -19,9 +19,9 @@ from sklearn.base import clone
 from sklearn.linear_model import SGDClassifier as Peer
 
 import real as datasets
-from noisette.linear.sgd import SGDClassifier
-from noisette.randomness import Randomness
-from noisette.sampling import Disjoint
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import Disjoint
+from noisette.models.sgd import SGDClassifier
 
 SHAPES = ((10_000, 5), (50_000, 9), (60_000, 15), (45_000, 104), (60_000, 784))
 BATCHES = (1, 10, 50, 500)
@@ -46,7 +46,7 @@ def quickest(tasks: list[Callable[[], Any]], runs: int) -> list[float]:
 
 
 def noise_alone(n: int, d: int, b: int) -> Callable[[], Any]:
-    from noisette.mechanisms import SphericalLaplace
+    from noisette.core.mechanisms import SphericalLaplace
 
     mechanism, source = SphericalLaplace.calibrated(1.0, dimension=d + 1), Randomness.secure()
     most = max(1, (1 << 16) // (d + 1))

@@ -30,8 +30,8 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from noisette.losses import Hinge, Logistic, Softmax
-from noisette.solvers import minimise
+from noisette.fitting.losses import Hinge, Logistic, Softmax
+from noisette.fitting.solvers import minimise
 
 
 def clip(X: Any, R: float = 1.0) -> Any:

@@ -48,7 +48,7 @@ print(json.dumps({"code": done.returncode, "seconds": used.ru_utime + used.ru_st
 STAGES = """
 import json, sys, time
 from pathlib import Path
-from noisette.linear import LogisticRegression
+from noisette.models import LogisticRegression
 from noisette.tables import Frame, encode, read_schema
 path, schema = Path(sys.argv[1]), read_schema(sys.argv[2])
 def timed(work):

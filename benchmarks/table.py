@@ -100,7 +100,7 @@ def threads(n: int = 60_000, d: int = 784) -> float:
     all of it over that of the longer of the two threads.
     """
     import sgd
-    from noisette.training import single_pass
+    from noisette.fitting.algorithms import single_pass
 
     X, y = sgd.unit_rows(n, d)
     worth, best, weights = single_pass._WORTH_A_THREAD, {}, []
@@ -120,7 +120,7 @@ def logistic(X: Any, y: Any, delta: float, seconds: float = LONG, **options: Any
     """A one-shot fit, calibration remembered, against lbfgs at the same regularisation."""
     from sklearn.linear_model import LogisticRegression as Peer
 
-    from noisette.linear import LogisticRegression
+    from noisette.models import LogisticRegression
 
     mine = LogisticRegression(
         1.0, delta, norm_bound=1.0, classes=np.unique(y).tolist(), random_state=0, **options
@@ -134,7 +134,7 @@ def hinge(X: Any, y: Any, seconds: float = LONG) -> float:
     """A one-shot hinge machine against liblinear at the same regularisation."""
     from sklearn.svm import LinearSVC as Peer
 
-    from noisette.linear import LinearSVC
+    from noisette.models import LinearSVC
 
     mine = LinearSVC(1.0, loss="hinge", norm_bound=1.0, classes=np.unique(y).tolist())
     mine.fit(X, y)
@@ -175,7 +175,7 @@ def softmax() -> Iterator[Line]:
     """One fit each: it takes minutes."""
     from sklearn.linear_model import LogisticRegression as Peer
 
-    from noisette.linear import LogisticRegression
+    from noisette.models import LogisticRegression
 
     data = data_of("mnist")
     mine = LogisticRegression(
@@ -203,7 +203,7 @@ def child(code: str) -> float:
 
 FIRST_FIT = """
 import numpy as np
-from noisette.linear import LogisticRegression
+from noisette.models import LogisticRegression
 X = np.random.default_rng(0).uniform(-0.1, 0.1, (20000, 50))  # so wide that delta helps
 y = np.arange(20000) % 2
 def fit(delta):
@@ -346,7 +346,7 @@ SHORT: dict[str, Callable[[], float]] = {
     "hinge, 2,000 x 10 / liblinear": lambda: hinge(*made_up(2_000, 10), BRIEF),
     "MLP, batch 256 / plain torch": network_step,
     "noisette --version / import numpy": start_up,
-    "import noisette.linear / sklearn.linear_model": lambda: (
+    "import noisette.models / sklearn.linear_model": lambda: (
         imported("noisette.linear", 1) / imported("sklearn.linear_model", 1)
     ),
 }

@@ -74,7 +74,7 @@ def cells() -> Iterator[Cell]:
 @cache
 def table_of(name: str) -> tuple[Columns, NDArray[Any], dict[str, dict[str, Any]]]:
     """Return the columns in use, the labels, and what the hand-written encoding states of them."""
-    from noisette.columns import Categorical
+    from noisette.tables.kinds import Categorical
     from real import DATASETS, locate
 
     if name == "telco":
@@ -109,7 +109,7 @@ def telco(folder: Path) -> tuple[Columns, NDArray[Any], dict[str, dict[str, Any]
 
 def split(n: int, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the rows of both parts: the same as `real.load` has for this seed."""
-    from noisette.randomness import Randomness
+    from noisette.core.randomness import Randomness
 
     order = Randomness.from_seed(seed).generator.permutation(n)
     return order[: n - n // 5], order[n - n // 5 :]
@@ -181,7 +181,7 @@ def raw(cell: Cell, seed: int) -> dict[str, Any]:
 def expert(cell: Cell, seed: int) -> dict[str, Any]:
     """Fit `LogisticRegression` on the hand-written encoding."""
     import real as datasets
-    from noisette.linear import LogisticRegression
+    from noisette.models import LogisticRegression
 
     data = datasets.load(cell.data, seed=seed)
     model = LogisticRegression(

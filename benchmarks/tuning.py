@@ -23,9 +23,9 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from noisette import LogisticRegression, PrivateSearch, accounting, plans
-from noisette.adjacency import Adjacency
-from noisette.mechanisms import Gaussian
-from noisette.randomness import Randomness
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import Gaussian
+from noisette.core.randomness import Randomness
 from noisette.tuning.parts import divided, taken
 from real import load
 

@@ -98,7 +98,7 @@ class Injector:
                 setattr(os, name, self._wrapped(getattr(os, name), kind))
         opened = self._opened()
         builtins.open = io.open = opened
-        from noisette.privacy import Ledger
+        from noisette.core.ledger import Ledger
 
         real = Ledger.charge
 
@@ -235,7 +235,7 @@ class Command:
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.argv = ["noisette", *self.arguments]
-        from noisette.cli import main
+        from noisette.app.commands import main
 
         Injector(work, log, fault).install()
         try:
@@ -279,7 +279,7 @@ class Command:
 def _recover(work: Path) -> bool:
     """Run ``noisette recover`` on a folder, in a version that has it."""
     from helpers import run_command
-    from noisette.cli.app import COMMANDS
+    from noisette.app.commands.app import COMMANDS
 
     return "recover" in COMMANDS and run_command("recover", work).returncode == 0
 
@@ -336,8 +336,8 @@ def sweep(command: Command, *, calls: int = 1, functions: int = 1) -> Iterator[O
 def training(home: Path, *more: str) -> Command:
     """Return a training of a small table that charges a ledger."""
     from helpers import run_command, write_table
-    from noisette.datasets import mixed_table
     from noisette.tables import read_model
+    from noisette.tables.datasets import mixed_table
 
     write_table(home / "t.csv", mixed_table(600, seed=1).columns)
     shutil.copy(Path(__file__).parents[1] / "examples" / "loans.toml", home / "f.toml")

@@ -21,11 +21,10 @@ from unittest import mock
 
 import numpy as np
 
-from noisette import plans, sampling
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
-from noisette.bounded import Bounded
-from noisette.errors import Unproven
-from noisette.mechanisms import (
+from noisette.core import plans, sampling
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
+from noisette.core.bounded import Bounded
+from noisette.core.mechanisms import (
     Exponential,
     Gaussian,
     GaussianThreshold,
@@ -36,6 +35,7 @@ from noisette.mechanisms import (
     RandomizedResponse,
     SphericalLaplace,
 )
+from noisette.errors import Unproven
 
 RELATIONS = (REPLACE_ONE, ZERO_OUT, ADD_REMOVE)
 
@@ -297,7 +297,7 @@ class Done:
 
 def run_command(*arguments: Any) -> Done:
     """Call the entry point in this process: the same code as the command, without the start."""
-    from noisette.cli import main
+    from noisette.app.commands import main
 
     out, err = io.StringIO(), io.StringIO()
     argv = mock.patch.object(sys, "argv", ["noisette", *map(str, arguments)])

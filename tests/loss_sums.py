@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from noisette._typing import Floats
 from noisette.errors import InvalidParameter
-from noisette.losses import Loss, Rows
-from noisette.losses.blocks import back
+from noisette.fitting.losses import Loss, Rows
+from noisette.fitting.losses.blocks import back
 
 
 def _prepare(

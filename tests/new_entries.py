@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from noisette._typing import AnyFloats
-from noisette.losses import LOSSES
-from noisette.losses.base import MarginLoss, as_float
-from noisette.mechanisms import MECHANISMS, Gaussian
-from noisette.sampling import SAMPLERS, Poisson
-from noisette.training import ALGORITHMS, OutputPerturbation
+from noisette.core.mechanisms import MECHANISMS, Gaussian
+from noisette.core.sampling import SAMPLERS, Poisson
+from noisette.fitting.algorithms import ALGORITHMS, OutputPerturbation
+from noisette.fitting.losses import LOSSES
+from noisette.fitting.losses.base import MarginLoss, as_float
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ LINES: tuple[tuple[dict[str, Any], Any], ...] = (
 if __name__ == "__main__":
     for registry, kind in LINES:
         registry[kind.name] = kind
-    from noisette.cli import main
+    from noisette.app.commands import main
 
     for command in sys.argv[1:]:
         sys.argv = ["noisette", command, "--help"]

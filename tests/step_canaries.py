@@ -17,12 +17,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from noisette import _validate
-from noisette.adjacency import Adjacency
-from noisette.bounded import Bounded
+from noisette.core.adjacency import Adjacency
+from noisette.core.bounded import Bounded
+from noisette.core.door import release
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import RandomizedResponse
+from noisette.core.randomness import Randomness, as_randomness
 from noisette.errors import InvalidParameter
-from noisette.mechanisms import RandomizedResponse
-from noisette.privacy import Ledger, release
-from noisette.randomness import Randomness, as_randomness
 
 Read = Callable[[Any], Any]
 

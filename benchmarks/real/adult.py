@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from noisette.columns import Categorical
-from noisette.datasets.base import Encoder, number
+from noisette.tables.datasets.base import Encoder, number
+from noisette.tables.kinds import Categorical
 
 from .base import Raw, Source
 from .files import read_bytes, read_text_columns, two_classes, words

@@ -7,8 +7,8 @@ told by `poutcome`, so the number counts from 0. Nothing here adds noise.
 
 from pathlib import Path
 
-from noisette.columns import Categorical
-from noisette.datasets.base import Encoder, number
+from noisette.tables.datasets.base import Encoder, number
+from noisette.tables.kinds import Categorical
 
 from .base import Raw, Source
 from .files import read_bytes, read_text_columns, two_classes, words

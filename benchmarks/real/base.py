@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from noisette import _validate
 from noisette._typing import Floats, Integers
-from noisette.datasets.base import Dataset, Table
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
-from noisette.randomness import Randomness
+from noisette.tables.datasets.base import Dataset, Table
 
 from .homes import FILES
 

@@ -7,8 +7,8 @@ repayment status -1 = paid duly, 1..8 = months of delay; -2 and 0 are used for "
 
 from pathlib import Path
 
-from noisette.columns import Categorical, Column
-from noisette.datasets.base import Encoder, number
+from noisette.tables.datasets.base import Encoder, number
+from noisette.tables.kinds import Categorical, Column
 
 from .base import Raw, Source
 from .files import read_bytes, read_text_columns, two_classes, words

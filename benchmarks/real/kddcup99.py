@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette._typing import Floats, Integers
-from noisette.columns import Categorical
-from noisette.datasets.base import Encoder, number
 from noisette.errors import InvalidData
+from noisette.tables.datasets.base import Encoder, number
+from noisette.tables.kinds import Categorical
 
 from .base import Raw, Source
 from .files import read_bytes, words

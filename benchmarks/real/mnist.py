@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.clipping import clip_rows, row_norms
-from noisette.datasets.base import Table
+from noisette.fitting.clipping import clip_rows, row_norms
+from noisette.tables.datasets.base import Table
 
 from .base import Raw, Source
 from .files import read_bytes, read_idx

@@ -11,10 +11,10 @@ from scipy.special import ndtri
 
 from noisette import _validate
 from noisette._typing import Floats
-from noisette.clipping import clip_rows
-from noisette.datasets import Dataset
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
-from noisette.randomness import Randomness
+from noisette.fitting.clipping import clip_rows
+from noisette.tables.datasets import Dataset
 
 __all__ = ["sphere"]
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from noisette import accounting
-from noisette.mechanisms import Gaussian
-from noisette.plans import Repeat, Run, Sampled
-from noisette.sampling import Poisson
+from noisette.core.mechanisms import Gaussian
+from noisette.core.plans import Repeat, Run, Sampled
+from noisette.core.sampling import Poisson
 
 __all__ = ["ACCOUNTANTS", "DELTA", "RATE", "STEPS", "costs"]
 

@@ -14,12 +14,12 @@ from scipy.special import expit, log_ndtr, ndtr
 
 from noisette import accounting, mechanisms, plans, sampling
 from noisette._typing import Floats
-from noisette.accounting.moments import log_moment
-from noisette.adjacency import Adjacency
-from noisette.losses import Logistic
-from noisette.mechanisms.gaussian_curve import gdp_delta
-from noisette.plans import Repeat, Run
-from noisette.solvers import minimise
+from noisette.core.accounting.moments import log_moment
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms.gaussian_curve import gdp_delta
+from noisette.core.plans import Repeat, Run
+from noisette.fitting.losses import Logistic
+from noisette.fitting.solvers import minimise
 
 __all__ = [
     "conversions",

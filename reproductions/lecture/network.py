@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import real as datasets
-from noisette.randomness import Randomness
+from noisette.core.randomness import Randomness
 
 __all__ = ["DELTA", "MODULES", "available", "network_accuracy"]
 

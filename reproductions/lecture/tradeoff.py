@@ -9,13 +9,19 @@ import numpy as np
 from benchmarks import real as datasets
 from benchmarks.real import Dataset
 from noisette._typing import Floats
+from noisette.core.ledger import Ledger
+from noisette.core.randomness import Randomness
 from noisette.errors import Unproven
-from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
-from noisette.losses import Logistic
-from noisette.privacy import Ledger
-from noisette.randomness import Randomness
-from noisette.solvers import minimise
-from noisette.training import ObjectivePerturbation, OutputPerturbation, Public, Records, train
+from noisette.fitting.algorithms import (
+    ObjectivePerturbation,
+    OutputPerturbation,
+    Public,
+    Records,
+    train,
+)
+from noisette.fitting.losses import Logistic
+from noisette.fitting.solvers import minimise
+from noisette.models import LinearSVC, LogisticRegression, SGDClassifier
 
 __all__ = ["DELTA", "METHODS", "accuracies", "directions", "hinge_is_refused", "output_noise"]
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from noisette.accounting.shuffling import two_loss_example
+from noisette.core.accounting.shuffling import two_loss_example
 from reproductions.base import Claim, Experiment, Figure, Row, Table, Task
 from reproductions.shuffling import costs, runs
 from reproductions.shuffling.drawings import all_figures

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from noisette import accounting, plans, sampling
-from noisette.accounting.moments import log_moment
-from noisette.accounting.shuffling import poster_algorithm, shuffle_lower_epsilon
-from noisette.adjacency import Adjacency
-from noisette.mechanisms import Gaussian
+from noisette.core.accounting.moments import log_moment
+from noisette.core.accounting.shuffling import poster_algorithm, shuffle_lower_epsilon
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import Gaussian
 
 __all__ = [
     "BATCHES",

@@ -20,14 +20,15 @@ from scipy.special import expit
 from benchmarks.real import sphere
 from noisette import accounting, sampling
 from noisette._typing import Floats
+from noisette.core.door import release
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Gaussian
+from noisette.core.plans import Repeat, Sampled
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
-from noisette.losses import Logistic
-from noisette.mechanisms import Gaussian
-from noisette.plans import Repeat, Sampled
-from noisette.privacy import Ledger, release
-from noisette.randomness import Randomness
-from noisette.training import NoisySGD, Public, Records, train
-from noisette.training.steps import Batches, State, Update, advance
+from noisette.fitting.algorithms import NoisySGD, Public, Records, train
+from noisette.fitting.algorithms.steps import Batches, State, Update, advance
+from noisette.fitting.losses import Logistic
 
 __all__ = ["DELTA", "DIMENSION", "algorithm1", "equal_privacy", "trajectory"]
 
@@ -208,7 +209,7 @@ def _noise(
     sampler: sampling.Sampler, uses: int, epsilon: float, step: float, last: str, n: int
 ) -> float:
     """Return the least noise for (epsilon, DELTA); only the last iterate's depends on the step."""
-    from noisette.training.noisy_sgd import plan_for
+    from noisette.fitting.algorithms.noisy_sgd import plan_for
 
     if not last and step != 1.0:
         return _noise(sampler, uses, epsilon, 1.0, last, n)

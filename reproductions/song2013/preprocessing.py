@@ -27,9 +27,9 @@ from scipy.special import ndtri
 
 from noisette import _validate
 from noisette._typing import Floats
-from noisette.clipping import clip_rows
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.randomness import Randomness
+from noisette.fitting.clipping import clip_rows
 
 __all__ = ["PAPER_DIMENSION", "PaperPreprocessing", "paper_preprocessing", "private_preprocessing"]
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from benchmarks import real as datasets
 from noisette._typing import Floats, Integers
-from noisette.linear.sgd import SGDClassifier
-from noisette.losses import Logistic
-from noisette.randomness import Randomness
-from noisette.sampling import Disjoint
-from noisette.solvers import minimise
-from noisette.training.steps import Batches, State, Update, advance
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import Disjoint
+from noisette.fitting.algorithms.steps import Batches, State, Update, advance
+from noisette.fitting.losses import Logistic
+from noisette.fitting.solvers import minimise
+from noisette.models.sgd import SGDClassifier
 from reproductions.base import Row, Task
 from reproductions.song2013.preprocessing import paper_preprocessing, private_preprocessing
 

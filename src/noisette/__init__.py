@@ -9,31 +9,24 @@ path for each name, the shortest.
 """
 
 import importlib
+import sys
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any
 
 from noisette._version import __version__
 
 if TYPE_CHECKING:
-    from noisette import (
-        accounting,
-        adjacency,
-        audit,
-        datasets,
-        errors,
-        linear,
-        losses,
-        mechanisms,
-        nn,
-        pipeline,
-        plans,
-        sampling,
-        scores,
-        tables,
-        tuning,
-    )
-    from noisette.bounded import Bounded
-    from noisette.guarantee import Guarantee
-    from noisette.linear import (
+    from noisette import audit, errors, models, nn, scores, tables, tuning
+    from noisette.core import accounting, adjacency, mechanisms, plans, sampling
+    from noisette.core.bounded import Bounded
+    from noisette.core.door import release
+    from noisette.core.guarantee import Guarantee
+    from noisette.core.ledger import Ledger
+    from noisette.core.randomness import Randomness
+    from noisette.fitting import losses
+    from noisette.fitting.units import Persons
+    from noisette.models import (
         HuberRegressor,
         LinearRegression,
         LinearSVC,
@@ -42,18 +35,18 @@ if TYPE_CHECKING:
         SGDClassifier,
         SGDRegressor,
     )
-    from noisette.model_files import load, save
-    from noisette.persons import Persons
-    from noisette.pipeline import (
+    from noisette.models.files import load, save
+    from noisette.tables import datasets, pipeline
+    from noisette.tables.pipeline import (
         AdditiveClassifier,
         AdditiveRegressor,
         TableClassifier,
         TableRegressor,
         evaluate,
     )
-    from noisette.privacy import Ledger, release
-    from noisette.randomness import Randomness
     from noisette.tuning import PrivateSearch
+
+    linear = models
 
 __all__ = [
     "AdditiveClassifier",
@@ -96,39 +89,62 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "accounting", "adjacency", "audit", "datasets", "errors", "linear", "losses", "mechanisms",
-    "nn", "pipeline", "plans", "sampling", "scores", "tables", "tuning",
+    "accounting": "core.accounting", "adjacency": "core.adjacency", "audit": "audit",
+    "datasets": "tables.datasets", "errors": "errors", "linear": "models",
+    "losses": "fitting.losses", "mechanisms": "core.mechanisms", "nn": "nn",
+    "pipeline": "tables.pipeline", "plans": "core.plans", "sampling": "core.sampling",
+    "scores": "scores", "tables": "tables", "tuning": "tuning",
 }  # fmt: skip
-_NAMES = {
-    "AdditiveClassifier": "noisette.pipeline",
-    "AdditiveRegressor": "noisette.pipeline",
-    "Bounded": "noisette.bounded",
-    "Guarantee": "noisette.guarantee",
-    "HuberRegressor": "noisette.linear",
-    "Ledger": "noisette.privacy",
-    "LinearRegression": "noisette.linear",
-    "LinearSVC": "noisette.linear",
-    "LogisticRegression": "noisette.linear",
-    "Persons": "noisette.persons",
-    "PoissonRegressor": "noisette.linear",
-    "PrivateSearch": "noisette.tuning",
-    "Randomness": "noisette.randomness",
-    "SGDClassifier": "noisette.linear",
-    "SGDRegressor": "noisette.linear",
-    "TableClassifier": "noisette.pipeline",
-    "TableRegressor": "noisette.pipeline",
-    "evaluate": "noisette.pipeline",
-    "load": "noisette.model_files",
-    "release": "noisette.privacy",
-    "save": "noisette.model_files",
-}
+"""Documented path -> where the room is in the house."""
+_HOMES = {
+    "models": (
+        "HuberRegressor", "LinearRegression", "LinearSVC", "LogisticRegression",
+        "PoissonRegressor", "SGDClassifier", "SGDRegressor",
+    ),
+    "tables.pipeline": (
+        "AdditiveClassifier", "AdditiveRegressor", "TableClassifier", "TableRegressor", "evaluate",
+    ),
+    "core.bounded": ("Bounded",),
+    "core.door": ("release",),
+    "core.guarantee": ("Guarantee",),
+    "core.ledger": ("Ledger",),
+    "core.randomness": ("Randomness",),
+    "fitting.units": ("Persons",),
+    "models.files": ("load", "save"),
+    "tuning": ("PrivateSearch",),
+}  # fmt: skip
+_NAMES = {name: home for home, names in _HOMES.items() for name in names}
+
+
+class _Rooms(MetaPathFinder, Loader):
+    """Find ``noisette.accounting`` and the like, whose rooms are deeper in the house."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        package, _, rest = name.partition(".")
+        room, _, _ = rest.partition(".")
+        moved = package == __name__ and _ROOMS.get(room, room) != room
+        return ModuleSpec(name, self) if moved else None
+
+    def create_module(self, spec: ModuleSpec) -> Any:
+        room, dot, rest = spec.name.removeprefix(f"{__name__}.").partition(".")
+        module = importlib.import_module(f"{__name__}.{_ROOMS[room]}{dot}{rest}")
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: Any) -> None:
+        module.__spec__ = module.__spec__.loader_state  # it ran under its own name, and keeps it
+
+
+sys.meta_path.insert(
+    0, _Rooms()
+)  # before a search of the room's own folder, which would find a second copy
 
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
-        return importlib.import_module(f"noisette.{name}")
+        return importlib.import_module(f"{__name__}.{_ROOMS[name]}")
     if name in _NAMES:
-        return getattr(importlib.import_module(_NAMES[name]), name)
+        return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
     raise AttributeError(f"module 'noisette' has no attribute {name!r}")
 
 

@@ -1,6 +1,6 @@
 """``python -m noisette``."""
 
-from noisette.cli import main
+from noisette.app.commands import main
 
 if __name__ == "__main__":
     main()

@@ -184,7 +184,7 @@ def train_in(home: str) -> None:
     """Print how many functions the command enters; in a process of its own, imports included."""
 
     def train() -> None:
-        from noisette.cli import main
+        from noisette.app.commands import main
 
         sys.argv = ["noisette", "train", f"{home}/people.csv", "--schema", f"{home}/schema.toml",
                     "--epsilon", "1", "--delta", "1e-6", "--learn", "--out", f"{home}/model",

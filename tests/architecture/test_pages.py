@@ -1,5 +1,6 @@
 """The pages about the house are true to it: rooms, files and registries exist as they say."""
 
+import ast
 import inspect
 import re
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from helpers import run_command, write_table
 from noisette import LogisticRegression
-from noisette.datasets import mixed_table
+from noisette.tables.datasets import mixed_table
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "noisette"
@@ -35,11 +36,23 @@ def test_every_room_is_on_the_plan_and_no_other() -> None:
     assert set(listed) == rooms | files
 
 
+def test_the_page_lists_the_files_where_a_bound_could_be_wrong() -> None:
+    text = HOUSE.read_text().split("the files that say `Bounded(`:")[1].split(".\n")[0]
+    said = set(re.findall(r"`([a-z_/0-9]+\.py)`", text))
+    found = set()
+    for path in SOURCE.rglob("*.py"):
+        calls = (node.func for node in ast.walk(ast.parse(path.read_text()))
+                 if isinstance(node, ast.Call))  # fmt: skip
+        if any(isinstance(name, ast.Name) and name.id == "Bounded" for name in calls):
+            found.add(path.relative_to(SOURCE).as_posix())
+    assert {name for name in found if not name.startswith("core/")} == said
+
+
 @pytest.mark.parametrize("page", [HOUSE, RECIPES], ids=lambda page: page.name)
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
     names = NAMED.findall(page.read_text())
     assert len(names) > 10
-    places = (*PLACES, SOURCE / "losses", SOURCE / "training", SOURCE / "audit" / "whitebox")
+    places = (*PLACES, SOURCE / "fitting" / "losses", SOURCE / "audit" / "whitebox")
     missing = [name for name in names if not any((place / name).exists() for place in places)]
     assert not missing
 

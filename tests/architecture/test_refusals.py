@@ -18,36 +18,34 @@ from noisette import (
     TableRegressor,
     evaluate,
 )
+from noisette.core.refusals import REFUSALS
 from noisette.errors import InvalidData
-from noisette.pipeline import (
+from noisette.tables.pipeline import (
     PrivateBounds,
     PrivateCategories,
     PrivateProjection,
     PrivateSelector,
 )
-from noisette.refusals import REFUSALS
 
 SOURCE = Path(__file__).parents[2] / "src" / "noisette"
 # Rooms whose InvalidData speaks of files, models or a reader's own arrays.
 OUTSIDE = (
     "audit/",
-    "datasets/",
-    "web/",
-    "cli/",
-    "model_files",
-    "bounded",
-    "_spill",
+    "tables/datasets/",
+    "app/",
+    "models/files",
+    "core/bounded",
+    "tables/spill",
     "tuning/choosing",
 )
 # Shapes, types and names of what is handed in: they follow from the call, not from an entry of it.
 OF_THE_CALL = {
-    "_cells": "given",
-    "clipping": "row_norms",
-    "estimators/inputs": "_counted _part_rows matrix "
-    "persons rows_and_labels rows_and_numbers weights",
-    "linear/one_shot": "OneShotClassifier._weights",
-    "linear/sgd": "SGDClassifier._fit_rows",
-    "linear/sgd_stream": "_chunk",
+    "core/cells": "given",
+    "fitting/clipping": "row_norms",
+    "models/inputs": "_counted _part_rows matrix persons rows_and_labels rows_and_numbers weights",
+    "models/one_shot": "OneShotClassifier._weights",
+    "models/sgd": "SGDClassifier._fit_rows",
+    "models/sgd_stream": "_chunk",
     "nn/batches": "members_of part_of.take",
     "nn/classifier": "PrivateClassifier._levels PrivateClassifier.decision_function",
     "nn/conditions": "check_ids",
@@ -55,26 +53,26 @@ OF_THE_CALL = {
     "nn/gradients/records": "BatchRecords.__init__ BatchRecords._take BatchRecords.checked",
     "nn/loading": "numbered",
     "nn/person_rows": "check_ranks grouped level_groups",
-    "persons": "Persons.one_each",
-    "pipeline/evaluation": "_as_many",
-    "pipeline/numbers": "check_columns",
-    "pipeline/parted_tables": "PartedFrame.beside PartedFrame.of _chosen_rows labels_of",
-    "pipeline/shares": "LearnShares.check LearnShares.run "
+    "fitting/units": "Persons.one_each",
+    "tables/pipeline/evaluation": "_as_many",
+    "tables/pipeline/numbers": "check_columns",
+    "tables/pipeline/parted_tables": "PartedFrame.beside PartedFrame.of _chosen_rows labels_of",
+    "tables/pipeline/shares": "LearnShares.check LearnShares.run "
     "RowSpread.checked_sums Spread.check WalkedSpread.checked_sums",
-    "scale/collections": "_as_vector _pieces beside",
-    "scale/lazily": "_scored",
+    "fitting/partitions/collections": "_as_vector _pieces beside",
+    "fitting/partitions/lazily": "_scored",
     "scores/layouts": "MulticlassLayout.codes second_of",
-    "summaries": "part_counts",
+    "core/summaries": "part_counts",
     "tables/encoding": "check_columns names_of",
     "tables/folders": "read_model",
     "tables/memory": "_named columns_of",
     "tables/person_facts": "PersonFacts.require",
     "tables/reading": "_open _parquet_pieces csv_header open_parquet",
     "tables/template": "template",
-    "training/levels": "Levels.__post_init__",
-    "training/network": "NetworkSteps.check",
-    "training/records": "check_unit",
-    "training/streaming": "StreamedPass.check chunks_of",
+    "fitting/algorithms/levels": "Levels.__post_init__",
+    "fitting/algorithms/network": "NetworkSteps.check",
+    "fitting/algorithms/records": "check_unit",
+    "fitting/algorithms/streaming": "StreamedPass.check chunks_of",
     "tuning/parts": "taken",
 }
 

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from noisette.linear import (
+from noisette.core.sampling import Disjoint
+from noisette.models import (
     HuberRegressor,
     LinearRegression,
     LinearSVC,
@@ -11,7 +12,6 @@ from noisette.linear import (
     SGDClassifier,
     SGDRegressor,
 )
-from noisette.sampling import Disjoint
 
 GUESS: dict[str, Any] = {"adjacency": "add-remove", "population": 600}
 BLANK: dict[str, Any] = {"adjacency": "zero-out"}

@@ -17,32 +17,33 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from noisette.adjacency import Adjacency
 from noisette.audit.whitebox.problem import Problem
-from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier, one_shot
-from noisette.losses import Softmax
-from noisette.mechanisms import Gaussian, ObjectiveNoise, SphericalLaplace
-from noisette.mechanisms import base as mechanisms_base
-from noisette.plans import Run, Together
-from noisette.privacy import NoiseStream, Permit
-from noisette.randomness import Randomness
-from noisette.sampling import Disjoint, Poisson, Shuffle
-from noisette.sampling.base import Participation
-from noisette.training import Public, Records
-from noisette.training.steps import Batches, Update
+from noisette.core.adjacency import Adjacency
+from noisette.core.door import NoiseStream
+from noisette.core.mechanisms import Gaussian, ObjectiveNoise, SphericalLaplace
+from noisette.core.mechanisms import base as mechanisms_base
+from noisette.core.permit import Permit
+from noisette.core.plans import Run, Together
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import Disjoint, Poisson, Shuffle
+from noisette.core.sampling.base import Participation
+from noisette.fitting.algorithms import Public, Records
+from noisette.fitting.algorithms.steps import Batches, Update
+from noisette.fitting.losses import Softmax
+from noisette.models import LinearSVC, LogisticRegression, SGDClassifier, one_shot
 
 # Modules and functions share names here, so modules are asked for by path.
-door = import_module("noisette.privacy.door")
-gd = import_module("noisette.training.gradient_descent")
-noisy_sgd = import_module("noisette.training.noisy_sgd")
-objective = import_module("noisette.training.objective_perturbation")
-output = import_module("noisette.training.output_perturbation")
-passage = import_module("noisette.training.passage")
-recommend_sgd = import_module("noisette.training.recommend_sgd")
-records = import_module("noisette.training.records")
-solving = import_module("noisette.solvers.minimise")
-steps = import_module("noisette.training.steps")
-whitening = import_module("noisette.training.whitening")
+door = import_module("noisette.core.door")
+gd = import_module("noisette.fitting.algorithms.gradient_descent")
+noisy_sgd = import_module("noisette.fitting.algorithms.noisy_sgd")
+objective = import_module("noisette.fitting.algorithms.objective_perturbation")
+output = import_module("noisette.fitting.algorithms.output_perturbation")
+passage = import_module("noisette.fitting.algorithms.passage")
+recommend_sgd = import_module("noisette.fitting.algorithms.recommend_sgd")
+records = import_module("noisette.fitting.algorithms.records")
+solving = import_module("noisette.fitting.solvers.minimise")
+steps = import_module("noisette.fitting.algorithms.steps")
+whitening = import_module("noisette.fitting.algorithms.whitening")
 
 Patches = Iterator[tuple[Any, str, Any]]
 

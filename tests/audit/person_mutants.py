@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 from mutants import Mutant, Patches
 
-from noisette.estimators import inputs
-from noisette.linear import LogisticRegression, SGDClassifier
-from noisette.persons import Persons
+from noisette.fitting.units import Persons
+from noisette.models import LogisticRegression, SGDClassifier, inputs
 
-levels = import_module("noisette.training.levels")
-one_shot = import_module("noisette.linear.one_shot")
-passage = import_module("noisette.training.passage")
-records = import_module("noisette.training.records")
-steps = import_module("noisette.training.steps")
+levels = import_module("noisette.fitting.algorithms.levels")
+one_shot = import_module("noisette.models.one_shot")
+passage = import_module("noisette.fitting.algorithms.passage")
+records = import_module("noisette.fitting.algorithms.records")
+steps = import_module("noisette.fitting.algorithms.steps")
 
 OBJECTIVE = LogisticRegression(norm_bound=1.0)
 OUTPUT = LogisticRegression(mechanism="output", norm_bound=1.0)

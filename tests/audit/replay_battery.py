@@ -35,16 +35,16 @@ from noisette import (
     TableClassifier,
     TableRegressor,
     evaluate,
-    pipeline,
     save,
 )
-from noisette.adjacency import Adjacency
 from noisette.audit.hostile import RawTable, invented, neighbours
 from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.replay import compare
+from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidParameter, Unproven
-from noisette.pipeline import recipe, table_classifier, table_regressor
-from noisette.pipeline.table_training import TableSample
+from noisette.tables import pipeline
+from noisette.tables.pipeline import recipe, table_classifier, table_regressor
+from noisette.tables.pipeline.table_training import TableSample
 
 RELATIONS = tuple(map(str, Adjacency))
 UNITS = ("record", "person")

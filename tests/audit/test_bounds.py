@@ -11,8 +11,8 @@ from scipy import stats
 
 from noisette.audit import bounds
 from noisette.audit.sequential import Betting, best_stake
+from noisette.core.mechanisms.gaussian_curve import gdp_delta
 from noisette.errors import InvalidParameter
-from noisette.mechanisms.gaussian_curve import gdp_delta
 
 
 @pytest.mark.parametrize("level", [0.001, 0.025, 0.2])

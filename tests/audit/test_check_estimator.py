@@ -15,7 +15,7 @@ from noisette import Ledger
 from noisette.audit import check_estimator
 from noisette.audit.check import ATTACKS
 from noisette.errors import InvalidParameter
-from noisette.linear import LogisticRegression, SGDClassifier
+from noisette.models import LogisticRegression, SGDClassifier
 
 # Half of a battery's fits are two worlds from outside, which `make slow` runs on everything.
 OUTSIDE = {type(each): each for each in reversed(SHORT)}  # the first of each class

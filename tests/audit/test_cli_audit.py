@@ -314,7 +314,8 @@ def test_the_page_escapes_what_it_is_told():
 
 
 def test_the_figure_with_a_curve():
-    from noisette import Ledger, mechanisms
+    from noisette import Ledger
+    from noisette.core import mechanisms
 
     charge = Ledger(1.0, 1e-6).charge(
         mechanisms.Gaussian.calibrated(1.0, 1e-6), label="x", delta=1e-6

@@ -39,7 +39,7 @@ from noisette import Ledger, LogisticRegression
 from noisette.audit import Finding, check_estimator
 from noisette.audit.fitted_state import fitted_state
 from noisette.audit.whitebox.attributes import _design, least_epsilon, likelihood
-from noisette.randomness import Randomness
+from noisette.core.randomness import Randomness
 
 
 def attack(step: Any, **options: Any) -> Finding:

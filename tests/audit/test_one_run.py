@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from noisette import Ledger, LogisticRegression, Randomness, mechanisms
+from noisette import Ledger, LogisticRegression, Randomness
 from noisette.audit import one_run
 from noisette.audit.one_run import _right_guesses, log_likelihood
+from noisette.core import mechanisms
 from noisette.errors import InvalidData, InvalidParameter
 
 M = 200

@@ -11,9 +11,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from helpers import run_command
 from noisette import LogisticRegression, TableClassifier, audit, save
-from noisette.adjacency import Adjacency
 from noisette.audit import AuditReport, check_estimator, page, two_worlds
 from noisette.audit.canaries import CANARIES, OTHER, OWN, Room, plain_table
+from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter
 
 FAST = {"exposed", "replay", "sampling-law"}

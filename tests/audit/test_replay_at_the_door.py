@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 from replay_battery import CASES, EPSILON, Case, Setting, replayed, shown
 
-from noisette.bounded import Bounded
+from noisette.core.bounded import Bounded
 
 torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 torch.set_num_threads(1)

@@ -14,21 +14,14 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from noisette import (
-    Ledger,
-    LogisticRegression,
-    PrivateSearch,
-    Randomness,
-    accounting,
-    mechanisms,
-    plans,
-)
-from noisette.adjacency import Adjacency
+from noisette import Ledger, LogisticRegression, PrivateSearch, Randomness
 from noisette.audit import two_worlds
-from noisette.bounded import Bounded
+from noisette.core import accounting, mechanisms, plans
+from noisette.core.adjacency import Adjacency
+from noisette.core.bounded import Bounded
+from noisette.core.search import best_run
+from noisette.core.summaries import Ranks, key_counts
 from noisette.errors import InvalidParameter
-from noisette.privacy import best_run
-from noisette.summaries import Ranks, key_counts
 from step_canaries import (
     LeakyCandidate,
     partition_canary,

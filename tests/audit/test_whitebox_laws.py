@@ -13,8 +13,8 @@ from scipy import stats
 from noisette.audit.whitebox.noise_law import ENTRIES, VECTORS, NoiseGroup, _collect, _tests
 from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.sampling_law import _check
-from noisette.mechanisms import Gaussian, SphericalLaplace
-from noisette.sampling import Poisson, RandomAllocation, Shuffle, WithoutReplacement
+from noisette.core.mechanisms import Gaussian, SphericalLaplace
+from noisette.core.sampling import Poisson, RandomAllocation, Shuffle, WithoutReplacement
 
 LEVEL = 1e-3 / 16
 
@@ -84,7 +84,7 @@ N, STEPS = 600, 120
 
 
 def batches(sampler: Any, seed: int) -> list[Any]:
-    from noisette.randomness import Randomness
+    from noisette.core.randomness import Randomness
 
     source, found = Randomness.from_seed(seed), []
     while len(found) < STEPS:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from noisette.audit.whitebox.problem import Problem, constants
-from noisette.losses import Hinge, HuberHinge, Logistic, Softmax, SoftplusHinge
-from noisette.solvers import minimise
+from noisette.fitting.losses import Hinge, HuberHinge, Logistic, Softmax, SoftplusHinge
+from noisette.fitting.solvers import minimise
 
 SMOOTH = [Logistic(), HuberHinge(), HuberHinge(0.1), SoftplusHinge(), SoftplusHinge(9.0)]
 

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from noisette.audit.whitebox import theory
-from noisette.mechanisms import Gaussian, ObjectiveNoise, SphericalLaplace
-from noisette.plans import Parallel, Repeat, Run, Sampled
-from noisette.sampling import Poisson, Shuffle
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.mechanisms import Gaussian, ObjectiveNoise, SphericalLaplace
+from noisette.core.plans import Parallel, Repeat, Run, Sampled
+from noisette.core.sampling import Poisson, Shuffle
 
 
 @pytest.mark.parametrize(

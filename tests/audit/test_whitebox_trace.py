@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noisette.adjacency import Adjacency
 from noisette.audit import check_estimator
 from noisette.audit.canaries import CANARIES, Data, plain_table
 from noisette.audit.whitebox import trace as trace_module
@@ -13,11 +12,13 @@ from noisette.audit.whitebox.replay import replay
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.tape import Tape
 from noisette.audit.whitebox.trace import tracing
-from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
-from noisette.mechanisms import Gaussian, SphericalLaplace
-from noisette.privacy import Ledger, door
-from noisette.solvers import minimise
-from noisette.training import Observer, Passage, steps
+from noisette.core import door
+from noisette.core.adjacency import Adjacency
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Gaussian, SphericalLaplace
+from noisette.fitting.algorithms import Observer, Passage, steps
+from noisette.fitting.solvers import minimise
+from noisette.models import LinearSVC, LogisticRegression, SGDClassifier
 
 
 def test_each_read_of_a_tape_starts_afresh() -> None:

@@ -21,25 +21,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noisette import (
-    Ledger,
-    LogisticRegression,
-    TableClassifier,
-    accounting,
-    load,
-    mechanisms,
-    model_files,
-    save,
-)
+from noisette import Ledger, LogisticRegression, TableClassifier, load, save
+from noisette.app.commands.inspect import _guarantee_in
 from noisette.audit.receipts import read_receipt
-from noisette.cli.inspect import _guarantee_in
+from noisette.core import accounting, mechanisms
+from noisette.core.guarantee import Guarantee
+from noisette.core.plans import Plan, Repeat, Run, Sampled, Selected, Together
+from noisette.core.plans.laws import Logarithmic
+from noisette.core.sampling import Poisson
+from noisette.core.storage import chain
 from noisette.errors import NoisetteError
-from noisette.guarantee import Guarantee
-from noisette.linear import LinearRegression
-from noisette.plans import Plan, Repeat, Run, Sampled, Selected, Together
-from noisette.plans.laws import Logarithmic
-from noisette.sampling import Poisson
-from noisette.storage import chain
+from noisette.models import LinearRegression
+from noisette.models import files as model_files
 from noisette.tables import read_schema
 
 MEMORY, SECONDS, LONGEST = 1 << 30, 20, 400

@@ -8,12 +8,18 @@ import pytest
 from scipy.special import comb
 
 from helpers import MECHANISM_EXAMPLES, SAMPLER_EXAMPLES, hockey_stick_of_gaussians, proven
-from noisette import accounting, plans, sampling
-from noisette.accounting import ACCOUNTANTS
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core import accounting, plans, sampling
+from noisette.core.accounting import ACCOUNTANTS
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.mechanisms import (
+    Exponential,
+    Gaussian,
+    Laplace,
+    RandomizedResponse,
+    SphericalLaplace,
+)
+from noisette.core.plans import Declared, Repeat, Run, Sampled, Together
 from noisette.errors import AdjacencyMismatch, InvalidParameter, Unproven
-from noisette.mechanisms import Exponential, Gaussian, Laplace, RandomizedResponse, SphericalLaplace
-from noisette.plans import Declared, Repeat, Run, Sampled, Together
 
 LEAVES = [
     Run(Gaussian(8.0)),

@@ -6,11 +6,11 @@ import warnings
 import numpy as np
 import pytest
 
-from noisette import accounting
+from noisette.core import accounting
+from noisette.core.mechanisms import Gaussian, Laplace, SphericalLaplace
+from noisette.core.plans import Repeat, Run, Sampled
+from noisette.core.sampling import Poisson, RandomAllocation, Shuffle, WithoutReplacement
 from noisette.errors import InvalidParameter
-from noisette.mechanisms import Gaussian, Laplace, SphericalLaplace
-from noisette.plans import Repeat, Run, Sampled
-from noisette.sampling import Poisson, RandomAllocation, Shuffle, WithoutReplacement
 
 SLACK = 1.0 + 2e-3  # two brackets of relative width 1e-3
 

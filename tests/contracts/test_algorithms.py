@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noisette.accounting import epsilon
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.accounting import epsilon
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.door import NoiseStream
+from noisette.core.ledger import Ledger
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import Cyclic, Poisson
 from noisette.errors import AdjacencyMismatch, NoisetteError, PermitError
-from noisette.losses import Hinge, Logistic, Softmax, Squared
-from noisette.privacy import Ledger, NoiseStream
-from noisette.randomness import Randomness
-from noisette.sampling import Cyclic, Poisson
-from noisette.training import (
+from noisette.fitting.algorithms import (
     ALGORITHMS,
     Algorithm,
     GradientDescent,
@@ -35,9 +35,10 @@ from noisette.training import (
     WhitenedObjective,
     train,
 )
-from noisette.training.levels import Levels
-from noisette.training.steps import Update
-from noisette.training.train import begin
+from noisette.fitting.algorithms.levels import Levels
+from noisette.fitting.algorithms.steps import Update
+from noisette.fitting.algorithms.train import begin
+from noisette.fitting.losses import Hinge, Logistic, Softmax, Squared
 
 N, D = 120, 3
 ONE_SHOT = Public(

@@ -6,22 +6,23 @@ import numpy as np
 import pytest
 
 from helpers import assert_one_sentence
-from noisette import LinearSVC, LogisticRegression, SGDClassifier, _validate, accounting
-from noisette.accounting import ACCOUNTANTS
-from noisette.accounting.filters import FILTERS
-from noisette.accounting.numerical import pairs
-from noisette.accounting.pure import (
+from noisette import LinearSVC, LogisticRegression, SGDClassifier, _validate
+from noisette.core import accounting
+from noisette.core.accounting import ACCOUNTANTS
+from noisette.core.accounting.filters import FILTERS
+from noisette.core.accounting.numerical import pairs
+from noisette.core.accounting.pure import (
     advanced_composition,
     kairouz_oh_viswanath,
     subsampled,
     subsampled_lecture,
 )
-from noisette.adjacency import REPLACE_ONE, Adjacency
-from noisette.bounded import Bounded, InKernel
-from noisette.errors import InvalidParameter
-from noisette.guarantee import Guarantee
-from noisette.losses import Huber, HuberHinge, Softmax, SoftplusHinge, Squared
-from noisette.mechanisms import (
+from noisette.core.adjacency import REPLACE_ONE, Adjacency
+from noisette.core.bounded import Bounded, InKernel
+from noisette.core.door import release
+from noisette.core.guarantee import Guarantee
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import (
     MECHANISMS,
     Exponential,
     Gaussian,
@@ -29,10 +30,9 @@ from noisette.mechanisms import (
     RandomizedResponse,
     SphericalLaplace,
 )
-from noisette.plans import PLANS, Declared, Plan, Repeat, Run, Sampled
-from noisette.privacy import Ledger, release
-from noisette.randomness import Randomness
-from noisette.sampling import (
+from noisette.core.plans import PLANS, Declared, Plan, Repeat, Run, Sampled
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import (
     SAMPLERS,
     Cyclic,
     Disjoint,
@@ -42,6 +42,8 @@ from noisette.sampling import (
     Shuffle,
     WithoutReplacement,
 )
+from noisette.errors import InvalidParameter
+from noisette.fitting.losses import Huber, HuberHinge, Softmax, SoftplusHinge, Squared
 
 NAN, INF = math.nan, math.inf
 NO_NUMBER = [NAN, True, False, "1", None, 1j, [1.0], np.array([0.5, 0.5])]

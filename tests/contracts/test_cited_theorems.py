@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 import noisette
-from noisette.guarantee import Guarantee
-from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
-from noisette.pipeline import (
+from noisette.core.guarantee import Guarantee
+from noisette.core.ledger import Ledger
+from noisette.models import LinearSVC, LogisticRegression, SGDClassifier
+from noisette.report.proofs import MEANINGS
+from noisette.tables.pipeline import (
     PrivateBounds,
     PrivateCategories,
     PrivateKnots,
@@ -24,8 +26,6 @@ from noisette.pipeline import (
     TableClassifier,
     evaluate,
 )
-from noisette.privacy import Ledger
-from noisette.report.proofs import MEANINGS
 from step_canaries import ConstantCandidate
 
 SOURCE = Path(noisette.__file__).parent

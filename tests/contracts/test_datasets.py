@@ -19,10 +19,10 @@ from benchmarks.real import (
 )
 from benchmarks.real.covertype import Angle
 from benchmarks.real.files import read_bytes, read_idx, read_text_columns
-from noisette.columns import Categorical
-from noisette.datasets import mixed_table, visits
-from noisette.datasets.base import ArrayCells, Encoder, number
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
+from noisette.tables.datasets import mixed_table, visits
+from noisette.tables.datasets.base import ArrayCells, Encoder, number
+from noisette.tables.kinds import Categorical
 
 HOME = os.environ.get(VARIABLE)
 needs_data = pytest.mark.skipif(

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from noisette.core.ledger import Ledger
 from noisette.errors import InvalidParameter
-from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
-from noisette.privacy import Ledger
+from noisette.models import LinearSVC, LogisticRegression, SGDClassifier
 
 N = 200
 RNG = np.random.default_rng(0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from noisette import Ledger, LogisticRegression, _files
-from noisette.model_files import save
+from noisette.models.files import save
 
 SOURCE = Path(__file__).parents[2] / "src" / "noisette"
 OWN_WAY = {

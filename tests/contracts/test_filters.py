@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from helpers import hockey_stick_of_gaussians
-from noisette import sampling
-from noisette.accounting.filters import FILTERS, GaussianFilter, RenyiFilter, SumFilter
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core import sampling
+from noisette.core.accounting.filters import FILTERS, GaussianFilter, RenyiFilter, SumFilter
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Gaussian, Laplace, SphericalLaplace
+from noisette.core.plans import Repeat, Sampled, Together
 from noisette.errors import InvalidParameter, Unproven
-from noisette.mechanisms import Gaussian, Laplace, SphericalLaplace
-from noisette.plans import Repeat, Sampled, Together
-from noisette.privacy import Ledger
 
 TOTAL = (2.0, 1e-6)
 OWN = (0.1, 1e-8)

@@ -18,7 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from noisette.adjacency import Adjacency
+from noisette.core.adjacency import Adjacency
+from noisette.core.ledger import Ledger
 from noisette.errors import (
     AdjacencyMismatch,
     BudgetExceeded,
@@ -27,8 +28,7 @@ from noisette.errors import (
     NoisetteError,
     Unproven,
 )
-from noisette.linear import LinearSVC, LogisticRegression
-from noisette.privacy import Ledger
+from noisette.models import LinearSVC, LogisticRegression
 
 RELATIONS = [relation.value for relation in Adjacency]
 BOTH = [LogisticRegression, LinearSVC]

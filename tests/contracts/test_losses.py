@@ -12,7 +12,7 @@ from scipy import sparse
 
 from loss_sums import gradient, hessian_vector_product, loss_sum
 from new_entries import SmoothHinge
-from noisette.losses import LOSSES, Loss, MarginLoss, ScalarLoss, Softmax
+from noisette.fitting.losses import LOSSES, Loss, MarginLoss, ScalarLoss, Softmax
 
 EXAMPLES = [loss for cls in LOSSES.values() for loss in cls.examples()]
 SCALAR = [loss for loss in EXAMPLES if isinstance(loss, ScalarLoss)]

@@ -10,10 +10,9 @@ import pytest
 from scipy.integrate import quad
 
 from helpers import MECHANISM_EXAMPLES, RELATIONS, proven, worst_losses
-from noisette import accounting, bounded, mechanisms, plans
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
-from noisette.errors import Unproven
-from noisette.mechanisms import (
+from noisette.core import accounting, bounded, mechanisms, plans
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.mechanisms import (
     MECHANISMS,
     AdditiveNoise,
     Gaussian,
@@ -21,6 +20,7 @@ from noisette.mechanisms import (
     Mechanism,
     SphericalLaplace,
 )
+from noisette.errors import Unproven
 
 EXAMPLES = [m for examples in MECHANISM_EXAMPLES.values() for m in examples]
 CASES = [(m, relation) for m in EXAMPLES for relation in proven(m)]

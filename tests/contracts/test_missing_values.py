@@ -8,9 +8,9 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
+from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
-from noisette.privacy import Ledger
+from noisette.models import LinearSVC, LogisticRegression, SGDClassifier
 
 KINDS = [LogisticRegression, LinearSVC, SGDClassifier]
 RNG = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from noisette.accounting.numerical import (
+from noisette.core.accounting.numerical import (
     ApproximateDP,
     Discrete,
     GaussianPair,
@@ -22,7 +22,7 @@ from noisette.accounting.numerical import (
     SymmetrisedSample,
     WithReplacement,
 )
-from noisette.accounting.numerical.lattice import dominated, dominating
+from noisette.core.accounting.numerical.lattice import dominated, dominating
 from reference.log_moments import has_log_moment, log_moment
 
 _P, _Q = (0.2, 0.5, 0.25), (0.1, 0.3, 0.5)

@@ -4,13 +4,13 @@ import math
 
 import pytest
 
-from noisette import accounting
-from noisette.accounting.filters import FILTERS
-from noisette.adjacency import REPLACE_ONE
+from noisette.core import accounting
+from noisette.core.accounting.filters import FILTERS
+from noisette.core.adjacency import REPLACE_ONE
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Gaussian, Laplace
+from noisette.core.plans import Parallel, Plan, Repeat, Run, Together
 from noisette.errors import AdjacencyMismatch, Unproven
-from noisette.mechanisms import Gaussian, Laplace
-from noisette.plans import Parallel, Plan, Repeat, Run, Together
-from noisette.privacy import Ledger
 
 
 def test_the_worst_group_counts():

@@ -8,8 +8,10 @@ import pytest
 from sklearn.base import clone
 
 from noisette import Persons
+from noisette.core.ledger import Ledger
+from noisette.core.sampling import Disjoint
 from noisette.errors import NoisetteError, WeakModelWarning
-from noisette.linear import (
+from noisette.models import (
     HuberRegressor,
     LinearRegression,
     LinearSVC,
@@ -17,8 +19,6 @@ from noisette.linear import (
     SGDClassifier,
     SGDRegressor,
 )
-from noisette.privacy import Ledger
-from noisette.sampling import Disjoint
 
 N, D = 300, 4
 HIDDEN = {"adjacency": "add-remove", "population": 400}

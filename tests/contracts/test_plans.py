@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import MECHANISM_EXAMPLES, PLAN_EXAMPLES, SAMPLER_EXAMPLES, assert_one_sentence
-from noisette import mechanisms, plans, sampling
-from noisette.accounting.base import counted
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
+from noisette.core import mechanisms, plans, sampling
+from noisette.core.accounting.base import counted
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
+from noisette.core.mechanisms import Gaussian, Laplace
+from noisette.core.plans import PLANS, Declared, Plan, Repeat, Run, Sampled, Together
 from noisette.errors import AdjacencyMismatch, InvalidParameter
-from noisette.mechanisms import Gaussian, Laplace
-from noisette.plans import PLANS, Declared, Plan, Repeat, Run, Sampled, Together
 
 MECHANISMS = [m for examples in MECHANISM_EXAMPLES.values() for m in examples]
 SAMPLERS = [s for examples in SAMPLER_EXAMPLES.values() for s in examples]

@@ -19,15 +19,16 @@ from numpy.typing import NDArray
 import new_entries
 from helpers import run_command, write_table
 from new_entries import Bell, Coins, SmoothHinge, SolveAndHide
-from noisette import accounting, load
+from noisette import load
 from noisette.audit import check_estimator
+from noisette.core import accounting
+from noisette.core.mechanisms import MECHANISMS
+from noisette.core.plans import Noisy, Plan, Repeat, Sampled
+from noisette.core.sampling import SAMPLERS
 from noisette.errors import InvalidParameter, Unproven
-from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
-from noisette.losses import LOSSES, Hinge, HuberHinge
-from noisette.mechanisms import MECHANISMS
-from noisette.plans import Noisy, Plan, Repeat, Sampled
-from noisette.sampling import SAMPLERS
-from noisette.training import ALGORITHMS
+from noisette.fitting.algorithms import ALGORITHMS
+from noisette.fitting.losses import LOSSES, Hinge, HuberHinge
+from noisette.models import LinearSVC, LogisticRegression, SGDClassifier
 
 ROOT = Path(__file__).parents[2]
 QUICK = ("exposed", "replay", "solver", "clipping", "noise-law", "sampling-law")
@@ -154,7 +155,7 @@ def test_networks() -> None:
 
 @pytest.fixture(scope="module")
 def loans(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from noisette.datasets import mixed_table
+    from noisette.tables.datasets import mixed_table
 
     path = tmp_path_factory.mktemp("loans") / "loans.csv"
     return write_table(path, mixed_table(1500, seed=1).columns)

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, chisquare
 
 from helpers import RELATIONS, SAMPLER_EXAMPLES, SAMPLER_SIZE, assert_one_sentence
-from noisette import accounting, plans, sampling
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core import accounting, plans, sampling
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.mechanisms import Gaussian, Laplace, SphericalLaplace
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import SAMPLERS, PassSampler
 from noisette.errors import InvalidParameter, Unproven
-from noisette.mechanisms import Gaussian, Laplace, SphericalLaplace
-from noisette.randomness import Randomness
-from noisette.sampling import SAMPLERS, PassSampler
 
 EXAMPLES = [s for examples in SAMPLER_EXAMPLES.values() for s in examples]
 PASSES = [kind for kind in SAMPLERS.values() if issubclass(kind, PassSampler)]

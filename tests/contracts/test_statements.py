@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import noisette
-from noisette import Guarantee, mechanisms, plans
-from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
+from noisette import Guarantee
+from noisette.core import mechanisms, plans
+from noisette.models import LinearSVC, LogisticRegression, SGDClassifier
 from noisette.report import Subject, model_page
 
 RNG = np.random.default_rng(0)

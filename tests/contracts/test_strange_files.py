@@ -14,10 +14,11 @@ import pytest
 import strangers
 
 from helpers import assert_one_sentence, run_command
-from noisette import Ledger, LogisticRegression, _files, load, mechanisms, plans, sampling, save
+from noisette import Ledger, LogisticRegression, _files, load, save
+from noisette.core import mechanisms, plans, sampling
+from noisette.core.guarantee import Guarantee
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
-from noisette.guarantee import Guarantee
-from noisette.linear import (
+from noisette.models import (
     HuberRegressor,
     LinearRegression,
     LinearSVC,

@@ -3,7 +3,7 @@
 import pytest
 
 from helpers import write_table
-from noisette.datasets import mixed_table
+from noisette.tables.datasets import mixed_table
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from helpers import run_command
-from noisette.sampling import SAMPLERS
+from noisette.core.sampling import SAMPLERS
 
 
 def run(*arguments, check=True):
@@ -68,7 +68,7 @@ def test_every_sampling_and_mechanism(options):
 
 
 def test_every_sampler_is_reachable():
-    from noisette.cli.options import described
+    from noisette.app.commands.options import described
 
     # The poster's partial shuffle is made by accounting.shuffling.poster_algorithm.
     assert set(described(SAMPLERS)) == set(SAMPLERS) - {"partial-shuffle"}

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from helpers import run_command
-from noisette import Ledger, model_files
-from noisette.linear import LogisticRegression
+from noisette import Ledger
+from noisette.models import LogisticRegression
+from noisette.models import files as model_files
 
 ROOT = Path(__file__).parents[2]
 LOANS = ROOT / "examples" / "loans.toml"
@@ -89,13 +90,13 @@ def test_ctrl_c_outside_of_training(monkeypatch):
 def test_ctrl_c_during_the_imports():
     code = """
 import sys
-import noisette.cli
+import noisette.app.commands
 class Impatient:
     def find_spec(self, name, path=None, target=None):
-        if name == "noisette.cli.app":
+        if name == "noisette.app.commands.app":
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Impatient())
-noisette.cli.main()
+noisette.app.commands.main()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "noisette: stopped.\n")

@@ -54,7 +54,7 @@ FULL = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
 sys.argv = ["noisette", "ledger", sys.argv[2], "--epsilon", "3"]
-from noisette.cli import main
+from noisette.app.commands import main
 main()
 """
 

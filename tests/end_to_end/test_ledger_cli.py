@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from helpers import run_command
-from noisette.mechanisms import Laplace
-from noisette.privacy import Ledger
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Laplace
 
 TENTH = Laplace.calibrated(0.1)
 
@@ -31,7 +31,7 @@ def test_a_database_is_listed_started_and_shown(postgres) -> None:
 
 
 def test_a_ledger_that_cannot_be_read_hides_no_other(postgres, monkeypatch) -> None:
-    from noisette.storage import postgres as store
+    from noisette.core.storage import postgres as store
 
     good, newer = postgres(), postgres()
     Ledger.open(good, 1.0)
@@ -75,7 +75,7 @@ def test_the_books_go_to_an_auditor(tmp_path) -> None:
 
 def test_a_ledger_of_an_earlier_version_is_read(tmp_path, monkeypatch) -> None:
     """Its records say nothing of a table or a model, and say when."""
-    from noisette.storage import file
+    from noisette.core.storage import file
 
     book = tmp_path / "b.ledger"
     Ledger.open(book, 1.0).charge(TENTH, label="plain")

@@ -10,7 +10,7 @@ import pytest
 import noisette
 from helpers import run_command
 from noisette._carried import CARRIED, carried
-from noisette.theorems import THEOREMS, statements
+from noisette.core.theorems import THEOREMS, statements
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "noisette"

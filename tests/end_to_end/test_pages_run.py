@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from helpers import run_command
-from noisette.cli.app import command_of
+from noisette.app.commands.app import command_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

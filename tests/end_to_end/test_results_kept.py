@@ -15,10 +15,10 @@ import pytest
 
 from helpers import forked, run
 from noisette import Ledger, PrivateSearch, _files
-from noisette.cli.watched import WatchedLedger, outcome
+from noisette.app.commands.watched import WatchedLedger, outcome
+from noisette.core.mechanisms import Laplace
 from noisette.errors import LedgerError
-from noisette.linear import LogisticRegression
-from noisette.mechanisms import Laplace
+from noisette.models import LogisticRegression
 from noisette.tables import read_model
 from noisette.tables.drafts import Draft, new_draft
 
@@ -119,7 +119,7 @@ def test_ctrl_c_once_the_model_stands(table, tmp_path, book, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("noisette.pipeline.table_page.page_of", stop)
+    monkeypatch.setattr("noisette.tables.pipeline.table_page.page_of", stop)
     err = train(table, tmp_path / "m", "--ledger", book, *DIRECTLY, code=3)[1]
     said = f"stopped; the result is whole, in {tmp_path / 'm'}, and {book} was charged for it."
     assert said in err

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 
 import noisette
-from noisette.theorems import THEOREMS
+from noisette.core.theorems import THEOREMS
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow

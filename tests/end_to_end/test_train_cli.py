@@ -17,10 +17,10 @@ import pytest
 
 from helpers import mistake, run, write_table
 from noisette import Guarantee, Ledger, load
-from noisette.cli.app import COMMANDS
-from noisette.datasets import mixed_table
-from noisette.pipeline import TableClassifier
+from noisette.app.commands.app import COMMANDS
 from noisette.tables import file_parts, read_schema, stored_rows
+from noisette.tables.datasets import mixed_table
+from noisette.tables.pipeline import TableClassifier
 
 ROOT = Path(__file__).parents[2]
 LOANS = ROOT / "examples" / "loans.toml"
@@ -230,7 +230,7 @@ def test_a_failure_after_the_charge_says_what_it_cost(loans, tmp_path, monkeypat
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("noisette.model_files.save", full)
+        patch.setattr("noisette.models.files.save", full)
         _, err = train(loans, tmp_path / "m", "--ledger", book, code=2)
         assert "No space left" in err
         assert "was charged and a charge is never returned" in err
@@ -429,7 +429,7 @@ def test_help_has_an_example_for_every_command():
 
 def test_the_command_line_starts_without_heavy_packages():
     code = (
-        "import sys, noisette.cli.app\n"
+        "import sys, noisette.app.commands.app\n"
         "print([m for m in ('numpy', 'scipy', 'sklearn', 'numba', 'pyarrow', 'pandas', 'torch', "
         "'matplotlib') if m in sys.modules])"
     )
@@ -439,7 +439,9 @@ def test_the_command_line_starts_without_heavy_packages():
 
 def test_the_list_of_commands_says_what_each_says_of_itself():
     for name, (file, words) in COMMANDS.items():
-        command = getattr(importlib.import_module(f"noisette.cli.{file}"), name.replace("-", "_"))
+        command = getattr(
+            importlib.import_module(f"noisette.app.commands.{file}"), name.replace("-", "_")
+        )
         first = inspect.getdoc(command).partition("\n\n")[0]
         assert " ".join(first.split()) == words
 

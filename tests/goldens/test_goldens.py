@@ -9,7 +9,7 @@ import pytest
 
 import noisette
 from goldens.cases import FILE, TABLE, X, cases, moved, run
-from noisette.plans import Plan
+from noisette.core.plans import Plan
 from noisette.tables import read_schema
 
 OLD = Path(__file__).parents[1] / "fixtures" / "v0.1"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from noisette.linear import one_shot
+from noisette.models import one_shot
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from noisette import LinearRegression, load, save
 from noisette.errors import Unproven, WeakModelWarning
-from noisette.training import sufficient_statistics
+from noisette.fitting.algorithms import sufficient_statistics
 
 TRUE = np.array([1.0, -2.0, 0.0])
 

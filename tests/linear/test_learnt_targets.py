@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noisette import HuberRegressor, LinearRegression, SGDRegressor, accounting, load, save
-from noisette.adjacency import Adjacency
+from noisette import HuberRegressor, LinearRegression, SGDRegressor, load, save
+from noisette.core import accounting
+from noisette.core.adjacency import Adjacency
+from noisette.core.ledger import Ledger
 from noisette.errors import InvalidParameter
-from noisette.privacy import Ledger
-from noisette.training import Observer
+from noisette.fitting.algorithms import Observer
 
 KINDS = [LinearRegression, HuberRegressor, SGDRegressor]
 CASES = [(kind, delta) for kind in KINDS for delta in (1e-6, 0.0)]

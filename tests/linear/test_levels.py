@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from noisette.adjacency import Adjacency
+from noisette.core.adjacency import Adjacency
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import spherical_laplace_curve as curve
 from noisette.errors import InvalidData
-from noisette.linear import LinearSVC, LogisticRegression
-from noisette.losses import Hinge, Logistic
-from noisette.mechanisms import spherical_laplace_curve as curve
-from noisette.privacy import Ledger
-from noisette.solvers import PublicFacts, default_tolerance, minimise
-from noisette.training import Public
-from noisette.training.levels import Levels, weights_of_levels
+from noisette.fitting.algorithms import Public
+from noisette.fitting.algorithms.levels import Levels, weights_of_levels
+from noisette.fitting.losses import Hinge, Logistic
+from noisette.fitting.solvers import PublicFacts, default_tolerance, minimise
+from noisette.models import LinearSVC, LogisticRegression
 
 RNG = np.random.default_rng(0)
 

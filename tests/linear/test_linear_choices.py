@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression as Plain
 
 from benchmarks import real as datasets
-from noisette.linear import LinearSVC, LogisticRegression
+from noisette.models import LinearSVC, LogisticRegression
 
 RNG = np.random.default_rng(1)
 needs_data = pytest.mark.skipif(not os.environ.get("NOISETTE_DATA"), reason="no NOISETTE_DATA")

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from noisette.adjacency import Adjacency
-from noisette.estimators.linear_model import INTERCEPT
-from noisette.linear import LinearSVC, LogisticRegression
-from noisette.randomness import Randomness
+from noisette.core.adjacency import Adjacency
+from noisette.core.randomness import Randomness
+from noisette.models import LinearSVC, LogisticRegression
+from noisette.models.linear_model import INTERCEPT
 
 RNG = np.random.default_rng(0)
 

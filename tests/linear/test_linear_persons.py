@@ -17,8 +17,8 @@ from noisette import (
     SGDRegressor,
 )
 from noisette.errors import InvalidData, Unproven
-from noisette.persons import Persons as Grouping
-from noisette.training.observer import Observer
+from noisette.fitting.algorithms.observer import Observer
+from noisette.fitting.units import Persons as Grouping
 
 PEOPLE, D = 60, 3
 
@@ -310,7 +310,7 @@ def test_the_delta_check_counts_persons() -> None:
 
 def test_numbers_that_are_not_random_decide_no_batch() -> None:
     from noisette.errors import PermitError
-    from noisette.training.steps import Batches
+    from noisette.fitting.algorithms.steps import Batches
 
     persons = Persons.of(["a", "b", "a"])
     batches = Batches.of([np.array([1]), np.array([0])], 1.0)

@@ -16,11 +16,11 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression as Plain
 
-from noisette import model_files
+from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
-from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
-from noisette.model_files import load, save
-from noisette.privacy import Ledger
+from noisette.models import LinearSVC, LogisticRegression, SGDClassifier
+from noisette.models import files as model_files
+from noisette.models.files import load, save
 
 RNG = np.random.default_rng(2)
 X = RNG.standard_normal((200, 3))

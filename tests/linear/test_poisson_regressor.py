@@ -13,11 +13,11 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from test_regressors import AGAINST_PRIVACY
 
 from noisette import PoissonRegressor, load, save
-from noisette.adjacency import Adjacency
+from noisette.core.adjacency import Adjacency
+from noisette.core.ledger import Ledger
 from noisette.errors import InvalidParameter
-from noisette.losses import LOSSES, PoissonCounts
-from noisette.privacy import Ledger
-from noisette.training import Observer
+from noisette.fitting.algorithms import Observer
+from noisette.fitting.losses import LOSSES, PoissonCounts
 
 
 def data(n: int = 6000, seed: int = 0) -> tuple[Any, Any]:

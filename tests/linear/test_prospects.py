@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from noisette import Ledger, LinearSVC, LogisticRegression, SGDClassifier
-from noisette.adjacency import Adjacency
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import Gaussian
 from noisette.errors import InvalidParameter, NoisetteError, WeakModelWarning
-from noisette.losses import Logistic, Softmax
-from noisette.mechanisms import Gaussian
-from noisette.training import Public
-from noisette.training.prospects import for_objective, weakness
+from noisette.fitting.algorithms import Public
+from noisette.fitting.algorithms.prospects import for_objective, weakness
+from noisette.fitting.losses import Logistic, Softmax
 
 ESTIMATORS = (LogisticRegression, LinearSVC, SGDClassifier)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from noisette.errors import InvalidData
-from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
+from noisette.models import LinearSVC, LogisticRegression, SGDClassifier
 
 N = 60
 X = np.random.default_rng(6).standard_normal((N, 3))

@@ -12,7 +12,8 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from noisette import load, save
-from noisette.adjacency import Adjacency
+from noisette.core.adjacency import Adjacency
+from noisette.core.ledger import Ledger
 from noisette.errors import (
     BudgetExceeded,
     InvalidData,
@@ -21,9 +22,8 @@ from noisette.errors import (
     Unproven,
     WeakModelWarning,
 )
-from noisette.linear import HuberRegressor, LinearRegression, SGDRegressor
-from noisette.privacy import Ledger
-from noisette.training import Observer
+from noisette.fitting.algorithms import Observer
+from noisette.models import HuberRegressor, LinearRegression, SGDRegressor
 
 RELATIONS = [relation.value for relation in Adjacency]
 KINDS = [LinearRegression, HuberRegressor, SGDRegressor]

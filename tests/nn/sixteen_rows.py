@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from noisette import mechanisms, sampling
+from noisette.core import mechanisms, sampling
+from noisette.core.plans import Plan, Repeat, Sampled
 from noisette.nn import PrivateTraining
-from noisette.plans import Plan, Repeat, Sampled
 
 N, D = 16, 3
 X = torch.linspace(-1.0, 2.0, N * D).mul(9.0).cos().view(N, D)

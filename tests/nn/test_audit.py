@@ -9,10 +9,10 @@ torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 from torch import nn  # noqa: E402
 
 from noisette.audit import check_estimator  # noqa: E402
-from noisette.mechanisms import LaplaceVector  # noqa: E402
+from noisette.core.mechanisms import LaplaceVector  # noqa: E402
+from noisette.fitting.algorithms import passage  # noqa: E402
 from noisette.nn import PrivateClassifier, person_rows, training  # noqa: E402
 from noisette.nn.group import Group  # noqa: E402
-from noisette.training import passage  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -10,12 +10,12 @@ torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 from torch import nn  # noqa: E402
 
 from noisette import Ledger, Persons, PrivateSearch  # noqa: E402
+from noisette.core.mechanisms import Gaussian, LaplaceVector  # noqa: E402
+from noisette.core.plans import Run, Together  # noqa: E402
 from noisette.errors import InvalidParameter, Unproven  # noqa: E402
-from noisette.mechanisms import Gaussian, LaplaceVector  # noqa: E402
+from noisette.fitting.algorithms.class_weight import balanced  # noqa: E402
+from noisette.fitting.algorithms.observer import Observer  # noqa: E402
 from noisette.nn import PrivateClassifier, PrivateTraining  # noqa: E402
-from noisette.plans import Run, Together  # noqa: E402
-from noisette.training.class_weight import balanced  # noqa: E402
-from noisette.training.observer import Observer  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -12,12 +12,12 @@ from test_operators import Warped, transposed  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+from noisette.core.randomness import Randomness  # noqa: E402
 from noisette.errors import InvalidParameter  # noqa: E402
 from noisette.nn import PrivateTraining, make_plan  # noqa: E402
 from noisette.nn import canary as canaries  # noqa: E402
 from noisette.nn.canary import RunCanary  # noqa: E402
 from noisette.nn.gradients import ClippedGradients, clipped, watch  # noqa: E402
-from noisette.randomness import Randomness  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -21,13 +21,13 @@ from torch import nn  # noqa: E402
 from two_ranks import start  # noqa: E402
 
 from noisette import accounting  # noqa: E402
+from noisette.core.ledger import Ledger  # noqa: E402
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError, Unproven  # noqa: E402
 from noisette.nn import (  # noqa: E402
     Adaptive,
     PrivateClassifier,
     make_level_plan,
 )
-from noisette.privacy import Ledger  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -272,7 +272,7 @@ def test_a_killed_fit_goes_on(tmp_path: Path) -> None:
         sys.path.insert(0, {str(Path(__file__).parent)!r})
         import test_classifier as t
         from noisette.nn import training
-        from noisette.privacy import Ledger
+        from noisette.core.ledger import Ledger
         ledger = Ledger.open({str(tmp_path / "ledger.db")!r}, 3.0, 1e-5)
         step = training.PrivateTraining.step
         def dying(self, *args):

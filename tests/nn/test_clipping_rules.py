@@ -10,12 +10,12 @@ torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 from torch import nn  # noqa: E402
 
 from noisette import mechanisms, sampling  # noqa: E402
-from noisette.adjacency import Adjacency  # noqa: E402
+from noisette.core.adjacency import Adjacency  # noqa: E402
+from noisette.core.plans import Repeat, Sampled  # noqa: E402
 from noisette.errors import InvalidParameter, Unproven  # noqa: E402
+from noisette.fitting.algorithms import passage  # noqa: E402
+from noisette.fitting.algorithms.observer import Observer  # noqa: E402
 from noisette.nn import Adaptive, Automatic, Flat, PrivateTraining  # noqa: E402
-from noisette.plans import Repeat, Sampled  # noqa: E402
-from noisette.training import passage  # noqa: E402
-from noisette.training.observer import Observer  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -20,10 +20,11 @@ CODE = """
 import pickle, sys
 import numpy as np, torch, torch.distributed as dist
 from torch import nn
-from noisette import mechanisms, sampling
+from noisette.core import mechanisms
+from noisette.core import sampling
 from noisette.nn import PrivateTraining
-from noisette.plans import Repeat, Sampled
-from noisette.privacy import Ledger
+from noisette.core.plans import Repeat, Sampled
+from noisette.core.ledger import Ledger
 rank, ranks, folder, names, seed, data = sys.argv[1:]
 rank, ranks, seed = int(rank), int(ranks), int(seed)
 torch.set_num_threads(1)

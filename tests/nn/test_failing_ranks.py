@@ -11,7 +11,7 @@ from two_ranks import run_ranks  # noqa: E402
 HELP = """
 import os, time
 from noisette.errors import RankFailed
-from noisette.privacy import Ledger
+from noisette.core.ledger import Ledger
 X = torch.ones(8, 5)
 def losses(m, x):
     return m(x).sum(1)

@@ -13,11 +13,11 @@ from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
 
 from noisette import mechanisms, sampling  # noqa: E402
+from noisette.core.ledger import Ledger  # noqa: E402
+from noisette.core.plans import Repeat, Sampled  # noqa: E402
 from noisette.errors import InvalidData, InvalidParameter, PermitError  # noqa: E402
 from noisette.nn import PrivateTraining  # noqa: E402
 from noisette.nn.batches import part_of  # noqa: E402
-from noisette.plans import Repeat, Sampled  # noqa: E402
-from noisette.privacy import Ledger  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -13,8 +13,11 @@ from torch import nn  # noqa: E402
 from two_ranks import run_ranks  # noqa: E402
 
 from noisette import Persons, mechanisms, sampling  # noqa: E402
-from noisette.adjacency import Adjacency  # noqa: E402
+from noisette.core.adjacency import Adjacency  # noqa: E402
+from noisette.core.ledger import Ledger  # noqa: E402
+from noisette.core.plans import Plan, Repeat, Sampled  # noqa: E402
 from noisette.errors import InvalidData, InvalidParameter, Unproven  # noqa: E402
+from noisette.fitting.algorithms import passage  # noqa: E402
 from noisette.nn import (  # noqa: E402
     Adaptive,
     PrivateClassifier,
@@ -23,9 +26,6 @@ from noisette.nn import (  # noqa: E402
     make_plan,
 )
 from noisette.nn.gradients import factors  # noqa: E402
-from noisette.plans import Plan, Repeat, Sampled  # noqa: E402
-from noisette.privacy import Ledger  # noqa: E402
-from noisette.training import passage  # noqa: E402
 
 torch.set_num_threads(1)
 

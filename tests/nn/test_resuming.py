@@ -12,10 +12,10 @@ torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 from torch import nn  # noqa: E402
 
 from noisette import accounting, mechanisms, sampling  # noqa: E402
+from noisette.core.ledger import Ledger  # noqa: E402
+from noisette.core.plans import Plan, Repeat, Sampled, Together  # noqa: E402
 from noisette.errors import InvalidData, InvalidParameter, LedgerError, Unproven  # noqa: E402
 from noisette.nn import PrivateTraining, make_level_plan  # noqa: E402
-from noisette.plans import Plan, Repeat, Sampled, Together  # noqa: E402
-from noisette.privacy import Ledger  # noqa: E402
 
 torch.set_num_threads(1)
 

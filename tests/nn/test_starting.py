@@ -11,12 +11,12 @@ torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 from torch import nn  # noqa: E402
 
 from noisette import mechanisms, sampling  # noqa: E402
+from noisette.core.ledger import Ledger  # noqa: E402
+from noisette.core.plans import Plan, Repeat, Sampled  # noqa: E402
 from noisette.errors import NoisetteError  # noqa: E402
 from noisette.nn import Flat, PrivateTraining, checkpoint, conditions, starting  # noqa: E402
 from noisette.nn.batches import RankBatches  # noqa: E402
 from noisette.nn.group import Group  # noqa: E402
-from noisette.plans import Plan, Repeat, Sampled  # noqa: E402
-from noisette.privacy import Ledger  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -12,12 +12,15 @@ torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 from torch import nn  # noqa: E402
 
 from noisette import accounting, mechanisms, plans, sampling  # noqa: E402
+from noisette.core.ledger import Ledger  # noqa: E402
+from noisette.core.plans import Plan, Repeat, Sampled  # noqa: E402
 from noisette.errors import (  # noqa: E402
     InvalidData,
     InvalidParameter,
     PermitError,
     Unproven,
 )
+from noisette.fitting.algorithms import passage as room  # noqa: E402
 from noisette.nn import (  # noqa: E402
     Automatic,
     Flat,
@@ -26,9 +29,6 @@ from noisette.nn import (  # noqa: E402
     make_plan,
 )
 from noisette.nn.clipping import Clipping  # noqa: E402
-from noisette.plans import Plan, Repeat, Sampled  # noqa: E402
-from noisette.privacy import Ledger  # noqa: E402
-from noisette.training import passage as room  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -16,17 +16,18 @@ import torch
 __all__ = ["run_ranks", "start"]
 
 _NURSERY = multiprocessing.get_context("forkserver")
-_NURSERY.set_forkserver_preload(["two_ranks", "noisette.nn", "noisette.training.passage"])
+_NURSERY.set_forkserver_preload(["two_ranks", "noisette.nn", "noisette.fitting.algorithms.passage"])
 
 START = """
 import sys
 import torch, torch.distributed as dist
 from torch import nn
-from noisette import mechanisms, sampling
+from noisette.core import mechanisms
+from noisette.core import sampling
 from noisette.errors import NoisetteError
 from noisette.nn import Flat, PrivateTraining
-from noisette.training import passage
-from noisette.plans import Repeat, Sampled
+from noisette.fitting.algorithms import passage
+from noisette.core.plans import Repeat, Sampled
 rank, folder = int(sys.argv[1]), sys.argv[2]
 torch.set_num_threads(1)
 dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from noisette.adjacency import Adjacency
-from noisette.pipeline.sample import Sample
-from noisette.pipeline.step import PreparedStep, Step
-from noisette.privacy import Ledger
-from noisette.randomness import Randomness
-from noisette.training.observer import Observer
-from noisette.training.public import PublicBudget
-from noisette.training.train import begin
+from noisette.core.adjacency import Adjacency
+from noisette.core.ledger import Ledger
+from noisette.core.randomness import Randomness
+from noisette.fitting.algorithms.observer import Observer
+from noisette.fitting.algorithms.public import PublicBudget
+from noisette.fitting.algorithms.train import begin
+from noisette.tables.pipeline.sample import Sample
+from noisette.tables.pipeline.step import PreparedStep, Step
 
 
 class Spy(Observer):

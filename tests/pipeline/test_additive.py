@@ -8,15 +8,15 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from noisette import AdditiveClassifier, AdditiveRegressor, TableClassifier, load, save
-from noisette.adjacency import Adjacency
-from noisette.columns.grid import Grid
+from noisette.core.adjacency import Adjacency
+from noisette.core.grid import Grid
+from noisette.core.ledger import Ledger
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
-from noisette.pipeline.sample import Sample
-from noisette.pipeline.spikes import LearnSpikes, cells_of, hollow, with_spikes
-from noisette.privacy import Ledger
-from noisette.randomness import Randomness
-from noisette.training import train
-from noisette.training.public import PublicBudget
+from noisette.fitting.algorithms import train
+from noisette.fitting.algorithms.public import PublicBudget
+from noisette.tables.pipeline.sample import Sample
+from noisette.tables.pipeline.spikes import LearnSpikes, cells_of, hollow, with_spikes
 
 KINDS = {"age": "numeric", "gain": "numeric", "ward": "categorical", "id": "ignore"}
 N, EPSILON = 12_000, 4.0

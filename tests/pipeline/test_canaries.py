@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
 
-import noisette.summaries as summaries
+import noisette.core.summaries as summaries
 from noisette import LogisticRegression
-from noisette.adjacency import Adjacency
 from noisette.audit import check_estimator, two_worlds
-from noisette.mechanisms import GaussianThreshold
-from noisette.pipeline import PrivateBounds, PrivateCategories, PrivateKnots
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import GaussianThreshold
+from noisette.tables.pipeline import PrivateBounds, PrivateCategories, PrivateKnots
 from step_canaries import partition_canary, quantile_canary
 
 BOTH = ["replace-one", "add-remove"]

@@ -11,13 +11,13 @@ import pytest
 from scipy import stats
 from spy import Spy, budget, run
 
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
+from noisette.core.mechanisms import GaussianThreshold
 from noisette.errors import InvalidParameter
-from noisette.mechanisms import GaussianThreshold
-from noisette.pipeline import PrivateCategories
-from noisette.pipeline.categories import Coded, LearnCategories, ShownLevels
-from noisette.pipeline.sample import Sample
-from noisette.training.passage import Passage
+from noisette.fitting.algorithms.passage import Passage
+from noisette.tables.pipeline import PrivateCategories
+from noisette.tables.pipeline.categories import Coded, LearnCategories, ShownLevels
+from noisette.tables.pipeline.sample import Sample
 
 RELATIONS = (REPLACE_ONE, ZERO_OUT, ADD_REMOVE)
 

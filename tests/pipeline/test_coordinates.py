@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from noisette.pipeline.coordinates import Block, coordinates, moment_of
+from noisette.tables.pipeline.coordinates import Block, coordinates, moment_of
 
 NOISE = 0.01
 FILLED = np.array([0.2, 0.5, 0.3, 0.0])

@@ -9,10 +9,10 @@ from sklearn.pipeline import make_pipeline
 
 from helpers import assert_one_sentence
 from noisette import LogisticRegression
-from noisette.datasets import mixed_table
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.pipeline import SchemaEncoder
 from noisette.tables import Schema, toml
+from noisette.tables.datasets import mixed_table
+from noisette.tables.pipeline import SchemaEncoder
 
 NODE = {
     "target": "ill",

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import noisette.pipeline.shares as shares
+import noisette.tables.pipeline.shares as shares
 from noisette import HuberRegressor, Ledger, LogisticRegression, Persons, evaluate
-from noisette.adjacency import Adjacency
 from noisette.audit import two_worlds
+from noisette.core.adjacency import Adjacency
 from noisette.errors import BudgetExceeded, InvalidData, InvalidParameter, Unproven
-from noisette.pipeline.score_table import ScoreTable, counted, table_for
 from noisette.scores import BinaryScores, MulticlassScores, RegressionScores
 from noisette.scores.layouts import layout_for
+from noisette.tables.pipeline.score_table import ScoreTable, counted, table_for
 from step_canaries import scoring_canary
 from tests.pipeline.spy import Spy, budget, run
 

@@ -22,12 +22,12 @@ from noisette import (
     load,
     save,
 )
-from noisette.columns import Hashed
-from noisette.columns.dates import days
 from noisette.errors import InvalidParameter, MissingExtra
-from noisette.pipeline.card import card_of
-from noisette.pipeline.onnx_graph import onnx_of
 from noisette.tables import Frame, Schema
+from noisette.tables.kinds import Hashed
+from noisette.tables.kinds.dates import days
+from noisette.tables.pipeline.card import card_of
+from noisette.tables.pipeline.onnx_graph import onnx_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "additive.md"
 KINDS: dict[str, Any] = {

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from noisette import LinearRegression, TableRegressor
-from noisette.columns.grid import Grid
-from noisette.pipeline import PrivateBounds
-from noisette.pipeline.bounds import Bounds, _moved
+from noisette.core.grid import Grid
+from noisette.tables.pipeline import PrivateBounds
+from noisette.tables.pipeline.bounds import Bounds, _moved
 
 
 def top_coded(n: int = 6000) -> Any:

@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 from noisette import AdditiveClassifier, AdditiveRegressor, load, save
-from noisette.columns import Categorical, Hats
-from noisette.columns.rows import matrix_of
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.pipeline import coordinates as coordinates_module
-from noisette.pipeline import pair_cells
-from noisette.pipeline import pairs as pairs_module
-from noisette.pipeline.card import card_of
-from noisette.pipeline.coordinates import Block, coordinates
-from noisette.pipeline.pair_cells import (
+from noisette.fitting.algorithms.public import PublicBudget
+from noisette.tables import Frame
+from noisette.tables.kinds import Categorical, Hats
+from noisette.tables.kinds.rows import matrix_of
+from noisette.tables.pipeline import coordinates as coordinates_module
+from noisette.tables.pipeline import pair_cells
+from noisette.tables.pipeline import pairs as pairs_module
+from noisette.tables.pipeline.card import card_of
+from noisette.tables.pipeline.coordinates import Block, coordinates
+from noisette.tables.pipeline.pair_cells import (
     PairView,
     coarse,
     filled_cells,
@@ -24,10 +26,8 @@ from noisette.pipeline.pair_cells import (
     sure_of,
     view_of,
 )
-from noisette.pipeline.recipe import recipe_for_curves, with_room_for
-from noisette.pipeline.shares import LearnShares, RowSpread
-from noisette.tables import Frame
-from noisette.training.public import PublicBudget
+from noisette.tables.pipeline.recipe import recipe_for_curves, with_room_for
+from noisette.tables.pipeline.shares import LearnShares, RowSpread
 
 KINDS: dict[str, Any] = {"day": "numeric", "month": "categorical", "age": "numeric"}
 PAIRS = [("day", "month")]
@@ -97,7 +97,7 @@ def test_the_plan_counts_every_pair_as_one_column(relation: str) -> None:
 
 
 def _of(relation: str) -> Any:
-    from noisette.adjacency import Adjacency
+    from noisette.core.adjacency import Adjacency
 
     return Adjacency.of(relation)
 
@@ -109,7 +109,7 @@ def test_a_pair_that_was_not_planned_is_not_counted() -> None:
         model._read_schema(target=False), 2, model._public(N, _of("replace-one"))
     )
     table, y = calls(2000)
-    from noisette.pipeline.table_training import TableRun, TableSample
+    from noisette.tables.pipeline.table_training import TableRun, TableSample
 
     public = model._public(2000, _of("replace-one"))
     unpaid = replace(training, pairs=()).prepare(public)

@@ -10,10 +10,12 @@ import pytest
 
 from helpers import run_command
 from noisette import Guarantee, Persons, TableClassifier, load, save
+from noisette.core.mechanisms import GaussianThreshold, ObjectiveNoise
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.mechanisms import GaussianThreshold, ObjectiveNoise
-from noisette.persons import Persons as Grouping
-from noisette.pipeline import (
+from noisette.fitting.algorithms.observer import Observer
+from noisette.fitting.units import Persons as Grouping
+from noisette.tables import Schema
+from noisette.tables.pipeline import (
     PrivateBounds,
     PrivateCategories,
     PrivateKnots,
@@ -21,8 +23,6 @@ from noisette.pipeline import (
     PrivateSelector,
     SchemaEncoder,
 )  # fmt: skip
-from noisette.tables import Schema
-from noisette.training.observer import Observer
 
 pytestmark = pytest.mark.filterwarnings("ignore::noisette.errors.WeakModelWarning")
 
@@ -153,7 +153,7 @@ def test_an_only_holder_shows_with_the_stated_chance(keys: int) -> None:
 
 
 def _one(noise: Any) -> Any:
-    from noisette.plans import Run
+    from noisette.core.plans import Run
 
     return Run(noise).under("add-remove")
 
@@ -324,7 +324,7 @@ def test_commands_check_and_plan_count_persons(folder: Path) -> None:
 
 def test_a_ledger_of_rows_takes_no_persons(folder: Path, tmp_path: Path) -> None:
     from noisette import Ledger
-    from noisette.mechanisms import Laplace
+    from noisette.core.mechanisms import Laplace
 
     ledger = Ledger.open(tmp_path / "study.ledger", epsilon=9.0, delta=1e-4)
     ledger.charge(Laplace(10.0), label="rows")

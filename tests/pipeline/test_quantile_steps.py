@@ -12,12 +12,12 @@ import pytest
 from scipy import stats
 from spy import Spy, loss_range, run
 
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
-from noisette.columns.grid import Grid
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
+from noisette.core.grid import Grid
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.pipeline.bounds import LearnBounds, least_tail
-from noisette.pipeline.knots import LearnKnots, most_levels, rank_error
-from noisette.pipeline.sample import Sample
+from noisette.tables.pipeline.bounds import LearnBounds, least_tail
+from noisette.tables.pipeline.knots import LearnKnots, most_levels, rank_error
+from noisette.tables.pipeline.sample import Sample
 
 RELATIONS = (REPLACE_ONE, ZERO_OUT, ADD_REMOVE)
 SMALL = Grid(0.0, 4.0)

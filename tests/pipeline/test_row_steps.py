@@ -10,12 +10,12 @@ import pytest
 from scipy import sparse, stats
 from spy import Spy, run
 
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.pipeline import PrivateProjection, PrivateSelector
-from noisette.pipeline.projection import LearnSecondMoment
-from noisette.pipeline.sample import Sample
-from noisette.pipeline.selector import LearnScores
+from noisette.tables.pipeline import PrivateProjection, PrivateSelector
+from noisette.tables.pipeline.projection import LearnSecondMoment
+from noisette.tables.pipeline.sample import Sample
+from noisette.tables.pipeline.selector import LearnScores
 
 RELATIONS = (REPLACE_ONE, ZERO_OUT, ADD_REMOVE)
 D, R = 3, 2.0

@@ -12,13 +12,13 @@ from noisette import (
     SGDClassifier,
     TableClassifier,
     TableRegressor,
-    _spill,
 )
+from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData
-from noisette.pipeline import stored_rows as encoded
-from noisette.pipeline import table_run
-from noisette.privacy import Ledger
 from noisette.tables import Frame, Schema, encode, file_parts, frame, stored_rows
+from noisette.tables import spill as _spill
+from noisette.tables.pipeline import stored_rows as encoded
+from noisette.tables.pipeline import table_run
 
 KINDS = {
     "age": {"kind": "numeric"},

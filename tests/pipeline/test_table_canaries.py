@@ -13,9 +13,9 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from noisette.audit import check_estimator
-from noisette.pipeline import TableClassifier, table_training
-from noisette.pipeline.knots import LearnKnots
-from noisette.pipeline.table_training import TableRun
+from noisette.tables.pipeline import TableClassifier, table_training
+from noisette.tables.pipeline.knots import LearnKnots
+from noisette.tables.pipeline.table_training import TableRun
 
 
 class FromArrays(BaseEstimator):

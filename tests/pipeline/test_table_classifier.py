@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from noisette import Ledger, load, save
-from noisette.accounting import epsilon as epsilon_of
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, Adjacency
+from noisette.core.accounting import epsilon as epsilon_of
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, Adjacency
+from noisette.core.mechanisms import Exponential, Gaussian, GaussianThreshold, LaplaceVector
+from noisette.core.plans import Run
 from noisette.errors import BudgetExceeded, InvalidData, NoisetteError
-from noisette.mechanisms import Exponential, Gaussian, GaussianThreshold, LaplaceVector
-from noisette.pipeline import TableClassifier
-from noisette.pipeline.shares import LearnShares, Spread
-from noisette.plans import Run
-from noisette.training import Observer
-from noisette.training.public import PublicBudget
+from noisette.fitting.algorithms import Observer
+from noisette.fitting.algorithms.public import PublicBudget
+from noisette.tables.pipeline import TableClassifier
+from noisette.tables.pipeline.shares import LearnShares, Spread
 
 KINDS = {"age": "numeric", "ward": "categorical", "day": "date", "name": "ignore"}
 

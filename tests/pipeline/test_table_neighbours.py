@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 from noisette import Ledger, Randomness
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
 from noisette.audit.fitted_state import fitted_state
-from noisette.bounded import InKernel
-from noisette.mechanisms import GaussianThreshold
-from noisette.pipeline import (
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
+from noisette.core.bounded import InKernel
+from noisette.core.mechanisms import GaussianThreshold
+from noisette.core.summaries import key_counts
+from noisette.fitting.algorithms import Observer
+from noisette.tables.pipeline import (
     AdditiveClassifier,
     AdditiveRegressor,
     TableClassifier,
@@ -25,9 +27,7 @@ from noisette.pipeline import (
     table_classifier,
     table_regressor,
 )
-from noisette.pipeline.table_training import TableSample
-from noisette.summaries import key_counts
-from noisette.training import Observer
+from noisette.tables.pipeline.table_training import TableSample
 
 COLUMNS = {
     "age": "numeric",

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from noisette import Ledger, LogisticRegression, TableRegressor
-from noisette.accounting import epsilon as epsilon_of
-from noisette.adjacency import REPLACE_ONE
+from noisette.core.accounting import epsilon as epsilon_of
+from noisette.core.adjacency import REPLACE_ONE
+from noisette.core.guarantee import Guarantee
 from noisette.errors import InvalidParameter, WeakModelWarning
-from noisette.guarantee import Guarantee
-from noisette.pipeline import TableClassifier
-from noisette.pipeline.table_outlook import TableOutlook
-from noisette.pipeline.table_words import cost_rows, done
 from noisette.report.steps import steps_of
+from noisette.tables.pipeline import TableClassifier
+from noisette.tables.pipeline.table_outlook import TableOutlook
+from noisette.tables.pipeline.table_words import cost_rows, done
 
 
 def kinds(numeric: int, categorical: int) -> dict[str, Any]:

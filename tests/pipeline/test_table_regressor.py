@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from noisette import Ledger, TableClassifier, TableRegressor, load, save
-from noisette.adjacency import Adjacency
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import Exponential, ObjectiveNoise
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.mechanisms import Exponential, ObjectiveNoise
-from noisette.pipeline.table_words import done
+from noisette.fitting.algorithms import Observer
 from noisette.tables import Schema
-from noisette.training import Observer
+from noisette.tables.pipeline.table_words import done
 
 KINDS: dict[str, Any] = {"age": "numeric", "ward": "categorical"}
 STATED: dict[str, Any] = {

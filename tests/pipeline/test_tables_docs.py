@@ -19,9 +19,9 @@ def test_the_python_of_the_page_runs() -> None:
 
 
 def test_the_parts_of_the_page_are_those_of_the_recipe() -> None:
-    from noisette.adjacency import REPLACE_ONE
-    from noisette.pipeline.recipe import recipe_for
-    from noisette.training.public import PublicBudget
+    from noisette.core.adjacency import REPLACE_ONE
+    from noisette.fitting.algorithms.public import PublicBudget
+    from noisette.tables.pipeline.recipe import recipe_for
 
     public = PublicBudget(epsilon=1.0, delta=1e-6, adjacency=REPLACE_ONE, size=30_000)
     recipe = recipe_for(public, numeric=6, counted=7, unknown=8)

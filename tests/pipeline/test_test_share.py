@@ -5,15 +5,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noisette import Ledger, Persons, TableClassifier, accounting, load, save
-from noisette.adjacency import Adjacency
+from noisette import Ledger, Persons, TableClassifier, load, save
+from noisette.core import accounting
+from noisette.core.adjacency import Adjacency
+from noisette.core.plans import Parallel
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
-from noisette.pipeline.table_training import TableSample
-from noisette.pipeline.train_and_test import divided, drawn_for_test
-from noisette.plans import Parallel
-from noisette.randomness import Randomness
 from noisette.scores import BinaryScores, measure
 from noisette.tables import Frame
+from noisette.tables.pipeline.table_training import TableSample
+from noisette.tables.pipeline.train_and_test import divided, drawn_for_test
 from tests.pipeline.spy import Spy, budget
 
 KINDS = {"age": "numeric", "ward": "categorical"}

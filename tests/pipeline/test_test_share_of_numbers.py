@@ -6,15 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noisette import AdditiveRegressor, Ledger, Persons, TableRegressor, accounting, load, save
-from noisette.adjacency import Adjacency
+from noisette import AdditiveRegressor, Ledger, Persons, TableRegressor, load, save
+from noisette.core import accounting
+from noisette.core.adjacency import Adjacency
+from noisette.core.plans import Parallel
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.pipeline.train_and_test import drawn_for_test
-from noisette.plans import Parallel
-from noisette.randomness import Randomness
 from noisette.scores import RegressionScores, measure
 from noisette.scores.stored import restored, stored
 from noisette.tables import template
+from noisette.tables.pipeline.train_and_test import drawn_for_test
 from tests.pipeline.spy import Spy, budget
 
 KINDS = {"age": "numeric", "ward": "categorical"}

@@ -15,14 +15,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from noisette import Guarantee, Ledger, LogisticRegression
 from noisette.audit import check_estimator
 from noisette.errors import BudgetExceeded, InvalidData, InvalidParameter
-from noisette.pipeline import (
+from noisette.tables.pipeline import (
     PrivateBounds,
     PrivateCategories,
     PrivateKnots,
     PrivateProjection,
     PrivateSelector,
 )
-from noisette.pipeline.transformer import PrivateTransformer
+from noisette.tables.pipeline.transformer import PrivateTransformer
 
 ALL: list[PrivateTransformer] = [
     PrivateBounds(4.0), PrivateKnots(4.0), PrivateCategories(4.0, 1e-4),

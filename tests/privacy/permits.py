@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from noisette.adjacency import REPLACE_ONE
-from noisette.bounded import Bounded
-from noisette.privacy import Ledger, Permit
-from noisette.randomness import Randomness
+from noisette.core.adjacency import REPLACE_ONE
+from noisette.core.bounded import Bounded
+from noisette.core.ledger import Ledger
+from noisette.core.permit import Permit
+from noisette.core.randomness import Randomness
 
 
 def permit_for(plan, relation=REPLACE_ONE, delta=0.0) -> Permit:

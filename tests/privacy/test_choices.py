@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from permits import permit_for, source
 
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, Adjacency
-from noisette.bounded import Bounded
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, Adjacency
+from noisette.core.bounded import Bounded
+from noisette.core.door import release
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Exponential, RandomizedResponse
+from noisette.core.plans import Repeat
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter, NoisetteError, PermitError, Unproven
-from noisette.mechanisms import Exponential, RandomizedResponse
-from noisette.plans import Repeat
-from noisette.privacy import Ledger, release
-from noisette.randomness import Randomness
 
 
 def scores(values: list[float], linf: float) -> Bounded:

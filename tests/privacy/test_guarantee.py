@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 from helpers import RELATIONS
-from noisette import accounting, sampling
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
-from noisette.bounded import Bounded
+from noisette.core import accounting, sampling
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
+from noisette.core.bounded import Bounded
+from noisette.core.door import release
+from noisette.core.guarantee import Guarantee
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Gaussian, Laplace, SphericalLaplace
+from noisette.core.plans import Plan, Repeat, Run, Sampled, Together
+from noisette.core.randomness import Randomness
 from noisette.errors import AdjacencyMismatch, InvalidParameter
-from noisette.guarantee import Guarantee
-from noisette.mechanisms import Gaussian, Laplace, SphericalLaplace
-from noisette.plans import Plan, Repeat, Run, Sampled, Together
-from noisette.privacy import Ledger, release
-from noisette.randomness import Randomness
 
 PLANS = [
     Run(Laplace(2.0)),

@@ -5,14 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from noisette import accounting
-from noisette.bounded import Bounded, InKernel
+from noisette.core import accounting
+from noisette.core.bounded import Bounded, InKernel
+from noisette.core.door import NoiseStream, release
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Gaussian
+from noisette.core.plans import LastIterate, Plan, Repeat, Sampled, Together
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import Cyclic
 from noisette.errors import PermitError, Unproven
-from noisette.mechanisms import Gaussian
-from noisette.plans import LastIterate, Plan, Repeat, Sampled, Together
-from noisette.privacy import Ledger, NoiseStream, release
-from noisette.randomness import Randomness
-from noisette.sampling import Cyclic
 
 DELTA = 1e-5
 LAST = LastIterate(

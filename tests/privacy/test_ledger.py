@@ -12,9 +12,13 @@ import numpy as np
 import pytest
 
 from helpers import hockey_stick_of_gaussians, in_fork
-from noisette import LogisticRegression, sampling
-from noisette.accounting.filters import FILTERS
-from noisette.adjacency import REPLACE_ONE, ZERO_OUT, Adjacency
+from noisette import LogisticRegression
+from noisette.core import sampling
+from noisette.core.accounting.filters import FILTERS
+from noisette.core.adjacency import REPLACE_ONE, ZERO_OUT, Adjacency
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Exponential, Gaussian, Laplace, SphericalLaplace
+from noisette.core.plans import Declared, Plan, Repeat, Run, Sampled
 from noisette.errors import (
     AdjacencyMismatch,
     BudgetExceeded,
@@ -23,9 +27,6 @@ from noisette.errors import (
     NoisetteError,
     Unproven,
 )
-from noisette.mechanisms import Exponential, Gaussian, Laplace, SphericalLaplace
-from noisette.plans import Declared, Plan, Repeat, Run, Sampled
-from noisette.privacy import Ledger
 
 TENTH = Laplace.calibrated(0.1)
 

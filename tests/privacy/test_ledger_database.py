@@ -23,13 +23,14 @@ import pytest
 
 from helpers import in_fork
 from noisette import LogisticRegression
-from noisette.bounded import Bounded
+from noisette.core.bounded import Bounded
+from noisette.core.door import release
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Gaussian, Laplace
+from noisette.core.plans import Repeat, Run
+from noisette.core.randomness import Randomness
+from noisette.core.storage import database
 from noisette.errors import BudgetExceeded, InvalidParameter, LedgerError, MissingExtra, PermitError
-from noisette.mechanisms import Gaussian, Laplace
-from noisette.plans import Repeat, Run
-from noisette.privacy import Ledger, release
-from noisette.randomness import Randomness
-from noisette.storage import database
 from servers import start_postgres
 
 psycopg = pytest.importorskip("psycopg", reason="no driver here: pip install 'noisette[postgres]'")
@@ -161,7 +162,7 @@ def test_a_ledger_that_was_started_again_is_not_the_same(postgres) -> None:
 
 
 def test_a_newer_format_is_refused(postgres, monkeypatch) -> None:
-    from noisette.storage import postgres as store
+    from noisette.core.storage import postgres as store
 
     address = postgres()
     monkeypatch.setattr(store, "FORMAT", 4)
@@ -264,8 +265,8 @@ CLOCK = """
 import sys, time
 real, off = time.time, float(sys.argv[2]) * 365 * 86400
 time.time = lambda: real() + off
-from noisette.mechanisms import Laplace
-from noisette.privacy import Ledger
+from noisette.core.mechanisms import Laplace
+from noisette.core.ledger import Ledger
 Ledger.open(sys.argv[1]).charge(Laplace.calibrated(0.1), label=sys.argv[2])
 """
 
@@ -554,8 +555,8 @@ def test_two_who_write_the_same_number_do_not_both(postgres, monkeypatch) -> Non
 CLIENT = """
 import os, sys
 from noisette.errors import BudgetExceeded, LedgerError
-from noisette.mechanisms import Laplace
-from noisette.privacy import Ledger
+from noisette.core.mechanisms import Laplace
+from noisette.core.ledger import Ledger
 address, log, cost = sys.argv[1], sys.argv[2], float(sys.argv[3])
 out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 noise, number = Laplace.calibrated(cost), 0

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from noisette.audit.charges import check_charges
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Gaussian, Laplace
+from noisette.core.plans import Repeat, Run
+from noisette.core.storage import chain, locks
 from noisette.errors import BudgetExceeded, LedgerError
-from noisette.mechanisms import Gaussian, Laplace
-from noisette.plans import Repeat, Run
-from noisette.privacy import Ledger
-from noisette.storage import chain, locks
 
 TENTH = Laplace.calibrated(0.1)
 PAGE = 4096
@@ -322,7 +322,7 @@ def test_totals_are_exact(tmp_path: Path) -> None:
 
 
 def ledger_charge(cost: float):
-    from noisette.storage import Charge
+    from noisette.core.storage import Charge
 
     return Charge("x", "{}", (cost, 0.0))
 

@@ -19,10 +19,10 @@ from typing import ClassVar
 import pytest
 
 from helpers import in_fork
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Laplace
+from noisette.core.storage import chain, locks
 from noisette.errors import BudgetExceeded, LedgerError
-from noisette.mechanisms import Laplace
-from noisette.privacy import Ledger
-from noisette.storage import chain, locks
 
 COST = 0.05
 NOISE = Laplace.calibrated(COST)

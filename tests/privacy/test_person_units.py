@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from noisette import Guarantee, Ledger, Persons, Randomness
+from noisette.core.mechanisms import Gaussian, GaussianThreshold, Laplace, ObjectiveNoise
+from noisette.core.plans import Repeat, Run
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.mechanisms import Gaussian, GaussianThreshold, Laplace, ObjectiveNoise
-from noisette.plans import Repeat, Run
 
 SECRET = "Smith-4711"
 

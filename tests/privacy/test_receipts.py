@@ -9,9 +9,9 @@ import pytest
 
 from noisette.audit.charges import check_charges
 from noisette.audit.receipts import check_receipts
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Laplace
 from noisette.errors import InvalidParameter, LedgerError
-from noisette.mechanisms import Laplace
-from noisette.privacy import Ledger
 
 TENTH = Laplace.calibrated(0.1)
 ONE, TWO = "1" * 64, "2" * 64

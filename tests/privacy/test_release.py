@@ -10,9 +10,22 @@ import pytest
 from permits import permit_for, source, vector
 
 from helpers import RELATIONS, in_fork
-from noisette import sampling
-from noisette.adjacency import REPLACE_ONE, ZERO_OUT
-from noisette.bounded import Bounded, InKernel
+from noisette.core import sampling
+from noisette.core.adjacency import REPLACE_ONE, ZERO_OUT
+from noisette.core.bounded import Bounded, InKernel
+from noisette.core.door import NoiseStream, release
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import (
+    Exponential,
+    Gaussian,
+    Laplace,
+    RandomizedResponse,
+    SphericalLaplace,
+)
+from noisette.core.mechanisms.base import add_on_grid, on_grid
+from noisette.core.permit import Permit
+from noisette.core.plans import Declared, Repeat, Sampled, Together
+from noisette.core.randomness import Randomness
 from noisette.errors import (
     AdjacencyMismatch,
     InvalidData,
@@ -22,11 +35,6 @@ from noisette.errors import (
     RandomnessError,
     Unproven,
 )
-from noisette.mechanisms import Exponential, Gaussian, Laplace, RandomizedResponse, SphericalLaplace
-from noisette.mechanisms.base import add_on_grid, on_grid
-from noisette.plans import Declared, Repeat, Sampled, Together
-from noisette.privacy import Ledger, NoiseStream, Permit, release
-from noisette.randomness import Randomness
 
 
 def unlimited(plan) -> Permit:

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 from helpers import run_code
-from noisette.adjacency import Adjacency
-from noisette.bounded import Bounded
+from noisette.core.adjacency import Adjacency
+from noisette.core.bounded import Bounded
+from noisette.core.door import release
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Gaussian
+from noisette.core.permit import Permit
+from noisette.core.plans import Repeat, Run, Together
+from noisette.core.randomness import Randomness
 from noisette.errors import LedgerError, PermitError
-from noisette.mechanisms import Gaussian
-from noisette.plans import Repeat, Run, Together
-from noisette.privacy import Ledger, Permit, release
-from noisette.randomness import Randomness
 
 PLAN = Repeat(Run(Gaussian(50.0)), 1000)
 VALUE = Bounded(np.zeros(3), contribution=1.0, adjacency=Adjacency.REPLACE_ONE, proof="CLIP")

@@ -10,13 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from noisette import Ledger, LinearSVC, LogisticRegression, SGDClassifier
-from noisette.adjacency import Adjacency
-from noisette.bounded import Bounded
-from noisette.cli.app import app
+from noisette.app.commands.app import app
+from noisette.core.adjacency import Adjacency
+from noisette.core.bounded import Bounded
+from noisette.core.door import release
+from noisette.core.mechanisms import Laplace
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter, LedgerError
-from noisette.mechanisms import Laplace
-from noisette.privacy import release
-from noisette.randomness import Randomness
 from noisette.report import ledger_page
 
 rng = np.random.default_rng(0)

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from noisette.audit.charges import check_charges
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Gaussian, Laplace
+from noisette.core.plans import Declared, Repeat, Run
+from noisette.core.storage import chain, postgres
 from noisette.errors import BudgetExceeded, LedgerError
-from noisette.mechanisms import Gaussian, Laplace
-from noisette.plans import Declared, Repeat, Run
-from noisette.privacy import Ledger
-from noisette.storage import chain, postgres
 
 psycopg = pytest.importorskip("psycopg", reason="no driver here: pip install 'noisette[postgres]'")
 
@@ -367,7 +367,7 @@ def test_nothing_that_was_drawn_is_forgotten(scene, robbed) -> None:
 
 
 def permit_drawn(counts: list[int]):
-    from noisette.storage import Drawn
+    from noisette.core.storage import Drawn
 
     return Drawn(tuple(counts), ("CLIP",))
 

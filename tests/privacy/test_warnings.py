@@ -20,7 +20,7 @@ from noisette import (
     errors,
 )
 from noisette.errors import PrivacyWarning
-from noisette.estimators.private import _FITTED
+from noisette.models.private import _FITTED
 
 X = np.tile([[0.1, 0.2], [0.3, 0.1], [0.2, 0.4]], (60, 1))
 Y = np.tile([0, 1], 90)

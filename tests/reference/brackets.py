@@ -1,6 +1,6 @@
 """Golden epsilons of Poisson steps, and when a bracket holds one."""
 
-from noisette.accounting.numerical import GaussianPair, PoissonSampled, two_orders
+from noisette.core.accounting.numerical import GaussianPair, PoissonSampled, two_orders
 
 POISSON = [
     (0.01, 1.0, 1000, 1e-5, 1.8282367),

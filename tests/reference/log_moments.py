@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette.accounting.bounded_range import BoundedRange
-from noisette.accounting.numerical.pairs import (
+from noisette.core.accounting.bounded_range import BoundedRange
+from noisette.core.accounting.numerical.pairs import (
     GaussianPair,
     LaplacePair,
     Pair,
@@ -22,8 +22,8 @@ from noisette.accounting.numerical.pairs import (
     SphericalLaplacePair,
     Swapped,
 )
-from noisette.accounting.numerical.pairs.discrete import TablePair
-from noisette.accounting.numerical.pairs.spherical_laplace import _gauss
+from noisette.core.accounting.numerical.pairs.discrete import TablePair
+from noisette.core.accounting.numerical.pairs.spherical_laplace import _gauss
 
 Complexes = NDArray[np.complex128]
 

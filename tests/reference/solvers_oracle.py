@@ -3,7 +3,7 @@
 import mpmath as mp
 import numpy as np
 
-from noisette.losses import Huber, HuberHinge, Logistic, Loss, SoftplusHinge, Squared
+from noisette.fitting.losses import Huber, HuberHinge, Logistic, Loss, SoftplusHinge, Squared
 
 
 def sigma(t):

@@ -6,8 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from noisette.accounting.numerical.pairs.kernels import spread_means
-from noisette.accounting.numerical.pairs.random_allocation import RandomAllocationPair, _mean_law
+from noisette.core.accounting.numerical.pairs.kernels import spread_means
+from noisette.core.accounting.numerical.pairs.random_allocation import (
+    RandomAllocationPair,
+    _mean_law,
+)
 
 
 def exact(a, p, b, q, share, same, grid, upper):

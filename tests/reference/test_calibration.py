@@ -6,20 +6,24 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from noisette import accounting
-from noisette.accounting import calibration, front, objective_pair
-from noisette.accounting.numerical.compose import Composition, LatticePart
-from noisette.accounting.numerical.pairs.discrete import LossTable
-from noisette.accounting.numerical.pairs.random_allocation import RandomAllocationPair
-from noisette.accounting.rough import rough_epsilon
-from noisette.adjacency import Adjacency
+from noisette.core import accounting
+from noisette.core.accounting import calibration, front, objective_pair
+from noisette.core.accounting.numerical.compose import Composition, LatticePart
+from noisette.core.accounting.numerical.pairs.discrete import LossTable
+from noisette.core.accounting.numerical.pairs.random_allocation import RandomAllocationPair
+from noisette.core.accounting.rough import rough_epsilon
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import Gaussian, ObjectiveNoise
+from noisette.core.mechanisms.gaussian_curve import _terms
+from noisette.core.plans import Repeat, Run, Sampled
+from noisette.core.sampling import Poisson, RandomAllocation
 from noisette.errors import InvalidParameter
-from noisette.losses import LOSSES
-from noisette.mechanisms import Gaussian, ObjectiveNoise
-from noisette.mechanisms.gaussian_curve import _terms
-from noisette.plans import Repeat, Run, Sampled
-from noisette.sampling import Poisson, RandomAllocation
-from noisette.training.objective_perturbation import _by_pairs, least_regularization, per_row
+from noisette.fitting.algorithms.objective_perturbation import (
+    _by_pairs,
+    least_regularization,
+    per_row,
+)
+from noisette.fitting.losses import LOSSES
 
 
 def allocated(z, batches=20, epochs=2):

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from noisette.clipping import clip_rows, clipped_sum, row_norms
 from noisette.errors import InvalidData, InvalidParameter
+from noisette.fitting.clipping import clip_rows, clipped_sum, row_norms
 
 
 @given(

@@ -5,10 +5,10 @@ import math
 import mpmath as mp
 import pytest
 
-from noisette import accounting, mechanisms, plans, sampling
-from noisette.adjacency import Adjacency
+from noisette.core import accounting, mechanisms, plans, sampling
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms.gaussian_curve import gdp_delta
 from noisette.errors import InvalidParameter
-from noisette.mechanisms.gaussian_curve import gdp_delta
 
 
 @pytest.fixture(autouse=True)

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noisette import accounting
-from noisette.accounting.bounded_range import BoundedRange
-from noisette.accounting.shuffling import poster_algorithm
-from noisette.adjacency import Adjacency
-from noisette.errors import AdjacencyMismatch, InvalidParameter, Unproven
-from noisette.mechanisms import (
+from noisette.core import accounting
+from noisette.core.accounting.bounded_range import BoundedRange
+from noisette.core.accounting.shuffling import poster_algorithm
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import (
     Exponential,
     Gaussian,
     Laplace,
@@ -19,9 +18,9 @@ from noisette.mechanisms import (
     RandomizedResponse,
     SphericalLaplace,
 )
-from noisette.mechanisms.gaussian_curve import gdp_epsilon
-from noisette.plans import Declared, LastIterate, Repeat, Run, Sampled, Together
-from noisette.sampling import (
+from noisette.core.mechanisms.gaussian_curve import gdp_epsilon
+from noisette.core.plans import Declared, LastIterate, Repeat, Run, Sampled, Together
+from noisette.core.sampling import (
     Cyclic,
     Disjoint,
     FullBatch,
@@ -30,6 +29,7 @@ from noisette.sampling import (
     Shuffle,
     WithoutReplacement,
 )
+from noisette.errors import AdjacencyMismatch, InvalidParameter, Unproven
 from reference.log_moments import log_moment
 
 

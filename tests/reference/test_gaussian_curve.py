@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_ndtr, ndtr
 
-from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon, gdp_log_delta, gdp_mu
+from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon, gdp_log_delta, gdp_mu
 
 MUS = np.logspace(-6, 3, 28)
 EPSILONS = np.concatenate(([0.0], np.logspace(-6, 3, 28)))

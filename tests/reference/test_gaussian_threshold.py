@@ -8,22 +8,23 @@ import pytest
 from scipy.stats import binomtest, norm
 
 from helpers import RELATIONS, hockey_stick_of_gaussians
-from noisette import accounting
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
-from noisette.bounded import Bounded
-from noisette.errors import InvalidParameter, PermitError, Unproven
-from noisette.mechanisms import (
+from noisette.core import accounting
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.bounded import Bounded
+from noisette.core.door import release
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import (
     Exponential,
     Gaussian,
     GaussianThreshold,
     ObjectiveNoise,
     RandomizedResponse,
 )
-from noisette.plans import Declared, Repeat, Run, Sampled, Together
-from noisette.privacy import Ledger, release
-from noisette.randomness import Randomness
-from noisette.sampling import Poisson
-from noisette.summaries import key_counts
+from noisette.core.plans import Declared, Repeat, Run, Sampled, Together
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import Poisson
+from noisette.core.summaries import key_counts
+from noisette.errors import InvalidParameter, PermitError, Unproven
 
 every_relation = pytest.mark.parametrize("relation", RELATIONS, ids=str)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from noisette.accounting.last_iterate import (
+from noisette.core.accounting.last_iterate import (
     LastIterateRun,
     cyclic_last_mu,
     full_batch_last_mu,
@@ -21,7 +21,7 @@ from noisette.accounting.last_iterate import (
     reshuffled_last_epsilon,
     reshuffled_last_mus,
 )
-from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon, gdp_mu
+from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon, gdp_mu
 
 
 def run(**changes) -> LastIterateRun:

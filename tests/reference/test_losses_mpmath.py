@@ -4,7 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from noisette.losses import (
+from noisette.fitting.losses import (
     Huber,
     HuberHinge,
     Logistic,

@@ -9,18 +9,18 @@ import pytest
 from scipy import integrate, optimize, special
 
 from helpers import hockey_stick_of_gaussians
-from noisette import accounting
-from noisette.accounting.bounded_range import BoundedRange
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
-from noisette.mechanisms import (
+from noisette.core import accounting
+from noisette.core.accounting.bounded_range import BoundedRange
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.mechanisms import (
     Exponential,
     Gaussian,
     Laplace,
     RandomizedResponse,
     SphericalLaplace,
 )
-from noisette.mechanisms import spherical_laplace_curve as curve
-from noisette.plans import Repeat
+from noisette.core.mechanisms import spherical_laplace_curve as curve
+from noisette.core.plans import Repeat
 
 # ---- spherical Laplace (one_shot.md section 1) ----
 

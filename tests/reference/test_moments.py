@@ -10,16 +10,16 @@ from scipy import integrate, optimize
 from scipy.special import comb, gammaln, logsumexp
 
 from helpers import hockey_stick_of_gaussians, pairwise_covered
-from noisette import sampling
-from noisette.accounting import (
+from noisette.core import sampling
+from noisette.core.accounting import (
     GaussianAccountant,
     MomentsAccountant,
     RenyiAccountant,
 )
-from noisette.accounting import sampled_moments as sm
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
-from noisette.mechanisms import Gaussian, Laplace, SphericalLaplace
-from noisette.plans import Repeat, Sampled, Together
+from noisette.core.accounting import sampled_moments as sm
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.mechanisms import Gaussian, Laplace, SphericalLaplace
+from noisette.core.plans import Repeat, Sampled, Together
 
 # ---- the lecture / sharp / exact table of iterative.md section 2 (delta = 1e-5, m^2 = T) ----
 

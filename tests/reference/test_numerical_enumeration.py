@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
 
-from noisette.accounting.numerical import (
+from noisette.core.accounting.numerical import (
     ApproximateDP,
     Discrete,
     GaussianPair,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from brackets import POISSON, holds, poisson
 
-from noisette.accounting.numerical import (
+from noisette.core.accounting.numerical import (
     GaussianPair,
     LaplacePair,
     PoissonReplace,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from brackets import POISSON, holds, poisson
 
-from noisette import accounting, mechanisms, plans
-from noisette.accounting.numerical import (
+from noisette.core import accounting, mechanisms, plans
+from noisette.core.accounting.numerical import (
     CertificateError,
     Discrete,
     GaussianPair,
@@ -19,9 +19,9 @@ from noisette.accounting.numerical import (
     epsilon_bracket,
     two_orders,
 )
-from noisette.accounting.numerical.lattice import dominating
-from noisette.accounting.numerical.plan import MAX_WINDOW
-from noisette.accounting.numerical.problems import EpsilonProblem
+from noisette.core.accounting.numerical.lattice import dominating
+from noisette.core.accounting.numerical.plan import MAX_WINDOW
+from noisette.core.accounting.numerical.problems import EpsilonProblem
 
 
 @pytest.mark.parametrize(("rate", "z", "count", "delta", "golden"), POISSON[:3])
@@ -72,7 +72,7 @@ def test_inconsistent_cells_are_refused_not_clipped():
 
 def test_small_supports_on_coarse_lattices_keep_valid_lower_bounds():
     """Examples where the reference lower lattice exceeded the truth."""
-    from noisette.accounting.numerical.lattice import dominated
+    from noisette.core.accounting.numerical.lattice import dominated
 
     for loss, step in ((0.5, 0.3), (0.0153, 0.19)):
         high = 1 / (1 + math.exp(-loss))

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from noisette.accounting.numerical import (
+from noisette.core.accounting.numerical import (
     GaussianPair,
     LaplacePair,
     PoissonReplace,

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from noisette.accounting import calibrate, delta, epsilon
-from noisette.accounting.objective_pair import ObjectiveTable
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE
-from noisette.mechanisms import Gaussian, ObjectiveNoise
-from noisette.plans import Repeat, Run, Together
+from noisette.core.accounting import calibrate, delta, epsilon
+from noisette.core.accounting.objective_pair import ObjectiveTable
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE
+from noisette.core.mechanisms import Gaussian, ObjectiveNoise
+from noisette.core.plans import Repeat, Run, Together
 
 
 def noise(z: float, k: float, persons: bool = True, **given: object) -> ObjectiveNoise:

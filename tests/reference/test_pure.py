@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisette import accounting, sampling
-from noisette.accounting import AdvancedAccountant, LinearAccountant
-from noisette.accounting.pure import (
+from noisette.core import accounting, sampling
+from noisette.core.accounting import AdvancedAccountant, LinearAccountant
+from noisette.core.accounting.pure import (
     advanced_composition,
     kairouz_oh_viswanath,
     subsampled,
     subsampled_lecture,
 )
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
-from noisette.mechanisms import Laplace, RandomizedResponse, SphericalLaplace
-from noisette.plans import Declared, Repeat, Sampled, Together
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.mechanisms import Laplace, RandomizedResponse, SphericalLaplace
+from noisette.core.plans import Declared, Repeat, Sampled, Together
 
 
 def composed_rr(epsilons: list[float], at: mpmath.mpf) -> mpmath.mpf:

@@ -4,11 +4,11 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from noisette import accounting, plans
-from noisette.accounting import sampled_moments
-from noisette.accounting.filters import RenyiFilter
-from noisette.adjacency import REPLACE_ONE, ZERO_OUT
-from noisette.mechanisms import Laplace, ObjectiveNoise, RandomizedResponse, SphericalLaplace
+from noisette.core import accounting, plans
+from noisette.core.accounting import sampled_moments
+from noisette.core.accounting.filters import RenyiFilter
+from noisette.core.adjacency import REPLACE_ONE, ZERO_OUT
+from noisette.core.mechanisms import Laplace, ObjectiveNoise, RandomizedResponse, SphericalLaplace
 
 EPSILONS = [1e-12, 1e-9, 1e-7, 1e-4, 0.03, 0.7, 8.0, 300.0]
 ORDERS = [0.01, 0.4, 1.0, 30.0, 1e4]

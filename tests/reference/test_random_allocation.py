@@ -7,8 +7,8 @@ import pytest
 from brackets import holds
 from scipy.special import ndtr
 
-from noisette import accounting, mechanisms, plans, sampling
-from noisette.accounting.numerical import RandomAllocationPair, epsilon_bracket
+from noisette.core import accounting, mechanisms, plans, sampling
+from noisette.core.accounting.numerical import RandomAllocationPair, epsilon_bracket
 
 
 def allocation(batches, z, epochs):

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from noisette import accounting, plans
-from noisette.accounting import selected
-from noisette.accounting.selected import concave_majorant, search_curve
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core import accounting, plans
+from noisette.core.accounting import selected
+from noisette.core.accounting.selected import concave_majorant, search_curve
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.mechanisms import Gaussian, Laplace, RandomizedResponse
+from noisette.core.mechanisms.gaussian_curve import gdp_mu
+from noisette.core.plans import Declared, Parallel, Repeat, Run, Selected, Together
+from noisette.core.plans.laws import _hazard_table
 from noisette.errors import InvalidParameter, Unproven
-from noisette.mechanisms import Gaussian, Laplace, RandomizedResponse
-from noisette.mechanisms.gaussian_curve import gdp_mu
-from noisette.plans import Declared, Parallel, Repeat, Run, Selected, Together
-from noisette.plans.laws import _hazard_table
 
 LAWS = [
     plans.Logarithmic(3.0),
@@ -216,7 +216,7 @@ def test_the_composed_pair_is_above_exact_products():
 
 
 def test_the_pair_of_a_search_has_its_curve():
-    from noisette.accounting.selected import SearchPair
+    from noisette.core.accounting.selected import SearchPair
 
     leaf = Selected(Gaussian(8.0), law=plans.Logarithmic(10.0)).under("replace-one")
     pair, curve = SearchPair(leaf, REPLACE_ONE), search_curve(leaf, REPLACE_ONE)

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from noisette.accounting.sensitivity import logistic_gradient_sensitivity as sensitivity
+from noisette.core.accounting.sensitivity import logistic_gradient_sensitivity as sensitivity
 
 RADII = np.array([0.0, 0.01, 0.3, 1.0, 2.0, 4.0, 8.0, 30.0, 300.0])
 

@@ -9,18 +9,18 @@ import pytest
 from scipy.special import ndtr
 
 from helpers import pairwise_covered
-from noisette.accounting import GaussianAccountant
-from noisette.accounting.shuffling import (
+from noisette.core.accounting import GaussianAccountant
+from noisette.core.accounting.shuffling import (
     poster_algorithm,
     shuffle_lower_epsilon,
     two_loss_example,
 )
-from noisette.adjacency import Adjacency
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import Gaussian
+from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
+from noisette.core.plans import Repeat, Sampled
+from noisette.core.sampling import Shuffle
 from noisette.errors import Unproven
-from noisette.mechanisms import Gaussian
-from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
-from noisette.plans import Repeat, Sampled
-from noisette.sampling import Shuffle
 
 
 def all_iterates_mu(epochs, z, adjacency):

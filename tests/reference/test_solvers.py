@@ -12,7 +12,7 @@ from scipy import optimize, sparse
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from loss_sums import gradient
-from noisette.losses import (
+from noisette.fitting.losses import (
     Huber,
     HuberHinge,
     Logistic,
@@ -20,7 +20,7 @@ from noisette.losses import (
     SoftplusHinge,
     Squared,
 )
-from noisette.solvers import minimise
+from noisette.fitting.solvers import minimise
 
 sys.path.insert(0, str(Path(__file__).parent))
 from solvers_oracle import ExactProblem, clipped_rows

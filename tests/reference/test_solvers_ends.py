@@ -10,7 +10,7 @@ from scipy import sparse
 from solvers_oracle import ExactProblem
 
 from noisette.errors import InvalidParameter
-from noisette.losses import (
+from noisette.fitting.losses import (
     LOSSES,
     Hinge,
     Huber,
@@ -21,7 +21,7 @@ from noisette.losses import (
     SoftplusHinge,
     Squared,
 )
-from noisette.solvers import (
+from noisette.fitting.solvers import (
     PublicFacts,
     SolverDefect,
     check_ends,
@@ -33,8 +33,8 @@ from noisette.solvers import (
     most_steps,
     smooth,
 )
-from noisette.solvers.limits import interior_plan
-from noisette.solvers.objective import Objective, Preconditioner
+from noisette.fitting.solvers.limits import interior_plan
+from noisette.fitting.solvers.objective import Objective, Preconditioner
 
 QUADRATIC = [Hinge(), HuberHinge(), HuberHinge(0.01), Huber(0.1)]
 CONCORDANT = [Logistic(), SoftplusHinge(30.0), Softmax(4), Squared()]
@@ -242,7 +242,7 @@ def test_nan_is_not_a_certificate(monkeypatch):
         assert hinge.certify(spoiled, np.ones(1)).distance == np.inf
     for loss, name in ((Logistic(), "minimise_smooth"), (Hinge(), "minimise_hinge")):
         bad = type("Bad", (), {"w": np.zeros(1), "norm_bound": np.nan, "distance": np.nan})()
-        module = sys.modules["noisette.solvers.minimise"]
+        module = sys.modules["noisette.fitting.solvers.minimise"]
         monkeypatch.setattr(module, name, lambda *a, bad=bad: bad)
         with pytest.raises(SolverDefect):
             minimise(loss, [[1.0]], [1], regularization=1.0)
@@ -269,8 +269,8 @@ def test_every_loss_has_a_last_resort_and_its_dual_is_its_own(loss):
 
 def test_a_hinge_that_nobody_waits_for_is_refused_before_the_charge() -> None:
     """n omega R^2 / Lambda of 4e41 was accepted: charged, and not ended after 45 s."""
-    from noisette.linear import LinearSVC
-    from noisette.privacy import Ledger
+    from noisette.core.ledger import Ledger
+    from noisette.models import LinearSVC
 
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(1000, 10)), rng.integers(0, 2, 1000)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy import optimize, sparse
 from sklearn.svm import LinearSVC
 
-from noisette.losses import Hinge, Rows
-from noisette.solvers import PublicFacts, minimise
-from noisette.solvers.hinge import _ascend, certify
-from noisette.solvers.objective import Objective
+from noisette.fitting.losses import Hinge, Rows
+from noisette.fitting.solvers import PublicFacts, minimise
+from noisette.fitting.solvers.hinge import _ascend, certify
+from noisette.fitting.solvers.objective import Objective
 
 sys.path.insert(0, str(Path(__file__).parent))
 from solvers_oracle import clipped_rows

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from noisette.losses import (
+from noisette.fitting.losses import (
     Augmented,
     Hinge,
     HuberHinge,
@@ -19,10 +19,10 @@ from noisette.losses import (
     SoftplusHinge,
     Squared,
 )
-from noisette.losses.blocks import Scaled
-from noisette.solvers import PublicFacts, attainable_tolerance, default_tolerance, minimise
-from noisette.solvers.objective import Objective, Preconditioner, _split
-from noisette.solvers.rounding import EXACT_ROWS, gradient_error
+from noisette.fitting.losses.blocks import Scaled
+from noisette.fitting.solvers import PublicFacts, attainable_tolerance, default_tolerance, minimise
+from noisette.fitting.solvers.objective import Objective, Preconditioner, _split
+from noisette.fitting.solvers.rounding import EXACT_ROWS, gradient_error
 
 sys.path.insert(0, str(Path(__file__).parent))
 from solvers_oracle import ExactProblem, clipped_rows
@@ -280,7 +280,7 @@ def test_a_bound_without_the_sum_of_derivatives_is_found_out(monkeypatch, share)
     def too_small(*given):
         return gradient_error(*given[:-1], None if given[-1] is None else share * given[-1])
 
-    monkeypatch.setattr("noisette.solvers.objective.gradient_error", too_small)
+    monkeypatch.setattr("noisette.fitting.solvers.objective.gradient_error", too_small)
     error, bound = worst_sum(True)
     assert error > bound
 

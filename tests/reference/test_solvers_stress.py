@@ -10,7 +10,7 @@ from scipy import sparse
 
 from loss_sums import gradient
 from noisette.errors import InvalidParameter
-from noisette.losses import (
+from noisette.fitting.losses import (
     Hinge,
     Huber,
     HuberHinge,
@@ -20,7 +20,7 @@ from noisette.losses import (
     SoftplusHinge,
     Squared,
 )
-from noisette.solvers import PublicFacts, attainable_tolerance, check_ends, minimise
+from noisette.fitting.solvers import PublicFacts, attainable_tolerance, check_ends, minimise
 
 LOSSES = [
     Logistic(),

@@ -6,10 +6,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from noisette import accounting
-from noisette.adjacency import ZERO_OUT
-from noisette.mechanisms import SphericalLaplace
-from noisette.mechanisms import spherical_laplace_curve as curve
+from noisette.core import accounting
+from noisette.core.adjacency import ZERO_OUT
+from noisette.core.mechanisms import SphericalLaplace
+from noisette.core.mechanisms import spherical_laplace_curve as curve
 
 MARGIN = 2e-10  # how far above the exact value a stated one may lie, relative
 

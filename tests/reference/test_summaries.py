@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
-from noisette.bounded import Bounded
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.bounded import Bounded
+from noisette.core.mechanisms import Exponential
+from noisette.core.summaries import NEVER, Ranks, histogram, key_counts
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.mechanisms import Exponential
-from noisette.summaries import NEVER, Ranks, histogram, key_counts
 
 ETA = 0.7
 GRID = np.linspace(0.0, 1.0, 13)

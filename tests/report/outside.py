@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from noisette import Ledger, mechanisms, plans
+from noisette import Ledger
 from noisette.audit import AuditReport, Finding
 from noisette.audit.page import html as audit_page
-from noisette.guarantee import Guarantee
+from noisette.core import mechanisms, plans
+from noisette.core.guarantee import Guarantee
 from noisette.report import Effect, Subject, effects_page, ledger_page, model_page
 from noisette.scores import BinaryScores
 

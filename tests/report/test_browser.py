@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from outside import NAMES, pages
 
-from noisette import mechanisms, plans
-from noisette.guarantee import Guarantee
+from noisette.core import mechanisms, plans
+from noisette.core.guarantee import Guarantee
 from noisette.report import Subject, model_page
 from noisette.report.kit import DARK
 

@@ -6,12 +6,13 @@ import re
 import pytest
 from test_page import guarantee, parsed, plan_epsilon, subject
 
-from noisette import Ledger, mechanisms, plans
-from noisette.guarantee import Guarantee
+from noisette import Ledger
+from noisette.core import mechanisms, plans
+from noisette.core.guarantee import Guarantee
+from noisette.core.theorems import THEOREMS, grounds_of
 from noisette.report import Subject, attack_power, curve_of, model_page
 from noisette.report.decision import delta_words, factor_words
 from noisette.report.proofs import MEANINGS
-from noisette.theorems import THEOREMS, grounds_of
 
 
 def promise(multiplier=5.0, relation="replace-one", **more):

@@ -4,8 +4,9 @@ import pytest
 from test_page import parsed
 from typer.testing import CliRunner
 
-from noisette import Ledger, mechanisms
-from noisette.cli.app import app
+from noisette import Ledger
+from noisette.app.commands.app import app
+from noisette.core import mechanisms
 from noisette.report import ledger_page
 from noisette.report.ledgers import _SHOWN
 

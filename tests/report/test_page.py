@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from noisette import Ledger, mechanisms, plans, sampling
-from noisette.adjacency import Adjacency
+from noisette import Ledger
+from noisette.core import mechanisms, plans, sampling
+from noisette.core.adjacency import Adjacency
+from noisette.core.guarantee import Guarantee
+from noisette.core.mechanisms import MECHANISMS
 from noisette.errors import Unproven
-from noisette.guarantee import Guarantee
-from noisette.mechanisms import MECHANISMS
 from noisette.report import (
     Subject,
     attack_power,
@@ -165,7 +166,7 @@ def test_the_power_is_a_bound_and_close(alarm, multiplier):
 
 
 def plan_epsilon(plan, delta):
-    from noisette import accounting
+    from noisette.core import accounting
 
     return accounting.epsilon(plan, delta=delta, adjacency=plan.adjacency)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noisette import accounting, mechanisms, plans, sampling
+from noisette.core import accounting, mechanisms, plans, sampling
 from reproductions import runner
 from reproductions.base import Table, Task
 from reproductions.page import publish

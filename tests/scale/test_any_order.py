@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 from noisette import PoissonRegressor, SGDClassifier
-from noisette.adjacency import Adjacency
-from noisette.losses import HuberHinge, Logistic, PoissonCounts, Squared
-from noisette.losses.parted import rows_of
-from noisette.losses.totals import Total
-from noisette.parts import merges_of
-from noisette.pipeline import parted_tables
-from noisette.scale import parted, running
-from noisette.solvers import PublicFacts, attainable_tolerance, minimise
-from noisette.solvers.objective import Objective, Preconditioner
-from noisette.solvers.smooth import last_resort
-from noisette.training.gradient_descent import _gradient_of, _rounding_of
-from noisette.training.observer import Observer
-from noisette.training.public import Public
-from noisette.training.steps import Update
+from noisette.core.adjacency import Adjacency
+from noisette.core.parts import merges_of
+from noisette.fitting.algorithms.gradient_descent import _gradient_of, _rounding_of
+from noisette.fitting.algorithms.observer import Observer
+from noisette.fitting.algorithms.public import Public
+from noisette.fitting.algorithms.steps import Update
+from noisette.fitting.losses import HuberHinge, Logistic, PoissonCounts, Squared
+from noisette.fitting.losses.parted import rows_of
+from noisette.fitting.losses.totals import Total
+from noisette.fitting.partitions import parted, running
+from noisette.fitting.solvers import PublicFacts, attainable_tolerance, minimise
+from noisette.fitting.solvers.objective import Objective, Preconditioner
+from noisette.fitting.solvers.smooth import last_resort
+from noisette.tables.pipeline import parted_tables
 
 UNIT = Fraction(1, 2**53)
 

@@ -20,7 +20,7 @@ from distributed import Client, LocalCluster
 
 from noisette import Ledger, LogisticRegression, Persons, TableClassifier
 from noisette.errors import ClusterFailed
-from noisette.scale import running
+from noisette.fitting.partitions import running
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(2000, 4)) / 3.0

@@ -30,8 +30,8 @@ from noisette.errors import (
     MissingExtra,
     NoisetteError,
 )
-from noisette.estimators import inputs
-from noisette.scale import running
+from noisette.fitting.partitions import running
+from noisette.models import inputs
 
 SECRET = "Smith-4711"
 X = np.random.default_rng(0).normal(size=(200, 3))

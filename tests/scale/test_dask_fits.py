@@ -26,11 +26,11 @@ from noisette import (
     TableRegressor,
     evaluate,
 )
-from noisette.columns.grid import Grid
-from noisette.scale import columns as columns_module
-from noisette.scale import parted
-from noisette.scale.lazily import for_workers
-from noisette.training.learnt_target import _ranks
+from noisette.core.grid import Grid
+from noisette.fitting.algorithms.learnt_target import _ranks
+from noisette.fitting.partitions import columns as columns_module
+from noisette.fitting.partitions import parted
+from noisette.fitting.partitions.lazily import for_workers
 
 N, D = 3000, 6
 RNG = np.random.default_rng(0)

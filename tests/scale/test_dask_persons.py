@@ -23,13 +23,13 @@ from noisette import (
     TableRegressor,
     evaluate,
 )
-from noisette.adjacency import Adjacency
+from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidData, InvalidParameter, WeakModelWarning
-from noisette.scale import columns, parted
-from noisette.scale import persons as persons_module
-from noisette.scale.persons import persons_beside
-from noisette.training.public import PublicBudget
-from noisette.training.records import check_unit
+from noisette.fitting.algorithms.public import PublicBudget
+from noisette.fitting.algorithms.records import check_unit
+from noisette.fitting.partitions import columns, parted
+from noisette.fitting.partitions import persons as persons_module
+from noisette.fitting.partitions.persons import persons_beside
 
 SECRET = "Smith-4711"
 N, D = 900, 4

@@ -11,11 +11,11 @@ import pytest
 from scipy import stats
 
 from noisette import Randomness, TableClassifier, TableRegressor
-from noisette.pipeline import train_and_test
-from noisette.pipeline.parted_tables import PartedFrame
-from noisette.randomness import coin_words
-from noisette.scale.coins import drawn
+from noisette.core.randomness import coin_words
+from noisette.fitting.partitions.coins import drawn
 from noisette.tables import Schema
+from noisette.tables.pipeline import train_and_test
+from noisette.tables.pipeline.parted_tables import PartedFrame
 
 KINDS = {"age": "numeric", "ward": "categorical"}
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from noisette import LogisticRegression
-from noisette.losses import Augmented, Rows
-from noisette.losses.parted import PartedRows
-from noisette.scale import columns as columns_module
-from noisette.scale import parted
-from noisette.scale.columns import DaskColumn
-from noisette.solvers import smooth
+from noisette.fitting.losses import Augmented, Rows
+from noisette.fitting.losses.parted import PartedRows
+from noisette.fitting.partitions import columns as columns_module
+from noisette.fitting.partitions import parted
+from noisette.fitting.partitions.columns import DaskColumn
+from noisette.fitting.solvers import smooth
 
 RNG = np.random.default_rng(5)
 N, D = 40_000, 5

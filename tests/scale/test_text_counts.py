@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from noisette import TableClassifier
-from noisette.pipeline import parted_tables
-from noisette.pipeline.text_counts import TextCounts
+from noisette.tables.pipeline import parted_tables
+from noisette.tables.pipeline.text_counts import TextCounts
 
 SAMPLE = "aé\x00\ud800\uffff\U0001f600zZ ß"  # every length in UTF-8, and half a surrogate pair
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from helpers import run_command
-from noisette.model_files import load
+from noisette.models.files import load
 
 SCHEMA = """
 target = "ill"

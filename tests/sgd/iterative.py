@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from noisette.privacy import Ledger
-from noisette.randomness import Randomness
-from noisette.sampling import Sampler
-from noisette.training import (
+from noisette.core.ledger import Ledger
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import Sampler
+from noisette.fitting.algorithms import (
     Algorithm,
     GradientDescent,
     NoisySGD,
@@ -20,7 +20,7 @@ from noisette.training import (
     Trained,
     train,
 )
-from noisette.training.steps import Update
+from noisette.fitting.algorithms.steps import Update
 
 
 def facts(

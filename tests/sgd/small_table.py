@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from noisette.linear.sgd import SGDClassifier
-from noisette.randomness import Randomness
+from noisette.core.randomness import Randomness
+from noisette.models.sgd import SGDClassifier
 
 N, D = 200, 3
 X = np.random.default_rng(5).standard_normal((N, D))

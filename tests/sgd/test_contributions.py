@@ -9,14 +9,14 @@ from scipy import sparse
 from small_table import SEEDED, SIGNS, D, N, X, Y, model
 
 from noisette import Ledger
-from noisette.adjacency import Adjacency
+from noisette.core.adjacency import Adjacency
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import Poisson
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.losses import Hinge, HuberHinge, Logistic, Softmax, SoftplusHinge
-from noisette.randomness import Randomness
-from noisette.sampling import Poisson
-from noisette.training.gradient_descent import _gradient_of, _sensitivity
-from noisette.training.levels import Levels
-from noisette.training.steps import Update, canonical_rows
+from noisette.fitting.algorithms.gradient_descent import _gradient_of, _sensitivity
+from noisette.fitting.algorithms.levels import Levels
+from noisette.fitting.algorithms.steps import Update, canonical_rows
+from noisette.fitting.losses import Hinge, HuberHinge, Logistic, Softmax, SoftplusHinge
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from iterative import facts, gradient_descent
 
-from noisette import accounting
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core import accounting
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_mu
+from noisette.core.randomness import Randomness
 from noisette.errors import Unproven
-from noisette.losses import Hinge, Logistic, Softmax
-from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_mu
-from noisette.privacy import Ledger
-from noisette.randomness import Randomness
-from noisette.training import Observer
-from noisette.training import gradient_descent as module
-from noisette.training.gradient_descent import Recipe, recipe
-from noisette.training.levels import Levels
-from noisette.training.steps import Update
+from noisette.fitting.algorithms import Observer
+from noisette.fitting.algorithms import gradient_descent as module
+from noisette.fitting.algorithms.gradient_descent import Recipe, recipe
+from noisette.fitting.algorithms.levels import Levels
+from noisette.fitting.algorithms.steps import Update
+from noisette.fitting.losses import Hinge, Logistic, Softmax
 
 LOGISTIC = Update(loss=Logistic(), regularization=0.0)
 

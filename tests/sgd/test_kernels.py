@@ -7,11 +7,11 @@ from iterative import twin
 from scipy import sparse
 
 from helpers import pairwise_covered
-from noisette.losses import Hinge, HuberHinge, Logistic, Loss, Softmax, SoftplusHinge
-from noisette.training import kernels
-from noisette.training.gradient_descent import _gradient_of
-from noisette.training.kernels import CHUNK, LOGISTIC, UNIT, chunk_slopes
-from noisette.training.steps import Batches, State, Update, advance, canonical_rows
+from noisette.fitting.algorithms import kernels
+from noisette.fitting.algorithms.gradient_descent import _gradient_of
+from noisette.fitting.algorithms.kernels import CHUNK, LOGISTIC, UNIT, chunk_slopes
+from noisette.fitting.algorithms.steps import Batches, State, Update, advance, canonical_rows
+from noisette.fitting.losses import Hinge, HuberHinge, Logistic, Loss, Softmax, SoftplusHinge
 
 N, D = 57, 6
 

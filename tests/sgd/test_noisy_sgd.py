@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from iterative import Recorded, noisy_sgd
 
-from noisette import accounting
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core import accounting
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.ledger import Ledger
+from noisette.core.plans import LastIterate
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import SAMPLERS, FullBatch, PartialShuffle, PassSampler, Poisson
 from noisette.errors import InvalidParameter, PermitError, Unproven
-from noisette.losses import Hinge, HuberHinge, Logistic, Softmax, SoftplusHinge
-from noisette.plans import LastIterate
-from noisette.privacy import Ledger
-from noisette.randomness import Randomness
-from noisette.sampling import SAMPLERS, FullBatch, PartialShuffle, PassSampler, Poisson
-from noisette.training.levels import Levels, level_shares
-from noisette.training.noisy_sgd import make_sampler
-from noisette.training.steps import Update
+from noisette.fitting.algorithms.levels import Levels, level_shares
+from noisette.fitting.algorithms.noisy_sgd import make_sampler
+from noisette.fitting.algorithms.steps import Update
+from noisette.fitting.losses import Hinge, HuberHinge, Logistic, Softmax, SoftplusHinge
 
 N, D, B, EPOCHS = 600, 4, 60, 3
 CONSTANT = Update(loss=Logistic(), learning_rate="constant", eta0=0.5, regularization=1e-3)
@@ -172,7 +172,7 @@ def test_last_iterate_refuses_other_samplers(rows, name) -> None:
 
 def test_levels_scale_mu(rows) -> None:
     """A person of level e contributes c = mu(e) / mu(epsilon): their own epsilon is e."""
-    from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_mu
+    from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_mu
 
     levels = np.array([0.3, 1.0, 2.0])
     shares = level_shares(levels, 2.0, 1e-5, "gaussian")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from noisette import SGDRegressor
+from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData, InvalidParameter, PermitError, Unproven
-from noisette.privacy import Ledger
-from noisette.training import Observer
+from noisette.fitting.algorithms import Observer
 
 
 def data(n: int = 4000, seed: int = 0) -> tuple[Any, Any]:

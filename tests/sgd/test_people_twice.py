@@ -7,8 +7,8 @@ from small_table import D, N, X, Y, model
 
 from noisette import Ledger
 from noisette.errors import InvalidData
-from noisette.linear.sgd import SGDClassifier
-from noisette.training import Records, streaming
+from noisette.fitting.algorithms import Records, streaming
+from noisette.models.sgd import SGDClassifier
 
 
 def test_the_same_rows_twice_are_refused() -> None:

@@ -11,13 +11,13 @@ from scipy import sparse
 
 from helpers import pairwise_covered
 from noisette.audit import check_estimator
-from noisette.linear import SGDClassifier
-from noisette.losses import LOSSES, Logistic, MarginLoss
-from noisette.losses.base import as_float
-from noisette.privacy import NoiseStream
-from noisette.training import Observer
-from noisette.training.gradient_descent import MOMENTUM, _gradient_of
-from noisette.training.steps import Batches, State, Update, advance, canonical_rows
+from noisette.core.door import NoiseStream
+from noisette.fitting.algorithms import Observer
+from noisette.fitting.algorithms.gradient_descent import MOMENTUM, _gradient_of
+from noisette.fitting.algorithms.steps import Batches, State, Update, advance, canonical_rows
+from noisette.fitting.losses import LOSSES, Logistic, MarginLoss
+from noisette.fitting.losses.base import as_float
+from noisette.models import SGDClassifier
 
 N, D = 120, 4
 
@@ -157,7 +157,7 @@ def test_gradient_descent_of_such_a_loss_is_a_plain_loop() -> None:
 
 def _schedule_of(model: SGDClassifier, steps: int) -> float:
     """eta = tau (1 - beta) / T in rows of norm 1, tau as the docstring of the recipe gives it."""
-    from noisette.mechanisms.gaussian_curve import gdp_mu
+    from noisette.core.mechanisms.gaussian_curve import gdp_mu
 
     bound = math.hypot(1.0, float(np.float32(0.35)))
     curvature = 1.0 + model.regularization / bound**2

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from iterative import gradient_descent, single_pass
 
-from noisette.accounting.sensitivity import logistic_gradient_sensitivity
 from noisette.audit import check_estimator
+from noisette.core.accounting.sensitivity import logistic_gradient_sensitivity
+from noisette.core.ledger import Ledger
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.linear import SGDClassifier
-from noisette.losses import Logistic
-from noisette.privacy import Ledger
-from noisette.randomness import Randomness
-from noisette.training.steps import Update
+from noisette.fitting.algorithms.steps import Update
+from noisette.fitting.losses import Logistic
+from noisette.models import SGDClassifier
 
 RNG = np.random.default_rng(0)
 N = 120

@@ -13,10 +13,10 @@ from sklearn.utils.estimator_checks import check_estimator
 from small_table import X, Y, model
 
 from noisette import Guarantee, Ledger
-from noisette.adjacency import Adjacency
+from noisette.core.adjacency import Adjacency
+from noisette.core.sampling import Cyclic, Disjoint, PartialShuffle, Shuffle, WithoutReplacement
 from noisette.errors import BudgetExceeded, InvalidData, InvalidParameter, Unproven
-from noisette.linear.sgd import SGDClassifier
-from noisette.sampling import Cyclic, Disjoint, PartialShuffle, Shuffle, WithoutReplacement
+from noisette.models.sgd import SGDClassifier
 
 N = 4000
 

@@ -11,7 +11,7 @@ from small_table import X, Y, model
 
 from noisette import Ledger
 from noisette.errors import InvalidData
-from noisette.linear import LinearSVC, LogisticRegression
+from noisette.models import LinearSVC, LogisticRegression
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "huber", "softplus", "softmax"])

@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from iterative import single_pass
 
-from noisette.adjacency import Adjacency
+from noisette.core.adjacency import Adjacency
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import SphericalLaplace
+from noisette.core.plans import Parallel, Sampled
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import Disjoint
 from noisette.errors import PermitError, Unproven
-from noisette.losses import Hinge, Logistic
-from noisette.mechanisms import SphericalLaplace
-from noisette.plans import Parallel, Sampled
-from noisette.privacy import Ledger
-from noisette.randomness import Randomness
-from noisette.sampling import Disjoint
-from noisette.training.levels import Levels, level_shares
-from noisette.training.single_pass import noise_for_one_use
-from noisette.training.steps import Update
+from noisette.fitting.algorithms.levels import Levels, level_shares
+from noisette.fitting.algorithms.single_pass import noise_for_one_use
+from noisette.fitting.algorithms.steps import Update
+from noisette.fitting.losses import Hinge, Logistic
 
 FLAT = Update(loss=Logistic(), learning_rate="constant", eta0=1.0, regularization=0.0)
 
@@ -158,7 +158,7 @@ def test_one_level_in_groups_is_the_plain_pass() -> None:
 def test_no_more_noise_than_charged() -> None:
     ledger = Ledger(1.0)
     permit = ledger.charge(Sampled(SphericalLaplace(2.0, 1), Disjoint.of_size(4, 2)), label="x")
-    from noisette.privacy import release
+    from noisette.core.door import release
 
     stream = release(FLAT.bounded(1, permit.adjacency, "PARALLEL"), permit, Randomness.from_seed(0))
     stream.take(2)

@@ -9,14 +9,14 @@ import small_table as small
 from iterative import facts
 
 from noisette import Ledger
+from noisette.core.sampling import Disjoint
 from noisette.errors import InvalidData, InvalidParameter, MissingExtra, Unproven
-from noisette.linear.sgd import SGDClassifier
-from noisette.losses import Logistic
-from noisette.sampling import Disjoint
-from noisette.training import Records, StreamedPass, streaming
-from noisette.training.steps import Update
-from noisette.training.streaming import Stream
-from noisette.training.train import begin
+from noisette.fitting.algorithms import Records, StreamedPass, streaming
+from noisette.fitting.algorithms.steps import Update
+from noisette.fitting.algorithms.streaming import Stream
+from noisette.fitting.algorithms.train import begin
+from noisette.fitting.losses import Logistic
+from noisette.models.sgd import SGDClassifier
 
 N, D = 3000, 4
 

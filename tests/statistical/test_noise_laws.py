@@ -12,12 +12,19 @@ from scipy.special import softmax
 from scipy.stats import chi2, chisquare, gamma, ks_2samp, kstest, norm
 
 from helpers import RELATIONS
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE
-from noisette.bounded import Bounded, InKernel
-from noisette.mechanisms import Exponential, Gaussian, Laplace, RandomizedResponse, SphericalLaplace
-from noisette.plans import Repeat
-from noisette.privacy import Ledger, release
-from noisette.randomness import Randomness
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE
+from noisette.core.bounded import Bounded, InKernel
+from noisette.core.door import release
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import (
+    Exponential,
+    Gaussian,
+    Laplace,
+    RandomizedResponse,
+    SphericalLaplace,
+)
+from noisette.core.plans import Repeat
+from noisette.core.randomness import Randomness
 
 SIZE = 1e-6
 

@@ -14,8 +14,8 @@ from randomgen import AESCounter
 from scipy.stats import kstest
 
 from helpers import draw, in_fork
+from noisette.core.randomness import Randomness, as_randomness
 from noisette.errors import InvalidParameter, RandomnessError
-from noisette.randomness import Randomness, as_randomness
 
 WORKERS = 4
 
@@ -266,7 +266,7 @@ def test_a_child_without_a_fresh_key_is_stopped(monkeypatch, capfd):
     def broken(bits: int) -> int:
         raise OSError("no randomness")
 
-    monkeypatch.setattr("noisette.randomness.secrets.randbits", broken)
+    monkeypatch.setattr("noisette.core.randomness.secrets.randbits", broken)
     child = os.fork()
     if child == 0:
         os._exit(len(draw(source)) > 0)

@@ -12,11 +12,12 @@ import pytest
 from scipy.special import erfc
 from scipy.stats import chisquare, norm
 
-from noisette import _ziggurat, randomness
-from noisette._ziggurat import tables
+from noisette.core import randomness
+from noisette.core import ziggurat as _ziggurat
+from noisette.core.mechanisms import Gaussian, SphericalLaplace
+from noisette.core.randomness import Randomness
+from noisette.core.ziggurat import tables
 from noisette.errors import RandomnessError
-from noisette.mechanisms import Gaussian, SphericalLaplace
-from noisette.randomness import Randomness
 
 MANY = 1 << 20
 SIZE = 1e-6  # a right law fails with this probability; seeds are fixed

@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 from noisette import LogisticRegression, Persons, PrivateSearch, TableClassifier
-from noisette._cells import given as cells_of
-from noisette.cli.clusters import parts_of
+from noisette.app.commands.clusters import parts_of
+from noisette.core.cells import given as cells_of
+from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData
-from noisette.pipeline import PrivateCategories
-from noisette.pipeline.parted_tables import PartedFrame
-from noisette.privacy import Ledger
 from noisette.scores.layouts import numbers_of
 from noisette.tables import Frame, Schema, encode
+from noisette.tables.pipeline import PrivateCategories
+from noisette.tables.pipeline.parted_tables import PartedFrame
 from noisette.tuning.parts import taken
 
 pd = pytest.importorskip("pandas")
@@ -304,8 +304,8 @@ def test_partitions_of_a_file_and_of_a_table(tmp_path: Any, base: str, kind: str
 
 @pytest.mark.parametrize("kind", ["Int64", "int64[pyarrow]", "category"])
 def test_identifiers_in_partitions_stay_whole(kind: str) -> None:
-    from noisette.scale import parted
-    from noisette.scale.persons import persons_beside
+    from noisette.fitting.partitions import parted
+    from noisette.fitting.partitions.persons import persons_beside
 
     ids = pd.Series([*(HUGE + k for k in range(30)), None], dtype="Int64").astype(kind)
     both = dd.from_pandas(pd.DataFrame({"x": 1.0, "who": ids}), npartitions=3, sort=False)

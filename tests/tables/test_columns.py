@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import assert_one_sentence
-from noisette.columns import Categorical, DateCells, Dates, Hashed, Hats, Numeric, Open, View
-from noisette.columns.codes import CodeGroups, check_codes, is_pattern
-from noisette.columns.dates import day_text, days
 from noisette.errors import InvalidParameter
 from noisette.tables.cells import TextCells
 from noisette.tables.column_facts import column_of
+from noisette.tables.kinds import Categorical, DateCells, Dates, Hashed, Hats, Numeric, Open, View
+from noisette.tables.kinds.codes import CodeGroups, check_codes, is_pattern
+from noisette.tables.kinds.dates import day_text, days
 
 
 def filled(column, cells):

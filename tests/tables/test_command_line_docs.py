@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-from noisette.cli import main
+from noisette.app.commands import main
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, flags=re.S)

@@ -218,7 +218,7 @@ def test_the_model_file_is_written_last(tmp_path, monkeypatch):
         seen.extend(sorted(os.listdir(path.parent)))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("noisette.model_files.save", save)
+    monkeypatch.setattr("noisette.models.files.save", save)
     with pytest.raises(KeyboardInterrupt):
         write_model(tmp_path / "m", fitted(), "<html>")
     assert seen == ["guarantee.json", "report.html", "schema.toml"]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from noisette.cli.app import app
+from noisette.app.commands.app import app
 from noisette.errors import InvalidData
-from noisette.linear import LogisticRegression
+from noisette.models import LogisticRegression
 from noisette.report import Subject, model_page
 from noisette.tables import Schema, TableModel, read_model, write_model
 from noisette.tables.drafts import Draft

@@ -139,7 +139,7 @@ def test_no_column_that_tells_rows_apart(tmp_path):
     st.lists(st.text(max_size=4).map(str.strip).filter(bool), max_size=4, unique=True),
 )  # fmt: skip
 def test_any_released_facts_are_written_and_read_back(knots, center, levels):
-    from noisette.columns import canonical
+    from noisette.tables.kinds import canonical
 
     levels = sorted({canonical(level) for level in levels} - {""})
     levels = [level for level in levels if level.encode("utf-8", "ignore").decode() == level]

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from noisette.linear import LinearSVC, LogisticRegression, SGDClassifier
+from noisette.models import LinearSVC, LogisticRegression, SGDClassifier
 from noisette.tables import Schema, encode
 
 MEASURE = """
 import json, sys
 from pathlib import Path
-from noisette.linear import LogisticRegression
+from noisette.models import LogisticRegression
 from noisette.tables import encode, read_schema
 schema = read_schema(Path(sys.argv[2]))
 rows = encode(Path(sys.argv[1]), schema, target=True)

@@ -10,10 +10,10 @@ import time
 import numpy as np
 import pytest
 
-from noisette import _spill
-from noisette._spill import Spill, Spilled, Spilling
 from noisette.errors import InvalidData
 from noisette.tables import Frame, Schema
+from noisette.tables import spill as _spill
+from noisette.tables.spill import Spill, Spilled, Spilling
 
 FACTS = {
     "target": "ill",
@@ -55,7 +55,7 @@ def test_it_lies_where_the_system_says(tmp_path, monkeypatch):
 
 def test_a_kill_leaves_nothing_behind(tmp_path):
     code = (
-        "import numpy as np, time; from noisette._spill import Spill\n"
+        "import numpy as np, time; from noisette.tables.spill import Spill\n"
         "held = Spill(); held.append(np.zeros(1 << 16)); print('there', flush=True); time.sleep(60)"
     )
     here = {**os.environ, "TMPDIR": str(tmp_path)}

@@ -13,12 +13,13 @@ import numpy as np
 from scipy import stats
 from scipy.special import expit, log_expit, log_ndtr, ndtr
 
-from noisette.adjacency import Adjacency
-from noisette.losses import Loss
-from noisette.mechanisms import AdditiveNoise
-from noisette.privacy import Ledger, NoiseStream
-from noisette.randomness import Randomness
-from noisette.training import Algorithm, Observer, Public, Records, Trained, train
+from noisette.core.adjacency import Adjacency
+from noisette.core.door import NoiseStream
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import AdditiveNoise
+from noisette.core.randomness import Randomness
+from noisette.fitting.algorithms import Algorithm, Observer, Public, Records, Trained, train
+from noisette.fitting.losses import Loss
 
 SIZE = 1e-6
 """The probability with which a right implementation fails a statistical test (fixed seeds)."""

@@ -16,10 +16,10 @@ from noisette import (
     save,
 )
 from noisette.audit import check_estimator
+from noisette.core.mechanisms import LaplaceVector
 from noisette.errors import InvalidParameter
-from noisette.mechanisms import LaplaceVector
-from noisette.training.class_weight import balanced, public_weights
-from noisette.training.observer import Observer
+from noisette.fitting.algorithms.class_weight import balanced, public_weights
+from noisette.fitting.algorithms.observer import Observer
 
 MODELS = [
     (LogisticRegression, {}),
@@ -129,7 +129,7 @@ def test_too_little_noise_on_the_counts_is_refused_by_the_accountant(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The mutant: counts bought with a tenth more than their share."""
-    import noisette.training.class_weight as module
+    import noisette.fitting.algorithms.class_weight as module
 
     X, y = rows(1000)
     model = LogisticRegression(1.0, norm_bound=1.0, class_weight="balanced", random_state=0)

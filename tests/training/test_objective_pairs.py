@@ -30,24 +30,24 @@ from one_shot_oracle import (
 from scipy import integrate, signal
 from scipy.special import log_ndtr, ndtr
 
-from noisette import accounting
-from noisette.accounting import numerical as engine
-from noisette.accounting.objective_pair import (
+from noisette.core import accounting
+from noisette.core.accounting import numerical as engine
+from noisette.core.accounting.objective_pair import (
     ObjectiveReplaced,
     ObjectiveTable,
     _additive_tail,
     table_from_curve,
 )
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Gaussian, ObjectiveNoise
+from noisette.core.mechanisms.spherical_laplace_curve import deltas as spherical_deltas
+from noisette.core.plans import Repeat, Run, Sampled, Together
+from noisette.core.sampling import Poisson
 from noisette.errors import Unproven
-from noisette.losses import Logistic
-from noisette.losses.softmax import helmert
-from noisette.mechanisms import Gaussian, ObjectiveNoise
-from noisette.mechanisms.spherical_laplace_curve import deltas as spherical_deltas
-from noisette.plans import Repeat, Run, Sampled, Together
-from noisette.privacy import Ledger
-from noisette.sampling import Poisson
-from noisette.training.objective_perturbation import curvature, noise_multiplier
+from noisette.fitting.algorithms.objective_perturbation import curvature, noise_multiplier
+from noisette.fitting.losses import Logistic
+from noisette.fitting.losses.softmax import helmert
 
 EPSILONS = np.linspace(-1.5, 2.5, 33)
 SIGMA = 4.224679  # one Gaussian query at (1, 1e-6)

@@ -42,21 +42,21 @@ from scipy import stats
 
 from helpers import pairwise_covered
 from loss_sums import gradient
-from noisette import accounting
-from noisette.adjacency import Adjacency
+from noisette.core import accounting
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import ObjectiveNoise
+from noisette.core.plans import Run
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter, NoisetteError, PermitError, Unproven
-from noisette.losses import Hinge, HuberHinge, Logistic, Softmax, SoftplusHinge
-from noisette.mechanisms import ObjectiveNoise
-from noisette.plans import Run
-from noisette.randomness import Randomness
-from noisette.training import ObjectivePerturbation
-from noisette.training.objective_perturbation import (
+from noisette.fitting.algorithms import ObjectivePerturbation
+from noisette.fitting.algorithms.objective_perturbation import (
     _mechanism,
     curvature,
     noise_multiplier,
     of_curvature,
     solve_with,
 )
+from noisette.fitting.losses import Hinge, HuberHinge, Logistic, Softmax, SoftplusHinge
 
 objective_perturbation = partial(one_shot, ObjectivePerturbation())
 

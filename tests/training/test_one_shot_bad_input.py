@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from one_shot_oracle import facts, one_shot
 
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter, NoisetteError
-from noisette.losses import Logistic, Squared
-from noisette.randomness import Randomness
-from noisette.solvers import default_tolerance, minimise
-from noisette.training import (
+from noisette.fitting.algorithms import (
     ObjectivePerturbation,
     OutputPerturbation,
     WhitenedObjective,
     with_intercept,
 )
-from noisette.training.output_perturbation import sensitivity
+from noisette.fitting.algorithms.output_perturbation import sensitivity
+from noisette.fitting.losses import Logistic, Squared
+from noisette.fitting.solvers import default_tolerance, minimise
 
 WRONG = (AssertionError, pytest.fail.Exception)
 TRAINERS = [OutputPerturbation(), ObjectivePerturbation(), WhitenedObjective()]

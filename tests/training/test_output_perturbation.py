@@ -23,14 +23,14 @@ from one_shot_oracle import (
 from scipy import sparse
 from scipy.special import expit
 
-from noisette.adjacency import Adjacency
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import Gaussian, SphericalLaplace
+from noisette.core.mechanisms.spherical_laplace_curve import largest_shift
+from noisette.core.randomness import Randomness
 from noisette.errors import NoisetteError
-from noisette.losses import Hinge, Huber, HuberHinge, Logistic, Softmax, SoftplusHinge
-from noisette.mechanisms import Gaussian, SphericalLaplace
-from noisette.mechanisms.spherical_laplace_curve import largest_shift
-from noisette.randomness import Randomness
-from noisette.solvers import PublicFacts, default_tolerance, minimise
-from noisette.training import OutputPerturbation, with_intercept
+from noisette.fitting.algorithms import OutputPerturbation, with_intercept
+from noisette.fitting.losses import Hinge, Huber, HuberHinge, Logistic, Softmax, SoftplusHinge
+from noisette.fitting.solvers import PublicFacts, default_tolerance, minimise
 
 output_perturbation = partial(one_shot, OutputPerturbation())
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from noisette import clipping
-from noisette.linear import LinearSVC, LogisticRegression
-from noisette.losses import Augmented, Logistic, Measured, Rows
-from noisette.solvers import minimise
-from noisette.training import records, with_intercept
+from noisette.fitting import clipping
+from noisette.fitting.algorithms import records, with_intercept
+from noisette.fitting.losses import Augmented, Logistic, Measured, Rows
+from noisette.fitting.solvers import minimise
+from noisette.models import LinearSVC, LogisticRegression
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(400, 6)) * 3.0

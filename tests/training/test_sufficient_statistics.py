@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from noisette import accounting
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
+from noisette.core import accounting
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
+from noisette.core.ledger import Ledger
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
-from noisette.losses import Squared
-from noisette.privacy import Ledger
-from noisette.randomness import Randomness
-from noisette.training import Observer, Public, Records, SufficientStatistics, train
-from noisette.training.regression_moments import MomentShares, moments_move
-from noisette.training.residual_sums import (
+from noisette.fitting.algorithms import Observer, Public, Records, SufficientStatistics, train
+from noisette.fitting.algorithms.regression_moments import MomentShares, moments_move
+from noisette.fitting.algorithms.residual_sums import (
     DIRECTIONS,
     SQUARES,
     residual_move,
     rounding_of,
 )
-from noisette.training.sufficient_statistics import uncut_variance
+from noisette.fitting.algorithms.sufficient_statistics import uncut_variance
+from noisette.fitting.losses import Squared
 
 BOUND = 2.0
 RELATIONS = [REPLACE_ONE, ZERO_OUT, ADD_REMOVE]

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from one_shot_oracle import Curve, Line, hockey_stick, hs, line_law, self_composed
 
-from noisette import accounting
-from noisette.accounting.objective_pair import ObjectiveReplaced, ObjectiveTable, _law
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
-from noisette.losses import Huber, Squared
-from noisette.mechanisms import Gaussian, ObjectiveNoise
-from noisette.plans import Repeat, Run
-from noisette.training.objective_perturbation import shape_of
+from noisette.core import accounting
+from noisette.core.accounting.objective_pair import ObjectiveReplaced, ObjectiveTable, _law
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.mechanisms import Gaussian, ObjectiveNoise
+from noisette.core.plans import Repeat, Run
+from noisette.fitting.algorithms.objective_perturbation import shape_of
+from noisette.fitting.losses import Huber, Squared
 
 EPSILONS = np.linspace(-1.0, 2.0, 25)
 

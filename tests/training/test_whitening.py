@@ -22,16 +22,23 @@ from one_shot_oracle import (
 )
 from scipy import optimize, sparse
 
-from noisette import accounting
-from noisette.accounting.objective_pair import ObjectiveReplaced
-from noisette.adjacency import Adjacency
+from noisette.core import accounting
+from noisette.core.accounting.objective_pair import ObjectiveReplaced
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import Gaussian, ObjectiveNoise
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError, Unproven
-from noisette.losses import Hinge, HuberHinge, Logistic, Softmax, SoftplusHinge
-from noisette.mechanisms import Gaussian, ObjectiveNoise
-from noisette.randomness import Randomness
-from noisette.training import Observer, Passage, Public, Records, Trained, WhitenedObjective
+from noisette.fitting.algorithms import (
+    Observer,
+    Passage,
+    Public,
+    Records,
+    Trained,
+    WhitenedObjective,
+)
+from noisette.fitting.losses import Hinge, HuberHinge, Logistic, Softmax, SoftplusHinge
 
-module = importlib.import_module("noisette.training.whitening")
+module = importlib.import_module("noisette.fitting.algorithms.whitening")
 
 
 def train(*given: Any, share: float = 0.1, **named: Any) -> Trained:

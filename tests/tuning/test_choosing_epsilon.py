@@ -10,9 +10,9 @@ from sklearn.preprocessing import StandardScaler
 
 from helpers import run_command
 from noisette import HuberRegressor, Ledger, LogisticRegression, TableClassifier
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.persons import Persons
-from noisette.randomness import Randomness
+from noisette.fitting.units import Persons
 from noisette.tuning import choosing, compare_epsilons
 
 X, Y = make_classification(1500, 4, n_informative=3, n_redundant=0, random_state=3)

@@ -22,10 +22,15 @@ from noisette import (
     SGDClassifier,
     TableClassifier,
     evaluate,
-    plans,
 )
-from noisette.adjacency import ADD_REMOVE, REPLACE_ONE
-from noisette.bounded import Bounded
+from noisette.core import plans
+from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE
+from noisette.core.bounded import Bounded
+from noisette.core.door import release
+from noisette.core.mechanisms import Laplace
+from noisette.core.plans import Selected
+from noisette.core.randomness import Randomness
+from noisette.core.search import best_run
 from noisette.errors import (
     BudgetExceeded,
     InvalidData,
@@ -33,11 +38,7 @@ from noisette.errors import (
     PermitError,
     Unproven,
 )
-from noisette.mechanisms import Laplace
-from noisette.plans import Selected
-from noisette.privacy import best_run, release
-from noisette.randomness import Randomness
-from noisette.training.public import PublicBudget
+from noisette.fitting.algorithms.public import PublicBudget
 from noisette.tuning.parts import divided, taken
 from noisette.tuning.scores import SCORES
 
@@ -270,7 +271,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from sklearn.datasets import make_classification
-from noisette import Ledger, LogisticRegression, PrivateSearch, plans, save
+from noisette import Ledger, LogisticRegression, PrivateSearch, save
+from noisette.core import plans
 from noisette.tuning.scores import SCORES
 
 runs, real = [], SCORES["accuracy"].each
@@ -369,7 +371,7 @@ def test_one_person_moves_a_score_by_its_bound_and_some_person_attains_it(
         return bounded.value
 
     monkeypatch.setattr("noisette.tuning.scores.release", seen)
-    monkeypatch.setattr("noisette.training.passage.release", seen)
+    monkeypatch.setattr("noisette.fitting.algorithms.passage.release", seen)
     score, model = SCORES[name](), Says([0.001, 0.4, 0.999])
     cells = [(row, label) for row in range(3) for label in (0, 1)]
     budget = PublicBudget(epsilon=1.0, delta=0.0 if pure else 1e-6, adjacency=relation, size=None)

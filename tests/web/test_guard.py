@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from visitors import HOST, ORIGIN, Person, TestClient
 
-from noisette.web import app as studio_app
+from noisette.app.studio import app as studio_app
 
 PATHS = ("", "kit.css", "static/studio.js", "w/x/facts", "r/x", "r/x/report", "r/x/files/model")
 

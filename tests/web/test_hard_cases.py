@@ -9,10 +9,10 @@ from test_runs import LINE, pretend
 from visitors import Person, write_patients
 
 from noisette import Ledger
+from noisette.app.studio import results as results_module
+from noisette.app.studio.chosen import choose
 from noisette.scores import Score
 from noisette.tables import read_schema
-from noisette.web import results as results_module
-from noisette.web.chosen import choose
 
 
 def test_a_counted_number_is_no_guess_under_add_remove(person, patients):

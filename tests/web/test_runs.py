@@ -15,12 +15,12 @@ from visitors import SECRET, Person, write_patients
 
 from helpers import mistake, run
 from noisette import Ledger
+from noisette.app.studio import results as results_module
+from noisette.app.studio import runs as runs_module
+from noisette.app.studio.runs import Order, Runs, StartedTraining
 from noisette.errors import InvalidParameter
 from noisette.tables import read_model
 from noisette.tables.drafts import new_draft
-from noisette.web import results as results_module
-from noisette.web import runs as runs_module
-from noisette.web.runs import Order, Runs, StartedTraining
 
 LINE = "noisette: progress: "
 
@@ -396,7 +396,7 @@ def test_a_killed_studio_ends_its_training_politely(tmp_path):
     """The whole program: SIGTERM to the studio while a (pretended) training runs."""
     code = (
         "import sys, threading, time, pathlib\n"
-        "from noisette.web import runs, server, app\n"
+        "from noisette.app.studio import runs, server, app\n"
         "runs.noisette_command = lambda *a: [sys.executable, '-c', 'import time; time.sleep(60)']\n"
         "real = app.application\n"
         "def with_training(folder, keys, host):\n"

@@ -11,8 +11,8 @@ from visitors import Person, write_patients
 
 from helpers import run
 from noisette import Ledger
+from noisette.app.studio.same import quoted
 from noisette.tables import read_model
-from noisette.web.same import quoted
 
 EVIL = ["plain", "with blank", "it's", 'a"b', "$HOME`id`", "\u202eright", "new\nline", "-x", "",
         "back\\slash\u202e'", "سن👩‍⚕️", "\U000e0041tag"]  # fmt: skip
@@ -89,7 +89,7 @@ def test_the_training(walked, capsys):
 
 
 def test_the_model(walked, capsys):
-    from noisette.web import same
+    from noisette.app.studio import same
 
     out = walked.folder / "my-patients-model"
     new = write_patients(walked.folder / "new.csv", n=30, seed=2)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from helpers import mistake
+from noisette.app.studio import server
 from noisette.errors import InvalidParameter
-from noisette.web import server
 
 
 def test_it_is_bound_to_this_machine_only():
@@ -59,7 +59,7 @@ def test_a_missing_extra_is_one_sentence(tmp_path):
         "for name in ('starlette', 'uvicorn', 'jinja2', 'python_multipart'):\n"
         "    sys.modules[name] = None\n"
         f"sys.argv = ['noisette', 'studio', {str(tmp_path)!r}]\n"
-        "from noisette.cli import main\nmain()\n"
+        "from noisette.app.commands import main\nmain()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2

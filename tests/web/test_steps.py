@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from visitors import SECRET, write_patients
 
-from noisette import Ledger, _files, web
+from noisette import Ledger, _files
+from noisette.app import studio as web
+from noisette.app.studio.chosen import choose
+from noisette.app.studio.facts import split_list
+from noisette.app.studio.guesses import guessed_kind
+from noisette.core.storage import locks
 from noisette.report.kit import LIGHT
-from noisette.storage import locks
 from noisette.tables import read_schema
-from noisette.web.chosen import choose
-from noisette.web.facts import split_list
-from noisette.web.guesses import guessed_kind
 
 HOSTILE = [
     "<script>alert(1)</script>", "\"quotes\" & 'more'", "\u202eright to left", "سن", "👩‍⚕️ emoji",

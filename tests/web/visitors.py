@@ -13,8 +13,8 @@ with warnings.catch_warnings():  # starlette would rather have the successor of 
     warnings.simplefilter("ignore")
     from starlette.testclient import TestClient
 
-from noisette.web.app import application
-from noisette.web.guard import Keys
+from noisette.app.studio.app import application
+from noisette.app.studio.guard import Keys
 
 HOST = "127.0.0.1:8000"
 ORIGIN = {"Origin": f"http://{HOST}"}

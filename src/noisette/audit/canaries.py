@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette._typing import Floats
-from noisette.adjacency import Adjacency
-from noisette.randomness import Randomness
+from noisette.core.adjacency import Adjacency
+from noisette.core.randomness import Randomness
 
 __all__ = ["CANARIES", "Data", "Neighbours", "Room", "among_zeros", "ordinary", "plain_table"]
 

@@ -1,10 +1,10 @@
 """`check_charges`: what a ledger booked, computed again from the plans beside it."""
 
-from noisette import accounting
-from noisette.accounting.filters import FILTERS
+from noisette.core import accounting
+from noisette.core.accounting.filters import FILTERS
+from noisette.core.ledger import Ledger
+from noisette.core.plans import Plan
 from noisette.errors import LedgerError, NoisetteError
-from noisette.plans import Plan
-from noisette.privacy import Ledger
 
 __all__ = ["check_charges"]
 

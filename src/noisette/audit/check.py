@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from noisette import _validate
-from noisette.adjacency import Adjacency
 from noisette.audit.engine import LEAST_RUNS
 from noisette.audit.findings import AuditReport, Finding
 from noisette.audit.parallel import jobs
@@ -26,6 +25,7 @@ from noisette.audit.whitebox.replay import replay
 from noisette.audit.whitebox.sampling_law import sampling_law
 from noisette.audit.whitebox.solver import solver
 from noisette.audit.whitebox.subject import AuditedEstimator
+from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidParameter
 
 __all__ = ["ATTACKS", "check_estimator"]

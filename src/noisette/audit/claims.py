@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from noisette import _validate
-from noisette.accounting.base import counted, participation
-from noisette.accounting.gdp import GaussianAccountant
+from noisette.core.accounting.base import counted, participation
+from noisette.core.accounting.gdp import GaussianAccountant
+from noisette.core.guarantee import Guarantee
+from noisette.core.plans import Run, Sampled
 from noisette.errors import InvalidParameter, Unproven
-from noisette.guarantee import Guarantee
-from noisette.plans import Run, Sampled
 
 __all__ = ["Claim", "ClaimLike", "as_claim", "gaussian_mu"]
 

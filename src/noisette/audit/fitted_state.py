@@ -21,8 +21,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from noisette.privacy import Ledger, NoiseStream, Permit
-from noisette.randomness import Randomness
+from noisette.core.door import NoiseStream
+from noisette.core.ledger import Ledger
+from noisette.core.permit import Permit
+from noisette.core.randomness import Randomness
 
 __all__ = ["Note", "State", "fitted_state"]
 

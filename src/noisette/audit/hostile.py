@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from noisette.adjacency import Adjacency
 from noisette.audit.canaries import OTHER, OWN
-from noisette.randomness import Randomness
+from noisette.core.adjacency import Adjacency
+from noisette.core.randomness import Randomness
 
 __all__ = ["CONTAINERS", "NotHeld", "RawTable", "installed", "invented", "neighbours"]
 

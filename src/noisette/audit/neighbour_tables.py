@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from noisette.adjacency import Adjacency
 from noisette.audit.canaries import LONG, OTHER, OWN, Data, Room, ordinary
+from noisette.core.adjacency import Adjacency
 
 __all__ = ["Family", "Table", "number_tables", "text_tables"]
 

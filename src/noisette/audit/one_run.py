@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _validate
-from noisette.adjacency import Adjacency
 from noisette.audit import bounds
 from noisette.audit.claims import ClaimLike, as_claim
 from noisette.audit.findings import Finding, Verdict
+from noisette.core.adjacency import Adjacency
+from noisette.core.guarantee import Guarantee
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.guarantee import Guarantee
-from noisette.randomness import Randomness
 
 __all__ = ["OneRun", "log_likelihood", "one_run"]
 

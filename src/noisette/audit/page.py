@@ -9,8 +9,8 @@ from pathlib import Path
 from noisette import _files
 from noisette._version import __version__
 from noisette.audit.findings import AuditReport, Finding, sureness
+from noisette.core.guarantee import Guarantee
 from noisette.errors import InvalidParameter
-from noisette.guarantee import Guarantee
 from noisette.report import html as kit
 from noisette.report import svg
 from noisette.report.decision import delta_words

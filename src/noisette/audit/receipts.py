@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from noisette import _files
+from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData, InvalidParameter, LedgerError
-from noisette.model_files import RECEIPT
-from noisette.privacy import Ledger
+from noisette.models.files import RECEIPT
 
 __all__ = ["Findings", "check_receipts", "read_receipt"]
 

@@ -21,9 +21,9 @@ from noisette.audit.engine import Data, Engine, Outcomes, Test, TwoWorlds, fixed
 from noisette.audit.events import Event, Score, best_threshold
 from noisette.audit.sequential import odds
 from noisette.audit.worlds import Output, released
+from noisette.core.guarantee import Guarantee
+from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
 from noisette.errors import InvalidParameter, Unproven
-from noisette.guarantee import Guarantee
-from noisette.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
 
 __all__ = ["TwoWorlds", "gdp_two_worlds", "two_worlds"]
 

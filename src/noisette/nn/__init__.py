@@ -12,12 +12,12 @@ try:
 except ImportError:
     raise MissingExtra("noisette.nn needs PyTorch; pip install 'noisette[nn]'.") from None
 
+from noisette.fitting.algorithms.levels import make_level_plan
+from noisette.fitting.algorithms.network import make_plan
 from noisette.nn.classifier import PrivateClassifier
 from noisette.nn.clipping import Adaptive, Automatic, Flat
 from noisette.nn.gradients import check_module
 from noisette.nn.training import PrivateTraining
-from noisette.training.levels import make_level_plan
-from noisette.training.network import make_plan
 
 __all__ = [
     "Adaptive",

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from noisette._typing import Indices
 from noisette.errors import InvalidData
-from noisette.estimators.inputs import label_vector
+from noisette.models.inputs import label_vector
 
 __all__ = ["TensorRecords", "as_rows", "as_tensor", "made_up"]
 

@@ -9,20 +9,21 @@ import torch
 from torch import Tensor, nn
 
 from noisette._typing import Indices
-from noisette.adjacency import Adjacency
+from noisette.core.adjacency import Adjacency
+from noisette.core.ledger import Ledger
+from noisette.core.permit import Permit
+from noisette.core.plans import Plan
+from noisette.core.randomness import Randomness
+from noisette.fitting.algorithms.correlation import Banded
+from noisette.fitting.algorithms.network import PreparedNetwork, Schedule
+from noisette.fitting.algorithms.observer import Observer
+from noisette.fitting.algorithms.passage import Passage
+from noisette.fitting.units import Persons
 from noisette.nn.averaging import Average
 from noisette.nn.batches import RankBatches
 from noisette.nn.clipping import Clipping
 from noisette.nn.gradients import ClippedGradients
 from noisette.nn.group import Group
-from noisette.persons import Persons
-from noisette.plans import Plan
-from noisette.privacy import Ledger, Permit
-from noisette.randomness import Randomness
-from noisette.training.correlation import Banded
-from noisette.training.network import PreparedNetwork, Schedule
-from noisette.training.observer import Observer
-from noisette.training.passage import Passage
 
 __all__ = ["Asked", "Start"]
 

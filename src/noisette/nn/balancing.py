@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from noisette._typing import Indices
+from noisette.core.plans import Plan
+from noisette.fitting.algorithms.class_weight import class_factors, counting, for_model
+from noisette.fitting.algorithms.network import NetworkSteps, PublicNetwork
 from noisette.nn.training import PrivateTraining
-from noisette.plans import Plan
-from noisette.training.class_weight import class_factors, counting, for_model
-from noisette.training.network import NetworkSteps, PublicNetwork
 
 __all__ = ["balanced_factors", "balanced_plan"]
 

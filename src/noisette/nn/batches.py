@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from noisette._typing import Indices
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import Cyclic
 from noisette.errors import InvalidData, InvalidParameter, PermitError
+from noisette.fitting.algorithms.network import Schedule, level_batch
 from noisette.nn.gradients.records import mapped_parts
 from noisette.nn.group import Group
-from noisette.randomness import Randomness
-from noisette.sampling import Cyclic
-from noisette.training.network import Schedule, level_batch
 
 __all__ = ["Queue", "RankBatches", "members_of", "part_of"]
 

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients import ClippedGradients
 from noisette.nn.gradients.records import mapped_parts
-from noisette.randomness import Randomness
 
 __all__ = ["RunCanary"]
 

@@ -14,33 +14,34 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from noisette import _validate, accounting
+from noisette import _validate
 from noisette._typing import Floats, Indices, Labels
-from noisette.adjacency import Adjacency
+from noisette.core import accounting
+from noisette.core.adjacency import Adjacency
+from noisette.core.guarantee import ONE_FIT, TAKEN_AS_GIVEN
+from noisette.core.ledger import Ledger
+from noisette.core.plans import Plan
+from noisette.core.randomness import Randomness, as_randomness
+from noisette.core.sampling import SAMPLERS
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
-from noisette.estimators import inputs
-from noisette.estimators.outlook import Outlook, planned_persons
-from noisette.estimators.private import PrivateEstimator, Scored
-from noisette.guarantee import ONE_FIT, TAKEN_AS_GIVEN
-from noisette.nn.arrays import TensorRecords, as_rows, as_tensor, made_up
-from noisette.nn.balancing import balanced_factors, balanced_plan
-from noisette.nn.clipping import Clipping, as_clipping
-from noisette.nn.gradients import check_module
-from noisette.nn.training import PrivateTraining
-from noisette.nn.trial import fresh, fresh_module, same_alone
-from noisette.persons import Persons
-from noisette.plans import Plan
-from noisette.privacy import Ledger
-from noisette.randomness import Randomness, as_randomness
-from noisette.sampling import SAMPLERS
-from noisette.training.class_weight import (
+from noisette.fitting.algorithms.class_weight import (
     BALANCED,
     BALANCED_NOTE,
     check_class_weight,
     public_weights,
     weight_proofs,
 )
-from noisette.training.network import NetworkSteps, PublicNetwork
+from noisette.fitting.algorithms.network import NetworkSteps, PublicNetwork
+from noisette.fitting.units import Persons
+from noisette.models import inputs
+from noisette.models.outlook import Outlook, planned_persons
+from noisette.models.private import PrivateEstimator, Scored
+from noisette.nn.arrays import TensorRecords, as_rows, as_tensor, made_up
+from noisette.nn.balancing import balanced_factors, balanced_plan
+from noisette.nn.clipping import Clipping, as_clipping
+from noisette.nn.gradients import check_module
+from noisette.nn.training import PrivateTraining
+from noisette.nn.trial import fresh, fresh_module, same_alone
 
 __all__ = ["PrivateClassifier"]
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from noisette import _validate
 from noisette._typing import Floats
-from noisette.adjacency import Adjacency
-from noisette.bounded import Bounded
+from noisette.core.adjacency import Adjacency
+from noisette.core.bounded import Bounded
 from noisette.errors import InvalidParameter, Unproven
 from noisette.nn.gradients import factors
 

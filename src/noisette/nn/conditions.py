@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from noisette import _validate
-from noisette.adjacency import Adjacency
+from noisette.core.adjacency import Adjacency
+from noisette.core.ledger import Ledger
+from noisette.core.plans import Plan
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.nn.clipping import Clipping
-from noisette.plans import Plan
-from noisette.privacy import Ledger
 
 __all__ = ["check_ids", "check_optimizer", "digest", "optional", "relation", "settings"]
 

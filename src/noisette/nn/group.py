@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from noisette._typing import Indices
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import Sampler
 from noisette.errors import InvalidParameter, RankFailed
-from noisette.randomness import Randomness
-from noisette.sampling import Sampler
 
 __all__ = ["Group", "present_group"]
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from noisette.errors import InvalidData, InvalidParameter, Unproven
+from noisette.fitting.units import Persons
 from noisette.nn.asked import Asked, Start
-from noisette.persons import Persons
 
 __all__ = ["check_ranks", "facts", "grouped", "level_groups", "row_weights"]
 

@@ -22,8 +22,18 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from noisette import _validate, accounting
+from noisette import _validate
+from noisette.core import accounting
+from noisette.core.ledger import Ledger
+from noisette.core.permit import Permit
+from noisette.core.randomness import Randomness, as_randomness
+from noisette.core.storage import Drawn
 from noisette.errors import InvalidParameter, Unproven
+from noisette.fitting.algorithms.correlation import Banded
+from noisette.fitting.algorithms.network import NetworkSteps, PublicNetwork, Schedule
+from noisette.fitting.algorithms.passage import Passage
+from noisette.fitting.algorithms.steps import in_random_order
+from noisette.fitting.algorithms.train import begin as pay
 from noisette.nn import checkpoint as files
 from noisette.nn import conditions, person_rows
 from noisette.nn.asked import Asked, Start
@@ -33,14 +43,6 @@ from noisette.nn.clipping import as_clipping
 from noisette.nn.gradients import ClippedGradients
 from noisette.nn.gradients.chance import Chance
 from noisette.nn.group import Group, present_group
-from noisette.privacy import Ledger, Permit
-from noisette.randomness import Randomness, as_randomness
-from noisette.storage import Drawn
-from noisette.training.correlation import Banded
-from noisette.training.network import NetworkSteps, PublicNetwork, Schedule
-from noisette.training.passage import Passage
-from noisette.training.steps import in_random_order
-from noisette.training.train import begin as pay
 
 __all__ = ["STAGES", "begin"]
 

@@ -15,8 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from noisette._typing import Floats, Indices
+from noisette.core.guarantee import Guarantee
+from noisette.core.ledger import Ledger
+from noisette.core.plans import Plan
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter, PermitError
-from noisette.guarantee import Guarantee
+from noisette.fitting.algorithms.observer import Observer
 from noisette.nn import checkpoint as files
 from noisette.nn import wording
 from noisette.nn.arrays import TensorRecords
@@ -28,10 +32,6 @@ from noisette.nn.gradients.factors import shared
 from noisette.nn.loading import numbered
 from noisette.nn.progress import StepBar
 from noisette.nn.starting import begin
-from noisette.plans import Plan
-from noisette.privacy import Ledger
-from noisette.randomness import Randomness
-from noisette.training.observer import Observer
 
 __all__ = ["PrivateTraining"]
 

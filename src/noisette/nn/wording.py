@@ -1,7 +1,7 @@
 """What the guarantee of a training says beside its numbers."""
 
-from noisette import accounting
-from noisette.guarantee import rounded_up
+from noisette.core import accounting
+from noisette.core.guarantee import rounded_up
 from noisette.nn.asked import Start
 from noisette.nn.person_rows import MOST_ROWS
 

@@ -5,10 +5,10 @@ import math
 from typing import TYPE_CHECKING
 
 from noisette._version import __version__
-from noisette.adjacency import Adjacency
+from noisette.core.adjacency import Adjacency
+from noisette.core.guarantee import Guarantee, rounded_up, too_large
+from noisette.core.ledger import Ledger
 from noisette.errors import NoisetteError
-from noisette.guarantee import Guarantee, rounded_up, too_large
-from noisette.privacy import Ledger
 from noisette.report import html
 from noisette.report.numbers import Curve, attack_power
 from noisette.report.scores import headline

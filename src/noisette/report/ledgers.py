@@ -1,12 +1,12 @@
 """The budget: the section of a report about a ledger, and the page about a ledger alone."""
 
 from noisette._version import __version__
+from noisette.core.guarantee import Guarantee, rounded_up
+from noisette.core.ledger import Ledger
+from noisette.core.storage import Charge
 from noisette.errors import NoisetteError
-from noisette.guarantee import Guarantee, rounded_up
-from noisette.privacy import Ledger
 from noisette.report import html, svg
 from noisette.report.decision import delta_words, factor_words, neighbours_of, were_changed
-from noisette.storage import Charge
 
 __all__ = ["ledger_page", "ledger_section"]
 

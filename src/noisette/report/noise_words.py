@@ -1,6 +1,6 @@
 """The section about the noise: in words, and against what people can change together."""
 
-from noisette.guarantee import Guarantee
+from noisette.core.guarantee import Guarantee
 from noisette.report import html, svg
 from noisette.report.numbers import Noise, noise_of
 

@@ -3,16 +3,16 @@
 import math
 from dataclasses import dataclass
 
-from noisette.errors import Unproven
-from noisette.guarantee import Guarantee
-from noisette.mechanisms import (
+from noisette.core.guarantee import Guarantee
+from noisette.core.mechanisms import (
     AdditiveNoise,
     Exponential,
     GaussianThreshold,
     Mechanism,
     ObjectiveNoise,
 )
-from noisette.plans import LastIterate, Noisy, Parallel, Selected
+from noisette.core.plans import LastIterate, Noisy, Parallel, Selected
+from noisette.errors import Unproven
 
 __all__ = ["DELTAS", "Noise", "attack_power", "curve_of", "noise_of"]
 

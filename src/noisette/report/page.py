@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from noisette.guarantee import Guarantee, rounded_up
-from noisette.privacy import Ledger
+from noisette.core.guarantee import Guarantee, rounded_up
+from noisette.core.ledger import Ledger
 from noisette.report import html, svg
 from noisette.report.decision import decision, delta_words, neighbours_of
 from noisette.report.effects import Effect, effects_section

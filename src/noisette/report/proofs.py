@@ -5,8 +5,8 @@ The full statements, with conditions and sources, stand in docs/theory/theorems.
 
 from collections.abc import Sequence
 
+from noisette.core.theorems import THEOREMS, grounds_of
 from noisette.report import html
-from noisette.theorems import THEOREMS, grounds_of
 
 __all__ = ["MEANINGS", "appendix", "links", "meaning"]
 

@@ -2,10 +2,16 @@
 
 from dataclasses import dataclass
 
-from noisette import accounting
-from noisette.adjacency import Adjacency
-from noisette.mechanisms import Exponential, Gaussian, GaussianThreshold, Mechanism, ObjectiveNoise
-from noisette.plans import Noisy, Parallel, Plan, Repeat, Together
+from noisette.core import accounting
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import (
+    Exponential,
+    Gaussian,
+    GaussianThreshold,
+    Mechanism,
+    ObjectiveNoise,
+)
+from noisette.core.plans import Noisy, Parallel, Plan, Repeat, Together
 
 __all__ = ["StepCost", "steps_of"]
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from noisette import _validate
 from noisette._typing import Floats
+from noisette.core.guarantee import Guarantee
 from noisette.errors import InvalidParameter
-from noisette.guarantee import Guarantee
 from noisette.scores.ranking import auc
 from noisette.scores.score import Score, ratio
 from noisette.scores.words import table_of, versus_majority

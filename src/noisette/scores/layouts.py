@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
 from noisette import _validate
-from noisette._cells import given
 from noisette._typing import Floats
+from noisette.core.cells import given
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.scores.binary import BinaryScores
 from noisette.scores.multiclass import MulticlassScores

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.guarantee import Guarantee
+from noisette.core.guarantee import Guarantee
 from noisette.scores.binary import Calibration
 from noisette.scores.score import Score, ratio
 from noisette.scores.words import table_of, versus_majority

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.guarantee import Guarantee
+from noisette.core.guarantee import Guarantee
 from noisette.scores.score import Score, ratio
 from noisette.scores.words import versus_mean
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from noisette.guarantee import Guarantee
+from noisette.core.guarantee import Guarantee
 from noisette.scores.binary import BinaryScores
 from noisette.scores.measure import AnyScores
 from noisette.scores.multiclass import MulticlassScores

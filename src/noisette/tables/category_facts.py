@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from noisette.columns import Categorical, Hashed, Open, canonical
-from noisette.columns.codes import check_codes, is_pattern
 from noisette.errors import InvalidParameter
 from noisette.tables.fact_checks import UNKNOWN, check_weight, flag, number, only, text_list
+from noisette.tables.kinds import Categorical, Hashed, Open, canonical
+from noisette.tables.kinds.codes import check_codes, is_pattern
 
 __all__ = ["categorical_of", "hashed_of", "labels_of"]
 

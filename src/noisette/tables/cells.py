@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette._cells import Given, text_of
 from noisette._typing import Floats
+from noisette.core.cells import Given, text_of
 from noisette.errors import MissingExtra
 
 __all__ = [

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from noisette.columns import Column, Ignored
 from noisette.errors import InvalidParameter
 from noisette.tables.category_facts import categorical_of, hashed_of
 from noisette.tables.fact_checks import UNKNOWN, text_list
+from noisette.tables.kinds import Column, Ignored
 from noisette.tables.number_facts import date_of, numeric_of
 
 __all__ = ["KINDS", "column_of"]

@@ -7,9 +7,9 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from noisette.columns import Categorical, Column, Dates, Hats, Numeric, Open
 from noisette.errors import InvalidParameter
 from noisette.tables.fact_checks import UNKNOWN
+from noisette.tables.kinds import Categorical, Column, Dates, Hats, Numeric, Open
 from noisette.tables.number_facts import VIEW
 
 __all__ = ["completed"]

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from noisette.columns import Categorical, Column, Dates, Hashed, Hats, Numeric, Open, View
-from noisette.columns.dates import day_text
+from noisette.tables.kinds import Categorical, Column, Dates, Hashed, Hats, Numeric, Open, View
+from noisette.tables.kinds.dates import day_text
 from noisette.tables.schema import Schema
 
 __all__ = ["divided", "facts_of"]

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from noisette import _files
 from noisette.errors import InvalidParameter
-from noisette.model_files import IN_FOLDER
+from noisette.models.files import IN_FOLDER
 
 __all__ = ["Draft", "clear_away", "left_behind", "new_draft"]
 

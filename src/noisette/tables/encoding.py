@@ -10,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from noisette._spill import Spill, Spilled, Spilling
-from noisette.columns import (
+from noisette.errors import InvalidData, InvalidParameter
+from noisette.fitting.units import Persons
+from noisette.tables.cells import arrow, is_moment, is_text
+from noisette.tables.file_parts import FileColumn
+from noisette.tables.kinds import (
     Cells,
     Column,
     Dates,
@@ -22,13 +25,10 @@ from noisette.columns import (
     canonical,
     encode_rows,
 )
-from noisette.columns.base import for_texts
-from noisette.errors import InvalidData, InvalidParameter
-from noisette.persons import Persons
-from noisette.tables.cells import arrow, is_moment, is_text
-from noisette.tables.file_parts import FileColumn
+from noisette.tables.kinds.base import for_texts
 from noisette.tables.reading import csv_header, is_parquet, open_parquet, pieces
 from noisette.tables.schema import Schema, spelling
+from noisette.tables.spill import Spill, Spilled, Spilling
 from noisette.tables.stored_rows import Keeping, StoredRows, may_be_stored
 
 __all__ = ["Encoded", "check_columns", "encode", "is_date", "label_numbers", "names_of"]

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from noisette.columns import canonical
 from noisette.errors import InvalidParameter
+from noisette.tables.kinds import canonical
 
 __all__ = ["UNKNOWN", "check_weight", "flag", "number", "only", "text_list"]
 

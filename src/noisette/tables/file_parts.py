@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from noisette.core.parts import FAN, MOST_PARTS, Parted, merges_of
 from noisette.errors import InvalidParameter
-from noisette.parts import FAN, MOST_PARTS, Parted, merges_of
 
 __all__ = ["ROWS", "FileColumn"]
 

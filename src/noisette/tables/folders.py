@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from noisette import _files, _validate, model_files
+from noisette import _files, _validate
+from noisette.core.guarantee import TAKEN_AS_GIVEN, Guarantee
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.guarantee import TAKEN_AS_GIVEN, Guarantee
+from noisette.models import files as model_files
 from noisette.report import html
 from noisette.tables import toml
 from noisette.tables.drafts import Draft, clear_away, is_alone, new_draft

@@ -12,7 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette._typing import Floats, Integers
-from noisette.columns import (
+from noisette.errors import InvalidData, InvalidParameter
+from noisette.fitting.units import Persons
+from noisette.tables.encoding import check_columns, is_date, label_numbers, names_of
+from noisette.tables.file_facts import FileFacts
+from noisette.tables.kinds import (
     Cells,
     Column,
     DateCells,
@@ -24,11 +28,7 @@ from noisette.columns import (
     canonical,
     encode_rows,
 )
-from noisette.columns.base import for_texts
-from noisette.errors import InvalidData, InvalidParameter
-from noisette.persons import Persons
-from noisette.tables.encoding import check_columns, is_date, label_numbers, names_of
-from noisette.tables.file_facts import FileFacts
+from noisette.tables.kinds.base import for_texts
 from noisette.tables.memory import columns_of
 from noisette.tables.reading import pieces
 from noisette.tables.schema import Schema, spelling

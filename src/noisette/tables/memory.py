@@ -6,10 +6,10 @@ None of these packages is imported here: whoever hands in such a table has it.
 from collections.abc import Mapping
 from typing import Any
 
-from noisette._cells import given
-from noisette.columns import Cells
+from noisette.core.cells import given
 from noisette.errors import InvalidData
 from noisette.tables.cells import Signs, ValueCells
+from noisette.tables.kinds import Cells
 
 __all__ = ["columns_of"]
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from noisette.columns import CURVES, Dates, Hats, Numeric, Open, View, canonical
-from noisette.columns.dates import check_format, days
 from noisette.errors import InvalidParameter
 from noisette.tables.fact_checks import UNKNOWN, check_weight, flag, number, only
+from noisette.tables.kinds import CURVES, Dates, Hats, Numeric, Open, View, canonical
+from noisette.tables.kinds.dates import check_format, days
 
 __all__ = ["VIEW", "date_of", "numeric_of"]
 

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _validate
-from noisette._cells import UNTOLD
-from noisette.columns import Cells, canonical
+from noisette.core.cells import UNTOLD
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.persons import MISSING_IDENTIFIERS, Persons
+from noisette.fitting.units import MISSING_IDENTIFIERS, Persons
 from noisette.tables.fact_checks import UNKNOWN
+from noisette.tables.kinds import Cells, canonical
 
 __all__ = ["PERSON_KEYS", "PersonFacts"]
 

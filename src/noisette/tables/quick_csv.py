@@ -15,10 +15,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from noisette._cells import Given
-from noisette.columns import Cells
+from noisette.core.cells import Given
 from noisette.tables.cells import CodedCells, Signs, ValueCells, arrow
 from noisette.tables.file_facts import FileFacts
+from noisette.tables.kinds import Cells
 
 __all__ = ["CsvLines", "QuickReader", "quick_encoding"]
 

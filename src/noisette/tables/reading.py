@@ -17,11 +17,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from noisette._cells import given
-from noisette.columns import Cells
+from noisette.core.cells import given
 from noisette.errors import InvalidData
 from noisette.tables.cells import TextCells, ValueCells, arrow
 from noisette.tables.file_facts import FileFacts
+from noisette.tables.kinds import Cells
 from noisette.tables.quick_csv import CsvLines, QuickReader, quick_encoding
 
 __all__ = ["csv_header", "is_parquet", "open_parquet", "pieces"]

@@ -26,13 +26,13 @@ from pathlib import Path
 from typing import Any
 
 from noisette import _files, _validate
-from noisette.columns import Column, Ignored, Open, canonical, is_sparse
 from noisette.errors import InvalidParameter
 from noisette.tables.category_facts import labels_of
 from noisette.tables.column_facts import column_of
 from noisette.tables.completing import completed
 from noisette.tables.fact_checks import UNKNOWN, only, text_list
 from noisette.tables.file_facts import FileFacts
+from noisette.tables.kinds import Column, Ignored, Open, canonical, is_sparse
 from noisette.tables.person_facts import PERSON_KEYS, PersonFacts
 
 __all__ = ["UNKNOWN", "FileFacts", "Schema", "read_schema", "spelling"]

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette._cells import Given
-from noisette._spill import Spilled, Spilling
 from noisette._typing import Floats, Integers
-from noisette.columns import Cells
+from noisette.core.cells import Given
 from noisette.tables.cells import CodedCells, Signs, TextCells, ValueCells
+from noisette.tables.kinds import Cells
+from noisette.tables.spill import Spilled, Spilling
 
 __all__ = ["BLOCK", "Growing", "part_of", "taken"]
 

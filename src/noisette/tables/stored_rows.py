@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from noisette._spill import IN_MEMORY, Spill
+from noisette.tables.spill import IN_MEMORY, Spill
 
 __all__ = ["Keeping", "StoredRows", "may_be_stored"]
 

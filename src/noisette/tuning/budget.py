@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from noisette import accounting
-from noisette.adjacency import Adjacency
+from noisette.core import accounting
+from noisette.core.adjacency import Adjacency
+from noisette.core.plans import Parallel, Plan, RunLaw, Selected
 from noisette.errors import InvalidParameter
-from noisette.plans import Parallel, Plan, RunLaw, Selected
 
 __all__ = ["RunBudget", "run_budget", "searched"]
 

@@ -11,10 +11,10 @@ from sklearn.base import clone, is_classifier
 
 from noisette import _validate
 from noisette._typing import Floats, Indices
-from noisette.adjacency import Adjacency
+from noisette.core.adjacency import Adjacency
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter, MissingExtra, WeakModelWarning
-from noisette.persons import Persons
-from noisette.randomness import Randomness
+from noisette.fitting.units import Persons
 from noisette.scores import BinaryScores, measure
 from noisette.tables import Frame
 from noisette.tuning.parts import divided, taken

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from noisette._typing import Indices
-from noisette.adjacency import Adjacency
+from noisette.core.adjacency import Adjacency
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData
-from noisette.randomness import Randomness
 from noisette.tables import Frame
 
 __all__ = ["divided", "sizes", "taken"]

@@ -9,8 +9,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from noisette._typing import Floats, Indices
-from noisette.columns import Dates, Hats, Ignored, Numeric, Open
 from noisette.tables import Frame
+from noisette.tables.kinds import Dates, Hats, Ignored, Numeric, Open
 
 __all__ = ["features_of", "plain_model"]
 

@@ -10,23 +10,24 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from noisette import accounting
 from noisette._typing import Floats
-from noisette.adjacency import Adjacency
-from noisette.bounded import Bounded
+from noisette.core import accounting
+from noisette.core.adjacency import Adjacency
+from noisette.core.bounded import Bounded
+from noisette.core.door import release
+from noisette.core.mechanisms import Gaussian, LaplaceVector
+from noisette.core.permit import Permit
+from noisette.core.plans import Plan, Run
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
-from noisette.mechanisms import Gaussian, LaplaceVector
-from noisette.pipeline.score_table import ScoreTable, counted, table_for
-from noisette.pipeline.step import PreparedStep
-from noisette.plans import Plan, Run
-from noisette.privacy import Permit, release
-from noisette.randomness import Randomness
+from noisette.fitting.algorithms.observer import Observer
+from noisette.fitting.algorithms.passage import Passage
+from noisette.fitting.algorithms.public import PublicBudget
+from noisette.fitting.algorithms.second_moment import on_public_grid
 from noisette.scores.binary import BinaryScores
 from noisette.scores.layouts import EDGES, BinaryLayout, layout_for
-from noisette.training.observer import Observer
-from noisette.training.passage import Passage
-from noisette.training.public import PublicBudget
-from noisette.training.second_moment import on_public_grid
+from noisette.tables.pipeline.score_table import ScoreTable, counted, table_for
+from noisette.tables.pipeline.step import PreparedStep
 
 __all__ = ["SCORES", "Accuracy", "AreaUnderCurve", "LogLoss", "RunScore"]
 

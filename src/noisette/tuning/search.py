@@ -13,16 +13,19 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from noisette import _validate, accounting
-from noisette.adjacency import Adjacency
+from noisette import _validate
+from noisette.core import accounting
+from noisette.core.adjacency import Adjacency
+from noisette.core.guarantee import ONE_FIT
+from noisette.core.ledger import Ledger
+from noisette.core.permit import Permit
+from noisette.core.plans import LAWS, Noisy, Plan, PlanLike, RunLaw, Selected, as_plan
+from noisette.core.randomness import Randomness, as_randomness
+from noisette.core.search import LentLedger, best_run
 from noisette.errors import InvalidData, InvalidParameter, Unproven
-from noisette.estimators.inputs import label_vector
-from noisette.estimators.private import PrivateEstimator, Scored
-from noisette.guarantee import ONE_FIT
-from noisette.plans import LAWS, Noisy, Plan, PlanLike, RunLaw, Selected, as_plan
-from noisette.privacy import Ledger, LentLedger, Permit, best_run
-from noisette.randomness import Randomness, as_randomness
-from noisette.training.public import PublicBudget
+from noisette.fitting.algorithms.public import PublicBudget
+from noisette.models.inputs import label_vector
+from noisette.models.private import PrivateEstimator, Scored
 from noisette.tuning.budget import RunBudget, run_budget
 from noisette.tuning.parts import divided, sizes, taken
 from noisette.tuning.scores import SCORES, RunScore

@@ -23,7 +23,7 @@ from noisette.audit.whitebox.records import Solve
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.theory import gaussian_epsilon, spherical_epsilon
 from noisette.audit.whitebox.trace import Trace
-from noisette.mechanisms import Gaussian, ObjectiveNoise, SphericalLaplace
+from noisette.core.mechanisms import Gaussian, ObjectiveNoise, SphericalLaplace
 
 __all__ = ["density"]
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from noisette import accounting
 from noisette.audit.canaries import intercept_only, long_row, plain_table
 from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.problem import constants
@@ -18,9 +17,10 @@ from noisette.audit.whitebox.records import Release, Solve
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.theory import CONTRIBUTIONS, least_epsilon
 from noisette.audit.whitebox.trace import Trace
-from noisette.guarantee import Guarantee
-from noisette.mechanisms import AdditiveNoise, ObjectiveNoise
-from noisette.plans import LastIterate
+from noisette.core import accounting
+from noisette.core.guarantee import Guarantee
+from noisette.core.mechanisms import AdditiveNoise, ObjectiveNoise
+from noisette.core.plans import LastIterate
 
 __all__ = ["exposed"]
 

@@ -29,7 +29,7 @@ from noisette.audit.whitebox.records import Blind, Release
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.theory import CONTRIBUTIONS
 from noisette.audit.whitebox.trace import Trace
-from noisette.mechanisms import (
+from noisette.core.mechanisms import (
     AdditiveNoise,
     Gaussian,
     LaplaceVector,

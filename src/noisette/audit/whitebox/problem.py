@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from noisette._typing import Floats
-from noisette.losses import Huber, HuberHinge, Loss, MarginLoss, SoftplusHinge
+from noisette.fitting.losses import Huber, HuberHinge, Loss, MarginLoss, SoftplusHinge
 
 __all__ = ["CONSTANTS", "Problem"]
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from noisette.adjacency import Adjacency
 from noisette.audit.findings import Finding
 from noisette.audit.hostile import CONTAINERS, NotHeld, RawTable, installed, invented, neighbours
 from noisette.audit.two_worlds import two_worlds
 from noisette.audit.whitebox.from_outside import Maker, Projection, Shown, direction_of
 from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.replay import compare
+from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidParameter
 from noisette.tables import Frame, Schema
 

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from noisette._typing import Floats
 from noisette.audit.whitebox.problem import Problem
-from noisette.bounded import Bounded, InKernel
-from noisette.losses import Loss
-from noisette.mechanisms import AdditiveNoise, Mechanism
-from noisette.plans import Plan
-from noisette.sampling import Sampler
+from noisette.core.bounded import Bounded, InKernel
+from noisette.core.mechanisms import AdditiveNoise, Mechanism
+from noisette.core.plans import Plan
+from noisette.core.sampling import Sampler
+from noisette.fitting.losses import Loss
 
 __all__ = ["Blind", "BookedPlan", "Draw", "FlowDiffers", "Release", "SgdStep", "Solve"]
 

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette.adjacency import Adjacency
 from noisette.audit.canaries import CANARIES, plain_table
 from noisette.audit.fitted_state import fitted_state
 from noisette.audit.whitebox.outcome import Tally
@@ -29,9 +28,10 @@ from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.tape import Tape
 from noisette.audit.whitebox.theory import CONTRIBUTIONS, ONCE
 from noisette.audit.whitebox.trace import Trace, tracing
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import GaussianThreshold, ObjectiveNoise
+from noisette.core.randomness import Randomness
 from noisette.errors import NoisetteError
-from noisette.mechanisms import GaussianThreshold, ObjectiveNoise
-from noisette.randomness import Randomness
 
 __all__ = ["Run", "compare", "replay", "watched"]
 

@@ -13,14 +13,13 @@ import numpy as np
 from scipy.stats import binom
 from scipy.stats import chi2 as square_law
 
-from noisette.adjacency import Adjacency
 from noisette.audit.canaries import plain_table
 from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.records import Blind
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.trace import Trace
-from noisette.errors import Unproven
-from noisette.sampling import (
+from noisette.core.adjacency import Adjacency
+from noisette.core.sampling import (
     PartialShuffle,
     Participation,
     PassSampler,
@@ -28,6 +27,7 @@ from noisette.sampling import (
     Sampler,
     WithoutReplacement,
 )
+from noisette.errors import Unproven
 
 __all__ = ["sampling_law"]
 

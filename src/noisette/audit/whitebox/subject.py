@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette.adjacency import Adjacency
 from noisette.audit.canaries import Data, Room
 from noisette.audit.whitebox.tape import Tape
 from noisette.audit.whitebox.trace import Trace, tracing
 from noisette.audit.worlds import random_states
+from noisette.core.adjacency import Adjacency
+from noisette.core.sampling import PassSampler, Sampler
 from noisette.errors import InvalidParameter
-from noisette.sampling import PassSampler, Sampler
 
 __all__ = ["AuditedEstimator"]
 

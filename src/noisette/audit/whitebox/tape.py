@@ -7,7 +7,7 @@ them, as Poisson coins do when one data set has one row more.
 
 import numpy as np
 
-from noisette.randomness import Randomness
+from noisette.core.randomness import Randomness
 
 __all__ = ["Tape"]
 

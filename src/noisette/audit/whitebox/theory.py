@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from scipy.special import betainc, gammainc, gammaln, log_ndtr, ndtr
 
-from noisette import accounting
-from noisette.adjacency import Adjacency
-from noisette.mechanisms import Gaussian, Mechanism, ObjectiveNoise, SphericalLaplace
-from noisette.plans import Noisy, Plan, Run, Sampled
+from noisette.core import accounting
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import Gaussian, Mechanism, ObjectiveNoise, SphericalLaplace
+from noisette.core.plans import Noisy, Plan, Run, Sampled
 
 __all__ = ["CONTRIBUTIONS", "ONCE", "least_epsilon", "pure_epsilon", "spherical_epsilon"]
 

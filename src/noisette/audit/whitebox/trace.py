@@ -30,15 +30,17 @@ from noisette.audit.whitebox.records import (
     SgdStep,
     Solve,
 )
-from noisette.bounded import Bounded
-from noisette.losses import Loss
-from noisette.mechanisms import MECHANISMS, AdditiveNoise, ObjectiveNoise
-from noisette.parts import is_parted
-from noisette.pipeline.categories import LearnCategories
-from noisette.privacy import Ledger, NoiseStream, door
-from noisette.privacy.search import LentLedger
-from noisette.summaries import key_counts
-from noisette.training.observer import Observer
+from noisette.core import door
+from noisette.core.bounded import Bounded
+from noisette.core.door import NoiseStream
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import MECHANISMS, AdditiveNoise, ObjectiveNoise
+from noisette.core.parts import is_parted
+from noisette.core.search import LentLedger
+from noisette.core.summaries import key_counts
+from noisette.fitting.algorithms.observer import Observer
+from noisette.fitting.losses import Loss
+from noisette.tables.pipeline.categories import LearnCategories
 
 __all__ = ["Trace", "tracing"]
 

@@ -17,10 +17,10 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients.base import Pass, rule
 from noisette.nn.gradients.where import refusal
-from noisette.randomness import Randomness
 
 __all__ = ["Chance", "dropout"]
 

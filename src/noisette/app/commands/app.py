@@ -1,0 +1,133 @@
+"""The typer application: which commands there are. The work is in the other files.
+
+A command is imported when it is run, so that help and version are there at once.
+"""
+
+import importlib
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from noisette._version import __version__
+
+__all__ = ["COMMANDS", "app", "command_of"]
+
+COMMANDS = {
+    "schema": (
+        "train",
+        "Write a template of public facts for a table, without looking at its rows.",
+    ),
+    "check": (
+        "check",
+        "Say what a model of a table can be expected to learn, from public facts alone.",
+    ),
+    "plan": (
+        "plan",
+        "Show what a model would release and cost, from public facts alone; no data are read.",
+    ),
+    "compare-epsilons": (
+        "compare",
+        "Show accuracy and AUC against epsilon on a PUBLIC or synthetic table of the same shape.",
+    ),
+    "train": (
+        "train",
+        "Train a private model on a table; write the model, its guarantee and a report.",
+    ),
+    "predict": ("predict", "Predict the labels of a table as CSV, one line for each row."),
+    "evaluate": (
+        "evaluate",
+        "Score a model on a table privately: accuracy, AUC, calibration, with error bars.",
+    ),
+    "explain": ("explain", "Show what each column adds to the score, with the noise in it."),
+    "coefficients": (
+        "explain",
+        "List the weights of a model by name, in the units of the table, with their noise.",
+    ),
+    "export": (
+        "explain",
+        "Write a model for programs without noisette: a JSON scoring card, or an ONNX graph.",
+    ),
+    "inspect": ("inspect", "Check a model's guarantee against the plan that ran, and show it."),
+    "recover": (
+        "recover",
+        "Bring back results that were paid for and whose command was stopped before the end.",
+    ),
+    "ledger": ("ledger", "Show what a ledger holds, or start one with --epsilon."),
+    "studio": (
+        "studio",
+        "Open a page on this machine that leads from a table to a private model and its report.",
+    ),
+    "theorem": ("theorem", "Print a theorem with its conditions and source, or list all of them."),
+    "example": (
+        "example",
+        "Write the table of invented loans that the tutorial uses, and its schema.",
+    ),
+    "account": (
+        "counting",
+        "Count the privacy of a run: certified epsilon, and what each theorem would say.",
+    ),
+    "calibrate": (
+        "counting",
+        "Find the least noise, the most steps or the largest rate for a target epsilon.",
+    ),
+    "audit": ("audit", "Attack a claimed epsilon, ours or anybody's."),
+}
+"""Command -> its file in this folder, and the first sentence of its help."""
+
+
+class _Commands(TyperGroup):
+    """Commands that are known by name; each is imported when it is run."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names, in the order in which people need them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return what the list of commands shows of one."""
+        if cmd_name not in COMMANDS:
+            return None
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1], rich_markup_mode="rich")
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that is to be run."""
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, None if found is None or name is None else command_of(name), rest
+
+
+def command_of(name: str) -> Any:
+    """Return a command by its name, imported now."""
+    module = importlib.import_module(f"noisette.app.commands.{COMMANDS[name][0]}")
+    alone = typer.Typer(
+        pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False
+    )
+    alone.command(name)(getattr(module, name.replace("-", "_")))
+    return typer.main.get_command(alone)
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    add_completion=False,
+    help="Machine learning on sensitive data, with a privacy guarantee that can be checked.",
+    epilog="[bold]Example[/bold]: noisette schema patients.csv --target ill --out patients.toml, "
+    "then, with every ? filled in, noisette train patients.csv --schema patients.toml --epsilon 1",
+)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"noisette {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Machine learning on sensitive data, with a privacy guarantee that can be checked."""

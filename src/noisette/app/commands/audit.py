@@ -1,0 +1,266 @@
+"""What ``noisette audit`` does: find the subject, attack its claim, report."""
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from noisette.app.commands.stopping import Stopped
+from noisette.errors import InvalidParameter, NoisetteError
+
+if TYPE_CHECKING:
+    from noisette.audit import AuditReport
+    from noisette.audit.findings import Finding, Verdict
+
+__all__ = ["audit"]
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL_OR_IMPORT_PATH",
+        help="A model file, a folder that noisette train wrote, a class such as "
+        "noisette.LogisticRegression, or a function without arguments that returns an estimator, "
+        "such as mypackage.module:make_model.",
+    ),
+]
+Epsilon = Annotated[
+    float | None,
+    typer.Option(help="The claimed epsilon. A model or a factory may bring its own."),
+]
+Delta = Annotated[float | None, typer.Option(help="The claimed delta; 0 is a pure claim.")]
+Runs = Annotated[int | None, typer.Option(help="Fits in each world for the black-box attacks.")]
+Confidence = Annotated[float, typer.Option(help="A false alarm is at most as likely as 1 - this.")]
+Long = Annotated[bool, typer.Option("--long", help="Run the long battery: more attacks and runs.")]
+Report = Annotated[str | None, typer.Option(help="Write an HTML page with a figure here.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Relation = Annotated[
+    str | None,
+    typer.Option(
+        "--adjacency",
+        help="The neighbours that another library's claim speaks of (default: its parameter of "
+        "this name, else replace-one).",
+    ),
+]
+Bound = Annotated[
+    float | None,
+    typer.Option(
+        "--norm-bound",
+        help="The bound on the rows that another library's claim presumes (default: its "
+        "parameter of this name, else 1).",
+    ),
+]
+OfPersons = Annotated[
+    bool,
+    typer.Option(
+        "--persons",
+        help="The claim is about all rows of one person; the fit must take persons.",
+    ),
+]
+Jobs = Annotated[int, typer.Option(help="Processes; -1 is one for each core.")]
+
+
+def audit(
+    target: Target,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    runs: Runs = None,
+    confidence: Confidence = 0.99,
+    long: Long = False,
+    report: Report = None,
+    json: Json = False,
+    jobs: Jobs = 1,
+    adjacency: Relation = None,
+    norm_bound: Bound = None,
+    persons: OfPersons = False,
+) -> None:
+    """Attack a claimed epsilon, ours or anybody's.
+
+    Exit code 1 if it is refuted, 3 if no attack fitted the model.
+
+    [bold]Example[/bold]: noisette audit noisette.LogisticRegression --epsilon 1
+    --report audit.html
+    """
+    try:
+        found = _audit(
+            target, epsilon, delta, runs, confidence, long, report, json, jobs, adjacency,
+            norm_bound, persons,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        raise Stopped("stopped; nothing was written.") from None
+    raise typer.Exit({"violated": 1, "not applicable": 3}.get(found.verdict, 0))
+
+
+def _audit(
+    target: str,
+    epsilon: float | None,
+    delta: float | None,
+    runs: int | None,
+    confidence: float,
+    long: bool,
+    report: str | None,
+    as_json: bool,
+    jobs: int,
+    adjacency: str | None,
+    norm_bound: float | None,
+    persons: bool,
+) -> "AuditReport":
+    from noisette import _validate
+    from noisette.audit import AuditReport, check_estimator
+    from noisette.audit.engine import LEAST_RUNS
+    from noisette.audit.parallel import jobs as processes
+
+    if epsilon is not None:
+        _validate.epsilon(epsilon)
+    if delta is not None:
+        _validate.delta(delta)
+    if runs is not None:
+        _validate.integer("runs", runs, least=LEAST_RUNS)
+    _validate.fraction("confidence", confidence)
+    processes(jobs)
+    page = None
+    if report is not None:
+        from noisette.audit import page as pages
+
+        page = pages.check_target(report)
+    first: tuple[Finding, ...] = ()
+    guarantee = None
+    if _is_file(target):
+        estimator, guarantee, first = _from_file(target, epsilon, delta, persons)
+        epsilon, delta = first[0].claim
+        persons = persons or (guarantee is not None and guarantee.unit == "person")
+    else:
+        estimator = _from_path(target, epsilon, delta)
+    attacks: tuple[Finding, ...] = ()
+    if estimator is not None and hasattr(estimator, "schema"):
+        many = runs or (1000 if long else 100)
+        attacks = _of_tables(estimator, first[0].claim, many, confidence, jobs, not as_json)
+    elif estimator is not None:
+        attacks = check_estimator(
+            estimator, epsilon=epsilon, delta=delta, runs=runs, confidence=confidence, long=long,
+            n_jobs=jobs, progress=not as_json, adjacency=adjacency, norm_bound=norm_bound,
+            persons=persons,
+        ).findings  # fmt: skip
+    found = AuditReport(target, (*first, *attacks), "person" if persons else "record")
+    if page is not None:
+        pages.write(found, page, guarantee)
+    print(found.to_json() if as_json else found)
+    if page is not None and not as_json:
+        print(f"report written to {page}")
+    return found
+
+
+def _of_tables(
+    estimator: Any, claim: tuple[float, float], runs: int, confidence: float, jobs: int, bar: bool
+) -> tuple["Finding", ...]:
+    """Attack a model that takes raw tables, on invented ones."""
+    from noisette.audit.whitebox.raw_tables import check_tables
+
+    return check_tables(
+        estimator, claim=claim, runs=runs, confidence=confidence, n_jobs=jobs, progress=bar
+    )
+
+
+# --- what to audit -------------------------------------------------------------------------------
+
+
+def _is_file(target: str) -> bool:
+    return os.path.exists(target) or os.sep in target or target.endswith(".noisette")
+
+
+def _from_file(
+    target: str, epsilon: float | None, delta: float | None, persons: bool
+) -> tuple[Any, Any, tuple["Finding", ...]]:
+    """Return an unfitted estimator like the stored one, its guarantee, and what the file showed."""
+    from sklearn.base import clone
+
+    from noisette.audit import Finding
+    from noisette.tables.folders import load_model, read_model
+
+    path = Path(target)
+    if not path.exists():
+        raise InvalidParameter(f"the file {target} does not exist.")
+    try:
+        model = read_model(path).model if path.is_dir() else load_model(path)
+    except InvalidParameter as error:
+        if "would be wrong" not in str(error):  # damaged; only a guarantee below its plan is false
+            raise
+        claim = (epsilon if epsilon is not None else 0.0, delta or 0.0)
+        return None, None, (Finding("model file", claim, None, 1.0, "violated", 0, str(error)),)
+    promise = model.privacy_
+    claim = (
+        promise.epsilon if epsilon is None else epsilon,
+        promise.delta if delta is None else delta,
+    )
+    needed = promise.epsilon_at(claim[1])
+    kept = needed <= claim[0] * (1.0 + 1e-9)
+    detail = (
+        f"The guarantee in the file follows from the plan in it: epsilon = {needed:.6g} at "
+        f"delta = {claim[1]:g} under {promise.adjacency}, claimed is {claim[0]:.6g}."
+    )
+    if promise.seeded:
+        kept, detail = False, "The noise of this model came from a fixed seed, so it hides nobody."
+    if persons and promise.unit != "person":
+        kept, detail = False, "The guarantee in the file is about single rows, not about persons."
+    verdict: Verdict = "consistent" if kept else "violated"
+    found = Finding("model file", claim, None, 1.0, verdict, 0, detail)
+    return clone(model), promise, (found,)
+
+
+def _from_path(target: str, epsilon: float | None, delta: float | None) -> Any:
+    """Return the estimator that an import path names, built with the claimed epsilon."""
+    found = _imported(target)
+    if isinstance(found, type):
+        return _instance(found, epsilon, delta)
+    if hasattr(found, "fit"):
+        return found
+    if not callable(found):
+        raise InvalidParameter(f"{target} is neither a class nor a function nor an estimator.")
+    estimator = _called(found, target)
+    if not hasattr(estimator, "fit"):
+        raise InvalidParameter(f"{target} returned a {type(estimator).__name__}, which has no fit.")
+    return estimator
+
+
+def _imported(target: str) -> Any:
+    module, colon, name = target.partition(":")
+    if not colon:
+        module, _, name = target.rpartition(".")
+    if not module or not name:
+        raise InvalidParameter(
+            f"{target!r} is neither a file nor an import path such as package.module:name."
+        )
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as `python -m` does, so that one's own module is found
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise InvalidParameter(f"cannot import {target}: {error}.") from None
+    except AttributeError:
+        raise InvalidParameter(f"the module {module} has no {name}.") from None
+
+
+def _instance(kind: type, epsilon: float | None, delta: float | None) -> Any:
+    known = inspect.signature(kind).parameters
+    wide = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in known.values())
+    options: dict[str, float] = {}
+    if epsilon is not None and ("epsilon" in known or wide):
+        options["epsilon"] = epsilon
+    if delta is not None and delta > 0.0 and "delta" in known:
+        options["delta"] = delta
+    if kind.__module__.startswith("noisette.") and "norm_bound" in known:
+        options["norm_bound"] = 1.0  # the attacks make rows for the bound, so any one will do
+    return _called(lambda: kind(**options), kind.__name__)
+
+
+def _called(make: Callable[[], Any], name: str) -> Any:
+    try:
+        return make()
+    except NoisetteError:
+        raise
+    except TypeError as error:
+        raise InvalidParameter(f"{name} cannot be built: {error}.") from None

@@ -1,0 +1,124 @@
+"""Tables in several Parquet files, read by the workers of a cluster."""
+
+import contextlib
+import glob
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from noisette import _validate
+from noisette.errors import ClusterFailed, InvalidData, InvalidParameter
+
+if TYPE_CHECKING:
+    from noisette.tables import Schema
+
+__all__ = [
+    "ClusterOption",
+    "WorkersOption",
+    "cluster_for",
+    "in_parts",
+    "parts_of",
+    "rows_in",
+    "waiting",
+]
+
+ClusterOption = Annotated[
+    str | None, typer.Option(help="Let this Dask cluster read parts: tcp://HOST:8786.")
+]
+WorkersOption = Annotated[
+    int | None, typer.Option(help="Let so many processes of this machine read parts.")
+]
+
+_SECONDS = 20
+
+
+def in_parts(table: Path, cluster: str | None, workers: int | None) -> bool:
+    """Return whether a table is to be read in parts: a pattern of files, or workers asked for."""
+    if cluster is not None and workers is not None:
+        raise InvalidParameter("give --cluster or --workers, not both.")
+    if workers is not None:
+        _validate.integer("--workers", workers)
+    asked = cluster is not None or workers is not None
+    return asked or (glob.has_magic(str(table)) and not table.exists())
+
+
+@contextlib.contextmanager
+def cluster_for(cluster: str | None, workers: int | None) -> Iterator[None]:
+    """Use a cluster inside: one that runs, or workers of this machine that end with it."""
+    if cluster is None and workers is None:
+        yield
+        return
+    from noisette.fitting.partitions.running import dask_module
+
+    distributed = dask_module("distributed")
+    client, failed = None, ""
+    try:
+        if workers is not None:
+            # no page of tasks: it would show how many partitions there are, to everybody
+            made = distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, dashboard_address=None
+            )
+            client = distributed.Client(made)
+        else:
+            made, client = None, distributed.Client(cluster, timeout=_SECONDS)
+    except (OSError, ValueError) as error:
+        failed = type(error).__name__
+    if client is None:
+        raise ClusterFailed(f"no cluster answers at {cluster} ({failed}); nothing was charged.")
+    try:
+        yield
+    finally:
+        client.close()
+        if made is not None:
+            made.close()
+
+
+def parts_of(table: Path, facts: "Schema", estimator: Any) -> Any:
+    """Return the table of all files that a pattern names, as the workers will read it."""
+    from noisette.fitting.partitions.running import dask_module
+    from noisette.tables.folders import takes_tables
+
+    if not takes_tables(estimator):
+        raise InvalidParameter(
+            "parts are read by the default training of a table only; leave out --mechanism, "
+            "--loss, --sampling, --model sgd and row_norm."
+        )
+    frames = dask_module("dask.dataframe")
+    files = sorted(glob.glob(str(table)))
+    if not files:
+        raise InvalidData(f"no file has a name like {table}.")
+    if any(Path(name).suffix != ".parquet" for name in files):
+        raise InvalidData("parts must be Parquet files, with names that end in .parquet.")
+    known = {column.name for column in facts.columns} | {facts.target}
+    failed = ""
+    try:
+        # whole numbers of a part with an empty cell stay whole; proof: ROW-LOCAL
+        found = frames.read_parquet(files, dtype_backend="pyarrow")
+        return found[[name for name in found.columns if name in known]]
+    except Exception as error:  # a message of a reader may quote the file
+        failed = type(error).__name__
+    raise InvalidData(f"the files like {table} could not be read as one table ({failed}).")
+
+
+def rows_in(whole: Any) -> int:
+    """Return the number of rows in all parts."""
+    from noisette.core.parts import summed
+    from noisette.fitting.partitions import parted
+
+    (rows,) = parted(whole)
+    return int(summed(len, rows))
+
+
+def waiting(what: str) -> Any:
+    """Show on a terminal that something is going on, and for how long: nothing else is public."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    shown = Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
+        console=Console(stderr=True), transient=True,
+    )  # fmt: skip
+    shown.add_task(what, total=None)
+    return shown

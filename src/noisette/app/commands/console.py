@@ -1,0 +1,103 @@
+"""What the commands share towards the person and the disk: a sign of life, whole files or none."""
+
+import contextlib
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from noisette import _files, _validate
+from noisette._text import visible
+from noisette.errors import InvalidParameter, PrivacyWarning, WeakModelWarning
+
+__all__ = [
+    "PROGRESS",
+    "busy",
+    "check_file",
+    "readable",
+    "telling",
+    "warn",
+    "warning_aloud",
+    "write_text",
+]
+
+
+def busy(what: str) -> Any:
+    """Show on a terminal that something is going on; nothing in a file or a pipe."""
+    from rich.console import Console
+
+    return Console(stderr=True).status(what)
+
+
+_ALOUD = (WeakModelWarning, PrivacyWarning)
+
+PROGRESS = "noisette: progress: "
+"""How a line begins that tells a program how far a command is."""
+
+
+def telling(wanted: bool) -> Callable[[str], None]:
+    """Return what tells a program of a step; the names of steps are all that it ever says."""
+
+    def tell(step: str) -> None:
+        if wanted:
+            with contextlib.suppress(OSError):  # whoever listened has gone: no reason to stop
+                print(f"{PROGRESS}{step}", file=sys.stderr, flush=True)
+
+    return tell
+
+
+def warn(sentence: str) -> None:
+    """Print a sentence that does not end the command."""
+    with contextlib.suppress(OSError):
+        print(f"noisette: warning: {visible(sentence)}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def warning_aloud() -> Iterator[None]:
+    """Print a warning as one sentence, at once: before anything is charged."""
+    with warnings.catch_warnings():
+        for kind in _ALOUD:
+            warnings.simplefilter("always", kind)
+        usual = warnings.showwarning
+
+        def show(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if issubclass(category, _ALOUD):
+                warn(str(message))
+            else:
+                usual(message, category, *rest, **more)
+
+        warnings.showwarning = show
+        yield
+
+
+def warn_of_large(epsilon: float) -> None:
+    """Say at once, before anything is charged, that an epsilon promises next to nothing."""
+    from noisette.core.guarantee import too_large
+
+    if said := too_large(epsilon):
+        print(f"noisette: warning: {said}", file=sys.stderr, flush=True)
+
+
+def readable(name: str) -> str:
+    """Return a name that every file can hold: a path may have bytes that are no text."""
+    return "".join(c if c.isprintable() else "?" for c in name)
+
+
+def check_file(path: Path, *, force: bool) -> None:
+    """Refuse a place where a file cannot or must not be written."""
+    if path.is_dir():
+        raise InvalidParameter(f"{path} is a folder; give the name of a file.")
+    if path.exists() and not path.is_file():  # a device or a pipe would be replaced by a file
+        raise InvalidParameter(f"{path} is not an ordinary file; give another name.")
+    if path.exists() and not force:
+        raise InvalidParameter(f"{path} exists; give another name, or --force to replace it.")
+
+
+def write_text(path: Path, text: str, *, force: bool) -> None:
+    """Write a whole file or nothing."""
+    check_file(path, force=force)
+    try:
+        _files.write(_validate.real_path(path), text)
+    except OSError as error:
+        raise InvalidParameter(f"{path} cannot be written ({error.strerror}).") from None

@@ -1,0 +1,232 @@
+"""``noisette explain``, ``coefficients`` and ``export``: what a model says.
+
+All three read a model that was released; nothing more is spent.
+"""
+
+import json as json_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from noisette import _files
+from noisette._text import visible
+from noisette.app.commands import options as opt
+from noisette.app.commands.console import write_text
+from noisette.app.commands.predict import ModelArgument
+from noisette.app.commands.train import ForceOption
+from noisette.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from noisette.tables import TableModel
+
+__all__ = ["coefficients", "explain", "export"]
+
+FORMATS = ("card", "onnx")
+FileArgument = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A model folder or file.", show_default=False)
+]
+
+
+def explain(
+    model: ModelArgument,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with one picture for each column.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write curves.json and one SVG for each column here.")
+    ] = None,
+    force: ForceOption = False,
+    json: opt.JsonOption = False,
+) -> None:
+    """Show what each column adds to the score, with the noise in it.
+
+    [bold]Example[/bold]: noisette explain model --html curves.html
+    """
+    from noisette.report import effects_page
+    from noisette.tables import read_model
+    from noisette.tables.pipeline.curves import score_unit
+    from noisette.tables.pipeline.effects import (
+        curves_in,
+        effects_in,
+        note_for,
+        pair_effects_in,
+        surfaces_in,
+    )
+
+    fitted = read_model(model)
+    drawn = [curve.to_dict() for curve in curves_in(fitted)]
+    drawn += [surface.to_dict() for surface in surfaces_in(fitted)]
+    text = json_module.dumps(drawn, indent=1) + "\n"
+    if html is not None:
+        title = f"A model that predicts “{fitted.schema.target}”"
+        pairs = pair_effects_in(fitted)
+        page = effects_page(title, effects_in(fitted), note_for(fitted), pairs)
+        write_text(html, page, force=force)
+        typer.echo(visible(f"wrote {html}"), err=True)
+    if out is not None:
+        _write_folder(out, fitted, text, force=force)
+        typer.echo(visible(f"wrote {out}"), err=True)
+    if json:
+        print(text, end="")
+    elif html is None and out is None:
+        notes = [note_for(fitted), *(curve.note for curve in curves_in(fitted))]
+        _show(_rows(fitted), notes, score_unit(fitted.model))
+
+
+def _write_folder(out: Path, fitted: "TableModel", text: str, *, force: bool) -> None:
+    """Write the pictures, numbered in the order of curves.json: a name may not fit a file."""
+    from noisette.report import effect_svg, pair_svg
+    from noisette.tables.pipeline.effects import effects_in, pair_effects_in
+
+    if out.exists() and not out.is_dir():
+        raise InvalidParameter(f"{out} is a file; --out names a folder.")
+    out.mkdir(exist_ok=True)
+    write_text(out / "curves.json", text, force=force)
+    style = 'xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="13" '
+    lines = "<style>.grid{stroke:#e8e4da}.axis{stroke:#6b675f}.name{font-weight:600}</style>"
+    pictures = {
+        f"column-{number:02d}.svg": effect_svg(effect)
+        for number, effect in enumerate(effects_in(fitted), start=1)
+    } | {
+        f"pair-{number:02d}.svg": pair_svg(effect)
+        for number, effect in enumerate(pair_effects_in(fitted), start=1)
+    }
+    for name, picture in pictures.items():
+        if picture:
+            head, _, rest = picture.replace("<svg ", f"<svg {style}", 1).partition("</desc>")
+            write_text(out / name, f"{head}</desc>{lines}{rest}", force=force)
+
+
+def coefficients(
+    model: FileArgument,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write a figure (.png, .svg or .pdf); needs matplotlib.")
+    ] = None,
+    force: ForceOption = False,
+    json: opt.JsonOption = False,
+) -> None:
+    """List the weights of a model by name, in the units of the table, with their noise.
+
+    [bold]Example[/bold]: noisette coefficients model --plot weights.png
+    """
+    from noisette.tables import read_model
+    from noisette.tables.folders import load_model, takes_tables
+    from noisette.tables.pipeline.curves import score_unit
+    from noisette.tables.pipeline.effects import (
+        curves_in,
+        named_weights,
+        note_for,
+        surfaces_in,
+        weights_curve,
+    )
+
+    if model.is_dir():
+        fitted = read_model(model)
+        rows, notes = _rows(fitted), [note_for(fitted)]
+        drawn, unit = curves_in(fitted), score_unit(fitted.model)
+        maps = surfaces_in(fitted)
+    else:
+        loaded = load_model(model)
+        rows, note = named_weights(loaded)
+        notes = [note]
+        tables = takes_tables(loaded)
+        drawn = loaded.curves() if tables else (weights_curve(loaded),)
+        unit = score_unit(loaded) if tables else "weight"
+        maps = loaded.surfaces() if tables else ()
+    if plot is not None:
+        _plot(drawn, maps, unit, plot, force=force)
+    if json:
+        print(json_module.dumps(rows))
+    else:
+        _show(rows, [*notes, *(curve.note for curve in drawn)], unit)
+
+
+def _read(model: Path) -> tuple[Any, Any]:
+    """Return the estimator in a folder or a file, and the schema through which it reads tables."""
+    from noisette.tables import read_model
+    from noisette.tables.folders import load_model
+
+    if not model.is_dir():
+        return load_model(model), None
+    fitted = read_model(model)
+    return fitted.model, fitted.schema
+
+
+def _rows(fitted: "TableModel") -> list[dict[str, Any]]:
+    from noisette.tables.pipeline.effects import weights_in
+
+    return weights_in(fitted)
+
+
+def _plot(curves: Any, surfaces: Any, unit: str, path: Path, *, force: bool) -> None:
+    from noisette.tables.pipeline.plots import plotted
+
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InvalidParameter(f"--plot must end in .png, .svg or .pdf; got {str(path)!r}.")
+    if not path.parent.is_dir():
+        raise InvalidParameter(f"the folder {path.parent} does not exist.")
+    if path.exists() and not force:
+        raise InvalidParameter(f"{path} exists; --force replaces it.")
+    figure = plotted(curves, unit, surfaces)
+    with _files.written(path) as file:
+        figure.savefig(file, dpi=150, format=path.suffix[1:].lower())
+
+
+def _show(rows: list[dict[str, Any]], notes: list[str], unit: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console, last = Console(), None
+    table = Table(title=f"What each cell adds for an average row ({unit})", title_justify="left")
+    for name in ("column", "cell"):
+        table.add_column(name)
+    table.add_column("adds", justify="right")
+    table.add_column("± noise (2 sd)", justify="right")
+    for row in rows:
+        values = row["weight"] if isinstance(row["weight"], list) else [row["weight"]]
+        noise = "-" if row["deviation"] is None else f"{2.0 * row['deviation']:.3g}"
+        name = "" if row["column"] == last else row["column"]
+        shown = ", ".join(f"{value:+.3g}" for value in values)
+        table.add_row(Text(visible(name)), Text(visible(row["at"])), shown, noise)
+        last = row["column"]
+    console.print(table)
+    for note in filter(None, notes):
+        console.print(visible(note), highlight=False, soft_wrap=True, markup=False)
+
+
+def export(
+    model: FileArgument,
+    format: Annotated[str, typer.Option(help="card (JSON) or onnx.")] = "card",
+    out: Annotated[Path | None, typer.Option(help="The file; a card also to the screen.")] = None,
+    force: ForceOption = False,
+) -> None:
+    """Write a model for programs without noisette: a JSON scoring card, or an ONNX graph.
+
+    [bold]Example[/bold]: noisette export model --format onnx --out model.onnx
+    """
+    from noisette import _validate
+    from noisette.tables.pipeline.card import card_of
+    from noisette.tables.pipeline.onnx_graph import onnx_of
+
+    _validate.choice("--format", format, FORMATS)
+    if format == "onnx" and out is None:
+        raise InvalidParameter("an ONNX graph is no text: name a file with --out model.onnx.")
+    fitted, schema = _read(model)
+    if format == "card":
+        text = json_module.dumps(card_of(fitted, schema), indent=1, allow_nan=False) + "\n"
+        if out is None:
+            print(text, end="")
+            return
+        write_text(out, text, force=force)
+    else:
+        assert out is not None
+        if out.exists() and not force:
+            raise InvalidParameter(f"{out} exists; --force replaces it.")
+        if not out.parent.is_dir():
+            raise InvalidParameter(f"the folder {out.parent} does not exist.")
+        content = onnx_of(fitted, schema).SerializeToString()
+        with _files.written(out) as file:
+            file.write(content)
+    typer.echo(visible(f"wrote {out}"), err=True)

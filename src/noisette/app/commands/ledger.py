@@ -1,0 +1,344 @@
+"""``noisette ledger``: read a budget, start one, export its books."""
+
+import csv
+import io
+import json as json_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from noisette._text import visible
+from noisette.app.commands import options as opt
+from noisette.errors import InvalidParameter, LedgerError
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from noisette.core.ledger import Ledger
+    from noisette.core.storage import Charge
+
+__all__ = ["ledger"]
+
+PAGE = 50
+"""Charges of a ledger that are shown at once."""
+
+
+def ledger(
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="LEDGER",
+            help="The ledger file, or postgresql://user@host/database#name; without #name, the "
+            "ledgers of a database are listed.",
+            show_default=False,
+        ),
+    ],
+    epsilon: Annotated[
+        float | None, typer.Option(help="Start a ledger with this total if there is none.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="Total delta of a new ledger.")] = None,
+    adjacency: Annotated[
+        str | None, typer.Option(help="Relation of a new ledger; replace-one if not given.")
+    ] = None,
+    rule: Annotated[
+        str | None, typer.Option(help="How charges add up: sums (default), renyi or gdp.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", "--report", help="Write an HTML page to this file.")
+    ] = None,
+    export: Annotated[
+        Path | None, typer.Option(help="Write all charges to this .csv or .json file.")
+    ] = None,
+    page: Annotated[
+        int | None, typer.Option(help=f"Which {PAGE} charges to show; the last ones if not given.")
+    ] = None,
+    copy: Annotated[
+        Path | None, typer.Option(help="Write a backup of the ledger to this new file.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Recompute every cost from the plan beside it.")
+    ] = False,
+    against: Annotated[
+        Path | None,
+        typer.Option(help="Compare with the receipts beside the models in this folder."),
+    ] = None,
+    same_people: Annotated[
+        str | None,
+        typer.Option(help="Note that another ledger beside it is about the same people."),
+    ] = None,
+    other_people: Annotated[
+        str | None, typer.Option(help="Note that another ledger beside it is about other people.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an older page.")] = False,
+    json: opt.JsonOption = False,
+) -> None:
+    """Show what a ledger holds, or start one with --epsilon.
+
+    [bold]Example[/bold]: noisette ledger patients.ledger --epsilon 3 --delta 1e-6
+    """
+    from noisette.app.commands.console import write_text
+    from noisette.app.commands.watched import shown_place
+    from noisette.core.ledger import Ledger
+    from noisette.core.storage import is_address, ledgers_at
+
+    if is_address(place) and "#" not in place and epsilon is None:
+        if html is not None:
+            raise InvalidParameter("a page is about one ledger; end the address with #NAME.")
+        _list(place, ledgers_at(place), as_json=json)
+        return
+    _check_places(place, epsilon, (html, export))
+    opened = Ledger.open(place, epsilon, delta, adjacency=adjacency, rule=rule)
+    for title, same in ((same_people, True), (other_people, False)):
+        if title is not None:
+            opened.answer(title, same=same)
+    if check:
+        from noisette.audit.charges import check_charges
+
+        check_charges(opened)
+    if copy is not None:
+        opened.copy_to(copy)
+    if html is not None:
+        _write_page(html, place, opened, force=force)
+    if export is not None:
+        write_text(export, _exported(opened, export), force=force)
+    if against is not None:
+        _compare(opened, against, as_json=json)
+        return
+    if json:
+        print(json_module.dumps(_as_json(opened)))
+        return
+    _show_ledger(opened, shown_place(place, opened), page)
+    for sentence in _remarks(opened):
+        typer.echo(visible(sentence))
+    if check:
+        typer.echo("checked: no charge costs less than its plan")
+    for written in (html, export, copy):
+        if written is not None:
+            typer.echo(visible(f"wrote {written}"))
+
+
+def _compare(opened: "Ledger", folder: Path, *, as_json: bool) -> None:
+    """Show whether ledger and models belong to each other; exit with 1 if they do not."""
+    from noisette.audit.receipts import check_receipts
+
+    found = check_receipts(opened, folder)
+    if as_json:
+        print(json_module.dumps(found._asdict()))
+    else:
+        for file in found.set_back:
+            typer.echo(visible(f"the ledger was set back: {file}; charge it by hand"))
+        for file in found.unpaid:
+            typer.echo(visible(f"nobody paid for it: {file}"))
+        if found.uncollected:
+            typer.echo(_open_charges(found.uncollected))
+        if found.others:
+            typer.echo(f"{found.others} receipts are of other ledgers")
+        if not any(found):
+            typer.echo("checked: every receipt is of a charge, every model of a receipt")
+    if found.set_back or found.unpaid:
+        raise typer.Exit(1)
+
+
+def _open_charges(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[-20:]))
+    return f"paid, not collected: charge {'... ' * (len(numbers) > 20)}{shown}"
+
+
+def _remarks(opened: "Ledger") -> list[str]:
+    """Return what stands below the charges: results that nobody kept, tables, whose people."""
+    known = [
+        f"table: {name or '(not named)'}, {len(kinds)} columns" for name, kinds in opened.tables
+    ]
+    known += opened.people_words
+    known += [
+        f"{other} is about a table with the same columns; say whether it has the same people, with "
+        "--same-people or --other-people and its name"
+        for other in opened.matching()
+    ]
+    numbers = [k for k, charge in enumerate(opened.charges, 1) if not charge.collected]
+    return known + ([_open_charges(numbers)] if numbers else [])
+
+
+def _write_page(file: Path, place: str, opened: "Ledger", *, force: bool) -> None:
+    """Write the page; its title is the name of the file, or the address without a password."""
+    import datetime
+
+    from noisette.app.commands.console import readable, write_text
+    from noisette.core.storage import is_address
+    from noisette.report import ledger_page
+
+    title = opened.title if is_address(place) else readable(Path(opened.title).name)
+    now = datetime.datetime.now(datetime.UTC).date().isoformat()
+    write_text(file, ledger_page(opened, title, now), force=force)
+
+
+def _check_places(place: str, epsilon: float | None, written: tuple[Path | None, ...]) -> None:
+    """Refuse a file that is no ledger, and pages that would replace it."""
+    from noisette import _validate
+    from noisette.core.storage import is_address
+
+    if is_address(place):
+        return
+    file = Path(place)
+    if file.is_dir():
+        raise InvalidParameter(f"{file} is a folder; give the name of a ledger file.")
+    if file.exists() and not file.is_file():  # starting a ledger there would replace the device
+        raise InvalidParameter(f"{file} is not an ordinary file; give the name of a ledger file.")
+    for path in written:
+        if path is not None and _validate.real_path(path) == _validate.real_path(file):
+            raise InvalidParameter("the page must not replace the ledger; give it another name.")
+    if epsilon is None and not file.exists():
+        raise InvalidParameter(
+            f"there is no ledger {file}; start one with: noisette ledger {file} --epsilon TOTAL."
+        )
+
+
+def _list(place: str, names: list[str], *, as_json: bool) -> None:
+    """Show the ledgers of a database, with what is left of each; one that is damaged hides none."""
+    from noisette.core.ledger import Ledger
+
+    found: dict[str, tuple[Ledger, int, tuple[float, float], tuple[float, float]]] = {}
+    refused: dict[str, str] = {}
+    for name in names:
+        try:
+            one = Ledger.open(f"{place}#{name}")
+            found[name] = one, one.count, one.spent, one.remaining
+        except LedgerError as error:
+            refused[name] = str(error)
+    if as_json:
+        answer: dict[str, Any] = {
+            name: {"spent": list(spent), "remaining": list(left)}
+            for name, (_, _, spent, left) in found.items()
+        }
+        answer |= {name: {"refused": sentence} for name, sentence in refused.items()}
+        print(json_module.dumps({"ledgers": answer}))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    if not names:
+        typer.echo(
+            "there is no ledger yet; start one with: noisette ledger ADDRESS#NAME --epsilon TOTAL"
+        )
+        return
+    table = Table(title="Ledgers", title_justify="left")
+    for column in ("name", "epsilon", "delta", "relation", "charges", "left"):
+        table.add_column(column)
+    for name, (one, count, _, left) in found.items():
+        rest = f"{left[0]:.6g}, {left[1]:g}" if one.rule == "sums" else one.rule
+        cells = (f"{one.epsilon:g}", f"{one.delta:g}", str(one.adjacency), str(count), rest)
+        table.add_row(_visible(name), *cells)
+    Console().print(table)
+    for sentence in refused.values():
+        typer.echo(visible(sentence), err=True)
+
+
+def _visible(text: str) -> "Text":
+    from rich.text import Text
+
+    return Text(visible(text))
+
+
+def _entry(number: int, charge: "Charge") -> dict[str, Any]:
+    """Return one line of the books; the plan is beside it in JSON."""
+    return {
+        "number": number,
+        "booked": charge.booked,
+        "by": charge.by,
+        "label": charge.label,
+        "model": charge.model,
+        "table": charge.table,
+        "epsilon": charge.cost[0],
+        "delta": charge.cost[1],
+        "seeded": charge.seeded,
+        "collected": charge.collected,
+    }
+
+
+def _exported(ledger: "Ledger", file: Path) -> str:
+    """Return the books for an auditor, in the form that the file's ending names."""
+    if file.suffix not in (".csv", ".json"):
+        raise InvalidParameter(f"{file} must end in .csv or .json, which says what to write.")
+    if file.suffix == ".json":
+        return json_module.dumps(_as_json(ledger), indent=2) + "\n"
+    unit = {"sums": "epsilon", "renyi": "renyi", "gdp": "mu_squared"}[ledger.rule]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    named = ("booked", "by", "label", "model", "table")
+    writer.writerow(["number", *named, unit, "delta", "seeded", "plan"])
+    for number, charge in enumerate(ledger.charges, start=1):
+        words = (_harmless(getattr(charge, name)) for name in named)
+        writer.writerow([number, *words, *map(repr, charge.cost), charge.seeded, charge.plan])
+    return out.getvalue()
+
+
+def _harmless(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text[:1] in "=+-@\t\r" and text else text
+
+
+def _as_json(ledger: "Ledger") -> dict[str, Any]:
+    charges = ledger.charges
+    plans = {text: _plan(text) for text in {charge.plan for charge in charges}}
+    return {
+        "epsilon": ledger.epsilon,
+        "delta": ledger.delta,
+        "adjacency": ledger.adjacency.value,
+        "rule": ledger.rule,
+        "experiment": ledger.experiment,
+        "spent": list(ledger.spent),
+        "remaining": list(ledger.remaining),
+        "tables": [{"name": name, "columns": kinds} for name, kinds in ledger.tables],
+        "people": ledger.people,
+        "charges": [
+            {**_entry(k, c), "cost": list(c.cost), "plan": plans[c.plan]}
+            for k, c in enumerate(charges, start=1)
+        ],
+    }
+
+
+def _plan(text: str) -> Any:
+    """Return a plan; as it stands if it is none, which `--check` says."""
+    try:
+        return json_module.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _show_ledger(ledger: "Ledger", name: str, page: int | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    units = {"sums": ("epsilon", "delta"), "renyi": ("Renyi cost", ""), "gdp": ("mu squared", "")}
+    first, second = units[ledger.rule]
+    pages = max(1, -(-ledger.count // PAGE))
+    shown = pages if page is None else page
+    if not 1 <= shown <= pages:
+        raise InvalidParameter(f"the last page of charges is {pages}; there is no page {page}.")
+    console = Console()
+    console.print(
+        f"total: epsilon {ledger.epsilon:g}, delta {ledger.delta:g}, {ledger.adjacency} "
+        f"(rule {ledger.rule})",
+        highlight=False,
+    )
+    if ledger.experiment:
+        console.print("for experiments: noise from a seed is allowed, and hides nobody")
+    title = f"Charges in {name}" + (f", page {shown} of {pages}" if pages > 1 else "")
+    table = Table(title=_visible(title), title_justify="left", show_footer=True)
+    table.add_column("", Text(""))
+    table.add_column("date")
+    table.add_column("charge", Text("left"))
+    first_number = (shown - 1) * PAGE + 1
+    left, charges = ledger.remaining, ledger.page(first_number, PAGE)
+    more = [name for name in ("model", "table", "by") if any(getattr(c, name) for c in charges)]
+    for name in more:
+        table.add_column(name)
+    table.add_column(first, Text(f"{left[0]:.6g}"), justify="right")
+    table.add_column(second, Text(f"{left[1]:g}" if second else ""), justify="right")
+    for k, charge in enumerate(charges, start=first_number):
+        cost = f"{charge.cost[0]:.6g}", f"{charge.cost[1]:g}" if second else ""
+        words = [_visible(getattr(charge, name)) for name in more]
+        table.add_row(str(k), charge.booked[:10], _visible(charge.title), *words, *cost)
+    console.print(table)

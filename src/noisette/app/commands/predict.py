@@ -1,0 +1,168 @@
+"""``noisette predict``: use a model."""
+
+import csv
+import io
+import json as json_module
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from noisette._text import visible
+from noisette.app.commands import options as opt
+from noisette.app.commands.console import busy, write_text
+from noisette.app.commands.train import ForceOption, NoHeaderOption, TableArgument
+from noisette.errors import InvalidParameter
+
+__all__ = [
+    "ModelArgument",
+    "ThresholdOption",
+    "at_threshold",
+    "check_threshold",
+    "predict",
+    "visible_lines",
+]
+
+ModelArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL", help="The folder that `noisette train` wrote.", show_default=False
+    ),
+]
+ThresholdOption = Annotated[
+    float, typer.Option(help="Answer with the second class above this probability.")
+]
+
+
+def predict(
+    model: ModelArgument,
+    table: TableArgument,
+    out: Annotated[Path | None, typer.Option(help="Write to this file, not to the screen.")] = None,
+    proba: Annotated[
+        bool, typer.Option("--proba", help="Also the probability of each class.")
+    ] = False,
+    score: Annotated[
+        bool, typer.Option("--score", help="Print how good it is; TABLE needs the target.")
+    ] = False,
+    threshold: ThresholdOption = 0.5,
+    no_header: NoHeaderOption = False,
+    force: ForceOption = False,
+    json: opt.JsonOption = False,
+) -> None:
+    """Predict the labels of a table as CSV, one line for each row.
+
+    Using a private model costs nothing more for the people it was trained on. Scores of --score
+    are facts about the rows of TABLE, which no guarantee covers; `noisette evaluate` buys private
+    ones.
+
+    [bold]Example[/bold]: noisette predict model patients.csv --out predictions.csv --proba
+    """
+    from noisette.tables import read_model
+
+    if score and (proba or out is not None):
+        raise InvalidParameter("--score prints scores only; leave out --out and --proba.")
+    if not score and threshold != 0.5:
+        raise InvalidParameter("--threshold is for --score; predictions go by the likelier label.")
+    fitted = read_model(model)
+    if proba and not hasattr(fitted.model, "predict_proba"):
+        raise InvalidParameter(
+            f"{type(fitted.model).__name__} gives no probabilities; leave out --proba."
+        )
+    check_threshold(threshold, fitted.model)
+    with busy("reading the table"):
+        rows = fitted.read(table, target=score, header=not no_header)
+    if score:
+        _show_scores(fitted, rows, threshold, as_json=json)
+        return
+    names: list[str] = [f"predicted {fitted.schema.target}"]
+    columns: list[list[Any]] = [fitted.model.predict(rows.X).tolist()]
+    if proba:
+        names += [f"probability of {label}" for label in fitted.model.classes_]
+        columns += fitted.model.predict_proba(rows.X).T.tolist()
+    if json:
+        shown = dict(zip(names, columns, strict=True))
+        text = json_module.dumps(shown) + "\n"
+    else:
+        text = _csv_text(names, columns)
+    if out is None:
+        sys.stdout.write(text)
+        return
+    write_text(out, text, force=force)
+    typer.echo(visible(f"wrote {rows.count} predictions to {out}"), err=True)
+
+
+def _show_scores(fitted: Any, rows: Any, threshold: float, *, as_json: bool) -> None:
+    """Print how good the model is on rows whose target is known."""
+    if fitted.schema.target_bounds is not None:
+        limits = getattr(fitted.model, "target_bounds_", None) or fitted.schema.target_bounds
+        _show_numbers(fitted.model.predict(rows.X), rows.y, limits, as_json=as_json)
+        return
+    from noisette.scores import measure
+
+    found = measure(fitted.model, rows.X, rows.y)
+    told, lines = at_threshold(found, threshold)
+    if as_json:
+        accuracy = told["accuracy"]["value"]
+        print(
+            json_module.dumps({"accuracy": accuracy, "rows": int(rows.X.shape[0]), "scores": told})
+        )
+        return
+    print(f"scores on {rows.X.shape[0]} rows (facts about them: not private)")
+    print(visible_lines(lines))
+
+
+def _show_numbers(predicted: Any, truth: Any, limits: Any, *, as_json: bool) -> None:
+    """Print how far predicted numbers are off."""
+    errors = predicted - truth
+    spread = float(((truth - truth.mean()) ** 2).mean())
+    square = float((errors**2).mean())
+    absolute, r2 = float(abs(errors).mean()), 1.0 - square / spread if spread > 0.0 else 0.0
+    if as_json:
+        found = {"MAE": absolute, "RMSE": square**0.5, "R2": r2, "rows": len(truth)}
+        print(json_module.dumps(found))
+        return
+    scores = f"MAE {absolute:.5g}, RMSE {square**0.5:.5g}, R2 {r2:.4f}"
+    print(f"{scores} on {len(truth)} rows (a fact about them: not private)")
+    usual = float(abs(truth - truth.mean()).mean())
+    print(f"their mean, given to everybody: MAE {usual:.5g}, RMSE {spread**0.5:.5g}, R2 0")
+    low, high = limits
+    beyond = float(((truth < low) | (truth > high)).mean())
+    if beyond > 0.0:
+        print(
+            f"{beyond:.1%} of these targets lie beyond the limits of the model, {low:g} and "
+            f"{high:g}, which no prediction leaves"
+        )
+    if r2 <= 0.0:
+        print("The model is no better than the mean of the targets, given to everybody.")
+
+
+def check_threshold(threshold: float, model: Any) -> None:
+    """Refuse what cannot be a threshold of this model, before anything is read or charged."""
+    if not 0.0 <= threshold <= 1.0:
+        raise InvalidParameter(f"--threshold must lie in [0, 1]; got {threshold!r}.")
+    if threshold != 0.5 and len(getattr(model, "classes_", ())) != 2:
+        raise InvalidParameter("--threshold is for models of two classes.")
+
+
+def at_threshold(found: Any, threshold: float) -> tuple[dict[str, Any], list[str]]:
+    """Return scores for JSON and as lines."""
+    from noisette.scores import BinaryScores
+
+    if isinstance(found, BinaryScores):
+        return found.to_dict(threshold), found.lines(threshold)
+    return found.to_dict(), found.lines()
+
+
+def visible_lines(lines: list[str]) -> str:
+    """Return lines for a terminal; labels come from files."""
+    return "\n".join(map(visible, lines))
+
+
+def _csv_text(names: list[str], columns: list[list[Any]]) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(names)
+    shown = [columns[0], *([f"{p:.6f}" for p in column] for column in columns[1:])]
+    writer.writerows(zip(*shown, strict=True))
+    return buffer.getvalue()

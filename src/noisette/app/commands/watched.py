@@ -1,0 +1,211 @@
+"""A ledger that knows how far a payment went, so that every end of a command can say so.
+
+A charge is never returned. If a command stops after it, by a full disk or by Ctrl-C, the person
+must hear whether the budget is gone, and whether what it bought is there.
+"""
+
+import contextlib
+import hashlib
+import json
+import re
+import secrets
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noisette import _files, _validate
+from noisette.app.commands import stopping
+from noisette.app.commands.console import check_file, warn
+from noisette.app.commands.stopping import KEPT, Stopped, as_ctrl_c, code_of
+from noisette.core.adjacency import Adjacency
+from noisette.core.ledger import Ledger
+from noisette.core.permit import Permit
+from noisette.core.storage import is_address
+from noisette.errors import InvalidParameter, LedgerError, NoisetteError
+
+if TYPE_CHECKING:
+    from noisette.tables.drafts import Draft
+
+__all__ = ["WatchedLedger", "keeping", "outcome", "shown_place", "spending"]
+
+_ROOM = 1 << 18  # bytes of scores or counts
+
+_CLAIMS = re.compile(
+    r"[.;,]?\s*(and |but )?(nothing was (charged|written)|it may have been charged)[^.;]*", re.I
+)
+
+
+class WatchedLedger(Ledger):
+    """A `Ledger` that keeps what `outcome` is computed from.
+
+    `asked` says that a charge was tried and not refused; `last_charge` that it was booked; `draft`
+    is where the result is made; `printing` that all but the printing is done, and `printed` that
+    it is.
+    """
+
+    _awaits = True
+    asked = printing = printed = False
+    draft: "Draft | None" = None
+    paid: Mapping[str, Any] | None = None
+    tell: Callable[[str], None] = staticmethod(lambda step: None)
+
+    columns: Mapping[str, str] | None = None
+    """The kinds of the table's columns, which the books remember with the charge."""
+
+    def about(self, columns: Mapping[str, str], same_people: bool | None) -> None:
+        """Say which table it is; refuse one that another ledger knows, until somebody answers."""
+        if not self.lasting:
+            return
+        self.columns = columns
+        for other in self.matching(columns):
+            if same_people is None:
+                raise InvalidParameter(
+                    f"{other} keeps account of a table with the same columns; say --same-people "
+                    "(what both ledgers spend adds up for them) or --other-people, which both "
+                    "reports will show. Nothing was charged."
+                )
+            self.answer(other, same=same_people)
+
+    def charge(self, plan: Any, **options: Any) -> Permit:
+        """Charge as usual and remember it, with the receipt: later it might not be had."""
+        if self.columns is not None:
+            self.remember(self.columns)
+        self.asked = True  # before, so that a Ctrl-C during the commit is not taken for no charge
+        self.tell("charging")
+        try:
+            permit = super().charge(plan, **options)
+        except NoisetteError as error:  # the store knows, and says, whether it was booked
+            self.asked = self.last_charge is not None
+            if "may have been charged" not in str(error):
+                self.tell("refused")
+            raise
+        with contextlib.suppress(Exception):  # tried again later
+            self._take_receipt(None if self.draft is None else self.draft.new)
+        self.tell("charged")
+        return permit
+
+    def _take_receipt(self, folder: Path | None) -> None:
+        """Ask for the receipt, once, and put it beside the model to come."""
+        from noisette.tables.folders import RECEIPT
+
+        if self.paid is None and self.last_charge is not None:
+            self.paid = self.receipt(self.last_charge)
+            if self.paid is not None and folder is not None and folder.is_dir():
+                _files.write(folder / RECEIPT, json.dumps(self.paid, indent=1) + "\n")
+                _files.undate(folder)
+
+    def note_kept(self, file: Path) -> None:
+        """Write into the ledger that the result was collected; a failure is a warning."""
+        if not self.lasting or self.last_charge is None:
+            return
+        from noisette.models.files import IN_FOLDER
+
+        try:
+            self._take_receipt(file.parent if file.name == IN_FOLDER else None)
+            self.collect(self.last_charge, hashlib.sha256(file.read_bytes()).hexdigest())
+        except Exception as error:
+            reason = _CLAIMS.sub("", str(error)) if isinstance(error, NoisetteError) else "a fault"
+            warn(f"the ledger could not note that the result was collected ({reason}).")
+
+
+def shown_place(place: str, ledger: Ledger) -> str:
+    """Return the ledger's name for people: as it was typed, or an address without a password."""
+    return ledger.title if is_address(place) else place
+
+
+@contextlib.contextmanager
+def spending(
+    place: str | None, epsilon: float, delta: float, adjacency: Adjacency, table: str = ""
+) -> Iterator[WatchedLedger]:
+    """Yield the ledger at `place`, or one for this result alone; say what a failure has cost."""
+    if place is None:
+        ledger = WatchedLedger(epsilon, delta, adjacency=adjacency, table=table)
+    elif not is_address(place) and not Path(place).exists():
+        raise LedgerError(
+            f"there is no ledger {place}; start one with: noisette ledger {place} --epsilon TOTAL."
+        )
+    else:
+        opened = WatchedLedger.open(place, adjacency=adjacency, table=table)
+        assert isinstance(opened, WatchedLedger)
+        ledger = opened
+    try:
+        with as_ctrl_c():
+            yield ledger
+        stopping.finished = outcome(place, ledger)[0]
+    except KeyboardInterrupt as stop:
+        words, code = outcome(place, ledger)
+        raise Stopped(f"stopped; {words}.", code or code_of(stop)) from None
+    except (OSError, UnicodeEncodeError) as error:
+        if ledger.printing:
+            raise
+        words, code = outcome(place, ledger)
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        said = f"the result could not be written ({reason}); {words}."
+        raise Stopped(said, code or 2) from None
+    except NoisetteError as error:
+        words, code = outcome(place, ledger)
+        if code is None and not (ledger.lasting and ledger.asked):
+            raise
+        said = _CLAIMS.sub("", str(error)).rstrip(".; ")
+        raise Stopped(f"{said}; {words}.", code or 2) from None
+    except Exception as error:
+        words, code = outcome(place, ledger)
+        error.add_note(words)
+        if code is not None:
+            error.exit_code = code  # type: ignore[attr-defined]
+        raise
+
+
+@contextlib.contextmanager
+def keeping(
+    budget: WatchedLedger, out: Path | None, usual: str, *, force: bool = False
+) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Yield what puts an answer on the disk: for good, or without `out` until it is printed."""
+    from noisette.tables.drafts import clear_away
+    from noisette.tables.folders import draft_of
+
+    target = Path(f"{usual}-{secrets.token_hex(3)}.json") if out is None else out
+    check_file(target, force=force)
+    if clear_away(_validate.real_path(target)) is not None:
+        raise InvalidParameter(
+            f"a command that was stopped left what is to be in {target}, which is paid for; bring "
+            f"it back with: noisette recover {target}."
+        )
+    with draft_of(target) as draft:
+        draft.reserve(_ROOM)
+        budget.draft = draft
+
+        def keep(answer: dict[str, Any]) -> None:
+            draft.make_room()
+            _files.write(draft.new, json.dumps({**answer, "receipt": budget.paid}) + "\n")
+            if out is not None:
+                draft.give_name(force=force)
+
+        yield keep
+        sys.stdout.flush()
+        budget.printed = True
+        if draft.place is not None:
+            budget.note_kept(draft.place)
+        if out is None:
+            draft.discard()
+
+
+def outcome(place: str | None, ledger: WatchedLedger) -> tuple[str, int | None]:
+    """Return what is true of money and result, and the exit code if a command stops with it."""
+    kept = None if ledger.draft is None else ledger.draft.place
+    name = None if place is None else shown_place(place, ledger)
+    booked = ledger.last_charge is not None
+    if kept is not None:
+        assert ledger.draft is not None
+        words = f"the result is whole, in {kept}"
+        if kept == ledger.draft.new:
+            words += f" (noisette recover {ledger.draft.path} gives it a name)"
+        return words + (f", and {name} was charged for it" if name else ""), KEPT
+    if ledger.printed:
+        return "the answer was printed" + (f", and {name} was charged for it" if name else ""), KEPT
+    if name is None or not ledger.asked:
+        return "nothing was written and nothing was charged", None
+    state = "was charged" if booked else "may have been charged"
+    listed = f": noisette ledger {name} lists it as paid, not collected" if booked else ""
+    return f"nothing was written, but {name} {state} and a charge is never returned{listed}", None

@@ -1,0 +1,195 @@
+"""Step 1: a table on this machine, of which the header and the types are read, and no cell."""
+
+import csv
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from noisette._text import visible
+from noisette.app.studio.guesses import guessed_kind
+from noisette.errors import InvalidData, InvalidParameter
+from noisette.models.files import IN_FOLDER
+from noisette.tables import template
+from noisette.tables.fact_checks import UNKNOWN
+from noisette.tables.reading import is_parquet
+
+__all__ = ["HEADERS", "ChosenTable", "Entry", "choose", "entries", "listed", "on_page"]
+
+HEADERS = ("auto", "names", "row")
+"""What the first line of a CSV file is: names if that is beyond doubt, surely names, or a row."""
+
+_ENDINGS = (".csv", ".tsv", ".txt", ".data", ".gz", ".parquet", ".pq")
+_WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
+_MOST_COLUMNS = 2000
+_MOST_ENTRIES = 400
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A folder or a table in the list of step 1."""
+
+    name: str
+    path: str
+    is_folder: bool
+
+
+@dataclass(frozen=True)
+class ChosenTable:
+    """A table: where it is, what its header says, and by what a change would be noticed.
+
+    `columns` are the names with the facts that types tell, `kinds` what is guessed, `file` the
+    facts of the file; `stamp` are size, time and place, which are compared and never shown.
+    """
+
+    path: Path
+    columns: dict[str, dict[str, Any]]
+    kinds: dict[str, str]
+    file: dict[str, Any]
+    header: bool
+    stamp: tuple[int, ...]
+
+    @property
+    def stem(self) -> str:
+        """The name for files that are made from it."""
+        stem = self.path.name
+        for ending in _ENDINGS[::-1]:
+            stem = stem.removesuffix(ending)
+        kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in stem if c.isprintable())
+        return kept.strip("-")[:40] or "table"
+
+    @property
+    def read_as(self) -> str:
+        """How a text file is read, in a sentence; nothing for a file that says so itself."""
+        if is_parquet(self.path):
+            return ""
+        between = {";": "semicolons", "\t": "tabs", "|": "bars"}
+        words = between.get(self.file.get("delimiter", ","), "commas")
+        number = f"1{self.file.get('decimal', '.')}5"
+        code = self.file.get("encoding", "utf-8")
+        return f"{words} separate its columns, numbers are written {number}, its letters are {code}"
+
+    def check_same(self) -> None:
+        """Refuse to go on with a table that vanished or is not the one of step 1."""
+        if _stamp(self.path) != self.stamp:
+            raise InvalidData(
+                f"{visible(str(self.path))} was changed or replaced since it was chosen; choose it "
+                "again, and check what you said about it."
+            )
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        raise InvalidData(f"there is no table {visible(str(path))} any more.") from None
+    return found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev
+
+
+def on_page(error: Exception) -> str:
+    """Return a sentence about a file in the words of the page, where no schema is written."""
+    return str(error).replace("under [file] in the schema", "in step 1, “About the file”")
+
+
+def choose(
+    text: str, folder: Path, *, header: str = "auto", names: str = "", encoding: str = "utf-8",
+    decimal: str = "",
+) -> ChosenTable:  # fmt: skip
+    """Return the table at a path, relative to `folder`; only its header and types are read.
+
+    Without a `decimal` sign it is a comma where semicolons separate the names, else a point.
+    """
+    text = text.strip()
+    if not text or "\x00" in text:
+        raise InvalidParameter("give the path of a table, or choose one from the list.")
+    path = Path(os.path.expanduser(text))
+    path = Path(os.path.abspath(path if path.is_absolute() else folder / path))
+    if not path.exists():
+        raise InvalidData(f"there is no table {visible(str(path))}.")
+    if path.suffix.lower() in _WORKBOOKS:
+        raise InvalidData(
+            f"{visible(path.name)} is a workbook, not a table; open it where it was made, save the "
+            "sheet as “CSV UTF-8”, and choose that file."
+        )
+    stamp = _stamp(path)
+    first = {"auto": None, "names": True, "row": False}.get(header)
+    try:
+        node = tomllib.loads(template(path, header=first, encoding=encoding, learn=True))
+    except InvalidData as error:
+        if first is None and "numbers where names are expected" in str(error):
+            raise InvalidData(
+                "the first line of the file has numbers where names are expected; say below "
+                "whether it is a row, and what the columns are called."
+            ) from None
+        raise InvalidData(on_page(error)) from None
+    columns: dict[str, dict[str, Any]] = node["columns"]
+    if len(columns) > _MOST_COLUMNS:
+        raise InvalidData(
+            f"the table has {len(columns)} columns, too many for this page; use `noisette schema`."
+        )
+    file = dict(node.get("file", {}))
+    if first is False:
+        columns = _named(columns, names)
+        file["names"] = list(columns)
+    if (decimal or ("," if file.get("delimiter") == ";" else ".")) == ",":
+        file["decimal"] = ","
+    kinds = {name: _kind(name, facts) for name, facts in columns.items()}
+    return ChosenTable(path, columns, kinds, file, first is not False, stamp)
+
+
+def _named(columns: dict[str, Any], names: str) -> dict[str, Any]:
+    """Return the columns of a file without a header line under the names that were given."""
+    given = [cell.strip() for line in csv.reader(names.splitlines()) for cell in line]
+    given = [name for name in given if name]
+    if not given:
+        return columns
+    if len(given) != len(columns):
+        raise InvalidParameter(
+            f"the first line has {len(columns)} cells, but {len(given)} names were given; give one "
+            "name for each column, in order."
+        )
+    if len(set(given)) != len(given):
+        raise InvalidParameter("two columns have the same name; rename one.")
+    return dict(zip(given, columns.values(), strict=True))
+
+
+def _kind(name: str, facts: dict[str, Any]) -> str:
+    """Return a kind by name and type; where a name says that it is an identifier, it wins."""
+    by_name, by_type = guessed_kind(name), facts["kind"]
+    if by_type == UNKNOWN:
+        return by_name
+    return by_name if by_name in ("ignore", "hashed") else by_type
+
+
+def listed(folder: Path) -> Path:
+    """Return the folder to list: the one that was asked for, or the next one above that exists."""
+    folder = Path(os.path.abspath(os.path.expanduser(folder)))
+    while not folder.is_dir() and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+def entries(folder: Path) -> list[Entry]:
+    """Return the folders and tables in a folder, by name; hidden ones and models are left out."""
+    found = []
+    try:
+        with os.scandir(folder) as items:
+            for item in items:
+                is_folder = item.is_dir() and not (Path(item.path) / IN_FOLDER).is_file()
+                wanted = is_folder or item.name.lower().endswith(_ENDINGS)
+                if wanted and not item.name.startswith(".") and _is_text(item.path):
+                    found.append(Entry(item.name, item.path, is_folder))
+    except OSError as error:
+        raise InvalidParameter(
+            f"{visible(str(folder))} cannot be listed ({error.strerror})."
+        ) from None
+    return sorted(found, key=lambda e: (not e.is_folder, e.name.lower()))[:_MOST_ENTRIES]
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

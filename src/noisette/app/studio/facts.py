@@ -1,0 +1,177 @@
+"""Step 2: from the cards of the page to a schema. Every fault is one sentence that names a card."""
+
+import csv
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from noisette._text import visible
+from noisette.app.studio.chosen import ChosenTable
+from noisette.errors import InvalidParameter
+from noisette.tables import Schema
+
+__all__ = ["HELP", "KINDS", "UNITS", "WRITTEN", "FactFault", "schema_from", "split_list"]
+
+KINDS = {
+    "numeric": "a number",
+    "categorical": "one of a few categories",
+    "date": "a date",
+    "hashed": "one of very many codes",
+    "ignore": "leave it out",
+}
+"""The kinds of columns, in the words of the page."""
+HELP = {
+    "numeric": "Ages, amounts, measurements: more or less of it means something.",
+    "categorical": "Wards, occupations, yes and no: a short list of words or codes, also if they "
+    "are written as numbers.",
+    "date": "Days, written like 2020-12-31 or as you say on the card.",
+    "hashed": "Postcodes, diagnoses: hundreds of codes that nobody can list. Some will share a "
+    "place.",
+    "ignore": "Names, identifiers, free text, and whatever must not matter.",
+}
+"""What each kind is for, in a sentence."""
+UNITS = {
+    "row": "Each person has one row.",
+    "person": "A person may have several rows; a column says whose they are.",
+    "other": "One row is something else.",
+}
+
+
+WRITTEN = {
+    "": "2020-12-31 or 31.12.2020",
+    "%d/%m/%Y": "31/12/2020, day first",
+    "%m/%d/%Y": "12/31/2020, month first",
+    "%Y": "2020, a year alone",
+    "%m/%Y": "12/2020, month and year",
+}
+"""How dates may be written: the form in a schema, and an example."""
+_BOUND = re.compile(r"(target-)?(low|high)\b")
+
+
+class FactFault(InvalidParameter):
+    """What is missing or wrong on a card; `card` is its number, None for those at the top."""
+
+    def __init__(self, sentence: str, card: int | None = None) -> None:
+        super().__init__(sentence)
+        self.card = card
+
+
+def split_list(text: str) -> list[str]:
+    """Return the entries of a list: one a line, or between commas or semicolons."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) == 1 and "," not in lines[0] and ";" in lines[0]:
+        lines = [line.strip() for line in lines[0].split(";")]
+    elif len(lines) == 1:
+        lines = [cell.strip() for cell in next(csv.reader(lines, skipinitialspace=True))]
+    return [line for line in lines if line]
+
+
+def schema_from(form: Mapping[str, str], table: ChosenTable) -> Schema:
+    """Return the schema that the cards state; what may be learnt stays open."""
+    names = list(table.columns)
+    if table.file.get("decimal") == ",":  # whoever writes so in the table writes so here
+        form = {k: v.replace(",", ".") if _BOUND.match(k) else v for k, v in form.items()}
+    target = _chosen(form.get("target", ""), names, "choose the column to predict.")
+    node: dict[str, Any] = _target(form, target)
+    node |= _unit(form, names, target)
+    if table.file:
+        node["file"] = table.file
+    codes = split_list(form.get("missing", ""))
+    if codes:
+        node["missing"] = codes
+    person = node.get("person")
+    node["columns"] = {
+        name: {"kind": "ignore"} if name == person else _column(form, k, name, table.columns[name])
+        for k, name in enumerate(names)
+        if name != target
+    }
+    try:
+        return Schema.from_dict(node, learn=True)
+    except InvalidParameter as error:
+        found = [k for k, name in enumerate(names) if f"column {name!r}" in str(error)]
+        raise FactFault(str(error), found[-1] if found else None) from None
+
+
+def _chosen(text: str, names: list[str], sentence: str) -> str:
+    if not text.isdecimal() or int(text) >= len(names):
+        raise FactFault(sentence)
+    return names[int(text)]
+
+
+def _target(form: Mapping[str, str], target: str) -> dict[str, Any]:
+    if form.get("answer") == "number":
+        limits: dict[str, Any] = {"name": target, "kind": "numeric"}
+        if form.get("target-known") == "know":
+            limits |= {end: _number(form.get(f"target-{end}", ""), f"the {end}est value of what is "
+                                    "to be predicted") for end in ("low", "high")}  # fmt: skip
+        return {"target": limits}
+    classes = split_list(form.get("classes", ""))
+    if len(classes) < 2:
+        raise FactFault(
+            "list every answer that can occur in the column to predict, with commas between them; "
+            "at least two."
+        )
+    return {"target": target, "classes": classes}
+
+
+def _unit(form: Mapping[str, str], names: list[str], target: str) -> dict[str, Any]:
+    unit = form.get("unit", "")
+    if unit == "row":
+        return {"unit": "one row is one person"}
+    if unit == "other":
+        words = " ".join(form.get("unit-words", "").split())
+        if not words:
+            raise FactFault("say in a few words what one row stands for.")
+        return {"unit": words[:300]}
+    if unit != "person":
+        raise FactFault("say what one row stands for, because that is what will be protected.")
+    column = _chosen(form.get("person", ""), names, "choose the column that says whose a row is.")
+    if column == target:
+        raise FactFault("the column to predict cannot also say whose a row is.")
+    node: dict[str, Any] = {"person": column}
+    most = form.get("max-rows", "").strip()
+    if most:
+        if not most.isdecimal() or not 1 <= int(most) <= 10**6:
+            raise FactFault("the most rows of one person must be a whole number from 1 on.")
+        node["max_rows"] = int(most)
+    return node
+
+
+def _column(form: Mapping[str, str], k: int, name: str, typed: Mapping[str, Any]) -> dict[str, Any]:
+    kind = form.get(f"kind-{k}", "")
+    shown = visible(name)
+    if kind not in KINDS:
+        raise FactFault(f"say what kind of column “{shown}” is.", k)
+    facts: dict[str, Any] = {"kind": kind}
+    known = form.get(f"known-{k}") == "know"
+    if kind == "categorical":
+        levels = split_list(form.get(f"levels-{k}", "")) if known else []
+        if known and not levels:
+            raise FactFault(f"list the categories of “{shown}”, or have them learnt.", k)
+        if not known and isinstance(typed.get("categories"), list) and False in typed["categories"]:
+            levels = typed["categories"]  # the two truth values are a fact of the type
+        if levels:
+            facts["categories"] = levels
+    if kind == "numeric" and known:
+        for end in ("low", "high"):
+            facts[end] = _number(form.get(f"{end}-{k}", ""), f"the {end}est value of “{shown}”", k)
+    if kind == "date":
+        if known:
+            facts |= {end: form.get(f"{end}-{k}", "").strip() for end in ("low", "high")}
+        form_of_dates = form.get(f"format-{k}", "").strip()
+        if form_of_dates:
+            facts["format"] = form_of_dates
+    return facts
+
+
+def _number(text: str, what: str, card: int | None = None) -> int | float:
+    """Return a number as it would stand in a schema."""
+    text = text.strip().replace(" ", "").replace("\u2212", "-")
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise FactFault(f"{what} must be a number, such as 0 or 12.5.", card) from None

@@ -1,0 +1,198 @@
+"""A walk: what one person has said so far about one table, step by step.
+
+A walk is changed under its lock and read as a whole. Going back to a step and sending it again
+takes back what was said after it: a plan that was confirmed keeps its own order.
+"""
+
+import secrets
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from noisette import _files, _validate
+from noisette._text import visible
+from noisette.app.studio.chosen import ChosenTable
+from noisette.app.studio.forecast import Budget
+from noisette.app.studio.runs import Order
+from noisette.app.studio.same import train_arguments
+from noisette.core.ledger import Ledger
+from noisette.core.storage import is_address
+from noisette.errors import InvalidParameter, LedgerError
+from noisette.tables import Schema, toml
+
+__all__ = ["Books", "Walk", "Walks", "free_name", "open_books"]
+
+_MOST = 50
+
+
+@dataclass(frozen=True)
+class Books:
+    """The ledger of a walk: where it is, and its total if the page started it."""
+
+    place: Path
+    total: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One way from a table to a model.
+
+    `named` says that an order, maybe a confirmed one, names `facts_file`; `counted` are numbers
+    that were counted in the table and so are no guess.
+    """
+
+    table: ChosenTable
+    key: str = field(default_factory=lambda: secrets.token_urlsafe(9))
+    answers: dict[str, str] = field(default_factory=dict)
+    schema: Schema | None = None
+    facts_file: Path | None = None
+    budget: Budget | None = None
+    books: Books | None = None
+    order: Order | None = None
+    named: bool = False
+    counted: frozenset[int] = frozenset()
+
+    @property
+    def reached(self) -> int:
+        """The number of the first step that is still to be done."""
+        done = (self.table, self.schema, self.budget, self.books, self.order)
+        return next((k for k, part in enumerate(done, start=1) if part is None), 5)
+
+    def with_facts(self, answers: dict[str, str], schema: Schema, folder: Path) -> "Walk":
+        """Return the walk after step 2; the schema is written, for the commands name its file.
+
+        A file that an order names is not written again: what was confirmed is what will run.
+        """
+        self.table.check_same()
+        file = None if self.named else self.facts_file
+        file = file or free_name(folder, f"{self.table.stem}.schema", ".toml")
+        try:
+            _files.write(file, toml.dumps(schema.source))
+        except OSError as error:
+            raise InvalidParameter(
+                f"{visible(str(file))} cannot be written ({error.strerror}); nothing was charged."
+            ) from None
+        return replace(
+            self, answers=answers, schema=schema, facts_file=file, books=None, order=None,
+            named=False,
+        )  # fmt: skip
+
+    def with_budget(self, budget: Budget) -> "Walk":
+        """Return the walk after step 3."""
+        self.table.check_same()
+        return replace(self, budget=budget, books=None, order=None)
+
+    def with_books(self, books: Books, folder: Path) -> "Walk":
+        """Return the walk after step 4, with an order that may be confirmed once."""
+        return replace(self, books=books).ordered(folder)
+
+    def ordered(self, folder: Path) -> "Walk":
+        """Return the walk with a new order for another model."""
+        self.table.check_same()
+        assert self.facts_file is not None
+        assert self.budget is not None
+        assert self.books is not None
+        out = free_name(folder, f"{self.table.stem}-model")
+        arguments = train_arguments(self.table, self.facts_file, self.budget, self.books.place, out)
+        order = Order(tuple(arguments), out, visible(str(self.books.place)), self.key)
+        return replace(self, order=order, named=True)
+
+    def afresh(self, table: ChosenTable) -> "Walk":
+        """Return a new walk on the same table, read in another way, with what was said so far."""
+        same = list(table.columns) == list(self.table.columns)
+        return Walk(table, answers=self.answers if same else {}, counted=self.counted)
+
+    def check_facts(self) -> None:
+        """Refuse a schema file that is not what was said on the cards any more."""
+        assert self.facts_file is not None
+        assert self.schema is not None
+        try:
+            same = self.facts_file.read_text(encoding="utf-8") == toml.dumps(self.schema.source)
+        except (OSError, ValueError):
+            same = False
+        if not same:
+            raise InvalidParameter(
+                f"{visible(str(self.facts_file))} was changed or removed since step 2; send step 2 "
+                "again; nothing was charged."
+            )
+
+    def check_guess(self, budget: Budget) -> None:
+        """Refuse a counted number where the number of people is private."""
+        if not budget.size_is_public and budget.rows in self.counted:
+            raise InvalidParameter(
+                "this number was counted in the table, and under add-remove it is private; give a "
+                "guess made without the table."
+            )
+
+
+def free_name(folder: Path, stem: str, ending: str = "") -> Path:
+    """Return a path that does not exist yet."""
+    for k in range(1, 10_000):
+        path = folder / (f"{stem}{ending}" if k == 1 else f"{stem}-{k}{ending}")
+        if not path.exists():
+            return path
+    raise InvalidParameter(f"{visible(str(folder))} is full of such names; clear it up first.")
+
+
+def open_books(
+    text: str, folder: Path, total: tuple[float, float] | None, budget: Budget
+) -> tuple[Books, Ledger]:
+    """Open a ledger, or start one; refuse one that this model does not fit into."""
+    text = text.strip()
+    if not text or "\x00" in text:
+        raise InvalidParameter("give the name of a ledger file.")
+    if is_address(text):
+        raise InvalidParameter(
+            "this page takes ledgers in files only; use `noisette train` with one in a database."
+        )
+    path = Path(text).expanduser()
+    path = _validate.real_path(path if path.is_absolute() else folder / path)
+    shown = visible(str(path))
+    if path.exists() and not path.is_file():
+        raise LedgerError(f"{shown} is not an ordinary file; give the name of a ledger file.")
+    if total is None and not path.exists():
+        raise LedgerError(f"there is no ledger {shown}; start a new one.")
+    if not path.parent.is_dir():
+        raise LedgerError(f"the folder of {shown} does not exist.")
+    epsilon, delta = (None, None) if total is None else total
+    ledger = Ledger.open(path, epsilon, delta, adjacency=budget.adjacency)
+    left = ledger.remaining
+    lacking = any(
+        cost > (1.0 + 1e-9) * have
+        for cost, have in zip((budget.epsilon, budget.delta), left, strict=True)
+    )
+    if ledger.rule == "sums" and lacking:  # the charge itself is decided by the ledger
+        raise LedgerError(
+            f"{shown} has epsilon {left[0]:.6g} and delta {left[1]:g} left, less than this model "
+            f"costs ({budget.epsilon:g} and {budget.delta:g}); lower the budget in step 3 "
+            "(another ledger is for other people)."
+        )
+    return Books(path, total), ledger
+
+
+class Walks:
+    """The walks of a studio, the last ones used."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._walks: OrderedDict[str, Walk] = OrderedDict()
+
+    def get(self, key: str) -> Walk | None:
+        """Return a walk, if it is known."""
+        with self.lock:
+            return self._walks.get(key)
+
+    def last_on(self, path: Path) -> Walk | None:
+        """Return the walk that was last changed among those on one table."""
+        with self.lock:
+            return next((w for w in reversed(self._walks.values()) if w.table.path == path), None)
+
+    def keep(self, walk: Walk) -> Walk:
+        """Store a walk under its key; the oldest one is forgotten when there are many."""
+        with self.lock:
+            self._walks[walk.key] = walk
+            self._walks.move_to_end(walk.key)
+            while len(self._walks) > _MOST:
+                self._walks.popitem(last=False)
+        return walk

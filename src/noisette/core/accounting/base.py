@@ -1,0 +1,268 @@
+"""The accountant's frame: it walks the plan once and owns counts and nesting.
+
+A concrete accountant only knows the cost of one leaf and how to turn a total into (epsilon, delta).
+Counts are multiplied here and in `Plan.leaves`, nowhere else.
+"""
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar, Generic, TypeVar
+
+from noisette import _validate
+from noisette.core.adjacency import Adjacency, require_same
+from noisette.core.mechanisms import AdditiveNoise, GaussianThreshold, ObjectiveNoise
+from noisette.core.plans import Declared, Leaf, PlanLike, Run, Sampled, as_plan
+from noisette.core.sampling import Participation
+from noisette.errors import InvalidParameter, Unproven
+
+__all__ = ["Accountant", "counted", "participation"]
+
+Cost = TypeVar("Cost")
+
+_MOST_USES = 2**53  # beyond, a count as a float could be smaller than the count
+
+
+def counted(plan: PlanLike, adjacency: Adjacency) -> list[tuple[Leaf, int]]:
+    """Return the distinct leaves of `plan` with their total counts, after the adjacency check."""
+    plan = as_plan(plan)
+    if plan.adjacency is not None:
+        require_same(plan.adjacency, "the plan", adjacency, "the accounting")
+    if len(list(itertools.islice(plan.alternatives(), 2))) > 1:
+        raise Unproven(
+            "an accountant counts one alternative at a time; use accounting.epsilon for a plan "
+            "with Parallel parts."
+        )
+    plan = next(plan.alternatives())
+    counts: dict[Leaf, int] = {}
+    for leaf, count in plan.leaves():
+        counts[leaf] = counts.get(leaf, 0) + count
+    if max(counts.values()) > _MOST_USES:
+        raise InvalidParameter("a plan may run each of its parts at most 2^53 times.")
+    return list(counts.items())
+
+
+def participation(leaf: Run | Sampled, adjacency: Adjacency) -> Participation:
+    """Return how one record takes part in `leaf`; at rate 1 sampling is taking part."""
+    part = leaf.sampler.participation(adjacency)
+    additive = isinstance(leaf.mechanism, AdditiveNoise)
+    if part.kind == "poisson" and adjacency is Adjacency.REPLACE_ONE and not additive:
+        # A replaced record may be in the batch or not; only additive noise on bounded
+        # contributions is also close for a *missing* record. proof: POISSON-R
+        raise Unproven(
+            f"{leaf.mechanism.name} has no proof on Poisson batches under replace-one; "
+            "use without-replacement sampling, or add-remove."
+        )
+    if part.kind != "once" and isinstance(leaf.mechanism, ObjectiveNoise | GaussianThreshold):
+        raise Unproven(f"{leaf.mechanism.name} has no proof on random batches; use the full batch.")
+    if part.kind != "once" and part.rate == 1.0 and part.batches == 1:
+        return Participation("once", part.proof)
+    return part
+
+
+class Accountant(ABC, Generic[Cost]):
+    """Turns a plan into upper bounds on epsilon and delta; `inf` and 1 mean "no bound".
+
+    The functions `epsilon` and `delta` of `noisette.accounting` take the least of all; a single
+    accountant is for comparison. `name` is its name in `ACCOUNTANTS`, `summary` a line for help
+    texts.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms, plans
+    >>> many = plans.Repeat(plans.Run(mechanisms.Gaussian(noise_multiplier=50.0)), 100)
+    >>> for name in ("linear", "renyi", "gdp"):
+    ...     accountant = accounting.ACCOUNTANTS[name]()
+    ...     print(name, round(accountant.epsilon(many, delta=1e-5), 2))
+    linear 17.0
+    renyi 1.69
+    gdp 1.55
+
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    @abstractmethod
+    def step(self, leaf: Leaf, adjacency: Adjacency) -> Cost:
+        """Return the cost of one use of `leaf`.
+
+        Parameters
+        ----------
+        leaf : Leaf
+            A plan without parts.
+        adjacency : Adjacency
+            The neighbouring relation.
+
+        Returns
+        -------
+        Cost
+            In the accountant's own unit.
+
+        Raises
+        ------
+        Unproven
+            If the leaf's sampler has no theorem under this relation.
+
+        """
+
+    @abstractmethod
+    def add(self, costs: list[tuple[Cost, int]]) -> Cost:
+        """Return the total of costs, each taken so many times.
+
+        Parameters
+        ----------
+        costs : list of (Cost, int)
+            Costs with their counts.
+
+        Returns
+        -------
+        Cost
+            The total.
+
+        """
+
+    @abstractmethod
+    def to_epsilon(self, total: Cost, delta: float) -> float:
+        """Return an epsilon that the total cost allows at `delta`.
+
+        Parameters
+        ----------
+        total : Cost
+            What `add` returned.
+        delta : float
+            In [0, 1).
+
+        Returns
+        -------
+        float
+            An upper bound; inf for none.
+
+        """
+
+    @abstractmethod
+    def to_delta(self, total: Cost, epsilon: float) -> float:
+        """Return a delta that the total cost allows at `epsilon`.
+
+        Parameters
+        ----------
+        total : Cost
+            What `add` returned.
+        epsilon : float
+            At least 0.
+
+        Returns
+        -------
+        float
+            An upper bound; 1 for none.
+
+        """
+
+    def total(self, plan: PlanLike, adjacency: Adjacency | str = Adjacency.REPLACE_ONE) -> Cost:
+        """Return the cost of the whole plan.
+
+        Parameters
+        ----------
+        plan : Plan or Mechanism
+            What would run; no `Parallel` parts.
+        adjacency : Adjacency or str, default "replace-one"
+            The neighbouring relation.
+
+        Returns
+        -------
+        Cost
+            In the accountant's own unit.
+
+        Raises
+        ------
+        Unproven
+            If a part has no theorem under this relation.
+
+        """
+        relation = Adjacency.of(adjacency)
+        leaves = counted(plan, relation)
+        return self.add([(self.step(leaf, relation), count) for leaf, count in leaves])
+
+    def epsilon(
+        self, plan: PlanLike, *, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
+    ) -> float:
+        """Return an upper bound on epsilon at `delta`; inf if this accountant has none.
+
+        Parameters
+        ----------
+        plan : Plan or Mechanism
+            What would run; no `Parallel` parts.
+        delta : float
+            In [0, 1).
+        adjacency : Adjacency or str, default "replace-one"
+            The neighbouring relation.
+
+        Returns
+        -------
+        float
+            An upper bound.
+
+        Raises
+        ------
+        Unproven
+            If a part has no theorem under this relation.
+
+        """
+        delta = _validate.delta(delta)
+        return max(0.0, self.to_epsilon(self.total(plan, adjacency), delta))
+
+    def delta(
+        self, plan: PlanLike, *, epsilon: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
+    ) -> float:
+        """Return an upper bound on delta at `epsilon`; 1 if this accountant has none.
+
+        Parameters
+        ----------
+        plan : Plan or Mechanism
+            What would run; no `Parallel` parts.
+        epsilon : float
+            At least 0.
+        adjacency : Adjacency or str, default "replace-one"
+            The neighbouring relation.
+
+        Returns
+        -------
+        float
+            An upper bound.
+
+        Raises
+        ------
+        Unproven
+            If a part has no theorem under this relation.
+
+        """
+        epsilon = _validate.non_negative("epsilon", epsilon)
+        return min(1.0, max(0.0, self.to_delta(self.total(plan, adjacency), epsilon)))
+
+
+def declared_pure(leaf: Leaf) -> float | None:
+    """Return the epsilon of a declared guarantee with delta 0, inf if delta > 0, None if other."""
+    if not isinstance(leaf, Declared):
+        return None
+    return leaf.epsilon if leaf.delta == 0.0 else math.inf
+
+
+def least_delta(epsilon_at: Callable[[float], float], epsilon: float) -> float:
+    """Return the least delta in [0, 1] with epsilon_at(delta) <= epsilon, rounded up.
+
+    `epsilon_at` must not increase. Bisection on log delta down to 1e-300, below which 0 or the
+    last proven value is returned.
+    """
+    if epsilon_at(0.0) <= epsilon:
+        return 0.0
+    low, high = math.log(1e-300), 0.0
+    if epsilon_at(math.nextafter(1.0, 0.0)) > epsilon:
+        return 1.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2.0
+        if epsilon_at(math.exp(middle)) <= epsilon:
+            high = middle
+        else:
+            low = middle
+    return math.exp(high)

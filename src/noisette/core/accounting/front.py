@@ -1,0 +1,304 @@
+"""The front door of accounting: the best proven numbers for a plan."""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from noisette import _validate
+from noisette.core.accounting.base import Accountant, counted
+from noisette.core.accounting.delta_bounds import (
+    SMALLEST_DELTA,
+    delta_bounds,
+    exact_numbers,
+    single_use,
+)
+from noisette.core.accounting.gdp import GaussianAccountant
+from noisette.core.accounting.moments import MomentsAccountant, RenyiAccountant
+from noisette.core.accounting.pld import NumericalAccountant, attained
+from noisette.core.accounting.pure import AdvancedAccountant, LinearAccountant
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import Mechanism
+from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
+from noisette.core.plans import Declared, Plan, PlanLike, as_plan
+from noisette.core.roots import private_root
+
+__all__ = ["ACCOUNTANTS", "bracket", "delta", "epsilon", "holds"]
+
+ACCOUNTANTS: dict[str, type[Accountant[Any]]] = {
+    kind.name: kind
+    for kind in (
+        LinearAccountant,
+        AdvancedAccountant,
+        MomentsAccountant,
+        RenyiAccountant,
+        GaussianAccountant,
+        NumericalAccountant,
+    )
+}
+"""Every accountant by its name."""
+
+
+def _inverse(
+    mechanism: Mechanism, delta: float, adjacency: Adjacency, high: float, rtol: float = 1e-13
+) -> float:
+    """Return the least epsilon <= high with mechanism.delta(epsilon) <= delta, rounded up."""
+
+    def excess(epsilon: float) -> float:
+        return math.log(max(mechanism.delta(epsilon, adjacency), 1e-300) / delta)
+
+    if not math.isfinite(high) or excess(high) > 0.0:
+        return math.inf
+    if excess(0.0) <= 0.0:
+        return 0.0
+    return private_root(
+        excess, 0.0, high, lambda x, turn: min(high, x * (1.0 + 1e-14 * 2.0**turn)),
+        xtol=1e-14, rtol=rtol,
+    )  # fmt: skip
+
+
+def _just_below(curve: Callable[[float], float], delta: float, upper: float) -> float:
+    """Return an epsilon close to `upper` at which an exact curve is certainly above `delta`."""
+    value, step = upper, 1e-12
+    while value > 0.0 and curve(value) * (1.0 - 1e-9) <= delta:
+        value, step = max(0.0, upper * (1.0 - step)), 4.0 * step
+    return value
+
+
+def _closed_form(plan: Plan, delta: float, relation: Adjacency) -> tuple[float, float] | None:
+    """Return both ends where the plan's own curve is exact: pure, all Gaussian, or a single use."""
+    if not all(attained(leaf, relation) for leaf, _ in counted(plan, relation)):
+        return None
+    pure, mu = exact_numbers(plan, relation)
+    if delta == 0.0:
+        return (pure * (1.0 - 2.0**-50) if math.isfinite(pure) else pure), pure
+    if math.isfinite(mu):
+        upper = gdp_epsilon(mu, delta)
+        return _just_below(lambda e: float(gdp_delta(mu, e)), delta, upper), upper
+    mechanism = single_use(plan, relation)
+    if mechanism is None:
+        return None
+    upper = _inverse(mechanism, delta, relation, pure)
+    return _just_below(lambda e: mechanism.delta(e, relation), delta, upper), upper
+
+
+def bracket(
+    plan: PlanLike,
+    *,
+    delta: float,
+    adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
+    rtol: float = 1e-3,
+) -> tuple[float, float]:
+    """Return certified (lower, upper) bounds on the true epsilon of `plan` at `delta`.
+
+    The upper bound is the promise; the lower bound says how much of it could be slack (0 where
+    no lower bound is known). `rtol` is the wanted relative width where the plan's own theorem is
+    exact. A delta below 1e-300 is read as 0, which can only cost more.
+
+    Parameters
+    ----------
+    plan : Plan or Mechanism
+        What would run; a mechanism is one run of it.
+    delta : float
+        Where to read the curve.
+    adjacency : Adjacency or str, default "replace-one"
+        The neighbouring relation.
+    rtol : float, default 1e-3
+        The wanted relative width.
+
+    Returns
+    -------
+    tuple of float
+        The lower and the upper bound.
+
+    Raises
+    ------
+    Unproven
+        If a sampler or mechanism has no theorem under this relation.
+    AdjacencyMismatch
+        If the plan is bound to another relation.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms, plans, sampling
+    >>> step = plans.Sampled(mechanisms.Gaussian(noise_multiplier=1.0), sampling.Poisson(rate=0.01))
+    >>> low, high = accounting.bracket(plans.Repeat(step, 100), delta=1e-5, adjacency="add-remove")
+    >>> 0.0 < low <= high < 1.01 * low
+    True
+
+    """
+    delta = _validate.delta(delta)
+    delta = delta if delta >= SMALLEST_DELTA else 0.0
+    return _bracket(as_plan(plan), delta, Adjacency.of(adjacency), rtol)
+
+
+# A fit asks for the same plan when it charges, when it states its guarantee and when it is
+# repeated; the answer depends on public facts only.
+@lru_cache(maxsize=1024)
+def _bracket(plan: Plan, delta: float, relation: Adjacency, rtol: float) -> tuple[float, float]:
+    alternatives = list(plan.alternatives())
+    if len(alternatives) > 1:  # proof: PARALLEL-GROUPS
+        pairs = [_bracket(each, delta, relation, rtol) for each in alternatives]
+        return max(low for low, _ in pairs), max(high for _, high in pairs)
+    exact = _closed_form(plan, delta, relation)
+    if exact is not None:
+        return exact
+    pure, mu = exact_numbers(plan, relation)
+    if delta == 0.0:  # only a pure accountant can answer
+        return 0.0, pure
+    low, high = NumericalAccountant(rtol).bracket(plan, delta=delta, adjacency=relation)
+    upper = min(pure, high, gdp_epsilon(mu, delta) if math.isfinite(mu) else math.inf)
+    mechanism = single_use(plan, relation)
+    if mechanism is not None and not math.isfinite(mu):
+        # Beside another bound: a few digits are enough, and where that is less one reading.
+        upper = min(upper, _inverse(mechanism, delta, relation, upper, rtol=1e-9))
+    if any(isinstance(leaf, Declared) for leaf, _ in counted(plan, relation)):
+        # At exactly the declared delta plain sums are tight and the lattice is not.
+        upper = min(upper, LinearAccountant().epsilon(plan, delta=delta, adjacency=relation))
+    if not math.isfinite(upper):
+        upper = RenyiAccountant().epsilon(plan, delta=delta, adjacency=relation)
+    return min(low, upper), upper
+
+
+def epsilon(
+    plan: PlanLike, *, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
+) -> float:
+    """Return the least proven epsilon of `plan` at `delta` (inf if no theorem bounds it).
+
+    Parameters
+    ----------
+    plan : Plan or Mechanism
+        What would run; a mechanism is one run of it.
+    delta : float
+        Where to read the curve.
+    adjacency : Adjacency or str, default "replace-one"
+        The neighbouring relation.
+
+    Returns
+    -------
+    float
+        The upper end of `bracket`.
+
+    Raises
+    ------
+    Unproven
+        If a sampler or mechanism has no theorem under this relation.
+    AdjacencyMismatch
+        If the plan is bound to another relation.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms, plans
+    >>> count = mechanisms.Laplace(noise_multiplier=8.0)
+    >>> accounting.epsilon(count, delta=0.0)
+    0.25
+    >>> accounting.epsilon(plans.Repeat(plans.Run(count), 10), delta=0.0)
+    2.5
+
+    """
+    return bracket(plan, delta=delta, adjacency=adjacency)[1]
+
+
+def delta(
+    plan: PlanLike, *, epsilon: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
+) -> float:
+    """Return the least proven delta of `plan` at `epsilon` (1 if no theorem bounds it).
+
+    Parameters
+    ----------
+    plan : Plan or Mechanism
+        What would run; a mechanism is one run of it.
+    epsilon : float
+        Where to read the curve.
+    adjacency : Adjacency or str, default "replace-one"
+        The neighbouring relation.
+
+    Returns
+    -------
+    float
+        A proven upper bound.
+
+    Raises
+    ------
+    Unproven
+        If a sampler or mechanism has no theorem under this relation.
+    AdjacencyMismatch
+        If the plan is bound to another relation.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms
+    >>> accounting.delta(mechanisms.Laplace(noise_multiplier=8.0), epsilon=0.25)
+    0.0
+    >>> 0.0 < accounting.delta(mechanisms.Laplace(noise_multiplier=8.0), epsilon=0.2) < 0.03
+    True
+
+    """
+    epsilon = _validate.non_negative("epsilon", epsilon)
+    return _delta(as_plan(plan), epsilon, Adjacency.of(adjacency))
+
+
+@lru_cache(maxsize=1024)
+def _delta(plan: Plan, epsilon: float, relation: Adjacency) -> float:
+    return max(
+        min(delta_bounds(each, epsilon, relation))  # proof: PARALLEL-GROUPS
+        for each in plan.alternatives()
+    )
+
+
+def holds(
+    plan: PlanLike,
+    *,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
+) -> bool:
+    """Return whether `plan` is proven to be (epsilon, delta)-private.
+
+    The same bounds as those of `delta`, then `epsilon`, from the cheapest to the dearest; the first
+    that is small enough ends it.
+
+    Parameters
+    ----------
+    plan : Plan or Mechanism
+        What would run; a mechanism is one run of it.
+    epsilon, delta : float
+        The promise.
+    adjacency : Adjacency or str, default "replace-one"
+        The neighbouring relation.
+
+    Returns
+    -------
+    bool
+        Whether some theorem says so.
+
+    Raises
+    ------
+    Unproven
+        If a sampler or mechanism has no theorem under this relation.
+    AdjacencyMismatch
+        If the plan is bound to another relation.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms
+    >>> count = mechanisms.Laplace(noise_multiplier=8.0)
+    >>> accounting.holds(count, epsilon=0.25, delta=0.0)
+    True
+    >>> accounting.holds(count, epsilon=0.2, delta=0.0)
+    False
+
+    """
+    epsilon, delta = _validate.non_negative("epsilon", epsilon), _validate.delta(delta)
+    return _holds(as_plan(plan), epsilon, delta, Adjacency.of(adjacency))
+
+
+@lru_cache(maxsize=1024)
+def _holds(plan: Plan, epsilon: float, delta: float, relation: Adjacency) -> bool:
+    if delta >= SMALLEST_DELTA and all(
+        any(bound <= delta for bound in delta_bounds(each, epsilon, relation))
+        for each in plan.alternatives()
+    ):
+        return True
+    # Asked twice: the two readings of one curve are rounded differently.
+    return bracket(plan, delta=delta, adjacency=relation)[1] <= epsilon

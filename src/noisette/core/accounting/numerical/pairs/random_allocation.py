@@ -1,0 +1,188 @@
+"""One epoch of random allocation ("balls and bins"), zero-out and add-remove adjacency."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from noisette import _validate
+from noisette._typing import Floats
+from noisette.core.accounting.numerical.lattice import dominating as connect_the_dots
+from noisette.core.accounting.numerical.pairs.base import Pair
+from noisette.core.accounting.numerical.pairs.discrete import LossTable, TablePair
+from noisette.core.accounting.numerical.pairs.gaussian import GaussianPair
+from noisette.errors import InvalidParameter
+
+TAIL = 1e-22  # P- or Q-mass that a grid may leave outside; it is charged, not lost
+GROWTH = 0.005  # relative spacing of the grid in log W far from W = 1
+PER_DEVIATION = 60.0  # grid points per standard deviation of log W
+
+
+class _Mean(NamedTuple):
+    """Law under Q of W = mean of ``terms`` lognormals: atoms (values, mass), 0 first if present.
+
+    ``lost`` is the P-mass E(W - largest value)_+ moved to infinite loss.
+    """
+
+    terms: int
+    values: Floats
+    mass: Floats
+    lost: float
+
+
+@dataclass(frozen=True)
+class RandomAllocationPair(TablePair):
+    """P = (1/l) Σ_t N(e_t, z²I_l), Q = N(0, z²I_l): one epoch, record in P.  # proof: ALLOCATION-A
+
+    W = dP/dQ is under Q the mean of l independent lognormals exp(N(-1/(2z²), 1/z²)). Each is put on
+    a grid by mean-preserving splits (``dominating=True``: larger in convex order, so the pair
+    dominates in both orders) or by merging cells (``dominating=False``: dominated). Means are
+    built by doubling; every sum is put back on a fresh grid by the same kind of step, which
+    preserves the order. All operations add non-negative numbers, so there is no Fourier rounding
+    and both tails keep relative accuracy. Mass cut at the top is P-mass at +inf, mass split to
+    W = 0 is Q-mass at -inf. l = 1 is the Gaussian pair.
+
+    ``swapped()`` is the other order (record absent in the first argument).
+    """
+
+    batches: int
+    noise_multiplier: float
+    dominating: bool = True
+    resolution: float = 1.0
+
+    def __post_init__(self) -> None:
+        _validate.integer("batches", self.batches)
+        z = _validate.positive("noise_multiplier", self.noise_multiplier)
+        object.__setattr__(self, "noise_multiplier", z)
+        if z < 0.05:
+            raise InvalidParameter(f"noise_multiplier must be at least 0.05 here; got {z!r}.")
+
+    @cached_property
+    def table(self) -> LossTable:
+        """Atoms of log W with the infinite parts."""
+        law = _mean_law(
+            int(self.batches), 1 / self.noise_multiplier, self.dominating, self.resolution
+        )
+        alive = (law.values > 0) & (law.mass > 0)
+        w, q = law.values[alive], law.mass[alive]
+        return LossTable(np.log(w), w * q, q, law.lost, float(law.mass[law.values == 0].sum()))
+
+    def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """Cell sums of the table (l = 1: exact Gaussian cells)."""
+        if self.batches == 1:
+            return GaussianPair(1 / self.noise_multiplier).cells(edges)
+        return super().cells(edges)
+
+    @property
+    def infinite_p(self) -> float:
+        """P-mass charged as infinite loss."""
+        return 0.0 if self.batches == 1 else self.table.infinite_p
+
+    @property
+    def infinite_q(self) -> float:
+        """Q-mass charged as loss minus infinity."""
+        return 0.0 if self.batches == 1 else self.table.infinite_q
+
+    @property
+    def max_loss(self) -> float:
+        """Largest tabulated loss; the truncated tail is in ``infinite_p``."""
+        return math.inf if self.batches == 1 else super().max_loss
+
+    @property
+    def min_loss(self) -> float:
+        """Smallest tabulated loss; the truncated tail is in ``infinite_q``."""
+        return -math.inf if self.batches == 1 else super().min_loss
+
+    @property
+    def tail_error(self) -> float:
+        """Only the Gaussian case takes differences."""
+        return GaussianPair(1.0).tail_error if self.batches == 1 else 0.0
+
+    @property
+    def cell_error(self) -> float:
+        """Masses err by 8u l (a mean has the errors of its halves and four roundings; l - 1 means),
+        values by 4u for each of at most 2 log2 l means; the sum over a cell comes on top.
+        """
+        if self.batches == 1:
+            return GaussianPair(1.0).cell_error
+        return 1e-13 + 1e-15 * self.batches + super().cell_error
+
+    def refined(self) -> Pair | None:
+        """Twice the grid points, up to four times the default."""
+        if self.resolution >= 4 or self.batches == 1:
+            return None
+        return replace(self, resolution=2 * self.resolution)
+
+
+@lru_cache(maxsize=64)
+def _mean_law(terms: int, s: float, upper: bool, resolution: float) -> _Mean:
+    """Left-to-right binary chain: double, and add one term where the binary digit is 1."""
+    single = _single(s, upper, resolution)
+    law = single
+    for digit in bin(terms)[3:]:
+        law = _average(law, law, s, upper, resolution)
+        if digit == "1":
+            law = _average(law, single, s, upper, resolution)
+    return law
+
+
+def _single(s: float, upper: bool, resolution: float) -> _Mean:
+    """One lognormal exp(N(-s²/2, s²)) on a grid in log W."""
+    reach = s * s / 2 + 9.6 * s
+    x = _log_grid(-reach, reach, s / (PER_DEVIATION * resolution), GROWTH / resolution)
+    pair = GaussianPair(s)
+    P, Q = pair.cells(x)
+    if upper:
+        masses, lost = connect_the_dots(pair, x)
+        zero = max(float(Q[0] - P[0] * math.exp(-x[0])), 0.0)
+        values = np.concatenate(([0.0], np.exp(x)))
+        return _Mean(1, values, np.concatenate(([zero], masses * np.exp(-x))), lost)
+    alive = (Q > 1e-300) & (P > 1e-300)
+    return _Mean(1, P[alive] / Q[alive], Q[alive], 0.0)
+
+
+def _average(a: _Mean, b: _Mean, s: float, upper: bool, resolution: float) -> _Mean:
+    """Law of the mean of a.terms + b.terms lognormals, on a fresh grid."""
+    from noisette.core.accounting.numerical.pairs.kernels import spread_means  # loads numba
+
+    terms = a.terms + b.terms
+    share = a.terms / terms
+    low, high = _range(a, b)
+    deviation = min(s, math.sqrt(math.expm1(min(s * s, 600.0)) / terms))
+    x = _log_grid(low, high, deviation / (PER_DEVIATION * resolution), GROWTH / resolution)
+    grid = np.concatenate(([0.0], np.exp(x)))
+    first, second = np.zeros(len(grid) + 1), np.zeros(len(grid) + 1)
+    lost = share * a.lost + (1 - share) * b.lost
+    lost += spread_means(
+        a.values, a.mass, b.values, b.mass, share, a is b, grid, upper, first, second
+    )
+    if upper:
+        return _Mean(terms, grid, first[:-1], lost)
+    alive = first > 1e-300
+    return _Mean(terms, second[alive] / first[alive], first[alive], 0.0)
+
+
+def _range(a: _Mean, b: _Mean) -> tuple[float, float]:
+    """log-range that holds all but TAIL: a mean above x needs one of its two halves above x."""
+    low, high = math.inf, -math.inf
+    for law in (a, b):
+        alive = np.nonzero(law.values > 0)[0]
+        w, q = law.values[alive], law.mass[alive]
+        left = int(np.searchsorted(np.cumsum(q), TAIL))
+        right = int(np.searchsorted(np.cumsum((w * q)[::-1]), TAIL))
+        low = min(low, float(w[min(left, len(w) - 1)]))
+        high = max(high, float(w[max(len(w) - 1 - right, 0)]))
+    return math.log(low), math.log(high)
+
+
+def _log_grid(low: float, high: float, spacing: float, growth: float) -> Floats:
+    """Points (spacing/growth) sinh(growth·u), u integer, covering [low, high]."""
+    scale = spacing / growth
+    first = math.floor(math.asinh(low / scale) / growth)
+    last = max(math.ceil(math.asinh(high / scale) / growth), first + 2)
+    return np.asarray(scale * np.sinh(growth * np.arange(first, last + 1)), dtype=np.float64)

@@ -1,0 +1,245 @@
+"""Choosing tilt, step and window of the lattice: speed only, never validity.
+
+Every number here may be wrong without harming a guarantee: the certificates of ``lattice`` and
+``compose`` hold for any tilt, step and window. A bad plan gives a loose bracket, not a false one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.fft import next_fast_len
+
+from noisette._typing import Floats
+from noisette.core.accounting.numerical.pairs.base import LARGEST_LOSS, Pair
+from noisette.core.accounting.numerical.profile import profile
+
+Part = tuple[Pair, int]
+
+MAX_WINDOW = 2**19
+STEP_CONSTANT = 3.0
+MAX_STRIDE = 2**20
+MAX_ATOMS = 20_000
+_TILTS = np.logspace(-3, 8, 56)
+_FRACTIONS = np.array([1.0, 0.8, 0.62, 0.48, 0.36, 0.25])
+_THETAS = np.array([0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0])
+
+
+class Cumulant:
+    """K(t) = Σ count · log Σ p e^{t loss} over the profiles of all parts.
+
+    The last ``cut`` / count of P-mass of each part is left out, as in the lattice, where it is
+    charged as infinite loss: without it a heavy tail forbids every useful tilt.
+    """
+
+    def __init__(self, parts: Sequence[Part], cut: float = 0.0) -> None:
+        self.parts: list[tuple[Floats, Floats, int]] = []
+        for pair, count in parts:
+            shape = profile(pair)
+            last = _last_kept(shape.p, cut / count) + 1
+            self.parts.append((shape.losses[:last], shape.p[:last], count))
+
+    def __call__(self, t: Floats) -> Floats:
+        """Vectorised over t."""
+        total = np.zeros(len(t))
+        for losses, p, count in self.parts:
+            a = np.multiply.outer(t, losses)
+            top = a.max(axis=1)
+            a -= top[:, None]
+            np.exp(a, out=a)
+            total += count * (top + np.log(a @ p))
+        return total
+
+
+def _conversion(t: Floats) -> Floats:
+    """Log of max_u (1-u)u^t, the factor between the t-th moment and δ (Canonne et al. 2020)."""
+    return t * np.log(t / (t + 1)) - np.log1p(t)
+
+
+@dataclass(frozen=True)
+class LatticePlan:
+    """Tilt, saddle point, lattice step, window length (in steps) and the point aimed at."""
+
+    tilt: float
+    saddle: float
+    step: float
+    window: int
+    epsilon: float
+    delta: float
+    budget: float  # relative change of δ that each truncation may cost
+    cut: float  # P-mass that may be charged as infinite loss, over all steps
+
+
+def saddle_for_delta(cumulant: Cumulant, delta: float) -> tuple[float, float]:
+    """Smallest tilt whose moment bound on ε is within 1 % of the best, and that bound."""
+    t = _TILTS
+    for _ in range(2):
+        bound = (cumulant(t) + _conversion(t) - math.log(delta)) / t
+        best = int(np.argmin(bound))
+        good = np.nonzero(bound <= bound[best] + 0.01 * abs(bound[best]))[0]
+        first = int(good[0])
+        tilt, epsilon = float(t[first]), float(bound[best])
+        t = np.geomspace(t[max(first - 1, 0)], t[min(best + 1, len(t) - 1)], 12)
+    return tilt, epsilon
+
+
+def saddle_for_epsilon(cumulant: Cumulant, epsilon: float) -> tuple[float, float]:
+    """Tilt with the best moment bound on δ at ``epsilon``, and that bound (at most 1)."""
+    t = _TILTS
+    for _ in range(2):
+        bound = cumulant(t) + _conversion(t) - t * epsilon
+        best = int(np.argmin(bound))
+        tilt, log_delta = float(t[best]), float(bound[best])
+        t = np.geomspace(t[max(best - 1, 0)], t[min(best + 1, len(t) - 1)], 12)
+    return tilt, math.exp(min(max(log_delta, -690.0), 0.0))
+
+
+def make_plan(
+    parts: Sequence[Part],
+    cumulant: Cumulant,
+    saddle: float,
+    epsilon: float,
+    delta: float,
+    error: float,
+    cut: float,
+) -> LatticePlan:
+    """Window and step so that each bound is off by about ``error`` / 2 in ε.
+
+    The two lattices change the variance of one loss by +h²/6 and -h²/12, which moves ε by
+    T(1+t)h²/8 in total, so h² = 3·error / (T(1+t)) leaves a margin for the sparse tails.
+    """
+    count = sum(n for _, n in parts)
+    budget = min(1e-4, max(0.02 * error * saddle, 1e-13))
+    need = -math.log(budget * delta)
+    tilts = saddle * _FRACTIONS
+    shifted = np.multiply.outer(tilts, 1 + _THETAS)
+    moments = cumulant(shifted.ravel()).reshape(shifted.shape)
+    extra = np.multiply.outer(tilts, _THETAS)
+    right = ((moments - tilts[:, None] * epsilon + need) / extra).min(axis=1) - epsilon
+    windows = np.maximum(need / tilts, right)
+    best = int(np.argmin(windows))
+    tilt, span = float(tilts[best]), float(windows[best])
+    step = math.sqrt(STEP_CONSTANT * error / (count * (1 + saddle)))
+    step = _aligned(parts, max(step, span / MAX_WINDOW), span / MAX_WINDOW)
+    window = next_fast_len(max(math.ceil(span / step) + 1, 16), real=True)
+    return LatticePlan(tilt, saddle, step, window, epsilon, delta, budget, cut)
+
+
+def _aligned(parts: Sequence[Part], step: float, least: float) -> float:
+    """Put atoms on the lattice where all atomic parts share one spacing.
+
+    Atoms closer than the step are left where they are: following them would make the window as
+    long as the ratio of the two, hundreds of millions of points beside a large step.
+    """
+    spacings = {pair.atom_spacing for pair, _ in parts} - {None}
+    if len(spacings) != 1:
+        return step
+    spacing = spacings.pop()
+    assert spacing is not None
+    if all(pair.is_lattice for pair, _ in parts) and spacing >= least:
+        return spacing
+    return spacing / math.ceil(spacing / step) if spacing >= step else step
+
+
+def indices(
+    pair: Pair, count: int, plan: LatticePlan
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Lattice indices for one part: step 1 in the tilted bulk, doubling in the tails.
+
+    The stride is 2^k where the tilted tail mass is below 8^-k / 2, as long as tilt · stride · h
+    stays below 0.35, so the added variance 4^k 8^-k h² of the octaves sums to a constant.
+    """
+    shape = profile(pair)
+    last = _last_kept(shape.p, plan.cut / count) + 1
+    losses, p = shape.losses[:last], shape.p[:last]
+    beyond = float(shape.losses[min(last, len(shape.losses) - 1)])
+    h, t = plan.step, plan.tilt
+    tails = [_tails(losses, p, tilt) for tilt in (t, plan.saddle)]
+    left = tails[0][0]
+    low_cut = plan.budget / count
+    low = losses[min(int(np.searchsorted(left, low_cut)), len(losses) - 1)]
+    if pair.is_lattice:
+        low = max(pair.min_loss, -LARGEST_LOSS)
+    # The tilt was chosen for what is kept; a tail that is left out must not come back here.
+    whole = pair.is_lattice or last == len(shape.losses)
+    high = pair.max_loss if whole and pair.max_loss < LARGEST_LOSS else min(pair.max_loss, beyond)
+    high = min(max(high, low), LARGEST_LOSS - 2 * h)
+    middle = round(float(losses[int(np.searchsorted(left, 0.5))]) / h)
+    reach = max(t, plan.saddle) * h
+    strides = max(0, int(math.log2(0.35 / reach))) if reach < 0.35 else 0
+    marks = np.asarray(0.5 * 0.125 ** np.arange(1, strides + 1), dtype=np.float64)
+    # the window uses the tilt t, the answer depends on the saddle: resolve both
+    cuts_right = np.max([losses[_last_above(right, marks)] for _, right in tails], axis=0)
+    cuts_left = np.min([losses[_first_above(low_tail, marks)] for low_tail, _ in tails], axis=0)
+    up = _side(middle, cuts_right / h, float(high) / h, pair.is_lattice)
+    down = _side(-middle, -cuts_left / h, -float(low) / h, pair.is_lattice)
+    if not pair.is_lattice:
+        # a few far points keep the left tail below 0, which the lower lattice needs
+        floor = max(pair.min_loss, float(losses[0]), -LARGEST_LOSS)
+        down = _extended(down, math.ceil(-floor / h) + 1)
+    return np.concatenate((-down[:0:-1], up))
+
+
+def _last_kept(p: Floats, cut: float) -> int:
+    """Index of the last atom with more than ``cut`` of the mass at or above it."""
+    above = np.nonzero(np.cumsum(p[::-1])[::-1] > cut)[0]
+    return int(above[-1]) if len(above) else 0
+
+
+def _tails(losses: Floats, p: Floats, t: float) -> tuple[Floats, Floats]:
+    """Cumulative tilted masses from the left and from the right, each ending at 1."""
+    a = t * losses + np.log(p)
+    a -= a.max()
+    weight = np.exp(a)
+    weight /= weight.sum()
+    return np.cumsum(weight), np.cumsum(weight[::-1])[::-1]
+
+
+def _last_above(right: Floats, marks: Floats) -> npt.NDArray[np.intp]:
+    """First positions from which the right tail is below each mark."""
+    return np.minimum(len(right) - np.searchsorted(right[::-1], marks), len(right) - 1)
+
+
+def _first_above(left: Floats, marks: Floats) -> npt.NDArray[np.intp]:
+    """Last positions up to which the left tail is below each mark."""
+    return np.maximum(np.searchsorted(left, marks) - 1, 0)
+
+
+def _extended(
+    index: np.ndarray[tuple[int], np.dtype[np.int64]], end: int
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Append points with doubling gaps until ``end`` is passed."""
+    at = int(index[-1])
+    gap = at - int(index[-2]) if len(index) > 1 else 1
+    extra = []
+    while at < end:
+        gap *= 2
+        at += gap
+        extra.append(at)
+    return np.concatenate((index, np.array(extra, dtype=np.int64)))
+
+
+def _side(
+    start: int, cuts: Floats, end: float, exact: bool
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """start, start+1, ... with the stride doubling at each cut, up to the first point >= end."""
+    pieces = []
+    at, stride = start, 1
+    last = max(math.ceil(end - 1e-9), start + 1)
+    for cut in cuts:
+        if at >= last or stride >= MAX_STRIDE or exact:
+            break
+        stop = -(-max(math.ceil(cut), at + 1) // (2 * stride)) * (2 * stride)
+        stop = min(stop, -(-last // (2 * stride)) * (2 * stride))
+        pieces.append(np.arange(at, stop, stride, dtype=np.int64))
+        at, stride = stop, 2 * stride
+    while (last - at) // stride > MAX_ATOMS:
+        stop = -(-(at + MAX_ATOMS * stride // 4) // (2 * stride)) * (2 * stride)
+        pieces.append(np.arange(at, stop, stride, dtype=np.int64))
+        at, stride = stop, 2 * stride
+    pieces.append(np.arange(at, max(last, at) + stride, stride, dtype=np.int64))
+    return np.concatenate(pieces)

@@ -1,0 +1,340 @@
+"""The numerical accountant: certified brackets from the law of the privacy loss.
+
+This file says which pair of distributions dominates each leaf of a plan under each relation; the
+engine in `numerical/` composes pairs and certifies the result from both sides.
+"""
+
+import math
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from noisette import _validate
+from noisette.core.accounting import numerical as engine
+from noisette.core.accounting.base import Accountant, counted, participation
+from noisette.core.accounting.bounded_range import BoundedRange
+from noisette.core.accounting.last_iterate import last_iterate_run
+from noisette.core.accounting.objective_pair import ObjectiveReplaced, ObjectiveTable
+from noisette.core.accounting.selected import SearchPair, search_curve
+from noisette.core.accounting.shuffling import shuffle_lower_epsilon
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import (
+    Exponential,
+    Gaussian,
+    GaussianThreshold,
+    Laplace,
+    Mechanism,
+    ObjectiveNoise,
+    RandomizedResponse,
+    SphericalLaplace,
+)
+from noisette.core.plans import Declared, LastIterate, Leaf, PlanLike, Run, Sampled, Selected
+from noisette.core.sampling import Participation, RandomAllocation, Shuffle
+from noisette.errors import Unproven
+
+__all__ = ["Composition", "NumericalAccountant"]
+
+_SMALLEST_HALF = 1e-290
+_LARGEST_CHAIN = 1000.0  # the largest epsilon of two changes that is looked for
+
+Step = tuple[engine.Pair, engine.Pair | None, int]
+Composition = tuple[tuple[Step, ...], tuple[Step, ...]]
+"""The steps of a plan in the two neighbour orders, kept apart until the very end."""
+
+
+def _both(upper: engine.Pair, lower: engine.Pair | None) -> Composition:
+    other = None if lower is None else lower.swapped()
+    return ((upper, lower, 1),), ((upper.swapped(), other, 1),)
+
+
+def _upper_only(composition: Composition) -> Composition:
+    first, second = (
+        tuple((upper, None, count) for upper, _, count in order) for order in composition
+    )
+    return first, second
+
+
+def _base_pair(mechanism: Mechanism, adjacency: Adjacency) -> tuple[engine.Pair, bool]:
+    """Return the pair of one unsampled use, and whether it is attained (so a lower bound too)."""
+    if isinstance(mechanism, Gaussian):
+        return engine.GaussianPair(mechanism.shift(adjacency)), True
+    if isinstance(mechanism, Laplace):
+        return engine.LaplacePair(mechanism.shift(adjacency)), True
+    if isinstance(mechanism, SphericalLaplace):
+        return engine.SphericalLaplacePair(mechanism.shift(adjacency), mechanism.dimension), True
+    if isinstance(mechanism, RandomizedResponse) and mechanism.categories == 2:
+        return engine.RandomizedResponsePair(mechanism.pure_epsilon(adjacency)), True
+    if isinstance(mechanism, Exponential):
+        return BoundedRange(mechanism.pure_epsilon(adjacency)), False
+    epsilon = mechanism.pure_epsilon(adjacency)
+    if not math.isfinite(epsilon):
+        raise Unproven(f"the numerical accountant knows no pair for {mechanism.name} noise.")
+    return engine.RandomizedResponsePair(epsilon), False  # proof: PURE-RR
+
+
+def attained(leaf: Leaf, adjacency: Adjacency) -> bool:
+    """Whether some neighbours realise the curve of one unsampled use, so that it is exact."""
+    if not isinstance(leaf, Run | Sampled) or isinstance(leaf.sampler, Shuffle):
+        return False  # a shuffle may hide something
+    plain = participation(leaf, adjacency).kind == "once"
+    known = not isinstance(leaf.mechanism, ObjectiveNoise | Exponential | GaussianThreshold)
+    return plain and known and _base_pair(leaf.mechanism, adjacency)[1]
+
+
+@lru_cache(maxsize=64)  # their tables take a while, and a search reads one plan many times
+def _objective_pair(mechanism: ObjectiveNoise, adjacency: Adjacency) -> Composition:
+    if mechanism.pure_only:  # proof: PURE-RR
+        return _both(engine.RandomizedResponsePair(mechanism.pure_epsilon(adjacency)), None)
+    if adjacency is Adjacency.REPLACE_ONE:
+        return _both(ObjectiveReplaced(mechanism), None)
+    # The first order is the one in which P holds the record, as for every pair here.
+    with_record, without = (ObjectiveTable(mechanism, held) for held in (True, False))
+    return ((with_record, None, 1),), ((without, None, 1),)
+
+
+def _threshold_pair(mechanism: GaussianThreshold, adjacency: Adjacency) -> Composition:
+    """Gaussian noise on common keys, beside a step that reveals all with probability delta_mass."""
+    # proof: CATEGORY-THRESHOLD. The two worst cases are not attained by the same neighbours.
+    smooth = engine.GaussianPair(mechanism.shift(adjacency))
+    reveals = engine.ApproximateDP(0.0, mechanism.delta_mass)
+    order: tuple[Step, ...] = ((smooth, smooth, 1), (reveals, None, 1))
+    return order, order
+
+
+def _sampled_pair(mechanism: Mechanism, part: Participation, adjacency: Adjacency) -> Composition:
+    if isinstance(mechanism, ObjectiveNoise):
+        return _objective_pair(mechanism, adjacency)
+    if isinstance(mechanism, GaussianThreshold):
+        return _threshold_pair(mechanism, adjacency)
+    base, attained = _base_pair(mechanism, adjacency)
+    if part.kind == "once":
+        return _both(base, base if attained else None)
+    if part.kind == "allocation":
+        if _amplified(mechanism) and adjacency is not Adjacency.REPLACE_ONE:
+            z = mechanism.noise_multiplier  # type: ignore[attr-defined]
+            upper = engine.RandomAllocationPair(part.batches, z)  # proof: ALLOCATION-A
+            return _both(upper, engine.RandomAllocationPair(part.batches, z, dominating=False))
+        return _both(base, None)  # proof: ALLOCATION-ONCE
+    if part.kind == "poisson" and adjacency is not Adjacency.REPLACE_ONE:
+        pair = engine.PoissonSampled(base, part.rate)  # proof: POISSON-A
+        return _both(pair, pair if attained else None)
+    if part.kind == "poisson" and isinstance(mechanism, Gaussian):
+        replaced = engine.PoissonReplace(part.rate, mechanism.noise_multiplier)
+        return _both(replaced, replaced)  # proof: POISSON-R
+    # proof: WOR-R (for Poisson under replace-one it is the generic bound of POISSON-R)
+    exact = part.kind == "without-replacement" and attained and part.proof == "WOR-R"
+    lower = engine.PoissonSampled(base, part.rate) if exact else None
+    return _both(engine.SymmetrisedSample(base, part.rate), lower)
+
+
+def _amplified(mechanism: Mechanism) -> bool:
+    """Whether random allocation is counted with its amplification (else as one plain use)."""
+    # Below this noise an epoch reveals the bin anyway, and the tables would need too much range.
+    return isinstance(mechanism, Gaussian) and mechanism.noise_multiplier >= 0.05
+
+
+class NumericalAccountant(Accountant[Composition]):
+    """Certified lower and upper bounds on epsilon and delta of a plan.
+
+    Parameters
+    ----------
+    rtol : float, default 1e-3
+        The wanted relative width of `bracket`.
+
+    Examples
+    --------
+    >>> from noisette import accounting, mechanisms, plans
+    >>> many = plans.Repeat(plans.Run(mechanisms.Laplace(noise_multiplier=50.0)), 100)
+    >>> low, high = accounting.NumericalAccountant().bracket(many, delta=1e-5)
+    >>> 0.0 < low <= high < 1.01 * low
+    True
+
+    """
+
+    name: ClassVar[str] = "numerical"
+    summary: ClassVar[str] = "certified numerical bracket (privacy loss distributions)"
+
+    def __init__(self, rtol: float = 1e-3) -> None:
+        self.rtol = _validate.positive("rtol", rtol)
+
+    def step(self, leaf: Leaf, adjacency: Adjacency) -> Composition:
+        """Return the dominating pairs of one use in both orders."""
+        if isinstance(leaf, Declared):
+            if leaf.delta > 0.0:
+                return _both(engine.ApproximateDP(leaf.epsilon, leaf.delta), None)
+            if leaf.epsilon > 0.0:
+                return _both(engine.RandomizedResponsePair(leaf.epsilon), None)  # proof: PURE-RR
+            return (), ()
+        if isinstance(leaf, LastIterate):
+            # In a composition the worst position stands for all. proof: LAST-ITERATE-GCM
+            return _both(engine.GaussianPair(last_iterate_run(leaf, adjacency).mu()), None)
+        if isinstance(leaf, Selected):
+            return _both(SearchPair(leaf, adjacency), None)  # proof: SELECT-PROFILE
+        assert isinstance(leaf, Run | Sampled)
+        composition = _sampled_pair(leaf.mechanism, participation(leaf, adjacency), adjacency)
+        # One use per epoch is proven from above; from below a shuffle may hide something.
+        return _upper_only(composition) if isinstance(leaf.sampler, Shuffle) else composition
+
+    def add(self, costs: list[tuple[Composition, int]]) -> Composition:
+        """Return all steps with multiplied counts, order by order."""
+        orders: tuple[list[Step], list[Step]] = ([], [])
+        for composition, times in costs:
+            for collected, steps in zip(orders, composition, strict=True):
+                collected.extend((upper, lower, count * times) for upper, lower, count in steps)
+        return tuple(orders[0]), tuple(orders[1])
+
+    def to_epsilon(self, total: Composition, delta: float) -> float:
+        """Return the upper end of the bracket."""
+        return self._epsilon_bracket(total, delta)[1]
+
+    def to_delta(self, total: Composition, epsilon: float) -> float:
+        """Return the upper end of the bracket."""
+        return self._delta_bracket(total, epsilon)[1]
+
+    def _epsilon_bracket(self, total: Composition, delta: float) -> tuple[float, float]:
+        if not any(total):
+            return 0.0, 0.0
+        if delta == 0.0:
+            return 0.0, math.inf
+        lower, upper = engine.epsilon_bracket(total, delta, self.rtol)
+        return lower, upper
+
+    def _delta_bracket(self, total: Composition, epsilon: float) -> tuple[float, float]:
+        if not any(total):
+            return 0.0, 0.0
+        lower, upper = engine.delta_bracket(total, epsilon, self.rtol)
+        return lower, upper
+
+    def bracket(
+        self, plan: PlanLike, *, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
+    ) -> tuple[float, float]:
+        """Return (lower, upper) bounds on epsilon at `delta`.
+
+        Parameters
+        ----------
+        plan : Plan or Mechanism
+            What would run; no `Parallel` parts.
+        delta : float
+            In (0, 1).
+        adjacency : Adjacency or str, default "replace-one"
+            The neighbouring relation.
+
+        Returns
+        -------
+        tuple of float
+            Certified bounds on epsilon.
+
+        """
+        relation, delta = Adjacency.of(adjacency), _validate.delta(delta)
+        leaves = counted(plan, relation)
+        alone = _own_curve(leaves, relation)
+        if alone is not None:
+            return 0.0, alone.epsilon(delta)
+        lower, upper = self._epsilon_bracket(self.total(plan, relation), delta)
+        lower = max(lower, _shuffle_lower(leaves, delta, relation))
+        if relation is Adjacency.REPLACE_ONE and has_allocation(leaves):
+            other_lower, other_upper = self._replace_by_zero_out(plan, delta)
+            # A record with a zero vector is a record, so zero-out neighbours are among ours.
+            lower, upper = max(lower, other_lower), min(upper, other_upper)
+        return min(lower, upper), upper
+
+    def epsilon(
+        self, plan: PlanLike, *, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
+    ) -> float:
+        """Return the certified upper bound on epsilon."""
+        return self.bracket(plan, delta=delta, adjacency=adjacency)[1]
+
+    def delta(
+        self, plan: PlanLike, *, epsilon: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
+    ) -> float:
+        """Return the certified upper bound on delta."""
+        relation, epsilon = Adjacency.of(adjacency), _validate.non_negative("epsilon", epsilon)
+        leaves = counted(plan, relation)
+        alone = _own_curve(leaves, relation)
+        if alone is not None:
+            return float(alone.delta(epsilon))
+        value = super().delta(plan, epsilon=epsilon, adjacency=relation)
+        if relation is Adjacency.REPLACE_ONE and has_allocation(leaves):
+            total = self._zero_out_total(plan)
+            if total is not None:
+                value = min(value, self._two_changes(_upper_only(total), epsilon))
+        return min(1.0, value)
+
+    def _zero_out_total(self, plan: PlanLike) -> Composition | None:
+        try:
+            leaves = counted(plan, Adjacency.REPLACE_ONE)
+            steps = [(self.step(leaf, Adjacency.ZERO_OUT), count) for leaf, count in leaves]
+        except Unproven:  # another part of the plan has a proof under replace-one only
+            return None
+        return self.add(steps)
+
+    def _two_changes(self, total: Composition, epsilon: float) -> float:
+        # proof: ALLOCATION-R, with the budget split in halves
+        if epsilon > 1400.0:  # e^{epsilon/2} is no double
+            return 1.0
+        # A delta that underflows to 0 must not hide a large factor.
+        half = max(self._delta_bracket(total, epsilon / 2.0)[1], _SMALLEST_HALF)
+        return min(1.0, half * (1.0 + math.exp(epsilon / 2.0)))
+
+    def _replace_by_zero_out(self, plan: PlanLike, delta: float) -> tuple[float, float]:
+        total = self._zero_out_total(plan)
+        if total is None:
+            return 0.0, math.inf
+        lower, single = self._epsilon_bracket(total, delta)
+        return lower, self._chain(_upper_only(total), delta, 2.0 * single)
+
+    def _chain(self, total: Composition, delta: float, start: float) -> float:
+        """Return an epsilon of two changes from those of one, inf where none is found.
+
+        proof: ALLOCATION-R, with the budget split in halves: e is enough as soon as one change has
+        epsilon e / 2 at delta / (1 + e^{e/2}). What is needed there grows with e, but slowly; the
+        growth seen so far says where the two meet.
+        """
+        found, rate = start, 0.0
+        last: tuple[float, float] | None = None
+        for _ in range(60):
+            share = delta / (1.0 + math.exp(min(found, 1400.0) / 2.0)) * (1.0 - 1e-14)
+            if not found <= _LARGEST_CHAIN or share < _SMALLEST_HALF:
+                return math.inf
+            needed = 2.0 * self._epsilon_bracket(total, share)[1]
+            if needed <= found:
+                return found
+            if last is not None:
+                rate = min(0.9, max(0.0, (needed - last[1]) / (found - last[0])))
+            last = found, needed
+            found = (needed - rate * found) / (1.0 - rate) * (1.0 + self.rtol / 16.0)
+        return math.inf
+
+
+def _own_curve(leaves: list[tuple[Leaf, int]], adjacency: Adjacency) -> Any:
+    """Return the curve of a plan that is one leaf with a curve of its own, used once, else None."""
+    if len(leaves) != 1 or leaves[0][1] != 1:
+        return None
+    leaf = leaves[0][0]
+    if isinstance(leaf, LastIterate):
+        return last_iterate_run(leaf, adjacency)
+    return search_curve(leaf, adjacency) if isinstance(leaf, Selected) else None
+
+
+def has_allocation(leaves: list[tuple[Leaf, int]]) -> bool:
+    """Whether some leaf is counted by the tables of random allocation."""
+    return any(
+        isinstance(leaf, Sampled)
+        and _amplified(leaf.mechanism)
+        and isinstance(leaf.sampler, RandomAllocation)
+        for leaf, _ in leaves
+    )
+
+
+def _shuffle_lower(leaves: list[tuple[Leaf, int]], delta: float, adjacency: Adjacency) -> float:
+    """Return the proven lower bound for the shuffled part of a plan (0 if there is none)."""
+    best = 0.0
+    for leaf, count in leaves:
+        if (
+            isinstance(leaf, Sampled)
+            and isinstance(leaf.sampler, Shuffle)
+            and isinstance(leaf.mechanism, Gaussian)
+        ):
+            z, batches = leaf.mechanism.noise_multiplier, leaf.sampler.batches
+            bound = shuffle_lower_epsilon(batches, z, delta, epochs=count, adjacency=adjacency)
+            best = max(best, bound)
+    return best

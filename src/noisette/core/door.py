@@ -1,0 +1,144 @@
+"""`release`: the only door to a mechanism's noise."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette import _validate
+from noisette.core.adjacency import require_same
+from noisette.core.bounded import Bounded, InKernel
+from noisette.core.mechanisms import AdditiveNoise
+from noisette.core.permit import Permit
+from noisette.core.plans import LastIterate
+from noisette.core.randomness import Randomness
+from noisette.errors import PermitError
+
+__all__ = ["NoiseStream", "release"]
+
+_SMALLEST_SCALE, _LARGEST_SCALE = 1e-250, 1e250
+watchers: list[Callable[..., Any]] = []
+"""The audit's: the last one sees every crossing, and calls the real door."""
+
+
+def release(bounded: Bounded, permit: Permit, randomness: Randomness, *, part: int = 0) -> Any:
+    """Return the private version of a bounded value under a permit.
+
+    An array comes back noisy, a score vector as the chosen index, and an `InKernel` as a
+    `NoiseStream` for a compiled loop. `part` is the leaf of the plan that this value belongs to.
+
+    Parameters
+    ----------
+    bounded : Bounded
+        The value and its bound.
+    permit : Permit
+        What `Ledger.charge` returned.
+    randomness : Randomness
+        Where the noise comes from.
+    part : int, default 0
+        The number of the leaf of the plan that this value belongs to.
+
+    Returns
+    -------
+    ndarray, int or NoiseStream
+        The private version, which may leave the owner of the data.
+
+    Raises
+    ------
+    PermitError
+        If the permit does not cover this value, or its draws are used up.
+    AdjacencyMismatch
+        If value and permit speak of different relations.
+    Unproven
+        If the mechanism has no theorem for a value of this size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette import Bounded, Ledger, Randomness, mechanisms, release
+    >>> ages = np.array([31.0, 45.0, 62.0])
+    >>> total = Bounded([ages.clip(0, 100).sum()], "zero-out", "ADJACENCY", contribution=100.0)
+    >>> ledger = Ledger(epsilon=1.0, adjacency="zero-out")
+    >>> permit = ledger.charge(mechanisms.Laplace(noise_multiplier=2.0), label="sum of ages")
+    >>> release(total, permit, Randomness.secure()).shape
+    (1,)
+    >>> permit.draws_left(), permit.guarantee("the sum of ages").epsilon
+    (0, 0.5)
+
+    """
+    if watchers:
+        return watchers[-1](_release, bounded, permit, randomness, part=part)
+    return _release(bounded, permit, randomness, part=part)
+
+
+def _release(bounded: Bounded, permit: Permit, randomness: Randomness, *, part: int = 0) -> Any:
+    """Cross the door itself."""
+    unit = _unit(bounded, permit, part)
+    if isinstance(bounded.value, InKernel):
+        return NoiseStream(bounded, unit, permit, randomness, part)
+    if isinstance(permit.leaf(part), LastIterate):
+        # proof: LAST-ITERATE-GCM
+        raise PermitError(
+            "only the last iterate was charged, so no single step may leave the loop; pass "
+            "Bounded(InKernel(dimension), ...) and add the noise inside, or charge all iterates."
+        )
+    generator = randomness.generator  # before booking: a dead source must not eat a draw
+    mechanism = permit.take(part, 1, seeded=randomness.seeded, bound=bounded.proof)
+    return mechanism.apply(bounded, unit, generator)
+
+
+def _unit(bounded: Bounded, permit: Permit, part: int) -> float:
+    """Return the contribution bound C that the noise multiplies, after all checks."""
+    require_same(bounded.adjacency, "the bounded value", permit.adjacency, "the permit")
+    leaf = permit.leaf(part)
+    leaf.mechanism.check_value(bounded)
+    if bounded.contribution is not None:
+        unit = bounded.contribution
+    elif leaf.sampler.participation(permit.adjacency).kind != "once":
+        # The theorems on random batches need every record's vector in a ball around 0; a bound on
+        # the difference of two records is not enough. proof: POISSON-R
+        raise PermitError(
+            f"{leaf.sampler.name} sampling needs a Bounded with contribution=..., the norm bound "
+            "of one record, not only a sensitivity."
+        )
+    else:
+        unit = (bounded.l2 or 1.0) / permit.adjacency.contributions
+    if isinstance(leaf.mechanism, AdditiveNoise):
+        scale = leaf.mechanism.noise_multiplier * unit
+        if not _SMALLEST_SCALE < scale < _LARGEST_SCALE:
+            raise PermitError(f"a noise scale of {scale:g} is outside what float64 can serve.")
+    return unit
+
+
+class NoiseStream:
+    """Noise for a hot loop: blocks of vectors under one permit, each booked before it is drawn."""
+
+    def __init__(
+        self, bounded: Bounded, unit: float, permit: Permit, randomness: Randomness, part: int
+    ) -> None:
+        mechanism = permit.leaf(part).mechanism
+        if not isinstance(mechanism, AdditiveNoise):
+            raise PermitError(f"{mechanism.name} is not additive noise; it cannot be streamed.")
+        self.dimension = bounded.dimension
+        self.grid = mechanism.grid(unit)
+        """Round value + noise to this grid inside the kernel, as `release` does for arrays."""
+        self._unit, self._permit, self._randomness, self._part = unit, permit, randomness, part
+        self._bound = bounded.proof
+
+    def take(self, count: int) -> NDArray[np.float64]:
+        """Return the next `count` noise vectors, shape (count, dimension)."""
+        count = _validate.integer("count", count)
+        generator = self._randomness.generator
+        mechanism = self._permit.take(
+            self._part, count, seeded=self._randomness.seeded, bound=self._bound
+        )
+        assert isinstance(mechanism, AdditiveNoise)
+        return mechanism.noise(count, self.dimension, self._unit, generator)
+
+    def blocks(self, count: int, most: int = 4096) -> Iterator[NDArray[np.float64]]:
+        """Yield `count` vectors in blocks of at most `most`, so that memory stays constant."""
+        while count > 0:
+            size = min(count, most)
+            yield self.take(size)
+            count -= size

@@ -1,0 +1,528 @@
+"""`Guarantee`: what was promised to the people in the data, in words, numbers and JSON.
+
+The curve is not stored: it is recomputed from the plan by the accountants, so the promise and what
+ran cannot drift apart, and a guarantee read from a file is checked against its own plan.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from noisette import _files, _validate
+from noisette._text import visible
+from noisette.core import accounting
+from noisette.core.adjacency import UNITS, Adjacency, require_same
+from noisette.core.mechanisms import GaussianThreshold, ObjectiveNoise
+from noisette.core.plans import LastIterate, Noisy, Parallel, Plan, Selected
+from noisette.core.sampling import FullBatch
+from noisette.core.theorems import with_grounds
+from noisette.errors import InvalidParameter
+
+__all__ = ["NUMERIC_MODEL", "ONE_FIT", "TAKEN_AS_GIVEN", "Guarantee", "rounded_up", "too_large"]
+
+FORMAT = 1
+
+NUMERIC_MODEL = (
+    "float64; noise is drawn as if real numbers were exact and each noisy value is rounded to a "
+    "public power-of-two grid near 2^-24 noise scales; timing and memory access are not defended"
+)
+
+TAKEN_AS_GIVEN = (
+    "The matrix X is taken as given: whatever was fitted on the data to make it, such as a scaler, "
+    "an imputer, an encoder or a choice of columns, is not covered."
+)
+ONE_FIT = (
+    "This covers one fit. Every other fit on the same people, including each fold and each "
+    "candidate of a cross-validation or a search, costs its own epsilon on top; only a ledger adds "
+    "them up."
+)
+
+_NEIGHBOURS = {
+    Adjacency.REPLACE_ONE: "that differ only in the record of one person, which may be replaced by "
+    "any other record ('replace-one'; the number of people is the same)",
+    Adjacency.ZERO_OUT: "that differ only in the record of one person, which is there in one and "
+    "blanked out in the other ('zero-out'; a blanked-out record takes part in nothing, neither "
+    "with its features nor with its label, and a row of zeros with a label is not blanked out)",
+    Adjacency.ADD_REMOVE: "of which one has exactly one person more than the other ('add-remove')",
+}
+
+_PERSONS = {
+    Adjacency.REPLACE_ONE: "which may be replaced by any other rows ('replace-one'; the number of "
+    "persons is the same, the number of rows is not public and may change)",
+    Adjacency.ZERO_OUT: "which are there in one and blanked out in the other ('zero-out'; a "
+    "blanked-out row takes part in nothing, neither with its features nor with its label; the "
+    "number of rows is not public)",
+    Adjacency.ADD_REMOVE: "which are there in one and missing from the other ('add-remove'; "
+    "neither the number of persons nor the number of rows is public)",
+}
+
+_MEANING_STRONG = (
+    "So whatever anybody learns from it about a person, they could have learned almost as well had "
+    "{}."
+)
+_HAD = {  # what exactly the relation promises: an exchange costs more than a record that is missing
+    Adjacency.REPLACE_ONE: "{} been different",
+    Adjacency.ZERO_OUT: "{} been blanked out",
+    Adjacency.ADD_REMOVE: "{} not been there",
+}
+_MEANING_WEAK = (
+    "The larger epsilon, the weaker this protection; values above about 1 limit less and less what "
+    "can be learned about a person."
+)
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A differential-privacy guarantee about `released`.
+
+    Estimators make one for each ``fit`` (``privacy_``), permits one for all that was released under
+    them. It is checked against its plan when it is made, and again when it is read from a file.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The promised pair.
+    plan : Plan
+        What ran, bound to one adjacency; its curve is the guarantee's curve.
+    released : str
+        What left the data's owner, in words.
+    public : tuple of str, optional
+        What is treated as known to everybody, one phrase each.
+    seeded : bool, default False
+        Whether the noise can be recomputed from a seed that somebody knows.
+    proofs : tuple of str, optional
+        Ids of the theorems used, see docs/theory/theorems.md.
+    notes : tuple of str, optional
+        Further sentences that a reviewer should read.
+    numeric_model : str, optional
+        How numbers were computed and rounded.
+    unit : {"record", "person"}, default "record"
+        Whose data are protected together: one row, or all rows of one person.
+    max_rows : int, optional
+        How many rows a person brings at most, where that is capped; else any number.
+
+    Raises
+    ------
+    InvalidParameter
+        If the plan has no adjacency, or does not keep the promised pair.
+
+    Examples
+    --------
+    >>> from noisette import Guarantee, mechanisms, plans
+    >>> run = plans.Run(mechanisms.Gaussian(noise_multiplier=20.0)).under("replace-one")
+    >>> promise = Guarantee(0.5, 1e-6, run, "the mean age")
+    >>> print(promise.statement()[:72])
+    The release of the mean age is differentially private with epsilon = 0.5
+    >>> Guarantee.from_json(promise.to_json()) == promise
+    True
+
+    """
+
+    epsilon: float
+    delta: float
+    plan: Plan
+    released: str
+    public: tuple[str, ...] = ()
+    seeded: bool = False
+    proofs: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    numeric_model: str = field(default=NUMERIC_MODEL)
+    unit: str = "record"
+    max_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _validate.non_negative("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", _validate.delta(self.delta))
+        # A word such as "false", or a missing answer, must not end as "not seeded".
+        _validate.boolean("seeded", self.seeded)
+        for name in ("public", "proofs", "notes"):
+            object.__setattr__(self, name, _phrases(name, getattr(self, name)))
+        if self.plan.adjacency is None:
+            raise InvalidParameter("a guarantee needs a plan that is bound to one adjacency.")
+        self._check_unit()
+        # What the plan rests on is not for the writer of a file to leave out.
+        whole = ("PERSON-WEIGHTS",) if self.unit == "person" else ()
+        proofs = with_grounds((*self.proofs, *whole, *proofs_of(self.plan)))
+        object.__setattr__(self, "proofs", proofs)
+        relation = self.adjacency
+        if accounting.holds(self.plan, epsilon=self.epsilon, delta=self.delta, adjacency=relation):
+            return
+        # Not bit by bit: another machine's special functions may differ in the last digits.
+        reached = self.delta_at(self.epsilon)
+        fits = reached <= self.delta * (1.0 + 1e-9)
+        if not fits and not self.epsilon_at(self.delta) <= self.epsilon * (1.0 + 1e-12):
+            raise InvalidParameter(
+                f"the plan has delta={reached:.6g} at epsilon={self.epsilon:.6g}, which is more "
+                f"than the stated {self.delta:g}; this guarantee would be wrong."
+            )
+
+    def _check_unit(self) -> None:
+        """Refuse a promise to persons whose noise was counted for single rows."""
+        _validate.choice("unit", self.unit, UNITS)
+        if self.max_rows is not None:
+            _validate.integer("max_rows", self.max_rows)
+        if self.unit == "record":
+            if self.max_rows is not None:
+                raise InvalidParameter("max_rows is for guarantees about persons (unit='person').")
+            return
+        for leaf, _ in self.plan.leaves():
+            noise = leaf.mechanism if isinstance(leaf, Noisy) else None
+            if isinstance(noise, ObjectiveNoise) and not noise.persons:
+                # proof: PERSON-MEAN
+                raise InvalidParameter(
+                    "the plan counts objective noise for single rows; this guarantee about persons "
+                    "would be wrong."
+                )
+            if isinstance(noise, GaussianThreshold) and noise.keys < (self.max_rows or math.inf):
+                # proof: CATEGORY-THRESHOLD
+                raise InvalidParameter(
+                    "the plan counts levels for persons with fewer rows than this guarantee allows "
+                    "them, so it would be wrong; max_rows caps them."
+                )
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The neighbouring relation."""
+        assert self.plan.adjacency is not None
+        return self.plan.adjacency
+
+    def epsilon_at(self, delta: float) -> float:
+        """Return epsilon at another delta: the same release, read elsewhere on its curve.
+
+        Parameters
+        ----------
+        delta : float
+            Where to read the curve.
+
+        Returns
+        -------
+        float
+            The least proven epsilon of the plan at that delta.
+
+        Examples
+        --------
+        >>> from noisette import Guarantee, mechanisms, plans
+        >>> run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under("zero-out")
+        >>> Guarantee(0.25, 0.0, run, "a count").epsilon_at(0.0)
+        0.25
+
+        """
+        return accounting.epsilon(self.plan, delta=delta, adjacency=self.adjacency)
+
+    def delta_at(self, epsilon: float) -> float:
+        """Return delta at another epsilon.
+
+        Parameters
+        ----------
+        epsilon : float
+            Where to read the curve.
+
+        Returns
+        -------
+        float
+            The least proven delta of the plan at that epsilon.
+
+        Examples
+        --------
+        >>> from noisette import Guarantee, mechanisms, plans
+        >>> run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under("zero-out")
+        >>> Guarantee(0.25, 0.0, run, "a count").delta_at(0.25)
+        0.0
+
+        """
+        return accounting.delta(self.plan, epsilon=epsilon, adjacency=self.adjacency)
+
+    def requires(self, adjacency: Adjacency | str) -> "Guarantee":
+        """Return itself if it speaks of `adjacency`, else raise by name.
+
+        Parameters
+        ----------
+        adjacency : Adjacency or str
+            The relation that the caller relies on.
+
+        Returns
+        -------
+        Guarantee
+            Itself.
+
+        Raises
+        ------
+        AdjacencyMismatch
+            If it speaks of another relation.
+
+        Examples
+        --------
+        >>> from noisette import Guarantee, mechanisms, plans
+        >>> run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under("zero-out")
+        >>> Guarantee(0.25, 0.0, run, "a count").requires("zero-out").epsilon
+        0.25
+
+        """
+        wanted = Adjacency.of(adjacency)
+        require_same(self.adjacency, "the guarantee", wanted, "the requirement")
+        return self
+
+    def statement(self) -> str:
+        """Return one honest paragraph that a lawyer can read.
+
+        Returns
+        -------
+        str
+            What is promised, to whom, what is treated as public, and what is not covered.
+
+        """
+        return visible(" ".join(self.paragraphs()))
+
+    def paragraphs(self) -> tuple[str, ...]:
+        """Return the statement in its parts: the promise, then one thought each.
+
+        Returns
+        -------
+        tuple of str
+            Joined by blanks they are the statement.
+
+        Examples
+        --------
+        >>> from noisette import Guarantee, mechanisms, plans
+        >>> run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under("zero-out")
+        >>> promise = Guarantee(0.25, 0.0, run, "a count", public=("the year",))
+        >>> promise.paragraphs()[1]
+        'Treated as public, and not protected: the year.'
+
+        """
+        pair = f"epsilon = {rounded_up(self.epsilon)}"
+        pair += f" and delta = {rounded_up(self.delta)}" if self.delta else " (pure, delta = 0)"
+        odds = (
+            f"For any two data sets {self._neighbours()}, the probability of any outcome "
+            f"under one is at most e^epsilon ({_factor(self.epsilon)}) times its probability under "
+            "the other"
+        )
+        odds += f", plus delta ({rounded_up(self.delta)})." if self.delta else "."
+        theirs = "that person's record" if self.unit == "record" else "all rows of that person"
+        strong = _MEANING_STRONG.format(_HAD[self.adjacency].format(theirs))
+        meaning = strong if self.epsilon <= 1.0 else too_large(self.epsilon) or _MEANING_WEAK
+        released = f"The release of {self.released} is differentially private with {pair}."
+        parts = [f"{released} {odds} {meaning}"]
+        if self.public:
+            parts.append("Treated as public, and not protected: " + "; ".join(self.public) + ".")
+        parts.extend(self.notes)
+        if self.seeded:
+            parts.append(
+                "WARNING: the noise came from a fixed seed, for an experiment. The guarantee is "
+                "void unless the seed is secret and used only once."
+            )
+        parts.append(f"Numbers: {self.numeric_model}.")
+        if self.proofs:
+            parts.append("Proofs: " + ", ".join(self.proofs) + " (docs/theory/theorems.md).")
+        return tuple(parts)
+
+    def _neighbours(self) -> str:
+        """Return who may differ, in words."""
+        if self.unit == "record":
+            return _NEIGHBOURS[self.adjacency]
+        many = "any number of rows"
+        if self.max_rows is not None:
+            many = f"any number of rows, of which at most {self.max_rows} are used"
+        return (
+            f"that differ in all rows of one person, {_PERSONS[self.adjacency]}, where a person "
+            f"may have {many}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON-ready dictionaries.
+
+        Returns
+        -------
+        dict
+            All fields, the plan and the statement.
+
+        Examples
+        --------
+        >>> from noisette import Guarantee, mechanisms, plans
+        >>> run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under("zero-out")
+        >>> facts = Guarantee(0.25, 0.0, run, "a count").to_dict()
+        >>> facts["adjacency"], Guarantee.from_dict(facts).epsilon
+        ('zero-out', 0.25)
+
+        """
+        return {
+            "noisette_guarantee": FORMAT,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "adjacency": self.adjacency.value,
+            "released": self.released,
+            "public": list(self.public),
+            "seeded": self.seeded,
+            "proofs": list(self.proofs),
+            "notes": list(self.notes),
+            "numeric_model": self.numeric_model,
+            "unit": self.unit,
+            "max_rows": self.max_rows,
+            "plan": self.plan.to_dict(),
+            "statement": self.statement(),
+        }
+
+    def to_json(self) -> str:
+        """Return a JSON text that `from_json` reads back to an equal guarantee.
+
+        Returns
+        -------
+        str
+            JSON with sorted keys.
+
+        """
+        return json.dumps(self.to_dict(), sort_keys=True, indent=2)
+
+    @classmethod
+    def from_dict(cls, node: Any) -> "Guarantee":
+        """Return the guarantee that `to_dict` describes, checked against its own plan.
+
+        Parameters
+        ----------
+        node : dict
+            What `to_dict` returned.
+
+        Returns
+        -------
+        Guarantee
+            An equal guarantee.
+
+        Raises
+        ------
+        InvalidParameter
+            If a field is missing, of the wrong type, or does not fit the plan.
+
+        """
+        if not isinstance(node, dict) or node.get("noisette_guarantee") != FORMAT:
+            raise InvalidParameter(
+                f"this is not a guarantee of format {FORMAT}; "
+                "read it with the version of noisette that wrote it."
+            )
+        needed = ("adjacency", "delta", "epsilon", "notes", "numeric_model", "plan", "proofs",
+                  "public", "released", "seeded")  # fmt: skip
+        gone = [key for key in needed if key not in node]
+        if gone:
+            raise InvalidParameter(f"this guarantee lacks {gone[0]!r}.")
+        wrong = "a field of this guarantee has the wrong type."
+        with _files.understood(wrong, InvalidParameter):
+            plan = Plan.from_dict(node["plan"]).under(node["adjacency"])
+            return cls(
+                epsilon=node["epsilon"],
+                delta=node["delta"],
+                plan=plan,
+                released=str(node["released"]),
+                public=node["public"],
+                seeded=node["seeded"],
+                proofs=node["proofs"],
+                notes=node["notes"],
+                numeric_model=str(node["numeric_model"]),
+                # Files from before persons could be the unit speak of records.
+                unit=node.get("unit", "record"),
+                max_rows=node.get("max_rows"),
+            )
+
+    @classmethod
+    def from_json(cls, text: str) -> "Guarantee":
+        """Return the guarantee that `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+            What `to_json` returned.
+
+        Returns
+        -------
+        Guarantee
+            An equal guarantee.
+
+        Raises
+        ------
+        InvalidParameter
+            If it is no such text, or a field does not fit the plan.
+
+        """
+        with _files.understood("this is not the JSON text of a guarantee.", InvalidParameter):
+            node = _files.from_json(text)
+        return cls.from_dict(node)
+
+
+def _phrases(name: str, values: Any) -> tuple[str, ...]:
+    """Return several texts as a tuple; one text alone would fall apart into letters."""
+    if not isinstance(values, list | tuple) or not all(isinstance(text, str) for text in values):
+        raise InvalidParameter(f"{name} of a guarantee must be a list of texts.")
+    return tuple(values)
+
+
+def _factor(epsilon: float) -> str:
+    if epsilon > 30.0:
+        return "an astronomically large factor"
+    return f"a factor of {rounded_up(math.exp(epsilon), digits=4)}"
+
+
+def too_large(epsilon: float) -> str:
+    """Return what an epsilon above 10 means, nothing for a smaller one."""
+    if epsilon <= 10.0:
+        return ""
+    return (
+        "An epsilon above 10 promises next to nothing: what somebody holds to be true of a person "
+        "with a chance of 1 in 20,000 may be more likely than not once this is released."
+    )
+
+
+def rounded_up(value: float, digits: int = 6) -> str:
+    """Return `value` in a few digits, never less than it is (up to the last digits of a double)."""
+    shown = f"{value:.{digits}g}"
+    if float(shown) < value * (1.0 - 1e-12):
+        unit = Decimal(1).scaleb(Decimal(shown).adjusted() - digits + 1)
+        shown = f"{float(Decimal(shown) + unit):.{digits}g}"
+    return shown
+
+
+def proofs_of(plan: Plan) -> tuple[str, ...]:
+    """Return the ids of the theorems on the noise, sampling and composition of `plan`.
+
+    How the numbers of the curve are computed is another matter: docs/theory/accounting.md.
+    """
+    found: dict[str, None] = {}
+    relation = plan.adjacency or Adjacency.REPLACE_ONE
+    for leaf, _ in plan.leaves():
+        if isinstance(leaf, Selected):
+            found["SELECT-PROFILE"] = None
+            for part in leaf.candidates:
+                found.update(dict.fromkeys(proofs_of(part.under(relation))))
+        if isinstance(leaf, Noisy):
+            found.update(dict.fromkeys(_proofs_of_leaf(leaf, relation)))
+    if any(isinstance(part, Parallel) for part in _parts(plan)):
+        found["PARALLEL-GROUPS"] = None
+    if any(sum(count for _, count in each.leaves()) > 1 for each in plan.alternatives()):
+        found["COMPOSE"] = None
+    return tuple(found)
+
+
+def _proofs_of_leaf(leaf: Noisy, relation: Adjacency) -> Iterator[str]:
+    if isinstance(leaf, LastIterate):  # one fixed order is a special case of reshuffling
+        full = isinstance(leaf.sampler, FullBatch)
+        yield "LAST-ITERATE-FULL-BATCH" if full else "LAST-ITERATE-RESHUFFLED"
+    yield leaf.mechanism.proof
+    if isinstance(leaf.mechanism, ObjectiveNoise):
+        yield leaf.mechanism.additive.proof
+        if leaf.mechanism.shape == "two-signed":
+            yield "TWO-SIGNED"
+        if leaf.mechanism.persons:
+            yield "PERSON-MEAN"
+        elif relation is Adjacency.REPLACE_ONE and leaf.mechanism.shape != "two-signed":
+            yield "OBJECTIVE-REPLACE"
+        if leaf.mechanism.dimension is None:  # earlier releases decide it
+            # proof: PLAN-BEFORE-LOOK
+            yield "PLAN-BEFORE-LOOK"
+    yield leaf.sampler.participation(relation).proof
+
+
+def _parts(plan: Plan) -> Iterator[Plan]:
+    """Yield the plan and everything inside it."""
+    yield plan
+    for part in plan.children():
+        yield from _parts(part)

@@ -1,0 +1,63 @@
+"""Mechanisms: one noise, one file. A new one is a file and a line in `MECHANISMS`."""
+
+from noisette.core.mechanisms.base import AdditiveNoise, Mechanism
+from noisette.core.mechanisms.exponential import Exponential
+from noisette.core.mechanisms.gaussian import Gaussian
+from noisette.core.mechanisms.gaussian_threshold import GaussianThreshold
+from noisette.core.mechanisms.laplace import Laplace
+from noisette.core.mechanisms.laplace_vector import LaplaceVector
+from noisette.core.mechanisms.objective_noise import ObjectiveNoise
+from noisette.core.mechanisms.randomized_response import RandomizedResponse
+from noisette.core.mechanisms.spherical_laplace import SphericalLaplace
+
+__all__ = [
+    "MECHANISMS",
+    "AdditiveNoise",
+    "Exponential",
+    "Gaussian",
+    "GaussianThreshold",
+    "Laplace",
+    "LaplaceVector",
+    "Mechanism",
+    "ObjectiveNoise",
+    "RandomizedResponse",
+    "SphericalLaplace",
+    "step_noises",
+]
+
+MECHANISMS: dict[str, type[Mechanism]] = {
+    kind.name: kind
+    for kind in (
+        Exponential,
+        Gaussian,
+        GaussianThreshold,
+        Laplace,
+        LaplaceVector,
+        ObjectiveNoise,
+        RandomizedResponse,
+        SphericalLaplace,
+    )
+}
+"""Every mechanism by its name."""
+
+
+def step_noises() -> dict[str, type[AdditiveNoise]]:
+    """Return the noises that SGD may add to sums of gradients, by name.
+
+    Returns
+    -------
+    dict of str to type
+        For ``SGDClassifier(noise=...)``.
+
+    Examples
+    --------
+    >>> from noisette.mechanisms import step_noises
+    >>> sorted(step_noises())
+    ['gaussian', 'spherical-laplace']
+
+    """
+    return {
+        name: kind
+        for name, kind in MECHANISMS.items()
+        if issubclass(kind, AdditiveNoise) and kind.in_steps
+    }

@@ -1,0 +1,390 @@
+"""What every mechanism offers: public parameters, privacy curves, noise.
+
+Units. Noise is stated relative to the *contribution bound* C of one record (``noise_multiplier``
+is noise scale / C), because C is what a training algorithm enforces. How far neighbours can move
+the sum is `Adjacency.contributions` times C, so one mechanism has one curve per relation.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from noisette._typing import Floats
+from noisette.core.adjacency import Adjacency
+from noisette.core.bounded import Bounded
+from noisette.errors import InvalidParameter, PermitError
+
+__all__ = ["AdditiveNoise", "Mechanism"]
+
+BULK = 1 << 13  # numbers in one sum; below, loading compiled code costs more than it saves
+
+
+@dataclass(frozen=True)
+class Mechanism(ABC):
+    """One way to make a bounded value private. Parameters are public and frozen.
+
+    Examples
+    --------
+    >>> from noisette import mechanisms
+    >>> from noisette.adjacency import REPLACE_ONE, ZERO_OUT
+    >>> noise = mechanisms.MECHANISMS["laplace"](noise_multiplier=4.0)
+    >>> isinstance(noise, mechanisms.Mechanism), noise.norm, noise.parameters()
+    (True, 'l2', {'noise_multiplier': 4.0})
+    >>> noise.pure_epsilon(REPLACE_ONE), noise.pure_epsilon(ZERO_OUT)
+    (0.5, 0.25)
+
+    """
+
+    name: ClassVar[str]
+    norm: ClassVar[str]
+    """Which bound of a `Bounded` the proof needs: ``l2``, ``l1``, ``linf`` or ``categories``."""
+    proof: ClassVar[str]
+    """Id of the theorem in docs/theory/theorems.md."""
+
+    @abstractmethod
+    def pure_epsilon(self, adjacency: Adjacency) -> float:
+        """Return the smallest epsilon with delta = 0 (inf if there is none).
+
+        Parameters
+        ----------
+        adjacency : Adjacency
+            The neighbouring relation.
+
+        Returns
+        -------
+        float
+            The epsilon of one use.
+
+        Raises
+        ------
+        Unproven
+            If there is no theorem under this relation.
+
+        """
+
+    @abstractmethod
+    def delta(self, epsilon: float, adjacency: Adjacency) -> float:
+        """Return an upper bound on the exact delta(epsilon) of one use, any real epsilon.
+
+        Parameters
+        ----------
+        epsilon : float
+            Where to read the curve.
+        adjacency : Adjacency
+            The neighbouring relation.
+
+        Returns
+        -------
+        float
+            In [0, 1].
+
+        Raises
+        ------
+        Unproven
+            If there is no theorem under this relation.
+
+        """
+
+    @abstractmethod
+    def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
+        """Return the lecture's moment function log E exp(s * loss), worst neighbours, s > 0.
+
+        Parameters
+        ----------
+        s : ndarray of float
+            The orders, above 0.
+        adjacency : Adjacency
+            The neighbouring relation.
+
+        Returns
+        -------
+        ndarray of float
+            An upper bound for each s.
+
+        Raises
+        ------
+        Unproven
+            If there is no theorem under this relation.
+
+        """
+
+    def renyi(self, order: Floats, adjacency: Adjacency) -> Floats:
+        """Return the Renyi divergence bound at `order` > 1: log_moment(order - 1)/(order - 1).
+
+        Parameters
+        ----------
+        order : ndarray of float
+            The orders, above 1.
+        adjacency : Adjacency
+            The neighbouring relation.
+
+        Returns
+        -------
+        ndarray of float
+            An upper bound for each order.
+
+        """
+        s = np.asarray(order, dtype=float) - 1.0
+        return np.asarray(self.log_moment(s, adjacency) / s)
+
+    def mu(self, adjacency: Adjacency) -> float | None:
+        """Return mu if one use is exactly mu-GDP (Gaussian), else None.
+
+        Parameters
+        ----------
+        adjacency : Adjacency
+            The neighbouring relation.
+
+        Returns
+        -------
+        float or None
+            The mean of the Gaussian trade-off curve.
+
+        """
+        return None
+
+    def check_value(self, bounded: Bounded) -> None:
+        """Raise if the proof does not cover this value, before anything is booked or drawn.
+
+        Parameters
+        ----------
+        bounded : Bounded
+            The value to be released.
+
+        Raises
+        ------
+        PermitError
+            If its bound or its size is not what was charged.
+        Unproven
+            If the mechanism has no theorem for a value of this size.
+
+        """
+        if bounded.norm != self.norm:
+            raise PermitError(
+                f"{self.name} noise needs a bound in {self.norm}, but the value is bounded in "
+                f"{bounded.norm}."
+            )
+
+    @abstractmethod
+    def apply(self, bounded: Bounded, unit: float, generator: np.random.Generator) -> Any:
+        """Return the private version of ``bounded.value``; only `privacy.release` calls this.
+
+        Parameters
+        ----------
+        bounded : Bounded
+            The value and its bound.
+        unit : float
+            The contribution bound C that the noise multiplies.
+        generator : numpy.random.Generator
+            Where the noise comes from.
+
+        Returns
+        -------
+        ndarray or int
+            The private version.
+
+        """
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the public parameters, for JSON.
+
+        Returns
+        -------
+        dict
+            Each field by its name.
+
+        """
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+
+@dataclass(frozen=True)
+class AdditiveNoise(Mechanism):
+    """A mechanism that adds independent noise to a vector.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        The noise scale in units of the contribution bound C.
+
+    Examples
+    --------
+    >>> from noisette import mechanisms
+    >>> from noisette.adjacency import REPLACE_ONE
+    >>> noise = mechanisms.Gaussian(noise_multiplier=4.0)
+    >>> isinstance(noise, mechanisms.AdditiveNoise), noise.shift(REPLACE_ONE), noise.spread
+    (True, 0.5, 1.0)
+
+    """
+
+    noise_multiplier: float
+    piece: ClassVar[int] = 0
+    """The most coordinates drawn at a time; 0 draws all, where they depend on each other."""
+    in_steps: ClassVar[bool] = False
+    """Whether SGD may add it to sums of gradients, asked for by its name."""
+    proportional: ClassVar[bool] = False
+    """Whether a value that moves by a share c of its bound costs c times as much, in pure epsilon
+    or in mu: what PER-PERSON-SCALE needs."""
+
+    @classmethod
+    def of(cls, noise_multiplier: float, dimension: int) -> "AdditiveNoise":
+        """Return this noise for vectors of `dimension` entries.
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            The noise scale in units of C.
+        dimension : int
+            How many entries a vector has.
+
+        Returns
+        -------
+        AdditiveNoise
+            The mechanism.
+
+        """
+        return cls(noise_multiplier)
+
+    @classmethod
+    def least(
+        cls, epsilon: float, delta: float, dimension: int, adjacency: Adjacency
+    ) -> "AdditiveNoise | None":
+        """Return the least noise for one use where a formula gives it; None leaves it to search.
+
+        Parameters
+        ----------
+        epsilon, delta : float
+            The target for one use.
+        dimension : int
+            How many entries a vector has.
+        adjacency : Adjacency
+            The neighbouring relation.
+
+        Returns
+        -------
+        AdditiveNoise or None
+            The mechanism.
+
+        """
+        return None
+
+    @property
+    @abstractmethod
+    def spread(self) -> float:
+        """The standard deviation of one coordinate, in units of ``noise_multiplier * C``."""
+
+    @abstractmethod
+    def noise(
+        self, count: int, dimension: int, unit: float, generator: np.random.Generator
+    ) -> Floats:
+        """Return `count` noise vectors, shape (count, dimension), for contribution bound `unit`.
+
+        Parameters
+        ----------
+        count : int
+            How many vectors.
+        dimension : int
+            How many entries each has.
+        unit : float
+            The contribution bound C.
+        generator : numpy.random.Generator
+            Where the noise comes from.
+
+        Returns
+        -------
+        ndarray of shape (count, dimension)
+            The noise alone.
+
+        """
+
+    def shift(self, adjacency: Adjacency) -> float:
+        """Return sensitivity / noise scale between neighbours: contributions / multiplier.
+
+        Parameters
+        ----------
+        adjacency : Adjacency
+            The neighbouring relation.
+
+        Returns
+        -------
+        float
+            How many noise scales neighbours are apart.
+
+        """
+        return adjacency.contributions / self.noise_multiplier
+
+    def apply(self, bounded: Bounded, unit: float, generator: np.random.Generator) -> Floats:
+        """Return value + noise, rounded to the grid of `grid` so that no low bit speaks.
+
+        Sum and rounding are in float64; the result then has the precision of the value. Independent
+        coordinates are drawn piece by piece, near the processor: the hot path of networks.
+        """
+        value, grid = bounded.value, self.grid(unit)
+        flat, noisy = value.reshape(-1), np.empty(value.size, dtype=value.dtype)
+        step = value.size
+        if self.piece:  # pieces alike in length: a short one at the end would be drawn slowly
+            step = -(-value.size // -(-value.size // self.piece))
+        for start in range(0, value.size, step):
+            entries = flat[start : start + step]
+            drawn = self.noise(1, entries.size, unit, generator)[0]
+            add_on_grid(drawn, entries, grid, noisy[start : start + step])
+        return noisy.reshape(value.shape)
+
+    def grid(self, unit: float) -> float:
+        """Return the public grid, a power of two near 2**-24 noise scales.
+
+        Parameters
+        ----------
+        unit : float
+            The contribution bound C.
+
+        Returns
+        -------
+        float
+            The distance of two neighbouring outputs.
+
+        """
+        # proof: FLOAT-GRID
+        return float(2.0 ** (math.floor(math.log2(self.noise_multiplier * unit)) - 24))
+
+
+def require_dimension(name: str, charged: int, bounded: Bounded) -> None:
+    """Raise unless the value has the dimension that was charged."""
+    if bounded.dimension != charged:
+        raise PermitError(
+            f"the plan charges {name} noise in {charged} dimensions but the value has "
+            f"{bounded.dimension}; charge the dimension that runs."
+        )
+
+
+def on_grid(values: Floats, grid: float, out: Floats | None = None) -> Floats:
+    """Round to multiples of `grid`: post-processing that also hides floating-point residue."""
+    rounded = np.asarray(np.divide(values, grid, out=out))
+    np.rint(rounded, out=rounded)
+    rounded *= grid
+    rounded += 0.0  # turns -0.0 into 0.0
+    return rounded
+
+
+def add_on_grid(noise: Floats, value: Floats, grid: float, out: Floats) -> None:
+    """Put value + noise into `out`, rounded as `on_grid` rounds; `noise` is used up."""
+    # proof: FLOAT-GRID
+    if noise.size < BULK:
+        noise += value
+        out[:] = on_grid(noise, grid, out=noise)
+        return
+    from noisette.core.noise_grid import add_on_grid as compiled  # loads numba
+
+    compiled(noise, value, grid, out)
+
+
+def smallest_multiplier(contributions: int, epsilon: float) -> float:
+    """Return the least float z with contributions / z <= epsilon, in floating point as well."""
+    z = contributions / epsilon
+    if not math.isfinite(z) or z <= 0.0:
+        raise InvalidParameter(f"epsilon={epsilon!r} is outside what floating point can serve.")
+    while contributions / z > epsilon:
+        z = math.nextafter(z, math.inf)
+    return z

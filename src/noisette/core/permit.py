@@ -1,0 +1,170 @@
+"""`Permit`: the right to draw the noise that was charged, once, in this process.
+
+It holds the very mechanism objects of the plan, so what is drawn is what was counted.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from noisette import _validate
+from noisette.core.adjacency import Adjacency
+from noisette.core.guarantee import Guarantee
+from noisette.core.mechanisms import Mechanism
+from noisette.core.plans import Leaf, Noisy, Plan, Selected
+from noisette.core.storage import Drawn
+from noisette.errors import PermitError
+
+__all__ = ["Permit"]
+
+Journal = Callable[[Drawn], None]
+
+
+class Permit:
+    """Made only by `Ledger.charge`; used only by `release`."""
+
+    def __init__(
+        self, plan: Plan, epsilon: float, delta: float, label: str,
+        journal: Journal | None = None, drawn: Drawn | None = None, *,
+        seeded: bool = False, mark_seeded: Callable[[], None] | None = None, unit: str = "record",
+    ) -> None:  # fmt: skip
+        self.plan, self.label, self.unit = plan, label, unit
+        self.epsilon, self.delta = epsilon, delta
+        leaves = list(plan.leaves())
+        self._leaves: list[Leaf] = [leaf for leaf, _ in leaves]
+        self._charged = [count * leaf.draws_per_use for leaf, count in leaves]
+        drawn = drawn or Drawn((0,) * len(leaves))
+        used = drawn.counts
+        self._left = [all_ - gone for all_, gone in zip(self._charged, used, strict=True)]
+        self._journal, self._written = journal, list(used)
+        self.number: int | None = None
+        """The charge's number in the ledger's file, where it can be resumed."""
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._seeded, self._mark_seeded = seeded, mark_seeded
+        self._bounds: dict[str, None] = dict.fromkeys(drawn.bounds)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The relation of the ledger that was charged."""
+        assert self.plan.adjacency is not None
+        return self.plan.adjacency
+
+    def draws_left(self, part: int = 0) -> int:
+        """Return how many noise vectors the `part`-th leaf of the plan may still draw."""
+        return self._left[self._checked(part)]
+
+    def leaf(self, part: int) -> Noisy:
+        """Return the `part`-th leaf of the plan, which must be one that draws noise."""
+        leaf = self._leaves[self._checked(part)]
+        if isinstance(leaf, Selected):
+            raise PermitError(f"part {part} of the plan is a search; only best_run runs it.")
+        if not isinstance(leaf, Noisy):
+            raise PermitError(f"part {part} of the plan is declared; it draws no noise here.")
+        return leaf
+
+    def take(self, part: int, count: int, *, seeded: bool, bound: str) -> Mechanism:
+        """Book `count` noise vectors of a part and return the mechanism that draws them.
+
+        `bound` is the id of the theorem that bounds the value; the guarantee will cite it.
+        """
+        leaf = self.leaf(part)
+        self._book(part, _validate.integer("count", count), seeded=seeded, bound=bound)
+        return leaf.mechanism
+
+    def search(self, part: int, *, seeded: bool) -> Selected:
+        """Book one search of a part and return it; `best_run` asks for it."""
+        leaf = self._leaves[self._checked(part)]
+        if not isinstance(leaf, Selected):
+            raise PermitError(f"part {part} of the plan is no search.")
+        self._book(part, 1, seeded=seeded, bound="SELECT-PROFILE")
+        return leaf
+
+    def revoke(self) -> None:
+        """Take back what is left: the run that it was lent to is over."""
+        with self._lock:
+            self._left = [0] * len(self._left)
+
+    def _book(self, part: int, count: int, *, seeded: bool, bound: str) -> None:
+        self._check_process()
+        with self._lock:
+            if count > self._left[part]:
+                raise PermitError(
+                    f"{count} noise vectors were asked for but {self._left[part]} of those charged "
+                    f"for {self.label!r} are left; charge the plan that really runs."
+                )
+            if seeded and not self._seeded:
+                if self._mark_seeded is not None:
+                    self._mark_seeded()  # the ledger knows before the draw, or refuses it
+                self._seeded = True
+            news = bound not in self._bounds
+            self._bounds[bound] = None
+            self._write_ahead(part, self._charged[part] - self._left[part] + count, news=news)
+            self._left[part] -= count
+
+    def drawn(self, part: int = 0) -> int:
+        """Return how many noise vectors of a part were drawn, or may have been before a kill."""
+        return self._charged[self._checked(part)] - self._left[part]
+
+    def settle(self) -> None:
+        """Write the exact counts into the ledger's file; call it when a checkpoint is complete."""
+        self._check_process()  # a forked child would write the counts of the past
+        with self._lock:
+            self._write(tuple(a - b for a, b in zip(self._charged, self._left, strict=True)))
+
+    def _write_ahead(self, part: int, reached: int, *, news: bool) -> None:
+        """Make sure that the file says at least `reached` draws before they happen.
+
+        It is written a hundredth of the run ahead, so that a long run does not wait for the disk
+        at each step; what is written and not drawn is lost by a kill, never drawn twice. `news`
+        (another bound) is written at once: a successor's guarantee needs it.
+        """
+        if self._journal is None or (reached <= self._written[part] and not news):
+            return
+        ahead = list(self._written)
+        further = min(reached + self._charged[part] // 100, self._charged[part])
+        ahead[part] = max(ahead[part], further)
+        self._write(tuple(ahead))
+
+    def _write(self, counts: tuple[int, ...]) -> None:
+        if self._journal is not None:
+            self._journal(Drawn(counts, tuple(self._bounds)))
+            self._written = list(counts)
+
+    def guarantee(
+        self, released: str, *, public: tuple[str, ...] = (), notes: tuple[str, ...] = (),
+        proofs: tuple[str, ...] = (), max_rows: int | None = None,
+    ) -> Guarantee:  # fmt: skip
+        """Return the guarantee about everything released under this permit.
+
+        `proofs` are theorems of the caller beside those of the bounds and of the plan; `max_rows`
+        is the cap on a person's rows that the caller enforced.
+        """
+        return Guarantee(
+            self.epsilon, self.delta, self.plan, released, public=public, seeded=self._seeded,
+            proofs=(*self._bounds, *proofs), notes=notes, unit=self.unit, max_rows=max_rows,
+        )  # fmt: skip
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise PermitError(
+                "a permit is for the process that charged it; charge the ledger in each worker."
+            )
+
+    def _checked(self, part: int) -> int:
+        if not 0 <= part < len(self._leaves):
+            raise PermitError(f"the plan has {len(self._leaves)} parts; there is no part {part}.")
+        return part
+
+    def __reduce__(self) -> NoReturn:
+        raise PermitError("a permit cannot be copied or sent to another process.")
+
+    def __copy__(self) -> NoReturn:
+        self.__reduce__()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        self.__reduce__()
+
+    def __repr__(self) -> str:
+        return f"<Permit {self.label!r}: {sum(self._left)} noise vectors left>"

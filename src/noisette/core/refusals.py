@@ -1,0 +1,114 @@
+"""The register of refusals: every error that can follow from what stands in the rows.
+
+A refusal is seen, whatever epsilon is, so every guarantee says which ones its fit has. To add one:
+a line here, its id in the ``_refuses`` of the estimators that have it, and where it is raised
+(``module:function``; tests/architecture compares with all that raises InvalidData).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+__all__ = ["REFUSALS", "Refusal", "stated"]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What a statement says of it, and where it is raised; `fact` if it is among public facts."""
+
+    words: str
+    raised: tuple[str, ...]
+    fact: bool = False
+
+
+REFUSALS: dict[str, Refusal] = {
+    "entries": Refusal(
+        "an entry of X is no finite number",
+        ("models/inputs:without_data", "fitting/clipping:clip_factors",
+         "tables/pipeline/rows:check_rows",
+         "fitting/algorithms/records:Records.check", "nn/arrays:as_rows", "nn/arrays:_numeric",
+         "fitting/algorithms/streaming:_of_arrow"),
+    ),
+    "infinite": Refusal("an entry of X is no number, or infinite",
+                        ("models/inputs:without_data",)),
+    "not numbers": Refusal("an entry of X is no number", ("models/inputs:without_data",)),
+    "tokens": Refusal(
+        "an entry of X is no whole number in the range of a module that takes tokens",
+        ("nn/arrays:as_tensor", "nn/classifier:PrivateClassifier._try"),
+    ),
+    "labels": Refusal(
+        "a label is missing, not among the classes, or a number with a point from 2^53 on",
+        ("core/cells:Given.check", "models/inputs:without_data",
+         "models/inputs:_looked_up_numbers", "models/inputs:_part_label_numbers",
+         "tables/encoding:label_numbers", "tables/frame:Frame.labels", "nn/arrays:as_rows",
+         "tables/pipeline/selector:LearnScores.check"),
+    ),
+    "label set": Refusal(
+        "y holds a missing label, one label alone, fractions, several types or very many labels",
+        ("models/inputs:sorted_classes", "models/inputs:_part_classes",
+         "models/inputs:_all_classes", "tables/pipeline/table_classifier:_check_count",
+         "nn/arrays:as_rows"),
+    ),
+    "target": Refusal(
+        "a target is no finite number",
+        ("models/inputs:finite_numbers", "tables/frame:Frame.labels",
+         "tables/pipeline/table_regressor:TableRegressor._fit",
+         "scores/layouts:RegressionLayout.codes"),
+    ),
+    "truth": Refusal(
+        "y holds a label that is neither a number nor a text, or none of the kind of the classes",
+        ("scores/layouts:_refuse_other_kind", "scores/layouts:_called"),
+    ),
+    "weights": Refusal(
+        "a weight lies outside its public range",
+        ("models/inputs:vector", "fitting/algorithms/records:Records.check",
+         "core/summaries:_weights",
+         "tables/pipeline/sample:Sample.check", "fitting/algorithms/levels:check_rows"),
+    ),
+    "identifiers": Refusal(
+        "an identifier is missing, or identifiers cannot be told apart",
+        ("fitting/units:Persons.of", "core/cells:Given.keys", "core/cells:_identity",
+         "core/cells:_object_keys",
+         "fitting/partitions/persons:_identified", "fitting/partitions/persons:_whole",
+         "fitting/partitions/persons:_answered",
+         "tables/person_facts:PersonFacts.identifiers"),
+    ),
+    "columns": Refusal(
+        "the type of a column does not fit its kind, or a cell that is compared with others is a "
+        "number with a point from 2^53 on (2^24 in float32)",
+        ("tables/encoding:_checked_types", "tables/frame:_check_types", "core/cells:Given.check",
+         "core/cells:_float_text"),
+    ),
+    "lines": Refusal(
+        "a line of a file has another number of cells than its header",
+        ("tables/reading:_slow_pieces",),
+    ),
+    "twice": Refusal(
+        "rows are handed in twice",
+        ("models/sgd_stream:_refuse_again", "models/sgd_stream:_refuse_same_files"),
+    ),
+    "rows of persons": Refusal(
+        "that there are at most", ("fitting/algorithms/records:check_rows_each",), fact=True
+    ),
+    "nobody": Refusal(
+        "that there is at least one",
+        ("models/inputs:parted_rows", "models/inputs:columns",
+         "tables/pipeline/table_classifier:_checked_labels",
+         "tables/pipeline/evaluation:_rows_and_truth",
+         "tables/pipeline/encoder:SchemaEncoder.transform",
+         "tables/pipeline/cell_counts:_states_of", "tables/frame:Frame.read",
+         "tables/encoding:encode",
+         "tuning/search:PrivateSearch._won", "models/sgd_stream:StreamReader._fit_stream"),
+        fact=True,
+    ),
+}  # fmt: skip
+
+
+def stated(ids: Iterable[str]) -> tuple[str, ...]:
+    """Return the sentence of a guarantee on the refusals that its fit has, none for none."""
+    told = [REFUSALS[each].words for each in ids if not REFUSALS[each].fact]
+    if not told:
+        return ()
+    cases = "; or if ".join(told)
+    return (
+        f"The program refuses, and shows that it did, if {cases}: epsilon does not cover that.",
+    )

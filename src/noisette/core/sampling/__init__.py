@@ -1,0 +1,38 @@
+"""Samplers: batches and their amplification in one object. A new one is a file and a line here."""
+
+from noisette.core.sampling.base import Participation, PassSampler, Sampler
+from noisette.core.sampling.full_batch import FullBatch
+from noisette.core.sampling.passes import Cyclic, Disjoint, Shuffle
+from noisette.core.sampling.poisson import Poisson
+from noisette.core.sampling.random_allocation import RandomAllocation
+from noisette.core.sampling.without_replacement import PartialShuffle, WithoutReplacement
+
+__all__ = [
+    "SAMPLERS",
+    "Cyclic",
+    "Disjoint",
+    "FullBatch",
+    "PartialShuffle",
+    "Participation",
+    "PassSampler",
+    "Poisson",
+    "RandomAllocation",
+    "Sampler",
+    "Shuffle",
+    "WithoutReplacement",
+]
+
+SAMPLERS: dict[str, type[Sampler]] = {
+    kind.name: kind
+    for kind in (
+        Cyclic,
+        Disjoint,
+        FullBatch,
+        PartialShuffle,
+        Poisson,
+        RandomAllocation,
+        Shuffle,
+        WithoutReplacement,
+    )
+}
+"""Every sampler by its name."""

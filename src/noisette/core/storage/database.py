@@ -1,0 +1,275 @@
+"""One connection of each process to a PostgreSQL server; transactions that survive its loss."""
+
+import contextlib
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from noisette.core.storage import chain
+from noisette.core.storage.counting import FUNCTION
+from noisette.core.storage.records import RESTORE
+from noisette.errors import LedgerError, MissingExtra, NoisetteError
+
+__all__ = ["Database"]
+
+WAIT_SECONDS = 60
+_CONNECT_SECONDS = 20
+# A network that swallows everything is noticed too; the address may say otherwise.
+_PATIENCE = {
+    "connect_timeout": _CONNECT_SECONDS, "application_name": "noisette", "keepalives_idle": 15,
+    "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000,
+}  # fmt: skip
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_LOCK = (
+    "SELECT set_config('synchronous_commit', 'off', true), "
+    f"set_config('lock_timeout', '{WAIT_SECONDS}s', true), pg_advisory_xact_lock(%s)"
+)
+# Something must be written, or its commit would not wait for the disk.
+_FLUSH = (
+    "SELECT set_config('synchronous_commit', 'on', true), "
+    "pg_logical_emit_message(true, 'noisette', '')"
+)
+_WRONG = (chain.Damaged, KeyError, TypeError, ValueError, OverflowError, AttributeError)
+
+T = TypeVar("T")
+_inherited: list[Any] = []  # connections of a parent: closing one here would end it there
+
+
+class _LostAnswer(Exception):
+    """The connection broke; what was sent may have been done."""
+
+
+class Database:
+    """The server at one address. `name` is for messages only."""
+
+    def __init__(self, address: str, name: str) -> None:
+        self._psycopg = _driver()
+        self.address, self.name = address, name
+        self._lock = threading.RLock()
+        self._connection: Any = None
+        self._heard: list[str] = []
+        self._process = os.getpid()
+
+    @property
+    def title(self) -> str:
+        """The address for people: without user and password."""
+        parts = urlsplit(self.address)
+        return f"postgresql://{parts.hostname or 'localhost'}{parts.path}#{self.name}"
+
+    def __del__(self) -> None:
+        if getattr(self, "_process", None) == os.getpid():
+            self._drop()
+
+    def transaction(self, work: Callable[[Any], T], lock: str | None = None) -> T:
+        """Do `work` in one transaction, again if the connection breaks or somebody was faster.
+
+        `lock` names what nobody else may do at the same time; then `work` must see by itself that
+        it was done before, and what it wrote is on the server's disk when this returns. The wait
+        for the disk comes after the lock is free, so many who charge at once wait together: the
+        server writes its log in order, so a commit that waits has written all earlier ones.
+        """
+        started, sent = time.monotonic(), False
+        while True:
+            commits: list[Any] = []
+            try:
+                with self._of_this_process():
+                    return self._attempt(work, lock, commits)
+            except _LostAnswer as error:
+                sent = sent or error.args[1]
+                if time.monotonic() - started > WAIT_SECONDS:
+                    raise LedgerError(self._unreachable() + _state(sent)) from None
+                time.sleep(0.05)
+            except self._psycopg.errors.UniqueViolation:
+                continue  # somebody without the lock was faster; look again
+            except NoisetteError:
+                raise
+            except (self._psycopg.Error, chain.Newer, *_WRONG) as error:
+                # What the driver says of an address may quote its password.
+                quiet = isinstance(error, self._psycopg.Error) and error.sqlstate is None
+                done = lock is not None and _done(commits)  # who only reads charges nothing
+                raise LedgerError(self._explain(error) + _state(sent or done)) from (
+                    None if quiet else error
+                )
+
+    def _of_this_process(self) -> Any:
+        """Return the lock; a child has one of its own, for a thread of the parent may hold ours."""
+        if self._process != os.getpid():  # a forked connection would mix two conversations
+            _inherited.append(self._connection)
+            self._connection, self._process, self._lock = None, os.getpid(), threading.RLock()
+        return self._lock
+
+    def _attempt(self, work: Callable[[Any], T], lock: str | None, commits: list[Any]) -> T:
+        connection = self._connected()
+        self._heard.clear()
+        try:
+            answer = self._pipelined(connection, work, lock, commits)
+            if "WARNING" in self._heard and lock is not None:
+                # An administrator can end the wait for a standby's disk; the commit then succeeds
+                # with a warning. Asked again, as after a lost answer, it is waited for again.
+                raise self._psycopg.OperationalError("the server may not have waited for its disk")
+            return answer
+        except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
+            if not _broken(connection, error) and not _done(commits):
+                self._roll_back(connection)
+                raise
+            self._drop()
+            raise _LostAnswer(error, bool(commits) and lock is not None) from error
+        except (NoisetteError, self._psycopg.Error, chain.Newer, *_WRONG):
+            self._roll_back(connection)
+            raise
+        except BaseException:  # Ctrl-C, say: there may be answers on the way to nobody
+            self._drop()
+            raise
+
+    def _roll_back(self, connection: Any) -> None:
+        with contextlib.suppress(self._psycopg.Error):
+            connection.execute("ROLLBACK")
+        if connection.info.transaction_status != self._psycopg.pq.TransactionStatus.IDLE:
+            self._drop()
+
+    def _pipelined(
+        self, connection: Any, work: Callable[[Any], T], lock: str | None, commits: list[Any]
+    ) -> T:
+        """Send statements without waiting for the answers, until `work` reads one or it ends.
+
+        So a charge waits twice for the server: for the last record under the lock, and for the
+        disk. An error leaves out all statements behind it.
+        """
+        failure: BaseException | None = None
+        try:
+            with connection.pipeline():
+                try:
+                    connection.execute(_BEGIN)
+                    if lock is not None:  # a statement of its own: the next sees what is there
+                        connection.execute(_LOCK, (_key(lock),))
+                    answer = work(connection)
+                    _commit(connection, commits)
+                    if lock is not None:
+                        connection.execute(_BEGIN)
+                        connection.execute(_FLUSH)
+                        _commit(connection, commits)
+                except BaseException as error:
+                    failure = error  # raised below: the pipeline would log a second one
+        except self._psycopg.Error as error:
+            failure = failure or error
+        try:
+            if failure is not None:
+                raise failure
+        finally:
+            failure = None  # or it and this frame would keep each other, and the connection, alive
+        if any(commit.statusmessage != "COMMIT" for commit in commits):
+            raise self._psycopg.OperationalError("the server did not commit")
+        return answer
+
+    def _connected(self) -> Any:
+        """Return this process's own connection."""
+        if self._connection is None:
+            try:
+                given = self._psycopg.conninfo.conninfo_to_dict(self.address)
+                self._connection = self._psycopg.connect(**_PATIENCE | given, autocommit=True)
+                self._connection.add_notice_handler(_listener(self._heard))
+            except self._psycopg.OperationalError as error:
+                if _refused(error):
+                    raise
+                raise _LostAnswer(error, False) from None
+        return self._connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(Exception):
+                connection.close()
+
+    def _unreachable(self) -> str:
+        return (
+            f"the server of {self.title} did not answer for {WAIT_SECONDS} seconds; see that it "
+            "runs and can be reached"
+        )
+
+    def _explain(self, error: Exception) -> str:
+        errors, title = self._psycopg.errors, self.title
+        advice = f"is damaged or is not a noisette ledger; {RESTORE}"
+        if isinstance(error, chain.Newer):
+            advice = (
+                f"was written by a newer noisette (format {error}, this one reads {chain.FORMAT}); "
+                "upgrade noisette"
+            )
+        elif isinstance(error, errors.InsufficientPrivilege):
+            advice = (
+                "cannot be used by this database user, who needs SELECT on noisette_ledgers and "
+                f"noisette_records and EXECUTE on {FUNCTION}; only their owner starts a ledger"
+            )
+        elif isinstance(error, errors.UndefinedFunction):
+            advice = (
+                "has tables of an earlier noisette and can only be read; let their owner open it "
+                "once: noisette ledger ADDRESS"
+            )
+        elif isinstance(error, errors.RaiseException):
+            advice = f"refused the record: {error.diag.message_primary}"
+        elif isinstance(error, errors.LockNotAvailable):
+            advice = f"was busy for {WAIT_SECONDS} seconds; try again when others have finished"
+        elif isinstance(error, errors.UndefinedColumn | errors.UndefinedTable):
+            advice = (
+                "has tables of another version of noisette; use that version, or a new database"
+            )
+        elif isinstance(error, errors.ReadOnlySqlTransaction):
+            advice = "can only be read on this server, a standby perhaps; charge the main server"
+        elif isinstance(error, self._psycopg.OperationalError) and error.sqlstate is None:
+            advice = "cannot be opened; check user, password and the name of the database"
+        elif isinstance(error, self._psycopg.ProgrammingError) and error.sqlstate is None:
+            advice = "is no address of a database; write postgresql://user@host/database#name"
+        elif isinstance(error, self._psycopg.Error):
+            advice = f"could not be written ({type(error).__name__})"
+        return f"{title} {advice}"
+
+
+def _state(sent: bool) -> str:
+    """Say what is known after a failure: a commit that was sent once may have been done."""
+    return ". It may have been charged." if sent else ". Nothing was charged."
+
+
+def _driver() -> Any:
+    try:
+        import psycopg
+    except ImportError:
+        raise MissingExtra(
+            "a ledger in PostgreSQL needs psycopg; pip install 'noisette[postgres]'."
+        ) from None
+    return psycopg
+
+
+def _key(text: str) -> int:
+    """Return the number of an advisory lock: 64 bits with a sign."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
+
+
+def _listener(heard: list[str]) -> Callable[[Any], None]:
+    """Return what the connection calls; it knows no `Database`, which closes it at its own end."""
+    return lambda notice: heard.append(notice.severity_nonlocalized)
+
+
+def _broken(connection: Any, error: Any) -> bool:
+    """Whether the connection is gone, or the server says that it is going."""
+    return bool(connection.closed or connection.broken) or (error.sqlstate or "").startswith(
+        ("08", "57P")
+    )
+
+
+def _commit(connection: Any, commits: list[Any]) -> None:
+    commits.append(None)  # before it is sent: whatever happens now, it may have been done
+    commits[-1] = connection.execute("COMMIT")
+
+
+def _done(commits: list[Any]) -> bool:
+    """Whether the server has answered the first commit."""
+    return bool(commits) and getattr(commits[0], "statusmessage", None) == "COMMIT"
+
+
+def _refused(error: Any) -> bool:
+    """Whether the server answered, and said no: trying again would not help."""
+    text = str(error)
+    return any(word in text for word in ("authentication", "does not exist", "no pg_hba.conf"))

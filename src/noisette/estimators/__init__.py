@@ -1,1 +1,0 @@
-"""What the estimators of `linear` and `nn` share; nothing here is public by itself."""

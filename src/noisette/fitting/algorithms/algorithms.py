@@ -1,0 +1,36 @@
+"""`ALGORITHMS`: every way to train. A new one is a file and a line here."""
+
+from typing import Any
+
+from noisette.fitting.algorithms.algorithm import Algorithm
+from noisette.fitting.algorithms.gradient_descent import GradientDescent
+from noisette.fitting.algorithms.network import NetworkSteps
+from noisette.fitting.algorithms.noisy_sgd import NoisySGD
+from noisette.fitting.algorithms.objective_perturbation import ObjectivePerturbation
+from noisette.fitting.algorithms.output_perturbation import OutputPerturbation
+from noisette.fitting.algorithms.single_pass import SinglePass
+from noisette.fitting.algorithms.streaming import StreamedPass
+from noisette.fitting.algorithms.sufficient_statistics import SufficientStatistics
+from noisette.fitting.algorithms.whitening import WhitenedObjective
+
+__all__ = ["ALGORITHMS", "one_shot"]
+
+ALGORITHMS: dict[str, type[Algorithm[Any]]] = {
+    kind.name: kind
+    for kind in (
+        OutputPerturbation,
+        ObjectivePerturbation,
+        WhitenedObjective,
+        SinglePass,
+        NoisySGD,
+        GradientDescent,
+        StreamedPass,
+        NetworkSteps,
+        SufficientStatistics,
+    )
+}
+
+
+def one_shot() -> dict[str, type[Algorithm[Any]]]:
+    """Return the algorithms that users may ask for as ``mechanism`` of a linear model."""
+    return {name: kind for name, kind in ALGORITHMS.items() if kind.one_shot}

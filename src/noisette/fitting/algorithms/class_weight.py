@@ -1,0 +1,219 @@
+"""Class weights: public ones, or balanced by noisy counts that are a part of the plan.
+
+A class weight is a function of a row's own label. Divided by the largest it is at most 1, so a
+weighted row obeys every bound of a plain one. What was asked for is a ratio, and stays it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from noisette import _validate
+from noisette._typing import Floats
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import LaplaceVector
+from noisette.core.parts import each
+from noisette.core.plans import Run, Together
+from noisette.core.summaries import histogram
+from noisette.errors import InvalidParameter
+from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
+from noisette.fitting.algorithms.passage import Passage
+from noisette.fitting.algorithms.public import Public, PublicBudget
+from noisette.fitting.algorithms.recommend import Recommendation
+from noisette.fitting.algorithms.records import Records
+from noisette.fitting.losses import Softmax
+
+__all__ = [
+    "BALANCED",
+    "BALANCED_NOTE",
+    "Balanced",
+    "balanced",
+    "balancing",
+    "check_class_weight",
+    "class_factors",
+    "counting",
+    "for_model",
+    "own",
+    "public_weights",
+    "weighed",
+    "weight_proofs",
+]
+
+Facts = TypeVar("Facts", bound=PublicBudget)
+
+BALANCED = "balanced"
+_SHARE = 0.05  # of epsilon, for the counts
+_MOST = 50.0  # between the weights of two classes
+_SLACK = 1e-3  # of the counts' epsilon, left for the rounding of the accountant
+
+BALANCED_NOTE = (
+    f"Class weights: balanced by noisy counts of the labels, bought with {_SHARE:.0%} of epsilon "
+    f"before the training; no class weighs more than {_MOST:g} times another."
+)
+
+
+def check_class_weight(asked: Any) -> None:
+    """Refuse what can be no class weight, before the data are looked at."""
+    if asked is None or (isinstance(asked, str) and asked == BALANCED):
+        return
+    if not isinstance(asked, Mapping) or not asked:
+        raise InvalidParameter(
+            "class_weight must be None, 'balanced' or a dictionary from label to weight; got "
+            f"{type(asked).__name__}."
+        )
+    values = [_validate.non_negative("class_weight", each) for each in asked.values()]
+    if not max(values) > 0.0:
+        raise InvalidParameter("class_weight needs a weight above 0.")
+
+
+def public_weights(asked: Any, classes: Any) -> Floats | None:
+    """Return one weight in [0, 1] for each class, the largest 1; None where they are not public.
+
+    A class that is not in the dictionary has the weight 1 beside those that are.
+    """
+    check_class_weight(asked)
+    if asked is None or isinstance(asked, str):
+        return None
+    # proof: CLASS-WEIGHT
+    known = np.asarray(classes).tolist()
+    strange = [label for label in asked if label not in known]
+    if strange:
+        raise InvalidParameter(f"class_weight names {strange[0]!r}, which is none of the classes.")
+    each = np.array([float(asked.get(label, 1.0)) for label in known])
+    return np.asarray(each / each.max())
+
+
+def balanced(counts: Floats, least: float) -> Floats:
+    """Return weights in proportion to 1 / count from released counts, cut to a public range."""
+    # proof: CLASS-WEIGHT
+    each = 1.0 / np.maximum(np.asarray(counts, dtype=float), max(least, 1.0))
+    return np.asarray(np.maximum(each / each.max(), 1.0 / _MOST))
+
+
+def weighed(weights: Floats | None, factors: Floats, numbers: Any) -> Floats:
+    """Return the weight of every row times that of its class."""
+    found: Floats = each(partial(_weighed, factors), numbers, weights)
+    return found
+
+
+def _weighed(factors: Floats, numbers: Any, weights: Floats | None) -> Floats:
+    own = factors[np.asarray(numbers)]
+    return np.asarray(own if weights is None else weights * own)
+
+
+def own(algorithm: Any) -> Any:
+    """Return the algorithm of the model itself."""
+    return algorithm.algorithm if isinstance(algorithm, Balanced) else algorithm
+
+
+def weight_proofs(asked: Any) -> tuple[str, ...]:
+    """Return the theorem behind class weights, where there are any."""
+    return () if asked is None else ("CLASS-WEIGHT",)
+
+
+def for_model(public: Facts) -> Facts:
+    """Return the public facts with what balancing leaves for the model."""
+    return replace(public, epsilon=public.epsilon * (1.0 - _SHARE))
+
+
+def counting(epsilon: float, model_epsilon: float, adjacency: Adjacency) -> Run:
+    """Return the noisy counts of the classes that cost what the model leaves of epsilon."""
+    # proof: CLASS-WEIGHT
+    own = (epsilon - model_epsilon) * (1.0 - _SLACK)
+    return Run(LaplaceVector(adjacency.contributions / own))
+
+
+def class_factors(passage: Passage, numbers: Any, classes: int, present: Floats | None) -> Floats:
+    """Release the counts of the classes under the passage's first leaf; return balanced weights.
+
+    `present` says how much each row counts: at most 1, also for all rows of a person together.
+    """
+    adjacency, mechanism = passage.permit.adjacency, passage.leaf().mechanism
+    assert isinstance(mechanism, LaplaceVector)
+    # proof: HISTOGRAM
+    counts = passage.release(histogram([numbers], [classes], adjacency, present, l1=True))
+    return balanced(counts, mechanism.noise_multiplier)
+
+
+def balancing(chosen: Recommendation, classes: int, epsilon: float) -> Recommendation:
+    """Return the training that was recommended `for_model`, behind noisy counts."""
+    algorithm = Balanced(chosen.algorithm, classes, epsilon)
+    return replace(chosen, algorithm=algorithm, notes=(*chosen.notes, BALANCED_NOTE))
+
+
+@dataclass(frozen=True)
+class PreparedBalanced(PreparedModel):
+    """The model's own plan behind the noisy counts."""
+
+    inner: Any = None
+
+
+@dataclass(frozen=True)
+class Balanced(Algorithm[PreparedBalanced]):
+    """Count the classes with noise, weigh rows by the counts, then run `algorithm`.
+
+    `epsilon` is the whole budget; the model has been planned `for_model`.
+    """
+
+    algorithm: Algorithm[Any]
+    classes: int
+    epsilon: float
+
+    summary: ClassVar[str] = "a training with classes balanced by noisy counts"
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The algorithm's own name."""
+        return self.algorithm.name
+
+    def prepare(self, public: Public) -> PreparedBalanced:
+        """Return counts and model in one plan; their costs add up to the budget."""
+        # proof: CLASS-WEIGHT
+        inner = self.algorithm.prepare(public)
+        plan = Together(counting(self.epsilon, public.epsilon, public.adjacency), inner.plan)
+        proofs = (*inner.proofs, *self.algorithm.weight_proofs, "CLASS-WEIGHT", "PLAN-BEFORE-LOOK")
+        whole = replace(inner.public, epsilon=self.epsilon)
+        return PreparedBalanced(whole, plan, proofs, inner.weight_noise, inner)
+
+    def check(self, records: Records, prepared: PreparedBalanced) -> None:
+        """Refuse data that would break a bound, before anything is charged."""
+        self.algorithm.check(records, prepared.inner)
+
+    def passes(self, prepared: PreparedBalanced) -> float:
+        """Return about how often every row is read."""
+        return self.algorithm.passes(prepared.inner)
+
+    def run(self, records: Records, prepared: PreparedBalanced, passage: Passage) -> Any:
+        """Return what the algorithm releases on weighted rows."""
+        public = prepared.public
+        numbers = self._numbers(records, public)
+        present = None
+        if records.weights is not None:
+            present = each(partial(_relative, public.weight_bound), records.weights)
+        factors = class_factors(passage, numbers, self.classes, present)
+        weights = weighed(records.weights, factors, numbers)
+        lighter = Records(records.rows, records.targets, weights, records.persons)
+        return self.algorithm.run(lighter, prepared.inner, passage.after(1))
+
+    def _numbers(self, records: Records, public: Public) -> Any:
+        """Return the class number of every row from the targets of the models."""
+        if isinstance(public.loss, Softmax):
+            return each(np.asarray, records.targets[0])
+        if len(records.targets) == 1:
+            return each(_positive, records.targets[0])
+        return each(_largest, *records.targets)
+
+
+def _relative(most: float, weights: Floats) -> Floats:
+    return weights / most
+
+
+def _positive(target: Any) -> Any:
+    return (np.asarray(target) > 0.0).astype(np.int64)
+
+
+def _largest(*targets: Any) -> Any:
+    return np.argmax(np.stack(targets), axis=0)

@@ -1,0 +1,415 @@
+"""Networks: many noisy steps on gradients that somebody else computes, under one charge.
+
+This file has what needs no network library: which sampler, how many steps, how much noise, all
+from public facts. The run is driven by the caller: with PyTorch `noisette.nn.PrivateTraining` does
+it, step by step; `run` does the same for any model that gives its gradients record by record.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from noisette import _validate
+from noisette._typing import Floats, Indices
+from noisette.core import accounting
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import Gaussian, LaplaceVector
+from noisette.core.plans import Noisy, Parallel, Plan, Repeat, Run, Sampled, Together
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import Cyclic, Poisson, Sampler
+from noisette.errors import InvalidData, InvalidParameter, Unproven
+from noisette.fitting.algorithms.algorithm import Algorithm, Prepared
+from noisette.fitting.algorithms.correlation import Banded
+from noisette.fitting.algorithms.levels import check_groups, make_level_plan
+from noisette.fitting.algorithms.noisy_sgd import make_sampler
+from noisette.fitting.algorithms.passage import Passage
+from noisette.fitting.algorithms.public import PublicBudget, check_scale
+from noisette.fitting.clipping import checked_bound, clipped_sum, row_norms
+
+__all__ = [
+    "NetworkSteps",
+    "PreparedNetwork",
+    "PublicNetwork",
+    "Schedule",
+    "level_batch",
+    "make_plan",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicNetwork(PublicBudget):
+    """Public facts of one training of a network, beside those of `PublicBudget`.
+
+    Parameters
+    ----------
+    parameters : int or None
+        How many numbers are trained, where they are known already.
+    batch_size : int or None
+        The expected number of records in a batch.
+    epochs, steps : int or None
+        How long to train; one of them.
+    sampling : str or None
+        A name in `noisette.sampling.SAMPLERS`; None is ``"poisson"`` with `steps`, and
+        ``"random-allocation"`` with `epochs` (every record once per epoch, in a batch that it
+        draws itself).
+    levels : tuple of (float, int)
+        (epsilon, number of people) of each group with an epsilon of its own.
+    before : Plan or None
+        What is released before the first step, within the same budget.
+    plan : Plan or None
+        A plan of the caller's own, instead of the six before.
+    clip_norm : float
+        The norm bound of one record's gradient, or where a bound that moves begins.
+    fixed : bool
+        Whether that bound stays as it is.
+    band : int or None
+        Band of the correlated noise for cyclic batches; None is independent noise.
+
+    """
+
+    parameters: int | None = None
+    batch_size: int | None = None
+    epochs: int | None = None
+    steps: int | None = None
+    sampling: str | None = None
+    levels: tuple[tuple[float, int], ...] = ()
+    before: Plan | None = None
+    plan: Plan | None = None
+    clip_norm: float = 1.0
+    fixed: bool = True
+    band: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checked_bound("clip_norm", self.clip_norm)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`uses` uses of a sampler with one Gaussian; several samplers where people have levels.
+
+    `first` is the number of leaves before the steps: 1 where classes are counted.
+    """
+
+    mechanism: Gaussian
+    samplers: tuple[Sampler, ...]
+    uses: int
+    first: int = 0
+
+    @classmethod
+    def of(cls, plan: Plan) -> "Schedule":
+        """Return what `plan` means for a training loop; refuse plans that are none."""
+        first, plan = _steps(plan)
+        parts = [_single(part) for part in (plan.plans if isinstance(plan, Parallel) else (plan,))]
+        mechanism, _, uses = parts[0]
+        if len(parts) > 1:
+            for other, chosen, times in parts:
+                if other != mechanism or times != uses or not isinstance(chosen, Poisson):
+                    raise Unproven(
+                        "personal levels are proven for Poisson batches with one noise and one "
+                        "number of steps for all groups; use make_level_plan."
+                    )
+        return cls(mechanism, tuple(chosen for _, chosen, _ in parts), uses, first)
+
+    @property
+    def sampler(self) -> Sampler:
+        """The sampler (that of the first group)."""
+        return self.samplers[0]
+
+    @property
+    def steps(self) -> int:
+        """How many noisy steps the run has."""
+        return self.uses * self.sampler.steps
+
+    def normaliser(self, size: int, counts: list[int] | None = None) -> float:
+        """Return the public number by which a noisy sum is divided; `counts` are the groups'."""
+        if counts is None:
+            return self.sampler.normaliser(size)
+        pairs = zip(self.samplers, counts, strict=True)
+        return float(sum(sampler.normaliser(int(count)) for sampler, count in pairs))
+
+    def refuse_unproven(self, adjacency: Adjacency, band: int | None, *, fixed: bool) -> None:
+        """Refuse a relation, or a band of correlated noise, for which there is no proof."""
+        for sampler in self.samplers:
+            sampler.participation(adjacency)
+        if len(self.samplers) > 1:
+            check_groups(adjacency)
+        if band is None:
+            return
+        # proof: BANDED-MF
+        if not isinstance(self.sampler, Cyclic) or not fixed:
+            raise Unproven(
+                "correlated noise is proven for cyclic batches and a fixed clip_norm; use "
+                "sampling='cyclic' with flat or automatic clipping, or band=None."
+            )
+        if _validate.integer("band", band) > self.sampler.steps:
+            raise Unproven(
+                f"band={band} is longer than the {self.sampler.steps} batches of an epoch, so that "
+                "one record's steps would overlap; use a shorter band."
+            )
+
+
+def _steps(plan: Plan) -> tuple[int, Plan]:
+    """Return how many leaves a plan has before its steps, and the plan of these."""
+    if not isinstance(plan, Together) or len(plan.plans) != 2:
+        return 0, plan
+    # proof: CLASS-WEIGHT
+    counts, steps = plan.plans
+    if not isinstance(counts, Run) or not isinstance(counts.mechanism, LaplaceVector):
+        return 0, plan
+    if isinstance(steps, Parallel):
+        raise Unproven("what is released before the steps has no proof beside personal levels.")
+    return 1, steps
+
+
+def _single(plan: Plan) -> tuple[Gaussian, Sampler, int]:
+    uses = 1
+    while isinstance(plan, Repeat):
+        uses, plan = uses * plan.times, plan.plan
+    # A subclass such as LastIterate promises something about what is released.
+    if not isinstance(plan, Noisy) or plan.name not in ("sampled", "run"):
+        raise Unproven("a network is trained by a repeated Sampled(Gaussian, sampler) plan.")
+    if not isinstance(plan.mechanism, Gaussian):
+        raise Unproven(f"{plan.mechanism.name} noise is not offered for networks; use a Gaussian.")
+    return plan.mechanism, plan.sampler, uses
+
+
+def level_batch(
+    samplers: tuple[Sampler, ...], members: list[Indices], randomness: Randomness
+) -> Indices:
+    """Return one batch, to which the members of each group come by their own sampler."""
+    # proof: SAMPLE-LEVELS
+    drawn = [
+        rows[next(sampler.schedule(len(rows), randomness))]
+        for sampler, rows in zip(samplers, members, strict=True)
+        if len(rows)
+    ]
+    return np.sort(np.concatenate(drawn)) if drawn else np.empty(0, dtype=np.intp)
+
+
+class Differentiable(Protocol):
+    """A model and its records, for `NetworkSteps.run`."""
+
+    size: int
+    """How many records there are."""
+    parameters: int
+    """How many numbers are trained."""
+    weights: None
+    """Sample weights are not offered."""
+    members: list[Indices] | None
+    """The records of each group, where people have levels."""
+
+    def gradients(self, rows: Indices) -> Floats:
+        """Return the gradient of each of these records, one per row, from that record alone."""
+
+    def move(self, mean: Floats) -> None:
+        """Make one step with the noisy mean of the clipped gradients."""
+
+    def trained(self) -> list[Floats]:
+        """Return the trained numbers."""
+
+
+@dataclass(frozen=True)
+class PreparedNetwork(Prepared):
+    """A network's plan, and what it means for a training loop."""
+
+    public: PublicNetwork
+
+    @property
+    def schedule(self) -> Schedule:
+        """The plan as a loop: its sampler, its noise and how often."""
+        return Schedule.of(self.plan)
+
+
+@dataclass(frozen=True)
+class NetworkSteps(Algorithm[PreparedNetwork]):
+    """Noisy steps of a network on the batches of any sampler, every iterate counted.
+
+    Its run is driven by the caller, who hands in gradients: `noisette.nn.PrivateTraining.step`.
+    """
+
+    name: ClassVar[str] = "network"
+    summary: ClassVar[str] = "noisy steps of a network, driven by the caller"
+
+    def prepare(self, public: PublicNetwork) -> PreparedNetwork:
+        """Return the given plan, or the one with the least noise for (epsilon, delta)."""
+        plan = public.plan if public.plan is not None else _least_noise(public)
+        schedule = Schedule.of(plan)
+        schedule.refuse_unproven(public.adjacency, public.band, fixed=public.fixed)
+        check_scale(schedule.mechanism, public.clip_norm)
+        proofs = ("SAMPLE-LEVELS",) if len(schedule.samplers) > 1 else ()
+        if public.unit == "person":
+            # proof: NN-PERSONS
+            proofs = (*proofs, "NN-PERSONS")
+            proofs = proofs if schedule.sampler.independent else (*proofs, "PERSON-ORDER")
+        return PreparedNetwork(public, plan.under(public.adjacency), proofs)
+
+    def check(self, records: Differentiable, prepared: PreparedNetwork) -> None:
+        """Refuse records of another number, size or grouping than prepared for."""
+        public, schedule, n = prepared.public, prepared.schedule, records.size
+        if public.adjacency.size_is_public and n != public.size:
+            raise InvalidData(f"the training was prepared for {public.size} records, not for {n}.")
+        if records.parameters != public.parameters:
+            raise InvalidData("the model must have the number of parameters that was prepared for.")
+        if not schedule.sampler.independent:
+            schedule.sampler.check(n)
+        groups = [np.arange(n)] if records.members is None else records.members
+        once = np.array_equal(np.sort(np.concatenate(groups)), np.arange(n))
+        if len(groups) != len(schedule.samplers) or not once:
+            raise InvalidData("every record must be in one of the groups that the plan has.")
+        if not public.fixed:
+            raise Unproven("a clip_norm that moves is offered by noisette.nn only.")
+        if public.unit != "record" or schedule.first:
+            raise Unproven("persons with several rows and balanced classes are for noisette.nn.")
+
+    def passes(self, prepared: PreparedNetwork) -> float:
+        """Return about how often every row is read."""
+        schedule, size = prepared.schedule, prepared.public.known_size("a network")
+        counts = [count for _, count in prepared.public.levels]
+        grouped = counts if len(schedule.samplers) > 1 and counts else None
+        return schedule.steps * schedule.normaliser(size, grouped) / size
+
+    def run(
+        self, records: Differentiable, prepared: PreparedNetwork, passage: Passage
+    ) -> list[Floats]:
+        """Return the trained numbers after all steps of the plan."""
+        public, schedule, members = prepared.public, prepared.schedule, records.members
+        C, counts = public.clip_norm, None if members is None else [len(m) for m in members]
+        divisor = schedule.normaliser(public.known_size("a network"), counts)
+        banded = None if public.band is None else Banded(public.band)
+        for rows in _batches(schedule, records, passage.randomness):
+            # proof: CLIP
+            given = np.array(records.gradients(rows), dtype=np.float64)
+            given = given.reshape(len(rows), records.parameters)
+            given[~np.isfinite(row_norms(given))] = 0.0  # such a record adds nothing
+            total = clipped_sum(given, C, public.adjacency)
+            if banded is None:
+                noisy = passage.release(total)
+            else:
+                noisy = banded(total.value, C, public.adjacency, passage.release)
+            records.move(noisy / divisor)
+        return records.trained()
+
+
+def _batches(
+    schedule: Schedule, records: Differentiable, randomness: Randomness
+) -> Iterator[Indices]:
+    for _ in range(schedule.uses):
+        if records.members is None:
+            yield from schedule.sampler.schedule(records.size, randomness)
+        else:
+            yield level_batch(schedule.samplers, records.members, randomness)
+
+
+def make_plan(
+    *,
+    size: int,
+    epsilon: float,
+    delta: float,
+    batch_size: int,
+    epochs: int | None = None,
+    steps: int | None = None,
+    sampling: str | None = None,
+    adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
+) -> Plan:
+    """Return the plan of a training run with the least noise for (epsilon, delta).
+
+    Parameters
+    ----------
+    size : int
+        The public number of records (under add-remove: a public stand-in for it).
+    epsilon, delta : float
+        The guarantee to reach.
+    batch_size : int
+        The expected number of records in a batch.
+    epochs, steps : int, optional
+        How long to train; give one of them.
+    sampling : str, optional
+        A name in `noisette.sampling.SAMPLERS`. Default ``"poisson"`` with `steps`, and
+        ``"random-allocation"`` with `epochs` (every record once per epoch, in a batch that it
+        draws itself).
+    adjacency : Adjacency or str, default "replace-one"
+        The neighbouring relation.
+
+    Returns
+    -------
+    Plan
+        A repeated sampled Gaussian, bound to the relation.
+
+    Raises
+    ------
+    InvalidParameter
+        If a number is out of range, or not one of `epochs` and `steps` is given.
+    Unproven
+        If the sampler has no theorem under this relation.
+
+    Examples
+    --------
+    >>> from noisette import accounting
+    >>> from noisette.nn import make_plan
+    >>> plan = make_plan(size=1000, epsilon=1.0, delta=1e-5, batch_size=100, steps=20)
+    >>> plan.times, plan.plan.sampler
+    (20, Poisson(rate=0.1))
+    >>> 0.99 < accounting.epsilon(plan, delta=1e-5) <= 1.0
+    True
+
+    """
+    public = PublicNetwork(
+        size=size, epsilon=epsilon, delta=delta, adjacency=Adjacency.of(adjacency),
+        batch_size=batch_size, epochs=epochs, steps=steps, sampling=sampling,
+    )  # fmt: skip
+    return NetworkSteps().prepare(public).plan
+
+
+def _least_noise(public: PublicNetwork) -> Plan:
+    """Return the plan with the least noise that is certified for the public facts."""
+    size = _validate.integer("size", public.known_size("a network"))
+    batch_size = _validate.integer("batch_size", public.batch_size)
+    _validate.delta_for(public.delta, size)
+    epochs, steps = public.epochs, public.steps
+    if batch_size > size:
+        raise InvalidParameter(
+            f"batch_size={batch_size} is larger than the {size} records; choose at most {size}."
+        )
+    if (epochs is None) == (steps is None):
+        raise InvalidParameter("give either epochs or steps.")
+    if public.levels:
+        return _for_levels(public, batch_size, steps or (epochs or 1) * -(-size // batch_size))
+    chosen = public.sampling or ("random-allocation" if steps is None else "poisson")
+    sampler, uses = make_sampler(chosen, size, batch_size, _validate.integer("epochs", epochs or 1))
+    if steps is not None:
+        uses = _validate.integer("steps", steps)
+        if sampler.steps > 1:
+            raise InvalidParameter(
+                f"{chosen} sampling sweeps the data, so its length is a number of epochs, "
+                "not of steps."
+            )
+    sampler.participation(public.adjacency)  # refuses what has no proof, before a long calibration
+
+    def plan(z: float) -> Plan:
+        steps = Repeat(Sampled(Gaussian(z), sampler), uses)
+        return steps if public.before is None else Together(public.before, steps)
+
+    return plan(
+        accounting.calibrate(
+            plan, epsilon=public.epsilon, delta=public.delta, adjacency=public.adjacency
+        )
+    )
+
+
+def _for_levels(public: PublicNetwork, batch_size: int, steps: int) -> Plan:
+    if public.sampling not in (None, "poisson"):
+        raise InvalidParameter("sample_epsilon is for sampling='poisson'.")
+    if public.before is not None:
+        raise Unproven("what is released before the steps has no proof beside personal levels.")
+    if max(level for level, _ in public.levels) > public.epsilon:
+        raise InvalidParameter("no level may be above epsilon.")
+    if sum(count for _, count in public.levels) != public.size:
+        raise InvalidParameter("the groups must be of all records together.")
+    plan = make_level_plan(
+        public.levels, delta=public.delta, batch_size=batch_size, steps=steps,
+        adjacency=public.adjacency,
+    )  # fmt: skip
+    return plan if len(public.levels) > 1 else plan.plans[0]

@@ -1,0 +1,204 @@
+"""`Public`: everything about one training that is known to everybody, in one frozen record.
+
+Nothing in it is read off the data, and it holds no ledger; whatever an algorithm prepares from it
+can be shown before any data exist.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from noisette import _validate
+from noisette.core.adjacency import UNITS, Adjacency
+from noisette.core.mechanisms import Mechanism
+from noisette.errors import InvalidParameter
+from noisette.fitting.clipping import checked_bound
+from noisette.fitting.losses import Loss
+from noisette.fitting.solvers import PublicFacts, check_ends
+
+__all__ = ["Public", "PublicBudget", "check_scale"]
+
+# The solvers accept rows that exceed R by rounding (1e-10 relative); the sensitivities pay for ten
+# times that.
+_PAID = 1.0 + 1e-9
+
+ROWS_EACH = 64
+"""Most rows of a person, on average over all persons, where no ``max_rows`` is declared."""
+
+_SMALLEST_SCALE, _LARGEST_SCALE = 1e-150, 1e150
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-30, 1e30
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicBudget:
+    """Who is protected, and what may be spent on it; enough for a step that trains no model.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The budget of this training.
+    adjacency : Adjacency
+        Who is a neighbour.
+    size : int or None
+        The number of units where it is public (replace-one, zero-out), else a public guess of it,
+        else None.
+    most : int or None
+        A public bound on the number of units, which the solvers' certificates need.
+    unit : str
+        Whose data are protected together: ``"record"`` or ``"person"``.
+    max_rows : int or None
+        The public cap on the rows of one person that is enforced, if any.
+
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    size: int | None
+    most: int | None = None
+    unit: str = "record"
+    max_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        epsilon = _validate.epsilon(self.epsilon)
+        if not 1e-300 <= epsilon <= 1e15:
+            raise InvalidParameter(
+                f"epsilon={epsilon:g} is outside of what training serves, 1e-300 to 1e15: below it "
+                "all is noise, above it nothing is hidden."
+            )
+        _validate.delta(self.delta)
+        _validate.choice("unit", self.unit, UNITS)
+        if self.max_rows is not None:
+            _validate.integer("max_rows", self.max_rows)
+
+    @property
+    def rows_each(self) -> int:
+        """A public bound on the rows of a unit, on average over all units."""
+        if self.unit == "record":
+            return 1
+        return ROWS_EACH if self.max_rows is None else self.max_rows
+
+    @property
+    def most_rows(self) -> int | None:
+        """A public bound on the number of rows, None where there is none."""
+        return None if self.most is None else self.most * self.rows_each
+
+    def known_size(self, why: str) -> int:
+        """Return the public size, or refuse in one sentence."""
+        if self.size is None:
+            raise InvalidParameter(
+                f"{why} needs the number of {self.unit}s, which is private under add-remove; "
+                "pass population=... (--population), a public guess of it."
+            )
+        return self.size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Public(PublicBudget):
+    """Public facts of one training of a linear model, beside those of `PublicBudget`.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss of one record.
+    features : int
+        Entries of a row, the constant column included.
+    norm_bound : float
+        R, the norm bound of the rows, the constant column included; infinity where rows are not
+        clipped and only gradients are.
+    regularization : float or None
+        Lambda > 0, weight of ||w||^2 / 2 beside the **sum** of losses.
+    weight_bound : float
+        Public cap on sample weights.
+    models : int
+        How many models are trained side by side (several for one-vs-rest).
+
+    """
+
+    loss: Loss
+    features: int
+    norm_bound: float
+    regularization: float | None = None
+    weight_bound: float = 1.0
+    models: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.integer("features", self.features)
+        _validate.integer("models", self.models)
+        if self.norm_bound != np.inf:
+            checked_bound("norm_bound", self.norm_bound)
+        if self.regularization is not None:
+            _validate.positive("regularization", self.regularization)
+        cap = _validate.positive("weight_bound", self.weight_bound)
+        if not _LEAST_WEIGHT <= cap <= _MOST_WEIGHT:
+            raise InvalidParameter(
+                f"weight_bound must lie between {_LEAST_WEIGHT:g} and {_MOST_WEIGHT:g}, so that "
+                f"weighted sums neither vanish nor overflow; got {cap!r}, rescale the weights."
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the parameter of one model."""
+        return self.loss.parameter_shape(self.features)
+
+    @property
+    def dimension(self) -> int:
+        """Number of weights of one model."""
+        return math.prod(self.shape)
+
+    @property
+    def gradient_bound(self) -> float:
+        """C = (weight cap) L R, the norm bound of one record's gradient."""
+        if not np.isfinite(self.loss.lipschitz):
+            raise InvalidParameter(
+                f"the {self.loss.name} loss has no bounded gradient, so one record could move the "
+                "solution without limit; use a loss with a bound."
+            )
+        return self.weight_bound * self.loss.lipschitz * self.norm_bound * _PAID
+
+    @property
+    def squared_bound(self) -> float:
+        """(weight cap) R^2, which bounds the Hessian of one record."""
+        return self.weight_bound * (self.norm_bound * _PAID) ** 2
+
+    @property
+    def ridge(self) -> float:
+        """Lambda, where the algorithm needs one."""
+        if self.regularization is None:
+            raise InvalidParameter("this algorithm needs regularization, a number above 0.")
+        return self.regularization
+
+    def for_solver(self, linear_norm: float = 0.0) -> PublicFacts:
+        """Return what a solver may know; `linear_norm` bounds the random linear term."""
+        if self.most is None:
+            raise InvalidParameter("the solvers need most=..., a public bound on the rows.")
+        total = None
+        if self.unit == "person":
+            total = self.most * self.weight_bound  # proof: PERSON-WEIGHTS
+        return PublicFacts(
+            rows=self.most * self.rows_each,
+            features=self.features,
+            norm_bound=self.norm_bound,
+            weight_bound=self.weight_bound,
+            regularization=self.ridge,
+            linear_norm=linear_norm,
+            total=total,
+        )
+
+    def check_ends(self, tolerance: float, linear_norm: float = 0.0) -> None:
+        """Refuse before the charge what is not proven to be solved, whatever the rows."""
+        # proof: SOLVER-ENDS
+        check_ends(self.loss, self.for_solver(linear_norm), tolerance)
+
+
+def check_scale(mechanism: Mechanism, unit: float) -> None:
+    """Refuse before the charge what the door would refuse after it: noise beyond float64."""
+    scale: Any = getattr(mechanism, "noise_multiplier", 1.0) * unit
+    if not _SMALLEST_SCALE < scale < _LARGEST_SCALE:
+        raise InvalidParameter(
+            f"these parameters ask for noise of scale {scale:g}, which float64 cannot serve; "
+            "epsilon, sample_epsilon, norm_bound or regularization is out of reach."
+        )

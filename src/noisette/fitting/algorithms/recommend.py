@@ -1,0 +1,270 @@
+"""Choices that depend on public facts only: mechanism, regularisation, whitening.
+
+Each function returns what it chose and one sentence for the guarantee's notes.
+
+What balances noise and signal is derived in `noisette.fitting.algorithms.prospects`.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from noisette import _validate
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms.spherical_laplace_curve import largest_shift
+from noisette.errors import InvalidParameter, Unproven
+from noisette.fitting.algorithms.objective_perturbation import TOLERANCE, least_regularization
+from noisette.fitting.algorithms.prospects import for_objective, for_output, weakness
+from noisette.fitting.algorithms.public import Public
+from noisette.fitting.algorithms.whitening import WhitenedObjective
+from noisette.fitting.losses import Loss
+from noisette.fitting.solvers import attainable_tolerance, smallest_regularization
+
+__all__ = ["Recommendation", "bound_on_units", "mechanisms", "recommend", "units"]
+
+MOST_WITHOUT_GUESS = 1_000_000
+"""Most records under add-remove without ``population``."""
+
+ENOUGH = 10.0
+"""Least n epsilon / (a d^1.5) for ``whiten="auto"``."""
+
+SHARE = 0.1
+"""Share of the budget for the second moment under ``whiten="auto"``."""
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """An algorithm, the public facts completed for it, and a sentence for each choice."""
+
+    algorithm: Any
+    public: Public
+    notes: tuple[str, ...]
+    warning: str = ""
+    """What to say before the charge if the model can hardly learn; also the last note."""
+
+    def judged(self, mechanism: str) -> "Recommendation":
+        """Return the same with a warning where public facts call for one."""
+        warning = weakness(self.public, mechanism)
+        if not warning:
+            return self
+        return replace(self, warning=warning, notes=(*self.notes, warning))
+
+    @property
+    def known_regularization(self) -> float | None:
+        """Lambda beside the mean loss, None where it is not known before the data are seen."""
+        public = self.public
+        if public.size is None or public.regularization is None:
+            return None
+        return public.regularization / public.size
+
+
+def mechanisms() -> tuple[str, ...]:
+    """Return what users may ask for as ``mechanism``."""
+    return ("auto", *_one_shot())
+
+
+def _one_shot() -> dict[str, Any]:
+    from noisette.fitting.algorithms.algorithms import one_shot  # which imports the algorithms
+
+    return one_shot()
+
+
+def recommend(
+    public: Public, *, mechanism: str, regularization: object, whiten: object, levels: bool
+) -> Recommendation:
+    """Fix mechanism, regularisation and whitening of a one-shot training from public facts."""
+    chosen, why = choose_mechanism(mechanism, public.loss, levels=levels, whiten=whiten)
+    notes = [why]
+    share, why = choose_whitening(whiten, chosen, public)
+    if why:
+        notes.append(why)
+    if share is not None:
+        notes.append(
+            "Regularization: follows from the released second moment, not from the parameter."
+        )
+        return Recommendation(WhitenedObjective(share), public, tuple(notes)).judged("objective")
+    if chosen == "objective" and pure_is_as_good(public):
+        public = replace(public, delta=0.0)
+        notes.append("Delta is not used: for so few weights it would hardly lower the noise.")
+    ridge, why = choose_regularization(regularization, chosen, public)
+    notes.append(why)
+    algorithm = _one_shot()[chosen]()
+    public = replace(public, regularization=ridge)
+    return Recommendation(algorithm, public, tuple(notes)).judged(chosen)
+
+
+def bound_on_units(
+    adjacency: Adjacency, n: int, population: int | None, unit: str = "record"
+) -> int:
+    """Return a public bound on n, the number of units, which the solvers' certificates need.
+
+    Under add-remove it is a declared fact about the data, like the unit of a row: at most twice
+    the guess `population`, or a million. A larger bound would cost accuracy, because the error
+    that the solver can certify, and the noise that hides it, grow with it.
+    """
+    if adjacency.size_is_public:
+        return n
+    most = MOST_WITHOUT_GUESS if population is None else 2 * population
+    if n > most:
+        raise InvalidParameter(
+            f"under add-remove at most {most} {unit}s are accepted here; pass a larger "
+            "population=..., a public guess of their number."
+        )
+    return most
+
+
+def units(
+    adjacency: Adjacency, n: int, population: int | None, persons: Any = None
+) -> dict[str, Any]:
+    """Return what is public about the n units: their number, bounds, and what they are.
+
+    `persons` has `max_rows`; None for records.
+    """
+    unit = "record" if persons is None else "person"
+    return {
+        "size": n if adjacency.size_is_public else population,
+        "most": bound_on_units(adjacency, n, population, unit),
+        "unit": unit,
+        "max_rows": None if persons is None else persons.max_rows,
+    }
+
+
+def choose_mechanism(asked: str, loss: Loss, *, levels: bool, whiten: object) -> tuple[str, str]:
+    """Return what was asked for, else "objective" wherever a theorem covers it, else "output"."""
+    asked = _validate.choice("mechanism", asked, mechanisms())
+    smooth = math.isfinite(loss.smoothness)
+    if asked == "objective" and not smooth:
+        raise Unproven(
+            f"objective perturbation has no proof for the {loss.name} loss, which has a kink; "
+            "use loss='softplus' or mechanism='output'."
+        )
+    if levels and asked != "auto" and not _one_shot()[asked].takes_levels:
+        raise Unproven("sample_epsilon is proven for mechanism='output' only.")
+    chosen = asked
+    if asked == "auto":
+        chosen = "output" if levels or not smooth else "objective"
+    if chosen != "objective" and whiten is not False and whiten != "auto":
+        raise InvalidParameter("whiten needs mechanism='objective'; set whiten=False.")
+    if asked != "auto":
+        return chosen, f"Mechanism: {chosen} perturbation, as asked."
+    if levels:
+        return chosen, "Mechanism: output perturbation, because every person has their own epsilon."
+    if not smooth:
+        return chosen, f"Mechanism: output perturbation, because the {loss.name} loss has a kink."
+    return chosen, (
+        "Mechanism: objective perturbation, which needs less noise than output perturbation for "
+        "every smooth loss; chosen from public facts."
+    )
+
+
+def choose_regularization(asked: object, mechanism: str, public: Public) -> tuple[float, str]:
+    """Return Lambda (for the sum of losses) from the asked lambda (for the mean) or "auto"."""
+    given = None
+    if not isinstance(asked, str):
+        given = _validate.positive("regularization", asked) * public.known_size("regularization")
+    elif asked != "auto":
+        raise InvalidParameter(
+            f"regularization must be 'auto' or a positive, finite number; got {asked!r}."
+        )
+    if mechanism != "objective":
+        if given is None:
+            chosen = for_output(public, public.known_size("regularization='auto'"))
+            chosen = _solvable(public, chosen, 0.0)
+            return chosen, _note(chosen, "least estimated excess risk, from public facts")
+        return given, _note(given, "as asked")
+    least = _least(public)
+    if given is None:
+        chosen = _solvable(public, max(least, for_objective(public)), TOLERANCE)
+        why = "the least that the theorem needs without more noise"
+        if chosen > least:
+            why = "least estimated excess risk, from public facts"
+        return chosen, _note(chosen, why)
+    if given < least:
+        return least, _note(least, "raised from what was asked to what the theorem needs")
+    return given, _note(given, "as asked")
+
+
+def _solvable(public: Public, chosen: float, relative: float) -> float:
+    """Return `chosen`, or ten times the least Lambda whose solve is proven to end.
+
+    `relative` is the tolerance asked for, in units of C; 0 stands for the solver's default. Ten
+    times, because the linear term of objective perturbation is not known here.
+    """
+    # proof: SOLVER-ENDS
+    facts = replace(public, regularization=chosen).for_solver()
+    tolerance = None
+    if relative > 0.0:
+        wanted = relative * public.gradient_bound
+        tolerance = max(wanted, attainable_tolerance(public.loss, facts))
+    least = smallest_regularization(public.loss, facts, tolerance)
+    return chosen if least is None or least == chosen else 10.0 * least
+
+
+def _note(regularization: float, why: str) -> str:
+    return f"Regularization: Lambda={regularization:.6g} beside the sum of losses ({why})."
+
+
+def _least(public: Public) -> float:
+    epsilon = public.epsilon / public.models
+    return least_regularization(
+        public.loss, epsilon, public.adjacency.contributions, public.squared_bound,
+        persons=public.unit == "person",
+    )  # fmt: skip
+
+
+def pure_is_as_good(public: Public) -> bool:
+    """Return whether delta would lower the noise of one model by less than a tenth.
+
+    With few weights it hardly does (for epsilon = 1, delta = 1e-6: 1 % for 5, 9 % for 10), and
+    then the stronger promise delta = 0 is the better bargain, and faster to calibrate.
+    """
+    dimension = public.dimension
+    if public.delta == 0.0 or public.models > 1 or dimension > 100:
+        return False
+    return largest_shift(public.epsilon, public.delta, dimension) < 1.1 * public.epsilon
+
+
+def choose_whitening(asked: object, mechanism: str, public: Public) -> tuple[float | None, str]:
+    """Return the share of the budget for whitening, or None; "auto" uses it where it helps.
+
+    The noise on the second moment has operator norm about z sqrt(d), z ~ a / epsilon with a = 2
+    under replace-one, and its eigenvalues are n R^2 / d on average, so the ratio
+    n epsilon / (a d^1.5) decides; below d = 36 the bar stays at 60 d. Measured (docs/linear.md):
+    above the bar whitening changed the accuracy by -0.1 to +0.3 points, little on average; at half
+    of it, it lost up to 0.2.
+    """
+    if asked is False:
+        return None, ""
+    if asked != "auto":
+        share = _validate.positive("whiten", asked)
+        if not share < 1.0:
+            raise InvalidParameter(
+                f"whiten must be True or 'auto', False, or a share in (0, 1); got {asked!r}."
+            )
+        if public.delta == 0.0:
+            raise InvalidParameter("whiten needs delta > 0; set delta, or whiten=False.")
+        if public.models > 1:
+            raise Unproven("whiten is for one model; use multi_class='softmax', or whiten=False.")
+        public.known_size("whiten")
+        return share, f"Whitening: {share:g} of the budget, as asked."
+    reason = _against_whitening(mechanism, public)
+    if reason:
+        return None, f"Whitening: none, because {reason}."
+    return SHARE, f"Whitening: {SHARE:g} of the budget, because n is large (public facts)."
+
+
+def _against_whitening(mechanism: str, public: Public) -> str:
+    if mechanism != "objective":
+        return "it needs objective perturbation"
+    if public.delta == 0.0:
+        return "it needs delta > 0"
+    if public.models > 1:
+        return "it is for one model"
+    if public.size is None:
+        return "no public guess of n is given"
+    each = public.features * max(math.sqrt(public.features), 6.0)
+    if public.size < ENOUGH * public.adjacency.contributions * each / public.epsilon:
+        return (
+            f"n < {ENOUGH:g} a d max(sqrt(d), 6) / epsilon, a = 2 under replace-one and 1 otherwise"
+        )
+    return ""

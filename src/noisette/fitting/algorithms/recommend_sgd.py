@@ -1,0 +1,286 @@
+"""What `SGDClassifier` fixes from public facts: method, noise, batches, learning rate, radius."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from noisette.core import accounting
+from noisette.core.mechanisms import AdditiveNoise, step_noises
+from noisette.core.parts import is_parted
+from noisette.core.sampling import Disjoint, Sampler
+from noisette.errors import InvalidParameter, Unproven
+from noisette.fitting.algorithms.gradient_descent import GradientDescent
+from noisette.fitting.algorithms.levels import Levels
+from noisette.fitting.algorithms.noisy_sgd import NoisySGD, make_sampler, plan_for
+from noisette.fitting.algorithms.public import Public, check_scale
+from noisette.fitting.algorithms.recommend import Recommendation, bound_on_units
+from noisette.fitting.algorithms.single_pass import SinglePass, noise_for_one_use
+from noisette.fitting.algorithms.steps import Update
+from noisette.fitting.algorithms.streaming import StreamedPass
+from noisette.fitting.losses import Loss
+
+__all__ = ["RELEASES", "bounded_parts", "check_parts", "noises", "recommend_sgd"]
+
+RELEASES = ("all", "last")
+
+WEIGHT_NORM = 5.0
+"""W: a typical ||w|| for rows of norm 1."""
+LEAST_STEPS = 8
+AVERAGING = 3.0
+"""Iterate t enters the mean with weight about t^3: the second half dominates."""
+
+
+def noises() -> tuple[str, ...]:
+    """Return what users may ask for as ``noise``."""
+    return ("auto", *step_noises())
+
+
+def recommend_sgd(
+    wishes: Any, public: Public, *, levels: Levels | None = None, stream: bool = False
+) -> Recommendation:
+    """Return the iterative algorithm that fits `wishes`, an estimator with its parameters.
+
+    ``public.size`` is n or its public estimate.
+    """
+    chosen = _choose(wishes, public, levels, stream=stream)
+    # how long a stream will be is not known without a guess
+    return chosen if stream and wishes.population is None else chosen.judged("steps")
+
+
+def bounded_parts(public: Public, X: Any, units: int, population: int | None) -> Public:
+    """Return the facts with a public bound on the units, where rows live in partitions."""
+    if not is_parted(X):
+        return public
+    most = bound_on_units(public.adjacency, units, population, public.unit)
+    return replace(public, most=most)
+
+
+def check_parts(chosen: Recommendation, X: Any) -> None:
+    """Refuse rows in partitions for whatever does not take all rows in every step."""
+    name = chosen.algorithm.name
+    if is_parted(X) and name != GradientDescent.name:
+        raise InvalidParameter(
+            f"{name} takes batches, which rows in partitions do not give; use "
+            "sampling='auto' with a delta, or an estimator that solves in one go, such as "
+            "LogisticRegression or HuberRegressor."
+        )
+
+
+def _choose(wishes: Any, public: Public, levels: Levels | None, *, stream: bool) -> Recommendation:
+    loss, method = public.loss, _method(wishes, public.loss, stream=stream)
+    noise = _noise(wishes, method, public, levels=levels is not None)
+    update = Update(
+        loss=loss,
+        norm_bound=None if wishes.norm_bound is None else float(wishes.norm_bound),
+        bias=wishes._intercept(),
+        clip_norm=wishes.clip_norm,
+        regularization=float(wishes.regularization),
+        learning_rate=_learning_rate(wishes),
+        radius=_radius(wishes, loss),
+        averaging=_averaging(wishes),
+    )
+    if method == "single-pass":
+        return _single(wishes, update, noise, public, levels, stream=stream)
+    if levels is not None and not levels.scaled:
+        raise InvalidParameter("grouping='batches' needs the single pass (sampling='disjoint').")
+    if method == "gradient-descent":
+        note = (
+            "Method: private gradient descent on all rows; steps and step size follow from the "
+            "number of records, the dimension, epsilon and delta; the noise of a step fits the "
+            "sensitivity at the weights released before it (FILTER-GDP)."
+        )
+        return Recommendation(GradientDescent(update, levels), public, (note,))
+    return _direct(wishes, update, noise, public, levels)
+
+
+def _method(wishes: Any, loss: Loss, *, stream: bool) -> str:
+    sampling, delta = wishes.sampling, float(wishes.delta)
+    if isinstance(sampling, Disjoint) and sampling.batch_size is None:
+        raise InvalidParameter("a Disjoint sampler for SGD needs its batch_size.")
+    if stream:
+        if sampling not in ("auto", "disjoint") or wishes.released != "all":
+            raise Unproven(
+                "a stream is a single pass over disjoint batches; use sampling='disjoint' (or "
+                "'auto') and released='all'."
+            )
+        return "single-pass"
+    one_pass = sampling == "disjoint" or isinstance(sampling, Disjoint)
+    if one_pass and wishes.released == "all" and wishes.epochs == 1:
+        return "single-pass"
+    if sampling != "auto":
+        return "direct"
+    if delta == 0.0 and wishes.epochs == 1 and wishes.released == "all":
+        return "single-pass"
+    # the tuning-free schedule has no place for a wish about batches or steps
+    steps = (wishes.batch_size, wishes.learning_rate, wishes.eta0, wishes.averaging)
+    plain = wishes.epochs == 1 and wishes.noise in ("auto", "gaussian") and set(steps) == {"auto"}
+    smooth = math.isfinite(loss.smoothness) and wishes.norm_bound is not None
+    if delta > 0.0 and wishes.released == "all" and plain and smooth:
+        return "gradient-descent"
+    return "direct"
+
+
+def _noise(wishes: Any, method: str, public: Public, *, levels: bool) -> str:
+    delta, noise = float(wishes.delta), wishes.noise
+    if noise != "auto":
+        example = step_noises()[noise].of(1.0, public.dimension)
+        if delta == 0.0 and not math.isfinite(example.pure_epsilon(public.adjacency)):
+            raise InvalidParameter(f"noise={noise!r} needs delta > 0; got delta=0.")
+        return str(noise)
+    if delta == 0.0:
+        return "spherical-laplace"
+    # one use of spherical noise never loses to a Gaussian; levels need the Gaussian's mu
+    single = method == "single-pass" and (not levels or wishes.grouping == "batches")
+    return "spherical-laplace" if single else "gaussian"
+
+
+def _learning_rate(wishes: Any) -> str:
+    if wishes.learning_rate != "auto":
+        return str(wishes.learning_rate)
+    return "constant" if wishes.released == "last" else "inverse-sqrt"
+
+
+def _averaging(wishes: Any) -> float | None:
+    wanted = wishes.released == "all" if wishes.averaging == "auto" else wishes.averaging
+    return AVERAGING if wanted else None
+
+
+def _radius(wishes: Any, loss: Loss) -> float:
+    """Return a bound on the minimiser's norm: lambda w = -mean gradient, and J(w) <= J(0)."""
+    if wishes.radius != "auto":
+        return float(wishes.radius)
+    ridge = float(wishes.regularization)
+    if ridge == 0.0:
+        return math.inf
+    # proof: SOLVER-NORM
+    by_value = math.sqrt(2.0 * loss.value_at_zero / ridge)
+    if wishes.norm_bound is None:
+        return by_value
+    row = math.hypot(float(wishes.norm_bound), wishes._intercept() or 0.0)
+    return min(by_value, loss.lipschitz * row / ridge)
+
+
+def _reach(update: Update, dimension: int, rms: float, batch: float, size: int) -> float:
+    """Return tau, the sum of learning rates that a pass over `size` records in batches can bear.
+
+    In rows of norm 1, tau learning rates in T = n / b steps add to the weights a noise of mean
+    square (tau^2 / T) (d rms^2 / b^2 + L^2 / b), from the privacy and from the rows. It should stay
+    below W^2, and no rate above 2 / M:
+
+        tau = min( n (2 / M) / b,  W sqrt(n) / sqrt(d rms^2 / b + L^2) ).
+    """
+    bound = update.row_bound if math.isfinite(update.row_bound) else 1.0
+    unit = update.contribution / bound
+    spread = math.sqrt(dimension * (rms / bound) ** 2 / batch + unit**2)
+    return min(size * _largest_rate(update, bound) / batch, WEIGHT_NORM * math.sqrt(size) / spread)
+
+
+def _largest_rate(update: Update, bound: float) -> float:
+    smooth = update.loss.smoothness if math.isfinite(update.loss.smoothness) else 0.25
+    return 2.0 / (smooth + update.regularization / bound**2)
+
+
+def _batch_size(wishes: Any, update: Update, dimension: int, rms: float | None, size: int) -> int:
+    """Return the given batch size, or the one at which both bounds on tau meet."""
+    if wishes.batch_size != "auto":
+        return min(int(wishes.batch_size), size)
+    if rms is None:  # many passes
+        return min(size, max(256, size // 100))
+    # the first bound on tau falls with b and the second rises: bisect for where they meet
+    low, high = math.log(min(50, size)), math.log(max(50, size / LEAST_STEPS))
+    bound = update.row_bound if math.isfinite(update.row_bound) else 1.0
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        b = math.exp(middle)
+        if _reach(update, dimension, rms, b, size) < size * _largest_rate(update, bound) / b:
+            low = middle
+        else:
+            high = middle
+    return min(size, max(1, round(math.exp(high))))
+
+
+def _eta0(update: Update, dimension: int, rms: float, batch: float, size: int, steps: int) -> float:
+    """Return eta0 such that `steps` learning rates add up to what `_reach` allows."""
+    bound = update.row_bound if math.isfinite(update.row_bound) else 1.0
+    tau = _reach(update, dimension, rms, batch, round(batch * steps)) / bound**2
+    if update.learning_rate == "constant":
+        return tau / steps
+    return tau / (2.0 * math.sqrt(steps))
+
+
+def _rms(mechanism: AdditiveNoise, unit: float) -> float:
+    """Return the standard deviation of a coordinate of the noise."""
+    return float(mechanism.noise_multiplier) * unit * mechanism.spread
+
+
+def _single(
+    wishes: Any, update: Update, noise: str, public: Public, levels: Levels | None, *,
+    stream: bool,
+) -> Recommendation:  # fmt: skip
+    dimension, size = public.dimension, public.known_size("a single pass")
+    mechanism = noise_for_one_use(noise, public.epsilon, public.delta, dimension, public.adjacency)
+    check_scale(mechanism, update.contribution)
+    rms = _rms(mechanism, update.contribution)
+    given = wishes.sampling if isinstance(wishes.sampling, Disjoint) else None
+    if given is None:
+        batch_size = _batch_size(wishes, update, dimension, rms, size)
+    else:
+        given.edges(size)  # refuses batches that do not fit
+        assert given.batch_size is not None
+        batch_size = given.batch_size
+    # the records' own order may be sorted by label, which SGD does not survive
+    permute = not stream if given is None else given.permute
+    shuffled = permute or public.unit == "person"  # persons are numbered at random
+    eta0 = wishes.eta0
+    if eta0 == "auto":
+        eta0 = _eta0(update, dimension, rms, batch_size, size, -(-size // batch_size))
+    note = (
+        f"Method: one pass over disjoint batches of {batch_size} in "
+        f"{'one random' if shuffled else 'the given'} order; all iterates are covered."
+    )
+    update = replace(update, eta0=eta0)
+    if stream:
+        return Recommendation(StreamedPass(update, batch_size, noise), public, (note,))
+    algorithm = SinglePass(update, batch_size, noise, permute, levels)
+    return Recommendation(algorithm, public, (note,))
+
+
+def _direct(
+    wishes: Any, update: Update, noise: str, public: Public, levels: Levels | None
+) -> Recommendation:
+    dimension, size = public.dimension, public.known_size("noisy SGD")
+    batch_size = _batch_size(wishes, update, dimension, None, size)
+    sampling, epochs = wishes.sampling, int(wishes.epochs)
+    if isinstance(sampling, Sampler):
+        sampler, uses = sampling, epochs
+    else:
+        if sampling == "auto":
+            sampling = "shuffle" if wishes.released == "last" else "poisson"
+            if public.delta == 0.0:
+                sampling = "cyclic"
+        sampler, uses = make_sampler(sampling, size, batch_size, epochs)
+    normaliser = sampler.normaliser(size)
+    steps = uses * sampler.steps
+    last = wishes.released == "last"
+    if wishes.eta0 != "auto":
+        update = replace(update, eta0=wishes.eta0)
+    elif last:  # the largest rate that the theorem takes, for a first look at the noise
+        update = replace(
+            update, eta0=0.5 * _largest_rate(update, update.row_bound) / update.row_bound**2
+        )
+    make = plan_for(update, sampler, uses, public, noise=noise, released=wishes.released)
+    multiplier: float | None = accounting.calibrate(
+        make, epsilon=public.epsilon, delta=public.delta, adjacency=public.adjacency
+    )
+    if wishes.eta0 == "auto":
+        assert multiplier is not None
+        rms = _rms(step_noises()[noise].of(multiplier, dimension), update.contribution)
+        largest = _largest_rate(update, update.row_bound) / update.row_bound**2 / 2.0
+        eta0 = _eta0(update, dimension, rms, normaliser, size, steps)
+        update = replace(update, eta0=min(eta0, largest) if last else eta0)
+        multiplier = None if last else multiplier
+    note = f"Method: noisy SGD, {uses * sampler.steps} steps with {sampler.name} batches; " + (
+        "only the last iterate is released." if last else "all iterates are covered."
+    )
+    algorithm = NoisySGD(update, sampler, uses, noise, wishes.released, levels, multiplier)
+    return Recommendation(algorithm, public, (note,))

@@ -1,0 +1,196 @@
+"""`Records`: the sensitive half of a training. It is checked before the charge and never shown."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from noisette._typing import Floats
+from noisette.core.parts import Parted, all_of, each
+from noisette.errors import InvalidData, InvalidParameter
+from noisette.fitting.algorithms.passage import Passage
+from noisette.fitting.algorithms.public import Public, PublicBudget
+from noisette.fitting.clipping import clip_factors, clipped_and_measured, row_norms
+from noisette.fitting.losses import Augmented, Measured, Rows
+from noisette.fitting.losses.parted import rows_of
+from noisette.fitting.solvers.minimise import NO_PARTS
+from noisette.fitting.units import Persons
+
+__all__ = ["Records", "check_rows_each", "check_unit", "solutions", "with_intercept"]
+
+
+class Records:
+    """Rows, one target vector for each model, and what everyone's gradient is multiplied by.
+
+    `persons` says whose rows they are where the unit is a person; their weights are shared then.
+    """
+
+    def __init__(
+        self, rows: Any, targets: list[NDArray[Any]], weights: Floats | None = None,
+        persons: Persons | None = None,
+    ) -> None:  # fmt: skip
+        self.persons = persons
+        if isinstance(rows, Parted):
+            rows, weights, *targets = rows.kept([rows, weights, *targets])
+        self.rows, self.targets, self.weights = rows, targets, weights
+
+    def __repr__(self) -> str:
+        return "<Records>"
+
+    @property
+    def parted(self) -> bool:
+        """Whether the rows live in parts."""
+        return isinstance(self.rows, Parted)
+
+    @property
+    def size(self) -> int:
+        """How many units there are: rows, or persons."""
+        return int(self.rows.shape[0]) if self.persons is None else self.persons.count
+
+    def check(self, public: Public) -> None:
+        """Refuse what the solvers would refuse, before anything is charged or drawn."""
+        blocks = rows_of(self.rows)
+        if blocks.parted and not math.isfinite(public.loss.smoothness):
+            raise InvalidParameter(NO_PARTS)
+        check_unit(self, public, public.weight_bound)
+        check_rows_each(blocks.n, public)
+        if blocks.d != public.features or len(self.targets) != public.models:
+            raise InvalidData("rows and targets must have the shape that was prepared for.")
+        bound = public.norm_bound * (1.0 + 1e-10)
+        asked = partial(_as_declared, public.loss, bound, public.weight_bound)
+        # all questions in one pass, which may be one over files
+        short, fitting, weighed = all_of(asked, self.rows, self.weights, *self.targets)
+        if not short:
+            raise InvalidData(
+                f"every row must be finite with norm at most norm_bound={public.norm_bound:g}; "
+                "clip the rows first."
+            )
+        if blocks.parted:
+            self.rows.within = bound
+        if not fitting:
+            raise InvalidData("every target vector must have one entry for each row.")
+        if not weighed or (self.weights is not None and np.shape(self.weights) != (blocks.n,)):
+            raise InvalidData(
+                "sample_weight must have one entry for each row, between 0 and "
+                f"weight_bound={public.weight_bound:g}."
+            )
+
+
+def _as_declared(
+    loss: Any, norm_bound: float, weight_bound: float, rows: Any, weights: Any, *targets: Any
+) -> tuple[bool, bool, bool]:
+    """Return whether rows are short enough, targets fit them, and weights lie in their range."""
+    if not Rows(rows).within(norm_bound):
+        return False, True, True
+    fitting = all(fit_for(loss, target, rows) for target in targets)
+    return True, fitting, weights is None or inside(weight_bound, weights)
+
+
+def fit_for(loss: Any, target: Any, rows: Any) -> bool:
+    """Return whether there is one target for each row; refuse what the loss cannot take."""
+    return bool(len(loss.targets(target)) == rows.shape[0])
+
+
+def inside(bound: float, weights: Any) -> bool:
+    """Return whether all weights are in [0, bound]."""
+    weight = np.asarray(weights, dtype=float)
+    return bool(np.all((weight >= 0.0) & (weight <= bound)))
+
+
+def check_unit(sample: Any, public: PublicBudget, weight_bound: float = 1.0) -> None:
+    """Refuse rows without persons where persons are promised something, and the reverse.
+
+    `sample` has `persons` and `weights`. The rows of one person must share one weight, whoever
+    computed the weights.
+    """
+    persons, weights = sample.persons, sample.weights
+    if (public.unit == "person") != (persons is not None):
+        raise InvalidData(f"this training was prepared for {public.unit}s as the unit.")
+    if persons is None:
+        return
+    # proof: PERSON-WEIGHTS
+    if weights is None or weights.shape != (persons.rows,):
+        raise InvalidData("the rows of a person must share one weight.")
+    if not persons.obeyed_by(weights, weight_bound):
+        raise InvalidData("the weights of one person's rows must add up to at most one weight.")
+    if public.max_rows is not None and persons.most_used(weights) > public.max_rows:
+        raise InvalidData(f"a person has more than max_rows={public.max_rows} rows.")
+
+
+def check_rows_each(rows: int, public: PublicBudget) -> None:
+    """Refuse more rows than the solvers have certificates for."""
+    if public.most_rows is None or rows <= public.most_rows:
+        return
+    if public.unit == "person":
+        raise InvalidData(
+            f"persons have more than {public.rows_each} rows each on average, for which the "
+            "solvers have no certificate; declare a cap, as in Persons.of(ids, max_rows=100)."
+        )
+    raise InvalidParameter(f"the data have more rows than the declared bound size={public.most}.")
+
+
+def solutions(
+    records: Records, public: Public, passage: Passage, tolerance: float,
+    term: Callable[[], Floats | None] = lambda: None,
+) -> Floats:  # fmt: skip
+    """Return the certified minimiser for each target vector; `term` draws its linear term."""
+    return np.stack(
+        [
+            passage.minimise(
+                public.loss,
+                records.rows,
+                target,
+                regularization=public.ridge,
+                norm_bound=public.norm_bound,
+                tolerance=tolerance,
+                linear=term(),
+                sample_weight=records.weights,
+                weight_bound=public.weight_bound,
+                max_rows=public.most_rows,
+                total_weight=public.for_solver().total,
+            ).weights
+            for target in records.targets
+        ]
+    )
+
+
+def with_intercept(rows: Any, norm_bound: float, intercept: float | None) -> tuple[Any, float]:
+    """Return clipped rows with a constant last column, and their norm bound.
+
+    ||(x, s)|| <= sqrt(R^2 + s^2); `intercept` s is public, None adds no column. The column is part
+    of the row, so it is regularised and inside every proof. Dense rows are not copied: clipping
+    and the column are applied block by block (`losses.Augmented`).
+    """
+    # proof: CLIP
+    thin = rows.is_sparse if isinstance(rows, Parted) else sparse.issparse(rows)
+    bound = norm_bound
+    if intercept is not None:
+        extra = float(intercept)
+        if thin and rows.dtype == np.float32:
+            # The value that the column really has may be above the number asked for.
+            extra = float(np.float32(extra))
+        bound = math.hypot(norm_bound, extra) * (1.0 + 2.0**-50)  # rounded up
+    shape = (rows.shape[0], rows.shape[1] + (intercept is not None))
+    kind = partial(_measured if thin else _augmented, norm_bound, intercept)
+    return each(kind, rows, shape=shape), bound
+
+
+def _measured(norm_bound: float, intercept: float | None, rows: Any) -> Measured:
+    clipped, norms = clipped_and_measured(rows, norm_bound)
+    if intercept is None:
+        return Measured(clipped, squares=norms**2)
+    last = np.full((clipped.shape[0], 1), float(intercept), dtype=clipped.dtype)
+    whole = sparse.hstack([clipped, sparse.csr_matrix(last)], format="csr")
+    return Measured(whole, squares=norms**2 + float(last.dtype.type(intercept)) ** 2)
+
+
+def _augmented(norm_bound: float, intercept: float | None, rows: Any) -> Augmented:
+    matrix = np.asarray(rows)
+    norms = row_norms(matrix)
+    factor = clip_factors(matrix, norm_bound, norms=norms)
+    column = None if intercept is None else np.full(len(matrix), float(intercept))
+    return Augmented(matrix, factor, column, norms)

@@ -1,0 +1,227 @@
+"""The 2013 algorithm: one pass of noisy SGD over disjoint batches (Song, Chaudhuri, Sarwate).
+
+Every person is in one batch, so by parallel composition (PARALLEL) the whole pass, all iterates
+included, costs one use of the noise. With spherical Laplace noise of density exp(-kappa ||z||) on
+the batch *sum* it is purely private with epsilon = kappa C under zero-out and 2 kappa C under
+replace-one. Neither the learning rate nor the batch size enters: they only rescale a noisy sum.
+
+People may have own levels epsilon_i <= epsilon, public by declaration:
+
+- "scale": the gradient of person i is multiplied by c_i = epsilon_i / epsilon under one noise, so
+  the sum moves by 2 c_i C and the loss is epsilon_i (PER-PERSON-SCALE);
+- "batches": people of equal level share batches that have their own noise (PARALLEL-GROUPS).
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette import _validate
+from noisette._typing import Floats
+from noisette.core import accounting
+from noisette.core.adjacency import Adjacency
+from noisette.core.door import NoiseStream
+from noisette.core.mechanisms import AdditiveNoise, step_noises
+from noisette.core.plans import Parallel, Plan, Run, Sampled
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import Disjoint
+from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
+from noisette.fitting.algorithms.levels import (
+    Levels,
+    check_rows,
+    level_groups,
+    share_proofs,
+    shares_of,
+)
+from noisette.fitting.algorithms.passage import Passage
+from noisette.fitting.algorithms.public import Public, check_scale
+from noisette.fitting.algorithms.records import Records
+from noisette.fitting.algorithms.steps import Batches, Progress, State, Update, in_random_order
+
+__all__ = ["SinglePass", "noise_for_one_use"]
+
+Groups = list[tuple[float, Any]]
+
+_RUN = 8  # neighbours that stay together in a random order, so that memory is read in runs
+_WORTH_A_THREAD = 1 << 19  # entries of noise, some 5 ms
+
+
+def noise_for_one_use(
+    noise: str, epsilon: float, delta: float, dimension: int, adjacency: Adjacency
+) -> AdditiveNoise:
+    """Return the least noise of that law for one use within (epsilon, delta)."""
+    kind = step_noises()[_validate.choice("noise", noise, step_noises())]
+    found = kind.least(epsilon, delta, dimension, adjacency)
+    if found is not None:
+        return found
+    return kind.of(
+        accounting.calibrate(
+            lambda z: Run(kind.of(z, dimension)), epsilon=epsilon, delta=delta, adjacency=adjacency
+        ),
+        dimension,
+    )
+
+
+@dataclass(frozen=True)
+class PreparedPass(PreparedModel):
+    """The groups of people that share batches: (level, members), members None for everybody."""
+
+    groups: Groups = ()  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class SinglePass(Algorithm[PreparedPass]):
+    """One private pass over the rows in disjoint batches.
+
+    `batch_size` is public; a smaller last batch is divided by it all the same. With `permute` the
+    rows are taken in one random order, else as they come.
+    """
+
+    name: ClassVar[str] = "single-pass"
+    summary: ClassVar[str] = "one pass of SGD over disjoint batches; pure privacy, fast"
+    weight_proofs: ClassVar[tuple[str, ...]] = ("SAMPLE-WEIGHT",)
+
+    update: Update
+    batch_size: int
+    noise: str = "spherical-laplace"
+    permute: bool = False
+    levels: Levels | None = None
+
+    def prepare(self, public: Public) -> PreparedPass:
+        """Return the batches of every level, each with the noise of its level."""
+        n = public.known_size("a single pass")
+        groups = level_groups(self.levels, public.epsilon)
+        sizes = [n if members is None else len(members) for _, members in groups]
+        leaves = [
+            Sampled(
+                noise_for_one_use(
+                    self.noise, level, public.delta, public.dimension, public.adjacency
+                ),
+                Disjoint.of_size(size, min(self.batch_size, size)),
+            )
+            for (level, _), size in zip(groups, sizes, strict=True)
+        ]
+        if self.permute:
+            leaves = [_permuted(leaf) for leaf in leaves]
+        plan: Plan = leaves[0] if len(leaves) == 1 else Parallel(*leaves)
+        for leaf in leaves:
+            check_scale(leaf.mechanism, self.update.contribution)
+        proofs = ("CLIP", *share_proofs(self.levels, self.noise, public.delta))
+        return PreparedPass(public, plan, proofs, None, groups)
+
+    def check(self, records: Records, prepared: PreparedPass) -> None:
+        """Refuse labels, weights and levels that would break the bound."""
+        check_rows(self.update, records, self.levels, prepared.public)
+
+    def passes(self, prepared: PreparedPass) -> float:
+        """Return about how often every row is read."""
+        return 1.0
+
+    def run(self, records: Records, prepared: PreparedPass, passage: Passage) -> list[Floats]:
+        """Return the weights after one private pass."""
+        public = prepared.public
+        state, progress = (
+            State.zero(public.dimension),
+            Progress(passage.verbose, prepared.plan.draws),
+        )
+        if len(prepared.groups) == 1:
+            share = shares_of(records, self.levels, public, self.noise)
+            self._run_pass(records, passage, state, share, progress)
+        else:
+            self._run_groups(records, prepared.groups, passage, state, progress)
+        return [state.result(self.update, records.rows.shape[1])]
+
+    def _run_pass(
+        self, records: Records, passage: Passage, state: State, share: Floats | None,
+        progress: Progress,
+    ) -> None:  # fmt: skip
+        """Draw and run every batch of a one-leaf plan."""
+        n, features = records.size, records.rows.shape[1]
+        sampler = passage.leaf().sampler
+        assert isinstance(sampler, Disjoint)
+        edges = sampler.edges(n)
+        order = np.empty(0, dtype=np.int64)  # the given order, without a list of n numbers
+        if sampler.permute:
+            order = sampler.order(n, passage.randomness).astype(np.int64, copy=False)
+        normalisers = np.full(len(edges) - 1, float(self.batch_size))
+        persons = in_random_order(records.persons, sampler, passage.randomness)
+        batches = Batches(edges, normalisers, order).rows_of(persons)
+        # proof: PARALLEL
+        bounded = self.update.bounded(features, passage.permit.adjacency, "PARALLEL")
+        run_blocks(
+            records, self.update, state, passage.release(bounded), batches, share, progress,
+            passage,
+        )  # fmt: skip
+
+    def _run_groups(
+        self, records: Records, groups: Groups, passage: Passage, state: State, progress: Progress
+    ) -> None:
+        """Run the batches of all levels, evenly mixed; the mixture depends on public sizes only."""
+        turns: list[tuple[float, int]] = []
+        streams, schedules = [], []
+        for part, (_, members) in enumerate(groups):
+            sampler = passage.leaf(part).sampler
+            steps = sampler.steps
+            turns += [((t + 0.5) / steps, part) for t in range(steps)]
+            # proof: PARALLEL-GROUPS
+            bounded = self.update.bounded(
+                records.rows.shape[1], passage.permit.adjacency, "PARALLEL-GROUPS"
+            )
+            streams.append(passage.release(bounded, part=part))
+            if records.persons is not None:
+                # proof: PERSON-ORDER
+                members = passage.randomness.generator.permutation(members)
+            schedules.append(_members(sampler, members, passage.randomness))
+        for _, part in sorted(turns):
+            batch = Batches.of([next(schedules[part])], self.batch_size)
+            batch = batch.rows_of(records.persons, drawn=True)
+            noise = streams[part].take(1)
+            passage.advance(
+                self.update, state, records.rows, records.targets[0], batch, noise,
+                streams[part].grid, records.weights,
+            )  # fmt: skip
+            progress.show(state.steps)
+
+
+def _permuted(leaf: Sampled) -> Sampled:
+    sampler = leaf.sampler
+    assert isinstance(sampler, Disjoint)
+    shuffled = Disjoint(sampler.batches, sampler.batch_size, permute=True, run=_RUN)
+    return Sampled(leaf.mechanism, shuffled)
+
+
+def run_blocks(
+    records: Records, update: Update, state: State, stream: NoiseStream, batches: Batches,
+    share: Floats | None, progress: Progress, passage: Passage, *, rounded: bool = True,
+) -> None:  # fmt: skip
+    """Feed blocks of noise to the kernel."""
+    grid = stream.grid if rounded else 0.0
+    X, y = records.rows, records.targets[0]
+    blocks = list(batches.blocks(stream.dimension))
+    for block, noise in zip(blocks, _drawn(stream, [len(b) for b in blocks]), strict=True):
+        passage.advance(update, state, X, y, block, noise, grid, share)
+        progress.show(state.steps)
+
+
+def _drawn(stream: NoiseStream, counts: list[int]) -> Iterator[Floats]:
+    """Yield blocks of noise; long runs draw the next block while the kernel uses this one."""
+    if sum(counts) * stream.dimension < _WORTH_A_THREAD:
+        yield from (stream.take(count) for count in counts)
+        return
+    with ThreadPoolExecutor(1) as pool:
+        pending = pool.submit(stream.take, counts[0])
+        for count in counts[1:]:
+            noise, pending = pending.result(), pool.submit(stream.take, count)
+            yield noise
+        yield pending.result()
+
+
+def _members(
+    sampler: Any, members: NDArray[np.int64], randomness: Randomness
+) -> Iterator[NDArray[np.intp]]:
+    for batch in sampler.schedule(len(members), randomness):
+        yield members[batch]

@@ -1,0 +1,293 @@
+"""The SGD update and its public facts, shared by every iterative algorithm.
+
+    w <- Pi_radius[ w - eta_t ( lambda w + (sum of the batch's gradients + noise) / b ) ]
+
+`Update` holds what is public and frozen, `State` what the noise has already made private.
+"""
+
+import math
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from noisette import _validate
+from noisette._typing import Floats, Integers
+from noisette.core.adjacency import Adjacency
+from noisette.core.bounded import Bounded, InKernel
+from noisette.core.parts import is_parted
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import Sampler
+from noisette.errors import InvalidParameter, PermitError, Unproven
+from noisette.fitting.algorithms.plain_steps import plain_steps
+from noisette.fitting.clipping import checked_bound
+from noisette.fitting.losses import Loss, Softmax
+from noisette.fitting.units import Persons
+
+__all__ = [
+    "LEARNING_RATES",
+    "Batches",
+    "Progress",
+    "State",
+    "Update",
+    "canonical_rows",
+]
+
+
+LEARNING_RATES = ("inverse-sqrt", "inverse", "constant")
+_BLOCK_ENTRIES = 1 << 17  # noise entries per block: 1 MB, which stays in cache
+
+
+@dataclass(frozen=True)
+class Update:
+    """Public facts of the update.
+
+    Parameters
+    ----------
+    loss : any loss of a linear model; one without a bounded gradient needs `clip_norm`.
+    norm_bound : rows are clipped to this norm before the bias entry is added; None: not clipped.
+    bias : the constant last entry of every row, None for none.
+    clip_norm : bound on one record's gradient, None for the loss's own bound L R.
+    regularization : lambda beside the *mean* loss.
+    learning_rate, eta0 : c / sqrt(t), 1 / (lambda t) or constant; eta0 is c (unused by "inverse").
+    radius : of the ball that iterates are projected onto, inf for none.
+    averaging : p >= 0 weighs iterate t by about t^p in the mean that is returned (a running mean
+        that needs no horizon; Shamir and Zhang 2013); None returns the last iterate.
+
+    """
+
+    loss: Loss
+    norm_bound: float | None = 1.0
+    bias: float | None = None
+    clip_norm: float | None = None
+    regularization: float = 1e-4
+    learning_rate: str = "inverse-sqrt"
+    eta0: float = 1.0
+    radius: float = math.inf
+    averaging: float | None = None
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.loss.lipschitz) and self.clip_norm is None:
+            raise Unproven(f"the {self.loss.name} loss has no bounded gradient; give clip_norm.")
+        _validate.choice("learning_rate", self.learning_rate, LEARNING_RATES)
+        # plain floats, since a fraction would be refused by the kernels, after the charge
+        self._put("eta0", _validate.positive("eta0", self.eta0))
+        ridge = _validate.non_negative("regularization", self.regularization)
+        self._put("regularization", ridge)
+        if self.learning_rate == "inverse" and self.regularization == 0.0:
+            raise InvalidParameter(
+                "learning_rate='inverse' is 1 / (regularization t) and needs regularization > 0; "
+                "got 0."
+            )
+        if self.clip_norm is not None:
+            self._put("clip_norm", checked_bound("clip_norm", self.clip_norm))
+        if self.norm_bound is not None:
+            self._put("norm_bound", checked_bound("norm_bound", self.norm_bound))
+        elif self.clip_norm is None:
+            raise InvalidParameter(
+                "norm_bound=None leaves gradients unbounded; give norm_bound or clip_norm."
+            )
+        _validate.positive_or_infinite("radius", self.radius)
+
+    def _put(self, name: str, value: float) -> None:
+        object.__setattr__(self, name, value)
+
+    @property
+    def row_bound(self) -> float:
+        """R, the norm bound of a row with its bias entry (inf if rows are not clipped)."""
+        if self.norm_bound is None:
+            return math.inf
+        if not self.bias:
+            return self.norm_bound
+        return math.hypot(self.norm_bound, self.bias) * (1.0 + 2.0**-50)  # rounded up
+
+    @property
+    def contribution(self) -> float:
+        """C, the norm bound of one record's gradient: the smaller of L R and the clip norm."""
+        # proof: CLIP
+        own = self.loss.lipschitz * self.row_bound
+        return own if self.clip_norm is None else min(own, self.clip_norm)
+
+    @property
+    def clip(self) -> float:
+        """What kernels cut gradients to: inf where the loss's own bound is already smaller."""
+        return math.inf if self.clip_norm is None else self.contribution
+
+    def shape(self, features: int) -> tuple[int, ...]:
+        """Shape of the parameter for rows of that many features, bias included."""
+        return self.loss.parameter_shape(features + (self.bias is not None))
+
+    def dimension(self, features: int) -> int:
+        """Number of parameters."""
+        return math.prod(self.shape(features))
+
+    def rates(self, first: int, count: int) -> Floats:
+        """Return eta_t for the steps first + 1 .. first + count."""
+        t = np.arange(first + 1, first + count + 1, dtype=float)
+        if self.learning_rate == "inverse-sqrt":
+            return np.asarray(self.eta0 / np.sqrt(t))
+        if self.learning_rate == "inverse":
+            return 1.0 / (self.regularization * t)
+        return np.full(count, self.eta0)
+
+    def bounded(self, features: int, adjacency: Adjacency, proof: str) -> Bounded:
+        """Return what stands for the batch sums that the kernel forms."""
+        return Bounded(
+            InKernel(self.dimension(features)),
+            contribution=self.contribution,
+            adjacency=adjacency,
+            proof=proof,
+        )
+
+
+@dataclass
+class State:
+    """The iterate, the running mean and the number of steps made (all private by their noise)."""
+
+    w: Floats
+    mean: Floats
+    steps: int = 0
+
+    @classmethod
+    def zero(cls, dimension: int) -> "State":
+        """Return the public start: w = 0."""
+        return cls(np.zeros(dimension), np.zeros(dimension))
+
+    def result(self, update: Update, features: int) -> Floats:
+        """Return the released weights in the loss's shape."""
+        chosen = self.w if update.averaging is None else self.mean
+        return chosen.reshape(update.shape(features)).copy()
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Consecutive batches: rows ``order[edges[t]:edges[t+1]]``; an empty order is 0, 1, 2, ..."""
+
+    edges: Integers
+    normalisers: Floats
+    order: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.edges) - 1
+
+    @classmethod
+    def of(cls, scheduled: list[NDArray[np.intp]], normaliser: float) -> "Batches":
+        """Return the batches that a sampler handed out, with its public normaliser."""
+        edges = np.zeros(len(scheduled) + 1, dtype=np.int64)
+        np.cumsum([len(batch) for batch in scheduled], out=edges[1:])
+        order = np.concatenate(scheduled).astype(np.int64, copy=False)
+        return cls(edges, np.full(len(scheduled), float(normaliser)), order)
+
+    def rows_of(self, persons: Persons | None, *, drawn: bool = False) -> "Batches":
+        """Return the same batches by rows, where they are batches of persons.
+
+        Only numbers that were given at random may decide who shares a batch, unless the batches
+        were `drawn` without looking at numbers.
+        """
+        if persons is None:
+            return self
+        if not (persons.at_random or drawn):
+            # proof: PERSON-ORDER
+            raise PermitError("persons must be put into a random order before batches are drawn.")
+        chosen = self.order if len(self.order) else np.arange(persons.count)
+        ends = np.concatenate([[0], np.cumsum(persons.sizes[chosen])])
+        rows = persons.rows_of(chosen).astype(np.int64, copy=False)
+        return Batches(ends[self.edges], self.normalisers, rows)
+
+    def blocks(self, dimension: int) -> Iterator["Batches"]:
+        """Yield pieces whose noise stays in cache."""
+        most = max(1, _BLOCK_ENTRIES // dimension)
+        for start in range(0, len(self), most):
+            stop = min(start + most, len(self))
+            yield Batches(self.edges[start : stop + 1], self.normalisers[start:stop], self.order)
+
+
+def in_random_order(
+    persons: Persons | None, sampler: Sampler, randomness: Randomness
+) -> Persons | None:
+    """Return the persons as a sampler may number them, for a whole run and after its charge."""
+    if persons is None or sampler.independent:
+        return persons
+    return persons.shuffled(randomness)  # proof: PERSON-ORDER
+
+
+class Progress:
+    """A line on stderr about once a second: steps and time, which are public, and nothing else."""
+
+    def __init__(self, verbose: int, total: int | None) -> None:
+        self._on, self._total = bool(verbose), total
+        self._start = self._last = time.monotonic()
+
+    def show(self, steps: int) -> None:
+        """Tell that `steps` steps are done."""
+        now = time.monotonic()
+        if self._on and (now - self._last >= 1.0 or steps == self._total):
+            self._last = now
+            of = "" if self._total is None else f" of {self._total:,}"
+            print(f"noisette: step {steps:,}{of}, {now - self._start:.1f} s", file=sys.stderr)
+
+
+def canonical_rows(X: Any) -> Any:
+    """Return rows as the kernels read them: C-ordered float32 or float64, or canonical CSR.
+
+    Those in partitions stay there.
+    """
+    if is_parted(X):
+        return X
+    if sparse.issparse(X):
+        if not X.has_canonical_format:
+            # an entry stored in two halves would pass a norm check that it should fail
+            X = X.copy()
+            X.sum_duplicates()
+        return X
+    return np.ascontiguousarray(X)
+
+
+def advance(
+    update: Update, state: State, X: Any, y: Any, batches: Batches, noise: Floats, grid: float,
+    share: Floats | None = None,
+) -> None:  # fmt: skip
+    """Run one step per noise vector; `share` holds c_i in [0, 1], how much of its gradient a
+    record contributes.
+    """
+    from noisette.fitting.algorithms import kernels
+
+    loss, count = update.loss, len(noise)
+    nobody, _ = kernels.empty()
+    bound = math.inf if update.norm_bound is None else update.norm_bound
+    power = -1.0 if update.averaging is None else float(update.averaging)
+    data = (nobody if share is None else share, batches.order, batches.edges)
+    public = (
+        grid, update.rates(state.steps, count), update.regularization, batches.normalisers,
+        bound, update.bias or 0.0, update.clip, update.radius,
+    )  # fmt: skip
+    if loss.kernel is None and not isinstance(loss, Softmax):
+        plain_steps(update, state, X, y, batches, noise, grid, share)
+    elif isinstance(loss, Softmax):
+        if sparse.issparse(X):
+            X, y, data = _dense_part(X, y, data)
+        kernels.softmax_steps(
+            X, y, *data, state.w, state.mean, noise, *public, loss.basis, state.steps, power
+        )
+    else:
+        rule = (loss.kernel, loss.smoothing or 0.0, state.steps, power)
+        own = (y, *data, state.w, state.mean, noise, *public, *rule)
+        if sparse.issparse(X):
+            kernels.sparse_steps(X.data, X.indices, X.indptr, X.shape[1], *own)
+        else:
+            many = batches.edges[-1] - batches.edges[0] >= kernels.MANY * count
+            (kernels.chunk_steps if many else kernels.dense_steps)(X, *own)
+    state.steps += count
+
+
+def _dense_part(X: Any, y: Any, data: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
+    """Return only the rows of these batches, dense and in the order of their use."""
+    share, order, edges = data
+    used = slice(edges[0], edges[-1]) if len(order) == 0 else order[edges[0] : edges[-1]]
+    share = share if len(share) == 0 else share[used]
+    return X[used].toarray(), y[used], (share, order[:0], edges - edges[0])

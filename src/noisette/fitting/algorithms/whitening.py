@@ -1,0 +1,189 @@
+"""Private whitening, then objective perturbation, under one charge.
+
+Isotropic noise costs tr(C) tr(C^-1) >= d^2 for rows with second moment C, with equality iff C is a
+multiple of the identity. So a share of the budget buys a noisy second moment; a row map
+x -> A x with released parameters, followed by a clip to a released norm R', is row-local and free.
+
+The plan is fixed before the data are seen: Gaussian (second moment), objective noise with a fixed
+multiplier and a fixed k, Gaussian (solver error). R' is chosen from the released moment, and
+Lambda = s R'^2 / k with it, because the pair of the objective step depends on (multiplier, k) only.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from noisette import _validate
+from noisette._typing import Floats
+from noisette.core import accounting
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import Gaussian, ObjectiveNoise
+from noisette.core.parts import each, is_parted
+from noisette.core.plans import Plan, Run, Together
+from noisette.errors import InvalidParameter, NoisetteError, Unproven
+from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
+from noisette.fitting.algorithms.noisy_weights import NoisyWeights, noise_of_minimiser
+from noisette.fitting.algorithms.objective_perturbation import (
+    check_solve,
+    of_curvature,
+    shape_of,
+    solve_with,
+)
+from noisette.fitting.algorithms.passage import Passage
+from noisette.fitting.algorithms.public import Public
+from noisette.fitting.algorithms.records import Records
+from noisette.fitting.algorithms.second_moment import second_moment, whitener
+from noisette.fitting.clipping import clip_rows
+from noisette.fitting.losses import Rows
+
+__all__ = ["WhitenedObjective"]
+
+
+_SHARE_OF_HIDING = 1e-6  # of mu squared
+_ROOM = 1.5  # Lambda relative to the least one: keeps the objective step close to Gaussian
+
+
+@lru_cache(maxsize=128)
+def _calibrated(share: float, dimension: int, k: float, shape: str, classes: int, persons: bool,
+                epsilon: float, delta: float, adjacency: Adjacency) -> float:  # fmt: skip
+    """Return the multiplier scale c with which the plan meets the budget."""
+    try:
+        return accounting.calibrate(
+            lambda c: _plan(c, share, _noise(c, share, dimension, k, shape, classes, persons)),
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=adjacency,
+        )
+    except (ArithmeticError, ValueError) as error:
+        if isinstance(error, NoisetteError):
+            raise
+        raise InvalidParameter(  # e^epsilon leaves float64 from about 150 on
+            f"whitening at epsilon={epsilon:g} cannot be counted in floating point; ask for a "
+            "smaller epsilon, or use whiten=False."
+        ) from None
+
+
+def _plan(c: float, share: float, noise: ObjectiveNoise) -> Plan:
+    """Return the plan in which mu^2 is divided as share : rest : almost nothing."""
+    return Together(
+        Run(Gaussian(c / math.sqrt(share))),
+        Run(noise),
+        Run(Gaussian(c / math.sqrt(_SHARE_OF_HIDING))),
+    )
+
+
+def _noise(
+    c: float, share: float, dimension: int, k: float, shape: str, classes: int, persons: bool
+) -> ObjectiveNoise:
+    """Return the law of the linear term."""
+    z = c / math.sqrt(1.0 - share)
+    return ObjectiveNoise(z, dimension, "gaussian", k, shape, classes, persons)
+
+
+@dataclass(frozen=True)
+class Whitened(PreparedModel):
+    """k, the bound on the determinant that the objective step is calibrated for."""
+
+    k: float = 0.0
+
+
+@dataclass(frozen=True)
+class WhitenedObjective(Algorithm[Whitened]):
+    """Release the second moment, make the rows alike in all directions, then perturb the objective.
+
+    `share` of the budget (in mu squared) goes to the second moment. The regularisation of the
+    public facts is ignored: it follows from the released norm R'.
+    """
+
+    name: ClassVar[str] = "whitened"
+    summary: ClassVar[str] = "objective perturbation on privately whitened rows; needs delta"
+
+    share: float = 0.1
+
+    def prepare(self, public: Public) -> Whitened:
+        """Return the second moment, the linear term and one tiny release of the solution."""
+        if public.models != 1:
+            raise Unproven(
+                "whitening is for one model; use multi_class='softmax', not one-vs-rest."
+            )
+        if public.delta == 0.0:
+            raise InvalidParameter("whitening needs delta > 0; set delta, or whiten=False.")
+        _validate.fraction("the share for whitening", self.share)
+        loss = public.loss
+        shape, classes = shape_of(loss), getattr(loss, "classes", 2)
+        persons = public.unit == "person"
+        k = public.epsilon / (_ROOM * public.adjacency.contributions)
+        c = _calibrated(
+            self.share, public.dimension, k, shape, classes, persons,
+            public.epsilon, public.delta, public.adjacency,
+        )  # fmt: skip
+        noise = _noise(c, self.share, public.dimension, k, shape, classes, persons)
+        # Whether the solve ends does not depend on R', which scales all of it alike
+        # (Lambda ~ R'^2); both ends of its range are checked, with room for rounding.
+        for bound in (1.0, math.sqrt(public.features)):
+            check_solve(_inner(public, bound, k * (1.0 + 1e-6)), noise)
+        plan = _plan(c, self.share, noise)
+        return Whitened(public, plan, ("WHITENING", *loss.proofs), None, k)
+
+    def passes(self, prepared: Whitened) -> float:
+        """Return about how often every row is read."""
+        return 30.0 + prepared.public.features / 4.0
+
+    def run(self, records: Records, prepared: Whitened, passage: Passage) -> NoisyWeights:
+        """Return one private model."""
+        public = prepared.public
+        moment = _private_second_moment(records, public, passage)
+        count = public.size or public.most
+        assert count is not None
+        map_, new_bound = whitener(moment / count, public.norm_bound)
+        mapped = each(partial(_whitened, map_, new_bound), records.rows)
+        if is_parted(mapped):
+            mapped.is_sparse = False
+        inner = _inner(public, new_bound, prepared.k)
+        whitened = Records(mapped, records.targets, records.weights, records.persons)
+        (theta,) = solve_with(whitened, inner, passage, parts=(1, 2))
+        noise = passage.leaf(1).mechanism
+        assert isinstance(noise, ObjectiveNoise)
+        out = NoisyWeights([theta @ map_])  # A is symmetric
+        if theta.ndim == 1:
+            out.noise = noise_of_minimiser(
+                map_ @ (moment / count) @ map_, theta, public.loss, count=count, bound=new_bound,
+                ridge=inner.ridge, back=map_,
+                term=noise.noise_multiplier * noise.spread * inner.gradient_bound,
+            )  # fmt: skip
+        return out
+
+
+def _whitened(map_: Floats, bound: float, rows: Any) -> Any:
+    """Return the rows in the released coordinates, each cut by itself."""
+    moved = [np.asarray(block @ map_) for _, block in Rows(rows).blocks()]
+    # proof: WHITENING
+    return clip_rows(np.concatenate(moved or [np.zeros((0, len(map_)))]), bound)
+
+
+def _inner(public: Public, bound: float, k: float) -> Public:
+    """Return the facts of the objective step: rows of norm R' = `bound`, Lambda = s R'^2 / k."""
+    return of_curvature(replace(public, norm_bound=bound), k)
+
+
+def _positive(weights: Floats) -> Floats:
+    return (weights > 0.0).astype(float)
+
+
+def _private_second_moment(records: Records, public: Public, passage: Passage) -> Floats:
+    """Return the noisy second moment of all rows that take part: weight 0 is the null record.
+
+    The rows of a person share one weight here too.
+    """
+    taking_part = None
+    if records.weights is not None:
+        taking_part = each(_positive, records.weights)
+    if records.persons is not None:
+        taking_part = records.persons.share(taking_part)  # proof: PERSON-WEIGHTS
+    return second_moment(
+        records.rows, math.sqrt(public.squared_bound / public.weight_bound), public.adjacency,
+        passage, most=public.most or len(records.targets[0]), weights=taking_part,
+    )  # fmt: skip

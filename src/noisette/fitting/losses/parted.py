@@ -1,0 +1,136 @@
+"""Rows that live in parts, elsewhere: what a solver may ask of them, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from noisette.core.parts import MOST_PARTS, Parted, both, merges_of, total_of
+from noisette.errors import InvalidParameter
+from noisette.fitting.losses.rows import SPARSE_ROWS, Rows, block_rows_for
+from noisette.fitting.losses.totals import Total
+
+__all__ = ["PartedRows", "most_merges", "rows_of"]
+
+_SAMPLED = 16
+"""A sample is taken from so many parts: all of them would have to be read."""
+
+
+def rows_of(X: Any) -> Rows:
+    """Return the rows of any matrix, as solvers see them."""
+    return PartedRows(X) if isinstance(X, Parted) else Rows(X)
+
+
+def most_merges(rows: Rows) -> int:
+    """Return a public bound on the additions with which sums of parts are joined."""
+    return merges_of(MOST_PARTS) + 1 if rows.parted else 0
+
+
+class PartedRows(Rows):
+    """Rows in parts, with the interface of `Rows`."""
+
+    parted = True
+
+    def __init__(self, X: Parted) -> None:
+        self.matrix: Any = X
+        self.is_sparse = X.is_sparse
+        if X.ndim != 2:
+            raise InvalidParameter(f"X must have two dimensions; got {X.ndim}.")
+        self.n, self.d = X.shape
+        self.block_rows = SPARSE_ROWS if self.is_sparse else block_rows_for(self.d)
+        self.merges = X.merges + 1
+        self.reread = not X.held
+
+    def blocks(self, *, formed: bool = True) -> Iterator[tuple[slice, Any]]:
+        """Yield blocks of one part after the other: for the last resort of a solver only."""
+        start = 0
+        for part in self.matrix.parts():
+            rows = Rows(part)
+            for where, block in rows.blocks(formed=formed):
+                yield slice(start + where.start, start + where.stop), block
+            start += rows.n
+
+    def sums(
+        self, work: Callable[..., Any], *columns: Any, start: Sequence[Any] = (),
+        compensated: bool = False, block_rows: int | None = None, formed: bool = True,
+    ) -> list[Any]:  # fmt: skip
+        """Return the sums of work(block, *parts of the columns) over all blocks of all parts."""
+        # proof: ROUND-ANY-ORDER
+        total = self.matrix.reduce(
+            partial(_part_total, work, compensated, block_rows, formed), columns, Total.join
+        )
+        return Total(compensated, start).join(total).values()
+
+    def on_sample(self, count: int, work: Callable[..., Any], *columns: Any) -> Any:
+        """Return work(rows, *columns) of about `count` rows, spread over some of the parts."""
+        few, share = self.matrix.few(_SAMPLED)
+        others = [None if column is None else column.few(_SAMPLED)[0] for column in columns]
+        step = max(1, int(share * self.n) // max(count, 1))
+        return few.reduce(
+            partial(_part_sample, step, count), others, _stacked, partial(_on_stack, work)
+        )
+
+    def within(self, bound: float) -> bool:
+        """Return whether every row is finite and no longer than `bound`."""
+        if self.matrix.within != bound and self.matrix.reduce(
+            partial(_part_within, bound), (), both
+        ):
+            self.matrix.within = bound  # looked at once: a look may be a pass over files
+        return bool(self.matrix.within == bound)
+
+    def mass(self, weights: Any) -> float:
+        """Return the sum of the weights, or the number of rows."""
+        return float(self.n) if weights is None else float(total_of(weights))
+
+    def curved(self, weights: Any) -> float:
+        """Return the sum of weight x squared norm."""
+        return float(self.matrix.reduce(_part_curved, (weights,), _added))
+
+    def fetched(self, column: Any) -> Any:
+        """Return a whole column: for the last resort of a solver only."""
+        return None if column is None else np.concatenate(list(column.parts()))
+
+
+def _part_total(
+    work: Callable[..., Any], compensated: bool, block_rows: int | None, formed: bool, X: Any,
+    *columns: Any,
+) -> Total:  # fmt: skip
+    total = Total(compensated)
+    Rows(X, block_rows).add_to(total, work, columns, formed=formed)
+    return total
+
+
+def _part_sample(step: int, most: int, X: Any, *columns: Any) -> list[Any]:
+    # `step` is for parts of one size; a part that holds most of the rows gives `most` of them
+    picked = slice(None, None, max(step, -(-X.shape[0] // most)))
+    rows = X[picked].astype(np.float64)
+    return [rows, *(None if column is None else column[picked] for column in columns)]
+
+
+def _stacked(first: list[Any], second: list[Any]) -> list[Any]:
+    (X, *mine), (Z, *theirs) = first, second
+    rows = sparse.vstack([X, Z], format="csr") if sparse.issparse(X) else np.concatenate([X, Z])
+    return [
+        rows,
+        *(None if a is None else np.concatenate([a, b]) for a, b in zip(mine, theirs, strict=True)),
+    ]
+
+
+def _on_stack(work: Callable[..., Any], stack: list[Any]) -> Any:
+    return work(*stack)
+
+
+def _part_within(bound: float, X: Any) -> bool:
+    return Rows(X).within(bound)
+
+
+def _part_curved(X: Any, weights: Any) -> float:
+    return Rows(X).curved(weights)
+
+
+def _added(first: float, second: float) -> float:
+    return first + second

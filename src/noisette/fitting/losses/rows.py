@@ -1,0 +1,535 @@
+"""Rows of a data matrix, handed out in float64 blocks; never a copy of the whole matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from noisette.errors import InvalidParameter
+from noisette.fitting.losses.blocks import Scaled, squared
+from noisette.fitting.losses.totals import Total
+
+# One block of float64 entries (2 MB) should stay in cache, so that the two products with it
+# (scores, then gradient) read memory once; measured best between 1024 and 4096 rows at d = 100.
+_BLOCK_ENTRIES = 1 << 18
+_MIN_ROWS, _MAX_ROWS = 64, 2048
+# A sparse block costs a few Python calls, whatever its size; rows stay below 2^11 all the same
+# where exactness asks for it (see ``exact_blocks`` in the solvers).
+SPARSE_ROWS = 8192
+# the largest norm bound of the solvers: so far their arguments about overflow reach
+_TAME = 1e30
+_UNFORMED = 2  # roundings more of a term where its row is not formed
+
+
+class Augmented:
+    """Rows of a dense matrix, each times a factor, with a constant last column; no copy is made.
+
+    Row i is (factor_i x_i, extra_i) in float64, whatever the type of the matrix; blocks of rows are
+    formed when they are asked for.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, d)
+        The matrix.
+    factor : ndarray of shape (n,)
+        The factor of each row.
+    extra : ndarray of shape (n,) or None
+        The last column; None adds no column.
+    norms : ndarray of shape (n,), optional
+        Those of the matrix's rows, where whoever clipped them has computed them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.losses import Augmented
+    >>> rows = Augmented(np.ones((2, 1)), np.array([1.0, 0.5]), np.array([0.35, 0.35]))
+    >>> rows[:].tolist()
+    [[1.0, 0.35], [0.5, 0.35]]
+
+    """
+
+    ndim = 2
+    dtype = np.dtype(np.float64)
+
+    def __init__(
+        self,
+        matrix: npt.NDArray[Any],
+        factor: npt.NDArray[np.float64],
+        extra: npt.NDArray[np.float64] | None,
+        norms: npt.NDArray[np.float64] | None = None,
+    ) -> None:
+        self.matrix, self.factor, self.extra, self.norms = matrix, factor, extra, norms
+        self.shape = (matrix.shape[0], matrix.shape[1] + (extra is not None))
+        self._tame: bool | None = None
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, rows: Any) -> npt.NDArray[np.float64]:
+        if isinstance(rows, tuple):  # columns too: of the rows that were asked for
+            return np.asarray(self[rows[0]][(slice(None), *rows[1:])])
+        factor = self.factor[rows]
+        return self.formed(rows, np.empty((len(factor), self.shape[1])))
+
+    def formed(self, rows: Any, out: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Write rows to an array, and return it.
+
+        Parameters
+        ----------
+        rows : slice or ndarray
+            Which ones.
+        out : ndarray of shape (k, d) or (k, d + 1)
+            Where to.
+
+        Returns
+        -------
+        ndarray
+            The same array.
+
+        """
+        last = self.matrix.shape[1]
+        factor = self.factor[rows][:, None]
+        np.multiply(self.matrix[rows], factor, out=out[:, :last], dtype=np.float64)
+        if self.extra is not None:
+            out[:, -1] = self.extra[rows]
+        return out
+
+    def scaled(self, rows: slice, room: npt.NDArray[np.float64] | None = None) -> Scaled | None:
+        """Return rows that need not be formed; None where one of the matrix may be too long.
+
+        Parameters
+        ----------
+        rows : slice
+            Which rows.
+        room : ndarray of shape (k, d) or (k, d + 1), optional
+            Memory for rows that are not of float64.
+
+        Returns
+        -------
+        Scaled or None
+            The factors beside a view of the matrix, in float64.
+
+        """
+        if self._tame is None:
+            self._tame = self.norms is not None and bool(np.all(self.norms <= _TAME))
+        if not self._tame:
+            return None
+        matrix = np.asarray(self.matrix[rows])
+        if matrix.dtype != np.float64:
+            wide = np.empty(matrix.shape) if room is None else room[:, : matrix.shape[1]]
+            np.copyto(wide, matrix, casting="unsafe")
+            matrix = wide
+        extra = None if self.extra is None else self.extra[rows]
+        return Scaled(matrix, self.factor[rows], extra)
+
+    def __mul__(self, column: npt.NDArray[Any]) -> Augmented:
+        """Scale every row, the constant included; `column` has the shape (n, 1)."""
+        by = np.asarray(column, dtype=np.float64).reshape(-1)
+        extra = None if self.extra is None else self.extra * by
+        return Augmented(self.matrix, self.factor * by, extra, self.norms)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return self[:].astype(dtype or self.dtype, copy=False)
+
+    def astype(self, dtype: Any) -> npt.NDArray[Any]:
+        """Return the rows as an ordinary array.
+
+        Parameters
+        ----------
+        dtype : dtype
+            The type of its entries.
+
+        Returns
+        -------
+        ndarray of shape (n, d) or (n, d + 1)
+            A copy.
+
+        """
+        return self[:].astype(dtype, copy=False)
+
+    def known_squares(self) -> npt.NDArray[np.float64] | None:
+        """Return the squared norms, to rounding, without a look at the rows; None: not known.
+
+        Returns
+        -------
+        ndarray of shape (n,) or None
+            The squared norms of the augmented rows.
+
+        """
+        if self.norms is None:
+            return None
+        squares = (self.factor * self.norms) ** 2
+        return np.asarray(squares if self.extra is None else squares + self.extra**2)
+
+
+class Measured(sparse.csr_array):  # type: ignore[misc]
+    """A CSR matrix with the squared norms of its rows, from whoever clipped them.
+
+    What is derived from it, a copy or some of its rows, has to be measured again.
+
+    Parameters
+    ----------
+    *given : tuple
+        What ``scipy.sparse.csr_array`` takes.
+    squares : ndarray of shape (n,), optional
+        The squared norms.
+    **options : dict
+        What ``scipy.sparse.csr_array`` takes by name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.losses import Measured
+    >>> rows = Measured(np.eye(2), squares=np.ones(2))
+    >>> rows.known_squares().tolist(), rows[:1].known_squares() is None
+    ([1.0, 1.0], True)
+
+    """
+
+    squares: npt.NDArray[np.float64] | None = None
+
+    def __init__(
+        self, *given: Any, squares: npt.NDArray[np.float64] | None = None, **options: Any
+    ) -> None:
+        super().__init__(*given, **options)
+        self.squares = squares
+
+    def known_squares(self) -> npt.NDArray[np.float64] | None:
+        """Return the squared norms, to rounding, without a look at the rows; None: not known.
+
+        Returns
+        -------
+        ndarray of shape (n,) or None
+            The squared norms of the rows.
+
+        """
+        return self.squares
+
+
+class Rows:
+    """A matrix of n rows and d columns, dense (any order, any real type) or CSR.
+
+    ``blocks()`` yields (slice, block): float64, dense 2-D array or CSR matrix. Float64 input is
+    viewed; other types are converted block by block (CSR: the stored entries once). Shapes and
+    types are checked once, here; the values are the caller's business.
+
+    Parameters
+    ----------
+    X : array_like or sparse matrix of shape (n, d)
+        The matrix.
+    block_rows : int, optional
+        How many rows a block has; what fits the cache unless given.
+
+    Raises
+    ------
+    InvalidParameter
+        If X has not two dimensions or does not hold real numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.losses import Rows
+    >>> rows = Rows(np.eye(3, dtype=np.float32), block_rows=2)
+    >>> [(part.start, part.stop, block.dtype.name) for part, block in rows.blocks()]
+    [(0, 2, 'float64'), (2, 3, 'float64')]
+
+    """
+
+    parted = False
+    reread = False  # in every pass, from wherever they lie
+    merges = 0
+
+    def __init__(self, X: Any, block_rows: int | None = None) -> None:
+        self._stored = hasattr(X, "cut")  # rows that are not in memory hand out blocks themselves
+        self.is_sparse = bool(X.is_sparse if self._stored else sparse.issparse(X))
+        self._known = X.known_squares() if isinstance(X, Augmented | Measured) else None
+        if self._stored:
+            self.matrix: Any = X
+        elif self.is_sparse:
+            self.matrix = sparse.csr_array(X)
+        elif isinstance(X, Augmented):
+            self.matrix = X
+        else:
+            self.matrix = np.asarray(X)
+            if self.matrix.dtype == object or self.matrix.dtype.kind not in "fiub":
+                raise InvalidParameter(f"X must hold real numbers; got dtype {self.matrix.dtype}.")
+        if self.matrix.ndim != 2:
+            raise InvalidParameter(f"X must have two dimensions; got {self.matrix.ndim}.")
+        self.n, self.d = (int(size) for size in self.matrix.shape)
+        if block_rows is None:
+            block_rows = SPARSE_ROWS if self.is_sparse else block_rows_for(self.d)
+        self.block_rows = int(block_rows)
+        self._cut = self._cut_sparse() if self.is_sparse and not self._stored else []
+        if any(_repeats(block) for _, block in self._cut):
+            # an entry stored in two halves would pass a norm check it should fail
+            self.matrix = self.matrix.copy()
+            self.matrix.sum_duplicates()
+            self._cut = self._cut_sparse()
+
+    def _cut_sparse(self) -> list[tuple[slice, Any]]:
+        """CSR blocks that share the data and index arrays of the whole; built once."""
+        indptr = self.matrix.indptr
+        cut = []
+        for start in range(0, self.n, self.block_rows):
+            stop = min(start + self.block_rows, self.n)
+            first, last = int(indptr[start]), int(indptr[stop])
+            block = sparse.csr_array((stop - start, self.d), dtype=np.float64)
+            block.data = np.asarray(self.matrix.data[first:last], dtype=np.float64)
+            block.indices = self.matrix.indices[first:last]
+            block.indptr = indptr[start : stop + 1] - indptr[start]
+            cut.append((slice(start, stop), block))
+        return cut
+
+    @property
+    def block_count(self) -> int:
+        """Number of blocks."""
+        return -(-self.n // self.block_rows)
+
+    def blocks(self, *, formed: bool = True) -> Iterator[tuple[slice, Any]]:
+        """Yield the rows in blocks, in order.
+
+        Parameters
+        ----------
+        formed : bool, default True
+            Whether every block is a matrix; False lets it be `Scaled`, which is faster.
+
+        Yields
+        ------
+        tuple of (slice, ndarray or sparse matrix)
+            Which rows, and these rows in float64.
+
+        """
+        if self._stored:
+            yield from self.matrix.cut(self.block_rows)
+            return
+        if self.is_sparse:
+            yield from self._cut
+            return
+        for start in range(0, self.n, self.block_rows):
+            rows = slice(start, min(start + self.block_rows, self.n))
+            block = None
+            if not formed and isinstance(self.matrix, Augmented):
+                block = self.matrix.scaled(rows)
+            yield rows, np.asarray(self.matrix[rows], np.float64) if block is None else block
+
+    @property
+    def depth(self) -> int:
+        """So many roundings at most does a row's term go through (ROUND-GRADIENT, -ANY-ORDER)."""
+        return self.block_rows + self.block_count + self.merges + _UNFORMED
+
+    def add_to(
+        self, total: Total, work: Callable[..., Any], columns: Sequence[Any], *,
+        formed: bool = True,
+    ) -> None:  # fmt: skip
+        """Add ``work(block, *parts)`` of every block, in order; parts are those of the columns.
+
+        Parameters
+        ----------
+        total : Total
+            What to add to.
+        work : callable
+            Returns one term for each sum.
+        columns : sequence of (ndarray or None)
+            Vectors with an entry for each row.
+        formed : bool, default True
+            As for `blocks`.
+
+        """
+        for part, block in self._passing_blocks(formed=formed):
+            total.add(work(block, *(None if each is None else each[part] for each in columns)))
+
+    def _passing_blocks(self, *, formed: bool) -> Iterator[tuple[slice, Any]]:
+        """Yield the blocks, each of them gone when the next one comes.
+
+        All are formed in the same memory: where an allocator gives what is freed back at once, as
+        on workers of Dask, new memory for every block costs more than what is done with it.
+        """
+        matrix = self.matrix
+        wide = isinstance(matrix, np.ndarray) and matrix.dtype == np.float64
+        if self._stored or self.is_sparse or wide:
+            yield from self.blocks(formed=formed)
+            return
+        room = np.empty((min(self.block_rows, self.n), self.d))
+        for start in range(0, self.n, self.block_rows):
+            rows = slice(start, min(start + self.block_rows, self.n))
+            block = room[: rows.stop - start]
+            if not isinstance(matrix, Augmented):
+                np.copyto(block, matrix[rows], casting="unsafe")
+                yield rows, block
+                continue
+            scaled = None if formed else matrix.scaled(rows, block)
+            yield rows, matrix.formed(rows, block) if scaled is None else scaled
+
+    def sums(
+        self, work: Callable[..., Any], *columns: Any, start: Sequence[Any] = (),
+        compensated: bool = False, block_rows: int | None = None, formed: bool = True,
+    ) -> list[Any]:  # fmt: skip
+        """Return the sums of ``work(block, *parts)`` over all blocks, parts being of the columns.
+
+        Parameters
+        ----------
+        work : callable
+            Returns one term for each sum; it treats rows one by one, and can be pickled.
+        *columns : ndarray or None
+            Vectors with an entry for each row.
+        start : sequence, optional
+            What the sums begin with.
+        compensated : bool, default False
+            Whether the sums of arrays err by 2u only.
+        block_rows : int, optional
+            How many rows a block has here.
+        formed : bool, default True
+            As for `blocks`.
+
+        Returns
+        -------
+        list of ndarray or float
+            The sums.
+
+        """
+        total = Total(compensated, start)
+        rows = self if block_rows is None else Rows(self.matrix, block_rows)
+        rows.add_to(total, work, columns, formed=formed)
+        return total.values()
+
+    def on_sample(self, count: int, work: Callable[..., Any], *columns: Any) -> Any:
+        """Return ``work(rows, *columns)`` of about ``count`` evenly spaced rows, for warm starts.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+        work : callable
+            What to do with them.
+        *columns : ndarray or None
+            Vectors with an entry for each row.
+
+        Returns
+        -------
+        object
+            What `work` returns.
+
+        """
+        picked = slice(None, None, max(1, self.n // max(count, 1)))
+        rows = self.matrix[picked].astype(np.float64)
+        return work(rows, *(None if column is None else column[picked] for column in columns))
+
+    def fetched(self, column: Any) -> Any:
+        """Return a whole column.
+
+        Parameters
+        ----------
+        column : ndarray or None
+            A vector with an entry for each row.
+
+        Returns
+        -------
+        ndarray or None
+            The same.
+
+        """
+        return column
+
+    def mass(self, weights: npt.NDArray[np.float64] | None) -> float:
+        """Return the sum of the weights, or the number of rows.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n,) or None
+            The weights.
+
+        Returns
+        -------
+        float
+            The total weight.
+
+        """
+        return float(self.n if weights is None else np.sum(weights))
+
+    def curved(self, weights: npt.NDArray[np.float64] | None) -> float:
+        """Return the sum of weight x squared norm.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n,) or None
+            The weights; None is 1 for each.
+
+        Returns
+        -------
+        float
+            The sum.
+
+        """
+        squares = self.squared_norms()
+        return float(np.sum(squares if weights is None else squares * weights))
+
+    def squared_norms(self) -> npt.NDArray[np.float64]:
+        """Return the squared norm of every row.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The numbers ||x_i||^2.
+
+        """
+        norms = np.empty(self.n)
+        for rows, block in self.blocks():
+            if self.is_sparse:
+                norms[rows] = squared(block) @ np.ones(self.d)
+            else:
+                norms[rows] = np.einsum("ij,ij->i", block, block)
+        return norms
+
+    def within(self, bound: float) -> bool:
+        """Return whether every row is finite and no longer than `bound`.
+
+        Parameters
+        ----------
+        bound : float
+            The norm bound R.
+
+        Returns
+        -------
+        bool
+            False for a row that is too long or not finite.
+
+        """
+        squares = self.squared_norms() if self._known is None else self._known
+        return bool(np.all(squares <= bound**2))
+
+    def scores(self, parameter: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return X w for w of shape (d,), X V' for V of shape (k, d).
+
+        Parameters
+        ----------
+        parameter : ndarray of shape (d,) or (k, d)
+            The parameter w or V.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, k)
+            The scores.
+
+        """
+        out = np.empty((self.n, *parameter.shape[:-1]))
+        for rows, block in self.blocks(formed=False):
+            out[rows] = block @ parameter.T
+        return out
+
+
+def block_rows_for(features: int) -> int:
+    """How many dense rows of that many features a block has."""
+    return min(_MAX_ROWS, max(_MIN_ROWS, _BLOCK_ENTRIES // max(features, 1)))
+
+
+def _repeats(block: Any) -> bool:
+    """Whether a CSR block stores some entry twice; linear time, the indices need no order."""
+    columns = block.tocsc()
+    same = columns.indices[1:] == columns.indices[:-1]
+    starts = columns.indptr[1:-1]
+    same[starts[(starts > 0) & (starts < len(columns.indices))] - 1] = False
+    return bool(np.any(same))

@@ -1,0 +1,165 @@
+"""`DaskColumn`: a matrix or a vector in the partitions of Dask, as a function of what lies there.
+
+A column is its partitions as the user's graph makes them, and a function that turns a partition
+into rows. Functions are put together on the driver and run on the workers, one task for each
+partition and pass, so that a partition is read, used and forgotten. Every task has a key of its
+own, and the sum of all tasks takes each key once: a task that is lost or repeated changes nothing
+but time.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from noisette.core.parts import FAN, MOST_PARTS, Parted, merges_of
+from noisette.errors import InvalidParameter
+from noisette.fitting.partitions.running import dask_module, guarded, joined, persisted, run
+
+__all__ = ["DaskColumn"]
+
+_AHEAD = 4
+
+
+class DaskColumn(Parted):
+    """Rows or values in partitions.
+
+    `sources` are lists of delayed partitions, as long as each other; `function` makes the rows of a
+    partition from those of every source.
+    """
+
+    def __init__(
+        self, sources: Sequence[Sequence[Any]], function: Callable[..., Any],
+        shape: tuple[int, ...], held: bool = False,
+    ) -> None:  # fmt: skip
+        self.sources, self.function, self.shape = tuple(sources), function, shape
+        self.held = held
+        self.chunks: tuple[int, ...] | None = None
+        if len(self.sources[0]) > MOST_PARTS:
+            # proof: ROUND-ANY-ORDER
+            raise InvalidParameter(f"a table may have at most {MOST_PARTS} partitions.")
+        self.merges = merges_of(len(self.sources[0]))
+
+    def apply(
+        self, function: Callable[..., Any], others: Sequence[Any], shape: tuple[int, ...] | None
+    ) -> "DaskColumn":
+        """Return the column of function(part, parts of the others)."""
+        columns = [self, *others]
+        sources = [each for column in columns if column is not None for each in column.sources]
+        held = all(column is None or column.held for column in columns)
+        whole = _Joint(function, [_spelt(column) for column in columns])
+        found = DaskColumn(sources, whole, self.shape if shape is None else shape, held)
+        found.chunks = self.chunks
+        found.is_sparse = self.is_sparse
+        return found
+
+    def sized(self, rows: int) -> "DaskColumn":
+        """Return the same column with its number of rows."""
+        return self.apply(_same, (), (rows, *self.shape[1:]))
+
+    def leaves(self, function: Callable[..., Any], others: Sequence[Any]) -> list[Any]:
+        """Return one task for each partition."""
+        whole = self.apply(function, others, None)
+        task = dask_module().delayed(guarded, pure=False, traverse=False)
+        return [task(whole.function, *parts) for parts in zip(*whole.sources, strict=True)]
+
+    def reduce(
+        self, function: Callable[..., Any], others: Sequence[Any], join: Callable[[Any, Any], Any],
+        last: Callable[[Any], Any] | None = None,
+    ) -> Any:  # fmt: skip
+        """Return the values of all partitions, joined in their order, `FAN` at a time."""
+        dask = dask_module()
+        values = self.leaves(function, others)
+        while len(values) > 1:
+            values = _by_fan(values, join)
+        (root,) = values
+        if last is not None:
+            root = dask.delayed(guarded, pure=False, traverse=False)(last, root)
+        return run(root)
+
+    def groups(
+        self, function: Callable[..., Any], others: Sequence[Any], join: Callable[[Any, Any], Any]
+    ) -> Iterator[Any]:
+        """Yield the values of `FAN` partitions, joined; some of these are worked on together."""
+        task = dask_module().delayed(guarded, pure=False)
+        values = _by_fan(self.leaves(function, others), join)
+        for k in range(0, len(values), _AHEAD):
+            yield from run(task(_together, *values[k : k + _AHEAD]))
+
+    def kept(self, columns: Sequence[Any]) -> list[Any]:
+        """Return the columns with their parts kept where they are, if their sources are in memory.
+
+        Then nobody has to make them again in every pass; what is read from files is not kept.
+        """
+        known = [column for column in columns if column is not None]
+        if not all(isinstance(column, DaskColumn) and column.held for column in known):
+            return list(columns)
+        first, *others = known
+        made = persisted(first.leaves(_together, others))
+        number = iter(range(len(known)))
+        found: list[Any] = []
+        for each in columns:
+            if each is not None:
+                item = DaskColumn([made], _Item(next(number)), each.shape, True)
+                item.is_sparse, item.chunks = each.is_sparse, each.chunks
+            found.append(None if each is None else item)
+        return found
+
+    def few(self, count: int) -> tuple["DaskColumn", float]:
+        """Return about `count` of the partitions, evenly spread, and their share of all."""
+        every = len(self.sources[0])
+        picked = [source[:: -(-every // count)] for source in self.sources]
+        found = DaskColumn(picked, self.function, self.shape, self.held)
+        found.is_sparse = self.is_sparse
+        return found, len(picked[0]) / every
+
+    def parts(self) -> Iterator[Any]:
+        """Yield the partitions, one at a time."""
+        for leaf in self.leaves(_same, ()):
+            yield run(leaf)
+
+
+def _by_fan(values: list[Any], join: Callable[[Any, Any], Any]) -> list[Any]:
+    """Return tasks that join the values of `FAN` tasks each, in their order."""
+    task = dask_module().delayed(joined, pure=False)
+    return [task(join, values[k : k + FAN]) for k in range(0, len(values), FAN)]
+
+
+class _Joint:
+    """One function of the parts of several columns, each made from its own sources."""
+
+    def __init__(self, function: Callable[..., Any], inner: list[Any]) -> None:
+        self.function, self.inner = function, inner
+
+    def __call__(self, *raws: Any) -> Any:
+        given: list[Any] = []
+        start = 0
+        for spelt in self.inner:
+            if spelt is None:
+                given.append(None)
+                continue
+            function, count = spelt
+            given.append(function(*raws[start : start + count]))
+            start += count
+        return self.function(*given)
+
+
+def _spelt(column: DaskColumn | None) -> tuple[Callable[..., Any], int] | None:
+    return None if column is None else (column.function, len(column.sources))
+
+
+def _same(part: Any) -> Any:
+    return part
+
+
+class _Item:
+    """The number-th of several columns that were kept together."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __call__(self, parts: Any) -> Any:
+        # A failure is handed on by `guarded` of every later task.
+        return parts[self.number]
+
+
+def _together(*parts: Any) -> tuple[Any, ...]:
+    return parts

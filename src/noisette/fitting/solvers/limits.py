@@ -1,0 +1,203 @@
+"""What public facts promise about a solve: that it ends, and within how many steps.
+
+A solve whose end depends on the rows is a release about them, and so is its refusal. Everything
+here is therefore a function of ``PublicFacts``, the loss and the tolerance. proof: SOLVER-ENDS.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from noisette.errors import InvalidParameter
+from noisette.fitting.losses import Loss
+from noisette.fitting.solvers import continuation, interior
+from noisette.fitting.solvers.rounding import (
+    UNIT,
+    PublicFacts,
+    attainable_tolerance,
+    default_tolerance,
+    gradient_error,
+)
+
+# Ranges in which no product of the solvers overflows or vanishes: the largest is
+# beta ||w||, below 1e270, the smallest u R ||w||, above 1e-210.
+_RANGE, _WIDE_RANGE = 1e30, 1e60
+_MOST_STRETCH = 1e16
+
+
+def check_range(loss: Loss, facts: PublicFacts) -> None:
+    """Refuse facts whose products leave float64, in one sentence with the value."""
+    constants = (loss.lipschitz, loss.smoothness, loss.value_at_zero)
+    for name, value, most in (
+        ("norm_bound", facts.norm_bound, _RANGE),
+        ("weight_bound", facts.weight_bound, _RANGE),
+        ("regularization", facts.regularization, _WIDE_RANGE),
+        *((f"a constant of the {loss.name} loss", c, _RANGE) for c in constants if c < math.inf),
+    ):
+        if not 1.0 / most <= value <= most:
+            raise InvalidParameter(
+                f"{name} must lie between {1.0 / most:g} and {most:g}, so that no product "
+                f"vanishes or overflows; got {value!r}, rescale it."
+            )
+    if not facts.linear_norm <= _WIDE_RANGE:
+        raise InvalidParameter(f"linear must have a norm of at most {_WIDE_RANGE:g}.")
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The three numbers that SOLVER-CONTINUATION wants to be at most 1."""
+
+    gradient: float
+    hessian: float
+    final: float
+
+    @property
+    def hold(self) -> bool:
+        """Whether all three are; NaN is not."""
+        return self.gradient <= 1.0 and self.hessian <= 1.0 and self.final <= 1.0
+
+
+def conditions(loss: Loss, facts: PublicFacts, tolerance: float) -> Conditions:
+    """The conditions under which float64 follows the path. proof: SOLVER-CONTINUATION."""
+    concordance = loss.self_concordance
+    assert concordance is not None
+    pace = concordance * facts.norm_bound
+    lam, mass = facts.regularization, facts.mass
+    norm = facts.optimum_norm(loss)
+    beta = lam + mass * loss.smoothness * facts.norm_bound**2
+
+    def error(size: float) -> float:
+        return gradient_error(loss, facts, size, mass, exact=True, terms=0) + beta * UNIT * size
+
+    # on the way ||w|| <= D + 1/(aR), at the end hardly more than D
+    wide, near = norm + (1.0 / pace if pace > 0.0 else 0.0), 1.01 * error(norm)
+    size = math.prod(loss.parameter_shape(facts.features))
+    terms = 8192.0  # rows of a block; sums over blocks are compensated
+    solve = float(size) ** 2 if size <= continuation.DENSE else float(facts.features)
+    hessian = beta / lam * (solve + terms) + pace * (facts.features + 2.0) * wide
+    return Conditions(
+        gradient=128.0 * pace * error(wide) / lam,
+        hessian=64.0 * 4.0 * UNIT * hessian,
+        final=4.0 * math.sqrt(beta / lam) * pace * near * (near / lam) / tolerance,
+    )
+
+
+def _check_work(facts: PublicFacts) -> None:
+    """Refuse a piecewise quadratic problem that ends only after more work than anybody waits for.
+
+    The proof's number of steps grows with log(n omega R^2 / Lambda) alone, but beyond 2^53 float64
+    loses the path and decimals of that many digits take over, each step at their price.
+    """
+    stretch = facts.mass * facts.norm_bound**2 / facts.regularization
+    if not stretch <= _MOST_STRETCH:
+        least = facts.mass * facts.norm_bound**2 / _MOST_STRETCH
+        raise InvalidParameter(
+            f"regularization={facts.regularization:.3g} is too small for a solve in reasonable "
+            f"time, with up to {facts.rows} rows, norm_bound={facts.norm_bound:.3g} and "
+            f"weight_bound={facts.weight_bound:.3g}; use {least * 1.01:.3g} or more."
+        )
+
+
+def check_ends(loss: Loss, facts: PublicFacts, tolerance: float | None = None) -> None:
+    """Refuse, from public facts alone, a problem whose solve is not proven to end.
+
+    Piecewise quadratic losses always end (SOLVER-INTERIOR). proof: SOLVER-ENDS.
+    """
+    check_range(loss, facts)
+    if loss.self_concordance is None:
+        if loss.box_dual(np.ones(1)) is None:
+            raise InvalidParameter(f"no solver is proven to end for the {loss.name} loss.")
+        _check_work(facts)
+        return
+    least = smallest_regularization(loss, facts, tolerance)
+    if least == facts.regularization:
+        return
+    advice = "lower norm_bound or weight_bound" if least is None else f"use {least:.3g} or more"
+    raise InvalidParameter(
+        f"Lambda={facts.regularization:.3g}, the regularization beside the sum of losses, is too "
+        f"small for a solve that is certain to end, with up to {facts.rows} rows, "
+        f"norm_bound={facts.norm_bound:.3g}, weight_bound={facts.weight_bound:.3g} and the "
+        f"{loss.name} loss; {advice} (an estimator's regularization is Lambda over the number of "
+        "rows)."
+    )
+
+
+def _ends(loss: Loss, facts: PublicFacts, tolerance: float | None) -> bool:
+    goal = default_tolerance(loss, facts) if tolerance is None else tolerance
+    return goal > 0.0 and conditions(loss, facts, goal).hold
+
+
+def smallest_regularization(
+    loss: Loss, facts: PublicFacts, tolerance: float | None = None
+) -> float | None:
+    """The given Lambda if it ends, else one within 1 % of the least that does; None: none does."""
+    if loss.self_concordance is None or _ends(loss, facts, tolerance):
+        return facts.regularization
+
+    def ends(log_lam: float) -> bool:
+        trial = replace(facts, regularization=math.exp(log_lam))
+        goal = tolerance
+        if goal is not None:  # a larger Lambda may ask for a larger tolerance
+            goal = max(goal, attainable_tolerance(loss, trial))
+        return _ends(loss, trial, goal)
+
+    low, high = math.log(facts.regularization), math.log(_WIDE_RANGE)
+    if not ends(high):
+        return None
+    while high - low > 0.004:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if ends(middle) else (middle, high)
+    return math.exp(high + 0.006)  # three printed digits may round down by 0.5 %
+
+
+@dataclass(frozen=True)
+class InteriorPlan:
+    """Public numbers of an interior-point solve: where it ends, its precision and its steps."""
+
+    last: float
+    digits: int
+    steps: int
+
+
+def interior_plan(loss: Loss, facts: PublicFacts, tolerance: float) -> InteriorPlan:
+    """Mu at which the certificate must hold, decimal digits, most steps. proof: SOLVER-INTERIOR."""
+    dual = loss.box_dual(np.full(1, getattr(loss, "target_bound", 1.0)))
+    assert dual is not None
+    _, low, high, curve, centre, gain = (float(np.max(np.abs(part))) for part in dual)
+    n, lam = max(facts.rows, 1), facts.regularization
+    mass, R = facts.mass, facts.norm_bound
+    if math.isfinite(loss.smoothness):
+        # in logarithms' stead: each factor stays in range
+        share = tolerance / (lam + mass * loss.smoothness * R**2)
+        last = lam * share * share / (128.0 * n)
+    else:
+        last = tolerance * (tolerance / lam) / (100.0 * n)
+    most = max(low, high)
+    slope = curve * (most + centre) + gain + R * (mass * most * R + facts.linear_norm) / lam
+    reach = 2.0 * most * facts.weight_bound
+    first = 2.0 * math.sqrt(n) * slope * reach + 1e-290
+    ratio = math.log10(first) - math.log10(last)
+    spread = math.log10(n) + 2.0 * (math.log10(R) + math.log10(reach)) - math.log10(last * lam)
+    falls = math.log(10.0) * max(ratio, 0.0) / math.log(interior.shortest_ratio(n))
+    return InteriorPlan(
+        last=last,
+        digits=40 + 2 * math.ceil(max(spread, 0.0)) + math.ceil(max(ratio, 0.0)),
+        steps=interior.TRIES * (interior.RETREATS + math.ceil(falls) + 1),
+    )
+
+
+def most_steps(loss: Loss, facts: PublicFacts, tolerance: float) -> int:
+    """Newton steps after which the last resort has ended, whatever the rows. proof: SOLVER-ENDS."""
+    concordance = loss.self_concordance
+    if concordance is None:
+        return interior_plan(loss, facts, tolerance).steps
+    pace, lam = concordance * facts.norm_bound, facts.regularization
+    pull = facts.mass * loss.derivative_bound(0.0) * facts.norm_bound
+    first = max(lam, 9.0 * pace * (pull + facts.linear_norm))
+    ratio = continuation.shortest_ratio(pace, facts.optimum_norm(loss))
+    falls = math.ceil(math.log(first / lam) / math.log(ratio)) + 1
+    tries = continuation.TRIES * (continuation.RETREATS + falls)
+    return tries + continuation.LAST_STEPS

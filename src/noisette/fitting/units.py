@@ -1,0 +1,418 @@
+"""`Persons`: which rows belong to whom, and how much each row of a person counts.
+
+The unit of protection can be a person with any number of rows. Every row then has a weight that is
+a function of that person's rows alone, and the weights of one person add up to at most 1. So a
+person's part in a sum of bounded rows has the bound of a single row.
+
+Who is who follows from the identifiers alone. The *numbers* of persons follow from which ones there
+are, or from where they appear first, and both change with the rows of one person. So no batch may
+be decided by a person's number: sampling by coins does not ask for it, and everything else takes
+`Persons.shuffled` first.
+"""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from noisette import _validate
+from noisette._typing import Floats, Indices
+from noisette.core.cells import given
+from noisette.core.randomness import Randomness
+from noisette.errors import InvalidData, InvalidParameter
+
+__all__ = ["MISSING_IDENTIFIERS", "Persons", "UnreadPersons"]
+
+MISSING_IDENTIFIERS = ("refuse", "single")
+"""What a row without an identifier does: it is refused, or it is a person of its own."""
+
+NO_COLUMN = "persons must be a column of identifiers, one for each row."
+_UNIT = 2.0**-52
+
+
+class Persons:
+    """A grouping of rows by person, made by `Persons.of`; it shows nothing of itself.
+
+    Parameters
+    ----------
+    index : ndarray of shape (n,)
+        The number of each row's person, from 0 to ``count`` - 1; everyone has a row.
+    count : int
+        The number of persons N.
+    full : int, default 1
+        A person with m rows gives each of them the weight 1 / max(m, full): 1 is the mean over
+        a person's rows, more is a sum of rows that is capped at 1.
+    max_rows : int, optional
+        A public cap on a person's rows: the first so many count, further ones have weight 0.
+    missing : {"refuse", "single"}, default "refuse"
+        The rule for rows without an identifier.
+    at_random : bool, default False
+        Whether the numbers were given at random, so that batches may be decided by them.
+
+    Examples
+    --------
+    >>> from noisette import Persons
+    >>> persons = Persons.of(["ann", "bob", "ann"])
+    >>> persons.count, persons.index.tolist(), persons.weights.round(3).tolist()
+    (2, [0, 1, 0], [0.5, 1.0, 0.5])
+    >>> persons
+    <Persons>
+
+    """
+
+    def __init__(
+        self, index: Indices, count: int, *, full: int = 1, max_rows: int | None = None,
+        missing: str = "refuse", at_random: bool = False,
+    ) -> None:  # fmt: skip
+        self.index, self.count, self.missing, self.at_random = index, count, missing, at_random
+        self.full = _validate.integer("full", full)
+        self.max_rows = None if max_rows is None else _validate.integer("max_rows", max_rows)
+        self.sizes: Indices = np.bincount(index, minlength=count)
+        self._grouped: tuple[Indices, Indices] | None = None
+
+    @classmethod
+    def of(
+        cls, ids: Any, rows: int | None = None, *, missing: str = "refuse", full: int = 1,
+        max_rows: int | None = None,
+    ) -> "Persons":  # fmt: skip
+        """Return the grouping that a column of identifiers makes.
+
+        Parameters
+        ----------
+        ids : Persons or array_like of shape (n,)
+            One identifier for each row: texts, or anything else that can be hashed, in a list, an
+            array, or a column of pandas, polars or pyarrow. They are compared as they are, cell by
+            cell: 7 and 7.0 are one. A `Persons` passes through, with the rules that it has. A
+            column of Dask is read by ``fit``, for rows in the same partitions.
+        rows : int, optional
+            How many identifiers there must be.
+        missing : {"refuse", "single"}, default "refuse"
+            Whether a missing identifier (None, NaN, NA, a blank text) is refused, or makes its
+            row a person of its own.
+        full : int, default 1
+            The number of rows from which on a person has the full weight; see the class.
+        max_rows : int, optional
+            How many rows of a person count at most; see the class.
+
+        Returns
+        -------
+        Persons
+            The grouping.
+
+        Raises
+        ------
+        InvalidData
+            If there is not one identifier for each row, one cannot be hashed, one is missing, or
+            one is a number with a point from 2^53 on, which may stand for several persons.
+        InvalidParameter
+            If a rule is out of range, or one is given for a `Persons`.
+
+        Examples
+        --------
+        >>> from noisette import Persons
+        >>> Persons.of([7, None, 7, None], missing="single").count
+        3
+        >>> Persons.of(["a", "a", "b"], full=4).weights.round(2).tolist()
+        [0.25, 0.25, 0.25]
+
+        """
+        if hasattr(ids, "__dask_graph__"):
+            missing = _validate.choice("missing", missing, MISSING_IDENTIFIERS)
+            ids = UnreadPersons(ids, missing=missing, full=full, max_rows=max_rows)
+            missing, full, max_rows = "refuse", 1, None
+        if isinstance(ids, Persons):
+            grouped = ids
+            if (missing, full, max_rows) != ("refuse", 1, None):
+                raise InvalidParameter(
+                    "a Persons has its rules already; give missing, full and max_rows together "
+                    "with the identifiers."
+                )
+        else:
+            missing = _validate.choice("missing", missing, MISSING_IDENTIFIERS)
+            numbers = given(ids, NO_COLUMN).keys().numbers
+            absent = numbers < 0
+            if missing == "refuse" and bool(absent.any()):
+                raise InvalidData(
+                    "persons has a row without an identifier; fill it in, leave the row out, or "
+                    "make such rows persons of their own with Persons.of(ids, missing='single')."
+                )
+            index, count = _compact(numbers, absent)
+            grouped = cls(index, count, full=full, max_rows=max_rows, missing=missing)
+        if rows is not None and isinstance(grouped, UnreadPersons):
+            raise InvalidData("persons live in partitions, so X must, too.")
+        if rows is not None and grouped.rows != rows:
+            raise InvalidData("persons must have one identifier for each row.")
+        return grouped
+
+    def __repr__(self) -> str:
+        return "<Persons>"
+
+    @cached_property
+    def weights(self) -> Floats:
+        """The weight of every row; those of one person add up to at most 1, rounded or not."""
+        # proof: PERSON-WEIGHTS
+        weights = row_weights(self.sizes, self.full, self.max_rows)[self.index]
+        if self.max_rows is not None and bool(np.any(self.sizes > self.max_rows)):
+            rows, starts = self.grouped
+            place = np.arange(len(rows)) - np.repeat(starts[:-1], self.sizes)
+            weights[rows[place >= self.max_rows]] = 0.0
+        return np.asarray(weights)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return len(self.index)
+
+    def obeyed_by(self, weights: Any, bound: float) -> bool:
+        """Whether the weights of every person's rows add up to at most `bound`.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n,)
+            One weight for each row, whoever computed it.
+        bound : float
+            The public cap on one weight.
+
+        Returns
+        -------
+        bool
+            False if those of one person are too large together.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import Persons
+        >>> Persons.of(["a", "a"]).obeyed_by(np.ones(2), 1.0)
+        False
+
+        """
+        # proof: PERSON-WEIGHTS
+        each = np.bincount(self.index, weights, minlength=self.count)
+        return bool(np.all(each <= bound))
+
+    def most_used(self, weights: Any) -> float:
+        """Return how many rows with a weight above 0 a person has at most.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n,)
+            One weight for each row.
+
+        Returns
+        -------
+        float
+            A whole number.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import Persons
+        >>> Persons.of(["a", "a"]).most_used(np.array([1.0, 0.0]))
+        1
+
+        """
+        used = np.bincount(self.index[weights > 0.0], minlength=self.count)
+        return int(used.max(initial=0))
+
+    def share(self, weights: Floats | None = None) -> Floats:
+        """Return the weight of every row times its own one; a person's add up to at most the cap.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n,), optional
+            Weights of the rows, none above a common cap; 1 for each unless given.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The products.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import Persons
+        >>> Persons.of(["a", "a"]).share(np.array([1.0, 0.5])).round(2).tolist()
+        [0.5, 0.25]
+
+        """
+        return self.weights if weights is None else np.asarray(self.weights * weights)
+
+    def take(self, rows: Indices) -> "Persons":
+        """Return the grouping of some of the rows, numbers and weights' rule kept.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Positions of rows.
+
+        Returns
+        -------
+        Persons
+            The same N persons, some perhaps without rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import Persons
+        >>> Persons.of(["a", "b", "a"]).take(np.array([0, 2])).index.tolist()
+        [0, 0]
+
+        """
+        return self._like(self.index[rows], at_random=self.at_random)
+
+    def _like(self, index: Indices, *, at_random: bool) -> "Persons":
+        return Persons(
+            index, self.count, full=self.full, max_rows=self.max_rows, missing=self.missing,
+            at_random=at_random,
+        )  # fmt: skip
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a guarantee says about the rows of a person: public rules, nothing about anybody."""
+        each = "1 / m" if self.full == 1 else f"1 / max(m, {self.full})"
+        said = f"The unit is a person: each row of a person with m rows has the weight {each}."
+        if self.max_rows is not None:
+            said = (
+                f"The unit is a person, of whom at most the first {self.max_rows} rows, m in "
+                f"number, are used, each with the weight {each}."
+            )
+        if self.missing == "single":
+            return said, "A row without an identifier counts as a person of its own."
+        return (said,)
+
+    @property
+    def grouped(self) -> tuple[Indices, Indices]:
+        """All rows, person by person, and where the rows of each person start (N + 1 numbers)."""
+        if self._grouped is None:
+            n = len(self.index)
+            # rows of a sparse matrix are sorted by counting, which is faster than by comparing
+            places = (np.ones(n, dtype=bool), (self.index, np.arange(n)))
+            held = sparse.csr_array(places, shape=(self.count, n))
+            self._grouped = held.indices.astype(np.intp), held.indptr.astype(np.intp)
+        return self._grouped
+
+    def rows_of(self, chosen: Indices) -> Indices:
+        """Return all rows of the chosen persons, one person after another.
+
+        Parameters
+        ----------
+        chosen : ndarray of int
+            Numbers of persons.
+
+        Returns
+        -------
+        ndarray of int
+            Positions of rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import Persons
+        >>> Persons.of(["a", "b", "a"]).rows_of(np.array([1, 0])).tolist()
+        [1, 0, 2]
+
+        """
+        rows, starts = self.grouped
+        sizes = self.sizes[chosen]
+        ends = np.cumsum(sizes)
+        steps = np.arange(int(sizes.sum())) - np.repeat(ends - sizes, sizes)
+        return np.asarray(rows[np.repeat(starts[chosen], sizes) + steps])
+
+    def shuffled(self, randomness: Randomness) -> "Persons":
+        """Return the same grouping with persons numbered at random, by nothing that anyone knows.
+
+        Parameters
+        ----------
+        randomness : Randomness
+            The source of the numbers.
+
+        Returns
+        -------
+        Persons
+            The same rows and weights under other numbers.
+
+        Examples
+        --------
+        >>> from noisette import Persons, Randomness
+        >>> Persons.of(["a", "b", "a"]).shuffled(Randomness.secure()).sizes.sum().item()
+        3
+
+        """
+        # proof: PERSON-ORDER
+        number = randomness.generator.permutation(self.count)
+        return self._like(number[self.index], at_random=True)
+
+    def one_each(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+        """Return one value for each person, refused by `name` where a person's rows differ.
+
+        Parameters
+        ----------
+        name : str
+            What the values are, for the message.
+        values : ndarray of shape (n,)
+            One value for each row.
+
+        Returns
+        -------
+        ndarray of shape (N,)
+            One value for each person.
+
+        Raises
+        ------
+        InvalidData
+            If two rows of one person have different values.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import Persons
+        >>> Persons.of(["a", "b", "a"]).one_each("level", np.array([1.0, 2.0, 1.0])).tolist()
+        [1.0, 2.0]
+
+        """
+        each = np.empty(self.count, dtype=values.dtype)
+        each[self.index] = values
+        if not np.array_equal(each[self.index], values):
+            raise InvalidData(f"{name} must be the same in all rows of one person.")
+        return each
+
+
+class UnreadPersons(Persons):
+    """Identifiers in partitions that nobody has grouped yet, and the rules for them."""
+
+    def __init__(
+        self, ids: Any, *, full: int = 1, max_rows: int | None = None, missing: str = "refuse"
+    ) -> None:
+        self.ids, self.missing = ids, missing
+        self.full = _validate.integer("full", full)
+        self.max_rows = None if max_rows is None else _validate.integer("max_rows", max_rows)
+
+
+def row_weights(sizes: Indices, full: int, max_rows: int | None) -> Floats:
+    """Return the weight of each row of persons with so many rows, within the cap.
+
+    In floating point a sum of m numbers may exceed the true one by (m - 1) 2^-53 of it, and a
+    product with a sample weight by 2^-53; the weights are smaller by more than that.
+    """
+    # proof: PERSON-WEIGHTS
+    most = np.inf if max_rows is None else float(max_rows)
+    shared = np.maximum(np.minimum(sizes, most), full).astype(np.float64)
+    with np.errstate(divide="ignore"):  # nobody has no rows
+        each = np.nextafter((1.0 - (shared + 2.0) * _UNIT) / shared, 0.0)
+    each[shared == 1.0] = 1.0
+    return np.asarray(each)
+
+
+def _compact(numbers: Indices, absent: NDArray[np.bool_]) -> tuple[Indices, int]:
+    """Return numbers 0 .. N - 1 in the order of appearance; every missing one is its own."""
+    if not bool(absent.any()):
+        return numbers, int(numbers.max(initial=-1)) + 1
+    top = int(numbers.max(initial=0)) + 1
+    numbers = numbers.copy()
+    numbers[absent] = top + np.arange(int(absent.sum()))
+    _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+    place = np.empty(len(first), dtype=np.intp)
+    place[np.argsort(first, kind="stable")] = np.arange(len(first))
+    return np.asarray(place[inverse.reshape(-1)]), len(first)

@@ -1,0 +1,519 @@
+"""Model files: `save` and `load` without pickle.
+
+A model file is a zip archive with three members: ``model.json`` (format, class, public parameters,
+guarantee) and ``coef.npy``, ``intercept.npy`` (plain float64 arrays). Nothing in it is executed.
+`load` accepts known classes only and checks the guarantee against its own plan, the parameters and
+the labels, so an edited epsilon is refused; a digest of all that is stored shows any other edit.
+The ledger and the random state are not stored.
+
+A small archive may claim any size, so sizes are compared before anything is unpacked: noise does
+not compress, and an honest member is at most a few times as large as its packed form.
+"""
+
+import hashlib
+import importlib
+import io
+import json
+import math
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette import _files
+from noisette._version import __version__
+from noisette.core.adjacency import Adjacency
+from noisette.core.guarantee import Guarantee
+from noisette.errors import InvalidData, InvalidParameter, NoisetteError
+from noisette.scores.stored import restored, stored
+
+__all__ = ["FORMAT", "IN_FOLDER", "MODELS", "RECEIPT", "load", "save"]
+
+FORMAT = 1
+REGRESSORS = (
+    "AdditiveRegressor", "HuberRegressor", "LinearRegression", "PoissonRegressor", "SGDRegressor",
+    "TableRegressor",
+)  # fmt: skip
+MODELS = dict.fromkeys(
+    ("LinearSVC", "LogisticRegression", "SGDClassifier", *REGRESSORS), "noisette.models"
+)
+MODELS |= dict.fromkeys(
+    ("AdditiveClassifier", "AdditiveRegressor", "TableClassifier", "TableRegressor"),
+    "noisette.tables.pipeline",
+)
+IN_FOLDER, RECEIPT = "model.noisette", "receipt.json"
+"""The names of the model file and its receipt in a folder that ``noisette train`` wrote."""
+
+_TEXT, _ARRAYS = "model.json", ("coef", "intercept")
+_NOT_STORED = {"ledger", "random_state"}
+_APART = {"schema", "pairs"}  # stored as what was learnt, not as it was handed in
+_MAY_BE_INFINITE, _INFINITE = {"radius"}, "infinite"  # JSON has no such number
+_RELEASED = ("residual_scale_", "clipped_share_")
+_POSITIVE = ("regularization", "eta0", "radius", "clip_norm")  # where they are numbers
+_LARGEST, _LARGEST_HEADER = 1 << 32, 1 << 10  # bytes
+_SMALL, _TIMES = 1 << 20, 20  # a member above _SMALL may be _TIMES as large as its packed form
+_PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_KINDS: dict[str, tuple[type[Any], tuple[type, ...]]] = {
+    "bool": (np.bool_, (bool,)),
+    "int": (np.int64, (int,)),
+    "float": (np.float64, (float,)),
+    "str": (np.str_, (str,)),
+    "object": (object, (bool, int, float, str)),
+}
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to `path`; the file appears whole or not at all.
+
+    The ledger and the random state are not stored; the guarantee is.
+
+    Parameters
+    ----------
+    model : classifier or regressor
+        A fitted estimator of `noisette.linear`, or of `noisette.pipeline` for raw tables.
+    path : str or path-like
+        The file to write.
+
+    Raises
+    ------
+    InvalidParameter
+        If the model is of another class, not fitted, or changed since ``fit``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import make_classification
+    >>> from noisette import LogisticRegression, load, save
+    >>> X, y = make_classification(1000, 5, random_state=0)
+    >>> path = Path(tempfile.mkdtemp()) / "risk.noisette"
+    >>> save(LogisticRegression(epsilon=1.0, norm_bound=3.0, classes=[0, 1]).fit(X, y), path)
+    >>> load(path).privacy_.epsilon
+    1.0
+
+    """
+    name = type(model).__name__
+    if MODELS.get(name) is None or not type(model).__module__.startswith(MODELS[name]):
+        raise InvalidParameter(f"save stores {', '.join(MODELS)}; got an object of type {name}.")
+    if not hasattr(model, "privacy_"):
+        raise InvalidParameter(f"this {name} is not fitted; call fit before save.")
+    arrays = {"coef": np.asarray(model.coef_), "intercept": np.asarray(model.intercept_)}
+    _check_unchanged(model, arrays)
+    parameters = {
+        key: _plain(key, value)
+        for key, value in model.get_params(deep=False).items()
+        if key not in _NOT_STORED | _APART
+    }
+    text = {
+        "noisette_model": FORMAT,
+        "version": __version__,
+        "class": name,
+        "parameters": parameters,
+        **_of_target(model),
+        "features": int(model.n_features_in_),
+        "feature_names": [str(each) for each in getattr(model, "feature_names_in_", [])],
+        "regularization": getattr(model, "regularization_", None),
+        "weight_noise": getattr(model, "weight_noise_", None),
+        "noise": model._bars.to_dict() if hasattr(model, "_bars") else None,
+        "guarantee": model.privacy_.to_dict(),
+    }
+    if hasattr(model, "schema_"):
+        text["schema"] = model.schema_.source
+        bars = model.bars_ or {}
+        text["bars"] = {name: each.to_dict() for name, each in bars.items()} or None
+        text["pairs"] = [pair.to_dict() for pair in model.pairs_]
+    if hasattr(model, "test_"):
+        text["test"] = stored(model.test_)
+    text["seal"] = _seal(text, arrays)
+    _write(Path(path), json.dumps(text, indent=1, allow_nan=False), arrays)
+
+
+def _of_target(model: Any) -> dict[str, Any]:
+    """Return the labels of a classifier; of a regressor its limits and what intervals need."""
+    if not _predicts_numbers(model):
+        return {"classes": _described(np.asarray(model.classes_))}
+    spread = None
+    if getattr(model, "_covariance", None) is not None:
+        spread = {"covariance": model._covariance.tolist(), "variance": model._variance}
+    released = {key: float(getattr(model, key)) for key in _RELEASED if hasattr(model, key)}
+    bounds = getattr(model, "target_bounds_", model.target_bounds)
+    return {"bounds": list(map(float, bounds)), "spread": spread, "released": released}
+
+
+def _predicts_numbers(model: Any) -> bool:
+    return type(model).__name__ in REGRESSORS
+
+
+def _seal(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> str:
+    """Return a digest of all that is stored: a note left out, or a seed denied, is an edit too.
+
+    It has no secret, so it does not stop somebody who forges a file on purpose.
+    """
+    stored = {key: value for key, value in text.items() if key != "seal"}
+    sealed = hashlib.sha256(json.dumps(stored, sort_keys=True).encode())
+    for name in _ARRAYS:
+        sealed.update(np.ascontiguousarray(arrays[name], dtype="<f8").tobytes())
+    return sealed.hexdigest()
+
+
+def _check_unchanged(model: Any, arrays: dict[str, NDArray[Any]]) -> None:
+    """Refuse to write what `load` would refuse."""
+    stored = model.get_params(deep=False).items()
+    try:
+        type(model)(
+            **{key: value for key, value in stored if key not in _NOT_STORED}
+        )._check_public()
+        _check(model, model.privacy_, arrays)
+        _check_facts(model, model.privacy_)
+        return
+    except NoisetteError:
+        pass
+    raise InvalidParameter(
+        "the parameters of this model are not those it was fitted with, so its guarantee does not "
+        "speak of them; fit it again, or set them back, before save."
+    )
+
+
+def _write(path: Path, text: str, arrays: dict[str, NDArray[Any]]) -> None:
+    whole = io.BytesIO()  # a fault cannot leave an archive half-closed, and the disk waits once
+    with zipfile.ZipFile(whole, "w") as archive:
+        _add(archive, _TEXT, text.encode())
+        for name, array in arrays.items():
+            buffer = io.BytesIO()
+            np.lib.format.write_array(
+                buffer, np.asarray(array, dtype=np.float64), allow_pickle=False
+            )
+            _add(archive, f"{name}.npy", buffer.getvalue())
+    _files.write(path, whole.getvalue())
+
+
+def _add(archive: zipfile.ZipFile, member: str, content: bytes) -> None:
+    """Pack what is small; the rest as it is, so that `_fits` never refuses an honest file."""
+    packing = zipfile.ZIP_DEFLATED if len(content) <= _SMALL else zipfile.ZIP_STORED
+    # with the date of zip's first day: the hour would tell how long a search or training took
+    archive.writestr(zipfile.ZipInfo(member), content, packing)
+
+
+def _plain(key: str, value: Any) -> Any:
+    """Return a parameter as JSON can hold it."""
+    if isinstance(value, Adjacency):
+        return value.value
+    if key == "classes" and value is not None:
+        return _described(np.asarray(value))
+    if key == "target_bounds" and value is not None and not isinstance(value, str):
+        return list(map(float, value))
+    if key == "class_weight" and isinstance(value, Mapping):
+        weights = [float(each) for each in value.values()]
+        return {"labels": _described(np.asarray(list(value))), "weights": weights}
+    if isinstance(value, np.generic):
+        value = value.item()
+    if key in _MAY_BE_INFINITE and value == math.inf:
+        return _INFINITE
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise InvalidParameter(f"the parameter {key} cannot be stored in a model file.")
+
+
+def _described(labels: NDArray[Any]) -> dict[str, Any]:
+    """Return labels as a list with their kind, so that they come back with the same type."""
+    kind = {"b": "bool", "i": "int", "u": "int", "f": "float", "U": "str", "O": "object"}.get(
+        labels.dtype.kind
+    )
+    values = labels.tolist()
+    if kind is None or not all(isinstance(each, bool | int | float | str) for each in values):
+        raise InvalidParameter("labels must be numbers or texts to be stored in a model file.")
+    return {"kind": kind, "values": values}
+
+
+def _labels(node: Any) -> NDArray[Any]:
+    """Return labels of the stated kind; a label of another kind is not converted but refused."""
+    values = list(node["values"])
+    kind, types = _KINDS[node["kind"]]
+    if not all(type(each) in types for each in values):
+        raise TypeError
+    return np.array(values, dtype=kind)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Return the model that `save` wrote to `path`, with its guarantee in ``privacy_``.
+
+    `path` may also be a folder that ``noisette train`` wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file or folder; nothing in it is executed.
+
+    Returns
+    -------
+    estimator
+        The fitted estimator, without a ledger.
+
+    Raises
+    ------
+    InvalidData
+        If it is no model file, is damaged, or was changed after it was saved.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import make_classification
+    >>> from noisette import LinearSVC, load, save
+    >>> X, y = make_classification(1000, 5, random_state=0)
+    >>> path = Path(tempfile.mkdtemp()) / "risk.noisette"
+    >>> save(LinearSVC(epsilon=1.0, norm_bound=3.0, classes=[0, 1]).fit(X, y), path)
+    >>> load(path).predict(X).shape
+    (1000,)
+
+    """
+    place = Path(path)
+    if place.is_dir():
+        place = place / IN_FOLDER
+        if not place.exists():
+            raise InvalidData(f"{path} is not a model folder: it has no {IN_FOLDER}.")
+    node, arrays = _read(place)
+    with _files.understood("this model file lacks a field, or a field has the wrong type."):
+        return _made(node, arrays)
+
+
+def _made(node: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Any:
+    """Return the model of a file, each part checked by itself and with the others."""
+    model, guarantee = _rebuilt(node)
+    _check(model, guarantee, arrays)
+    if node.get("version") == __version__:  # another version may say the same in other words
+        _check_facts(model, guarantee)
+    if node.get("seal") != _seal(node, arrays):
+        raise InvalidData("this model file was changed after it was saved; use the original.")
+    model.coef_, model.intercept_ = arrays["coef"], arrays["intercept"]
+    if _predicts_numbers(model):
+        model.intercept_ = float(model.intercept_)
+    model.privacy_ = guarantee
+    if node.get("noise") is not None:
+        from noisette.models.noise_bars import read_noise_bars
+
+        wrong = "the noise bars in this model file do not fit its weights; it was changed."
+        with _files.understood(wrong):
+            model._bars = read_noise_bars(node["noise"], model)
+    if "test" in node:
+        classes = None if _predicts_numbers(model) else model.classes_.tolist()
+        wrong = "the test scores in this model file do not fit its model; it was changed."
+        with _files.understood(wrong):
+            model.test_ = restored(node["test"], classes, guarantee)
+    return model
+
+
+def _rebuilt(node: dict[str, Any]) -> tuple[Any, Guarantee]:
+    """Return the estimator without its weights, and the guarantee, each checked by itself."""
+    if node.get("noisette_model") != FORMAT:
+        raise InvalidData(
+            f"this model file is not of format {FORMAT}; "
+            "read it with the version of noisette that wrote it."
+        )
+    name = node.get("class")
+    if not isinstance(name, str) or name not in MODELS:
+        raise InvalidData(f"this model file holds no model of the kinds {', '.join(MODELS)}.")
+    return _filled(name, node), Guarantee.from_dict(node["guarantee"])
+
+
+def _filled(name: str, node: dict[str, Any]) -> Any:
+    parameters = dict(node["parameters"])
+    if isinstance(parameters.get("target_bounds"), list):
+        parameters["target_bounds"] = tuple(parameters["target_bounds"])
+    if parameters.get("classes") is not None:
+        parameters["classes"] = _labels(parameters["classes"]).tolist()
+    if isinstance(parameters.get("class_weight"), dict):
+        weighed = parameters["class_weight"]
+        labels, weights = _labels(weighed["labels"]).tolist(), weighed["weights"]
+        parameters["class_weight"] = dict(zip(labels, weights, strict=True))
+    kind = getattr(importlib.import_module(MODELS[name]), name)
+    # Every one: of a parameter that is left out, the default would be taken for what was used.
+    if parameters.keys() != kind().get_params(deep=False).keys() - _NOT_STORED - _APART:
+        raise TypeError
+    if "schema" in kind().get_params(deep=False):
+        parameters["schema"] = dict(node["schema"])
+    for key in _POSITIVE:
+        if isinstance(parameters.get(key), int | float):
+            _positive(parameters[key], zero=key == "regularization")
+    parameters |= {key: math.inf for key in _MAY_BE_INFINITE if parameters.get(key) == _INFINITE}
+    model = kind(**parameters)
+    model._check_public()
+    if name in REGRESSORS:
+        _fill_numbers(model, node)
+    else:
+        model.classes_ = _labels(node["classes"])
+    model.n_features_in_ = _whole(node["features"])
+    if "schema" in parameters:
+        model._restore(parameters["schema"], node.get("bars"), node.get("pairs"))
+        if "pairs" in kind().get_params(deep=False) and model.pairs_:
+            model.pairs = [pair.columns for pair in model.pairs_]
+    names = list(node["feature_names"])
+    if not all(isinstance(each, str) for each in names):
+        raise TypeError
+    if names:
+        model.feature_names_in_ = np.array(names, dtype=object)
+    if name in ("LinearSVC", "LogisticRegression"):  # elsewhere lambda is a parameter, or private
+        known = node["regularization"]
+        model.regularization_ = None if known is None else _positive(known)
+        noise = node.get("weight_noise")
+        model.weight_noise_ = None if noise is None else _positive(noise)
+    return model
+
+
+def _fill_numbers(model: Any, node: dict[str, Any]) -> None:
+    """Give a regressor its limits, and what intervals need."""
+    low, high = node["bounds"]
+    if not (type(low) is type(high) is float and -math.inf < low < high < math.inf):
+        raise TypeError
+    if hasattr(model, "schema") or isinstance(model.target_bounds, str):
+        model.target_bounds_ = (low, high)
+    elif tuple(map(float, model.target_bounds)) != (low, high):
+        raise InvalidData("the limits in this model file are not those of its parameters.")
+    for key, value in dict(node["released"]).items():
+        if key not in _RELEASED or type(value) is not float or not math.isfinite(value):
+            raise TypeError
+        setattr(model, key, value)
+    if node["spread"] is not None:
+        covariance = np.array(node["spread"]["covariance"], dtype=np.float64)
+        square = covariance.ndim == 2 and covariance.shape[0] == covariance.shape[1]
+        if not square or not bool(np.isfinite(covariance).all()):
+            raise TypeError
+        model._covariance, model._variance = covariance, _positive(node["spread"]["variance"])
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise TypeError
+    return value
+
+
+def _positive(value: Any, *, zero: bool = False) -> float:
+    right = type(value) in (int, float) and 0.0 <= value < math.inf
+    if not right or (value == 0.0 and not zero):
+        raise TypeError
+    return float(value)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
+    """Return the JSON text and the arrays; every other content is refused."""
+    with (
+        _files.opened(path, most=_LARGEST) as file,
+        _files.understood(f"{path} is not a model file of noisette, or it is damaged."),
+        zipfile.ZipFile(file) as archive,
+    ):
+        wanted = [_TEXT, *(f"{name}.npy" for name in _ARRAYS)]
+        if sorted(archive.namelist()) != sorted(wanted) or not all(map(_fits, archive.infolist())):
+            raise ValueError
+        text = _files.from_json(_text(archive))
+        if not isinstance(text, dict):
+            raise TypeError
+        return text, {name: _array(archive, f"{name}.npy") for name in _ARRAYS}
+
+
+def _fits(info: zipfile.ZipInfo) -> bool:
+    """Whether a member is packed as `save` packs and claims no more than such a file can hold."""
+    claimed = info.file_size
+    small = claimed <= max(_SMALL, _TIMES * info.compress_size)
+    readable = info.filename != _TEXT or claimed <= _files.LARGEST_TEXT
+    return info.compress_type in _PACKED and small and readable
+
+
+def _text(archive: zipfile.ZipFile) -> bytes:
+    # With a number: `read()` alone unpacks all there is and only then looks at the claimed size.
+    with archive.open(_TEXT) as file:
+        return file.read(archive.getinfo(_TEXT).file_size)
+
+
+def _array(archive: zipfile.ZipFile, member: str) -> NDArray[np.float64]:
+    """Return an array of numbers whose stated shape is that of its bytes; else ValueError."""
+    with archive.open(member) as file:
+        if np.lib.format.read_magic(file) != (1, 0):
+            raise ValueError
+        # Compared before anything is allocated: a header of a few bytes may claim terabytes.
+        shape, _, kind = np.lib.format.read_array_header_1_0(file, _LARGEST_HEADER)
+        payload = archive.getinfo(member).file_size - file.tell()
+        if kind != np.float64 or 8 * math.prod(shape) != payload:
+            raise ValueError
+        file.seek(0)
+        found: NDArray[np.float64] = np.lib.format.read_array(file, allow_pickle=False)
+    return found
+
+
+def _is_promise_of(guarantee: Guarantee, model: Any) -> bool:
+    """Whether the guarantee is for the epsilon, delta and adjacency of the model's parameters."""
+    return (
+        guarantee.epsilon == model.epsilon
+        and guarantee.delta in (0.0, model.delta)
+        and guarantee.adjacency is Adjacency.of(model.adjacency)
+    )
+
+
+def _check(model: Any, guarantee: Guarantee, arrays: dict[str, NDArray[np.float64]]) -> None:
+    """Refuse parts that contradict each other."""
+    if not _is_promise_of(guarantee, model):
+        raise InvalidData(
+            "the guarantee in this model file is not the one of its parameters; it was changed."
+        )
+    if _predicts_numbers(model):
+        _check_numbers(model, arrays)
+        return
+    given = model.classes_ if model.classes is None else model.classes
+    if _in_order(given) != list(map(repr, model.classes_.tolist())):
+        raise InvalidData("the labels in this model file are not those of its parameters.")
+    classes = len(model.classes_)
+    outputs = 1 if classes == 2 else classes
+    fits = (
+        classes >= 2
+        and arrays["coef"].shape == (outputs, getattr(model, "width_", model.n_features_in_))
+        and arrays["intercept"].shape == (outputs,)
+        and all(array.dtype == np.float64 for array in arrays.values())
+        and all(bool(np.isfinite(array).all()) for array in arrays.values())
+        and len(getattr(model, "feature_names_in_", range(model.n_features_in_)))
+        == model.n_features_in_
+    )
+    if not fits:
+        raise InvalidData("the weights in this model file do not fit its classes and features.")
+
+
+def _check_numbers(model: Any, arrays: dict[str, NDArray[np.float64]]) -> None:
+    fits = (
+        arrays["coef"].shape == (getattr(model, "width_", model.n_features_in_),)
+        and arrays["intercept"].shape == ()
+        and all(bool(np.isfinite(array).all()) for array in arrays.values())
+        and len(getattr(model, "feature_names_in_", range(model.n_features_in_)))
+        == model.n_features_in_
+    )
+    if not fits:
+        raise InvalidData("the weights in this model file do not fit its features.")
+
+
+def _in_order(labels: Any) -> list[str]:
+    """Return the labels as `fit` orders them, written so that 1, 1.0, True and "1" differ."""
+    try:
+        return list(map(repr, np.unique(np.asarray(labels)).tolist()))
+    except TypeError:  # labels that cannot be compared
+        return []
+
+
+def _check_facts(model: Any, guarantee: Guarantee) -> None:
+    """Refuse a class, a norm bound or labels other than those of which the guarantee speaks."""
+    # Here, not above: whoever saves or loads needs scikit-learn, whoever imports this does not.
+    from noisette.models.outputs import BOUGHT_TARGET, labels_fact, rows_fact, target_fact
+
+    if _predicts_numbers(model):
+        bounds = getattr(model, "target_bounds_", model.target_bounds)
+        facts = [{target_fact(*map(float, bounds)), BOUGHT_TARGET}]
+    else:
+        facts = [{labels_fact(model.classes_, given=given) for given in (True, False)}]
+    if getattr(model, "norm_bound", None) is not None:
+        facts.append({rows_fact(model.norm_bound, model._intercept())})
+    stated = set(guarantee.public)
+    if guarantee.released != model._released or not all(each & stated for each in facts):
+        raise InvalidData(
+            "the guarantee in this model file speaks of another kind of model, of other labels or "
+            "of another norm bound; it was changed."
+        )

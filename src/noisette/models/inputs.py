@@ -1,0 +1,528 @@
+"""What a caller hands in: rows, labels and weights, checked once and never quoted.
+
+scikit-learn's own messages print parts of the array in some cases ("could not convert string to
+float: 'Smith'"), so each of them is passed on only if it is known to speak of shapes and types.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn import config_context
+from sklearn.utils.validation import check_array, validate_data
+
+from noisette._typing import Floats
+from noisette.core.adjacency import Adjacency
+from noisette.core.cells import Given, given
+from noisette.core.parts import each, is_parted, summed
+from noisette.errors import InvalidData, InvalidParameter
+from noisette.fitting.algorithms.levels import Levels
+from noisette.fitting.partitions.collections import beside, is_dask, parted
+from noisette.fitting.partitions.columns import DaskColumn
+from noisette.fitting.partitions.persons import persons_beside
+from noisette.fitting.units import Persons
+
+__all__ = [
+    "MISSING",
+    "MISSING_AS_ZERO",
+    "column_names",
+    "columns",
+    "finite_numbers",
+    "label_numbers",
+    "label_vector",
+    "levels",
+    "matrix",
+    "numbers",
+    "persons",
+    "rows",
+    "rows_and_labels",
+    "rows_and_numbers",
+    "sorted_classes",
+    "tamed",
+    "vector",
+    "weights",
+    "whole_rows",
+]
+
+
+_SAFE = (
+    "Complex data not supported",
+    "Sparse data was passed",
+    "Found array with",
+    "Found input variables with inconsistent numbers of samples",
+    "Input X contains",
+    "Input y contains",
+    "requires y to be passed",
+    "y should be a 1d array",
+    "y cannot be None",
+    "features, but",
+    "The feature names should match those that were passed during fit.",
+)
+_TYPES = ["float64", "float32"]
+
+_MOST_CLASSES = 10_000
+MISSING = ("refuse", "zero")
+MISSING_AS_ZERO = "Missing entries (NaN) of X were read as 0, row by row, which costs nothing."
+# far below 1e100, from where on the kernels of SGD leave a row out
+_LARGEST = {"float64": 1e90, "float32": 1e15}
+
+
+class _NoNumber(InvalidData, TypeError):
+    """A cell is no number: scikit-learn's contract asks for a TypeError there."""
+
+
+def without_data(check: Callable[[], Any], hint: str = "") -> Any:
+    """Return ``check()``; re-raise what a wrong entry raises in one sentence that quotes none.
+
+    `hint` says what to do about a NaN in X.
+    """
+    try:
+        # Even where scikit-learn is set to trust the data: a NaN would pass through every noise.
+        with config_context(assume_finite=False):
+            return check()
+    except (ValueError, TypeError, OverflowError) as error:  # a date, a number beyond float64
+        line = str(error).splitlines()[0] if str(error) else ""
+        of_cell = isinstance(error, TypeError) and "argument must be" in line
+    # outside the except block, so that the original does not travel along as the context
+    if of_cell:
+        raise _NoNumber("each cell of the argument must be a number, or a string of a number.")
+    if "Expected 2D array" in line or "Reshape your data" in line:
+        line = "X must be a matrix with one record per row; Reshape your data to two dimensions."
+    elif "NaN" in line or "infinity" in line:
+        line = f"Input {'y' if line.startswith('Input y') else 'X'} contains NaN or infinity."
+        if hint and line.startswith("Input X"):
+            line = f"{line[:-1]}; {hint}."
+    elif "inconsistent numbers of samples" in line:  # how many is private under add-remove
+        line = "Found input variables with inconsistent numbers of samples."
+    elif not any(phrase in line for phrase in _SAFE):
+        line = "X must be a matrix of real numbers and y a vector of labels, one for each row."
+    raise InvalidData(line)
+
+
+def rows_and_labels(
+    estimator: Any, X: Any, y: Any, least: int, *, tame: bool = True
+) -> tuple[Any, NDArray[Any]]:
+    """Return X as float64, float32 or CSR and y as a vector; sets ``n_features_in_``.
+
+    ``tame=False`` saves the sweep for huge entries where the training blanks such rows itself.
+    """
+    if y is None:
+        raise InvalidData(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
+        )
+    if _is_sound(X, y, least):
+        _known_features(estimator, X.shape[1])
+        return X, y
+    if is_dask(X) or is_parted(X):
+        return parted_rows(estimator, X, y, least)
+    X, y = _validated(estimator, X, y, ensure_min_samples=least)
+    return (tamed(X) if tame else X), y
+
+
+def _is_sound(X: Any, y: Any, least: int) -> bool:
+    """Whether X and y are plain arrays that need neither a check of scikit-learn's nor taming.
+
+    A sum of squares below a limit proves every entry finite and smaller: NaN compares as False.
+    """
+    if not (type(X) is type(y) is np.ndarray and X.ndim == 2 and y.shape == X.shape[:1]):
+        return False
+    if str(X.dtype) not in _TYPES or y.dtype.kind not in "biu" or not X.flags.c_contiguous:
+        return False
+    if X.shape[0] < least or X.shape[1] == 0:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.vdot(X, X) <= _LARGEST[str(X.dtype)] ** 2)
+
+
+def _known_features(estimator: Any, count: int) -> None:
+    """Set what scikit-learn's `validate_data` sets for an array without names."""
+    estimator.n_features_in_ = count
+    vars(estimator).pop("feature_names_in_", None)
+
+
+def rows_and_numbers(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Floats]:
+    """Return X as float64, float32 or CSR and y as finite numbers; sets ``n_features_in_``."""
+    if y is None:
+        raise InvalidData(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
+        )
+    if is_dask(X):
+        X, y = parted_rows(estimator, X, y, least)
+        return X, each(finite_numbers, y)
+    X, y = _validated(estimator, X, y, ensure_min_samples=least, y_numeric=True)
+    return tamed(X), finite_numbers(y)
+
+
+def finite_numbers(y: Any) -> Floats:
+    """Return targets as a vector of finite numbers."""
+    target = _vector_or_none(y)
+    if target is None:  # raised here, so that the original does not travel along as the context
+        raise InvalidData("y must be a vector of finite numbers, one for each row of X.")
+    return target
+
+
+# --- rows in partitions --------------------------------------------------------------------------
+
+
+def parted_rows(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Any]:
+    """Return rows and labels in partitions of Dask or of a file, checked where they lie.
+
+    Huge entries are always cut: whether a row is left out may not depend on where it stands.
+    """
+    # proof: ROUND-ANY-ORDER
+    rows, labels = (X, y) if is_parted(X) else parted(X, y)
+    assert rows is not None
+    assert labels is not None
+    if rows.ndim != 2:
+        raise InvalidData("X must be a matrix with one record per row.")
+    head: Any = np.empty((0, rows.shape[1]))
+    if hasattr(X, "columns"):
+        import pandas as pd  # which tables of Dask are made of
+
+        head = pd.DataFrame(columns=list(X.columns))
+    without_data(lambda: validate_data(estimator, head, skip_check_array=True))
+    names = [str(name) for name in getattr(X, "columns", ())]
+    rows.is_sparse = rows.is_sparse or sparse.issparse(getattr(X, "_meta", None))
+    kind = partial(_part_rows, estimator.missing == "zero", rows.is_sparse, names)
+    rows = rows.apply(kind, (), None)
+    rows, labels = rows.kept([rows, labels])
+    count = int(summed(_counted, rows, labels))
+    if count < least:
+        raise InvalidData(f"X must have at least {least} rows.")
+    return rows.sized(count), labels.sized(count)
+
+
+def _part_rows(zero: bool, thin: bool, names: list[str], part: Any) -> Any:
+    """Return one partition as a matrix of finite numbers, dense or CSR in float64."""
+    if names and [str(name) for name in part.columns] != names:
+        raise InvalidData("a partition has other columns than the table, or in another order.")
+    if sparse.issparse(part) != thin:
+        raise InvalidData(
+            "chunks are sparse matrices where the array says so, in all of them: "
+            "X.map_blocks(scipy.sparse.csr_matrix)."
+        )
+    hint = "" if zero else "missing='zero' reads NaN as 0 (infinity is never read)"
+    found = without_data(
+        lambda: check_array(
+            part, accept_sparse="csr" if thin else False, dtype="float64" if thin else _TYPES,
+            ensure_all_finite="allow-nan" if zero else True, ensure_min_samples=0,
+        ),
+        hint,
+    )  # fmt: skip
+    return tamed(_filled(found) if zero else found)
+
+
+def _counted(rows: Any, labels: Any) -> int:
+    if len(labels) != rows.shape[0]:
+        raise InvalidData("Found input variables with inconsistent numbers of samples.")
+    return int(rows.shape[0])
+
+
+def whole_rows(X: Any, **given: Any) -> None:
+    """Refuse what has no proof, or no code, for rows in partitions."""
+    if not is_parted(X):
+        return
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidParameter(
+                f"{name} is not offered for rows in partitions; fit an array or a table in memory."
+            )
+
+
+def weights(
+    name: str, values: Any, rows: Any, low: float, high: float, cap: str | None = None
+) -> Any:
+    """Return one number in [low, high] for each of the rows, which may live in partitions."""
+    if not isinstance(rows, DaskColumn):
+        if is_dask(values):
+            raise InvalidData(f"{name} lives in partitions, so X must, too.")
+        return vector(name, values, rows.shape[0], low, high, cap)
+    if np.isscalar(values):
+        values = np.full(rows.shape[0], values)
+    check = partial(_part_weights, name, low, high, cap)
+    found = beside(rows, values).apply(check, (rows,), None)
+    summed(len, found)  # whatever is wrong is said before anything is charged
+    return found
+
+
+def _part_weights(
+    name: str, low: float, high: float, cap: str | None, values: Any, rows: Any
+) -> Floats:
+    return vector(name, values, rows.shape[0], low, high, cap)
+
+
+def matrix(estimator: Any, X: Any) -> Any:
+    """Return X for prediction, with the features that `fit` saw."""
+    if is_dask(X):  # predict and its like have handed such rows to their partitions before
+        raise InvalidData(
+            "this method takes rows in memory; hand it partitions by X.map_partitions or "
+            "X.map_blocks."
+        )
+    return _validated(estimator, X, reset=False)
+
+
+def rows(estimator: Any, X: Any, least: int) -> Any:
+    """Return X alone as float64, float32 or CSR; sets ``n_features_in_``."""
+    return tamed(_validated(estimator, X, ensure_min_samples=least))
+
+
+def numbers(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Floats:
+    """Return columns of numbers as float64; NaN is missing, infinity is a number."""
+    return np.asarray(
+        without_data(
+            lambda: validate_data(
+                estimator, X, dtype="float64", reset=reset, ensure_all_finite=False,
+                ensure_min_samples=least,
+            )
+        )
+    )  # fmt: skip
+
+
+def columns(estimator: Any, X: Any, *, reset: bool) -> list[Given]:
+    """Return the columns of a matrix or table of cells of any type, each cell as it is."""
+    # proof: ROW-LOCAL
+    home = type(X).__module__.partition(".")[0]
+    if home in ("pandas", "polars", "pyarrow") and len(getattr(X, "shape", ())) == 2:
+        without_data(lambda: validate_data(estimator, X, reset=reset, skip_check_array=True))
+        each = range(X.shape[1])
+        if home == "pandas":
+            found = [given(X.iloc[:, place], "") for place in each]
+        else:
+            found = [
+                given(X[:, place] if home == "polars" else X.column(place), "") for place in each
+            ]
+        if not found or not len(found[0]):
+            raise InvalidData("X must have at least one row and one column.")
+        return found
+    if isinstance(X, Sequence):
+        X = without_data(lambda: np.array(X, dtype=object))
+    shaped = without_data(
+        lambda: validate_data(estimator, X, dtype=None, reset=reset, ensure_all_finite=False)
+    )
+    rows = X if isinstance(X, np.ma.MaskedArray) else np.asarray(shaped)
+    return [given(rows[:, place], "") for place in range(rows.shape[1])]
+
+
+def column_names(estimator: Any, given: Any) -> NDArray[Any]:
+    """Return the names of the columns that `fit` saw: their own, `given`, or x0, x1, ..."""
+    seen = getattr(estimator, "feature_names_in_", None)
+    if given is None:
+        made = [f"x{i}" for i in range(estimator.n_features_in_)]
+        return np.asarray(made if seen is None else seen, dtype=object)
+    names = np.asarray(given, dtype=object)
+    if seen is not None and not np.array_equal(seen, names):
+        raise InvalidParameter("input_features is not equal to feature_names_in_.")
+    if len(names) != estimator.n_features_in_:
+        raise InvalidParameter(
+            "input_features should have length equal to the number of features, "
+            f"{estimator.n_features_in_}; got {len(names)}."
+        )
+    return names
+
+
+def _validated(estimator: Any, *given: Any, **options: Any) -> Any:
+    """Return what scikit-learn's `validate_data` returns, NaN treated as ``missing`` says."""
+    zero = estimator.missing == "zero"
+    hint = "missing='zero' reads NaN as 0 (infinity is never read)"
+    if zero:
+        hint = "missing='zero' reads NaN as 0, but not infinity"
+    checked = without_data(
+        lambda: validate_data(
+            estimator, *given, accept_sparse="csr", dtype=_TYPES,
+            ensure_all_finite="allow-nan" if zero else True, **options,
+        ),
+        hint,
+    )  # fmt: skip
+    if not zero:
+        return checked
+    return (_filled(checked[0]), *checked[1:]) if isinstance(checked, tuple) else _filled(checked)
+
+
+def _filled(X: Any) -> Any:
+    """Return X with 0 for every NaN, as a copy where there is one."""
+    # proof: ROW-LOCAL
+    absent = np.isnan(X.data if sparse.issparse(X) else X)
+    if not bool(absent.any()):
+        return X
+    X = X.copy()
+    (X.data if sparse.issparse(X) else X)[absent] = 0.0
+    return X
+
+
+def tamed(X: Any) -> Any:
+    """Return X with entries whose square would overflow cut to a public size: row-local, free."""
+    largest = _LARGEST[str(X.dtype)]
+    values = X.data if sparse.issparse(X) else X
+    if values.size == 0 or max(values.max(), -values.min()) <= largest:
+        return X
+    if not sparse.issparse(X):
+        return np.clip(X, -largest, largest)
+    X = X.copy()
+    X.data = np.clip(X.data, -largest, largest)
+    return X
+
+
+def listed_classes(given: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
+    """Return the label set that a user lists, sorted."""
+    try:
+        found = np.asarray(given)
+        labels = np.unique(found)
+    except (TypeError, ValueError):  # rows of unequal length, labels that cannot be compared
+        found = labels = np.empty(0)
+    if found.ndim != 1 or len(found) < 2 or len(labels) != len(found):
+        raise InvalidParameter("classes must list at least two labels, each of them once.")
+    return labels
+
+
+def sorted_classes(given: Sequence[Any] | NDArray[Any] | None, y: NDArray[Any]) -> NDArray[Any]:
+    """Return the sorted label set: `given`, or that of y, which is then treated as public."""
+    if given is not None:
+        return listed_classes(given)
+    labels: Any = y
+    parts = is_parted(labels)
+    found = labels.reduce(_part_classes, (), _all_classes) if parts else _part_classes(labels)
+    if len(found) < 2:
+        raise InvalidData(
+            "y holds a single class; name all classes with classes=[...] to train all the same."
+        )
+    return np.asarray(found)
+
+
+def label_vector(y: Any) -> NDArray[Any]:
+    """Return labels as an array, of whatever shape."""
+    return np.asarray(without_data(lambda: np.asarray(y)))
+
+
+def _part_classes(y: NDArray[Any]) -> NDArray[Any]:
+    """Return the sorted labels of some rows."""
+    Given(y).check("y")  # proof: ROW-LOCAL
+    if _lacks_labels(y):
+        raise InvalidData(
+            "Unknown label type: y holds a missing label; take such rows out, whoever they are of."
+        )
+    if y.dtype.kind == "f" and not np.all(y == np.floor(y)):
+        raise InvalidData(
+            "Unknown label type: y holds fractions; a classifier needs labels, not a quantity."
+        )
+    found = _unique_or_empty(y)
+    if len(found) == 0 and len(y):
+        raise InvalidData("Unknown label type: the labels in y must be of one type.")
+    return found
+
+
+def _all_classes(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    """Return the labels of two lists; few, so that they fit anywhere."""
+    if not len(first) or not len(second):
+        return second if len(second) else first
+    found = _part_classes(np.concatenate([first, second]))
+    if len(found) > _MOST_CLASSES:
+        raise InvalidData(
+            f"y holds more than {_MOST_CLASSES} labels; a classifier needs labels, not a quantity."
+        )
+    return found
+
+
+def _lacks_labels(y: NDArray[Any]) -> bool:
+    """Whether a label is None, NaN, or what pandas has in their place."""
+    if y.dtype.kind in "fO":
+        gone = ("NoneType", "NAType", "NaTType")
+        return any(
+            type(label).__name__ in gone or (isinstance(label, float) and label != label)
+            for label in y.ravel().tolist()
+        )
+    return False
+
+
+def _unique_or_empty(y: NDArray[Any]) -> NDArray[Any]:
+    try:
+        return np.unique(y)
+    except TypeError:  # labels that cannot be compared
+        return np.empty(0)
+
+
+def _looked_up_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
+    position = {label: i for i, label in enumerate(classes.tolist())}
+    values: Any = y.tolist()
+    try:
+        numbers = [position.get(label, -1) for label in values]
+    except TypeError:
+        numbers = [-1]
+    if -1 in numbers:
+        raise InvalidData("y holds a label that is not in classes; list every label there.")
+    return np.array(numbers, dtype=np.intp)
+
+
+def vector(
+    name: str, values: Any, n: int, low: float, high: float, cap: str | None = None
+) -> Floats:
+    """Return n public or sensitive numbers in [low, high]; `cap` names the parameter `high`."""
+    if np.isscalar(values) or values is None:
+        values = np.full(n, values)
+    checked = _vector_or_none(values)
+    if checked is None or checked.shape != (n,):
+        raise InvalidData(f"{name} must be a vector of finite numbers, one for each row of X.")
+    if not bool(np.all((checked >= low) & (checked <= high))):
+        most = f"{high:g}; clip it first."
+        if cap is not None:
+            most = f"{cap}={high:g}; clip it first, or raise {cap}."
+        raise InvalidData(f"{name} must lie between {low:g} and {most}")
+    return checked
+
+
+def persons(ids: Any, n: int, adjacency: Adjacency, rows: Any = None) -> Persons | None:
+    """Return whose rows the n rows are, None where every row is a record of its own.
+
+    `rows` are they themselves, where they may live in partitions.
+    """
+    if ids is None:
+        return None
+    parts = isinstance(rows, DaskColumn)
+    found: Persons = persons_beside(rows, ids) if parts else Persons.of(ids, n)
+    if adjacency.size_is_public and found.count < 2:
+        raise InvalidData("there must be rows of at least two persons.")
+    return found
+
+
+def levels(
+    values: Any, n: int, epsilon: float, grouping: str = "scale", crowd: Persons | None = None
+) -> Levels:
+    """Return ``sample_epsilon`` as levels in (0, epsilon], one for each row or person."""
+    each = vector("sample_epsilon", values, n, 0.0, epsilon, "epsilon")
+    if crowd is not None:
+        each = crowd.one_each("sample_epsilon", each)
+    return Levels(each, grouping)
+
+
+def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the position of every label in `classes`; refuse others without naming them.
+
+    By comparison where both are numbers, else one by one.
+    """
+    found: NDArray[np.intp] = each(partial(_part_label_numbers, classes), y)
+    return found
+
+
+def _part_label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
+    Given(y).check("y")  # proof: ROW-LOCAL
+    if classes.dtype.kind not in "biuf" or y.dtype.kind not in "biuf":
+        return _looked_up_numbers(classes, y)
+    if len(classes) == 2:
+        numbers = (y == classes[1]).astype(np.intp)
+        right = bool(np.all((numbers == 1) | (y == classes[0])))
+    else:
+        numbers = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+        right = bool(np.all(classes[numbers] == y))
+    if not right:
+        raise InvalidData("y holds a label that is not in classes; list every label there.")
+    return np.asarray(numbers)
+
+
+def _vector_or_none(values: Any) -> Floats | None:
+    try:
+        found = given(values, "").numbers()  # proof: ROW-LOCAL
+    except InvalidData:
+        return None
+    return found if bool(np.isfinite(found).all()) else None

@@ -1,0 +1,226 @@
+"""What a fitted linear model offers: its bounds, scores, labels, and what scikit-learn asks."""
+
+import warnings
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from noisette import _validate
+from noisette._typing import Floats
+from noisette.core.ledger import Ledger
+from noisette.core.randomness import Randomness
+from noisette.errors import InvalidParameter, WeakModelWarning
+from noisette.fitting.algorithms.recommend import Recommendation
+from noisette.fitting.clipping import checked_bound
+from noisette.fitting.losses import Loss, Softmax
+from noisette.fitting.partitions.lazily import lazily
+from noisette.models import inputs
+from noisette.models.noise_bars import NoiseBars
+from noisette.models.outlook import Crowd, Outlook, outlook, planned_persons
+from noisette.models.outputs import labels_fact, rows_fact
+from noisette.models.private import PrivateEstimator, Scored
+
+__all__ = ["INTERCEPT", "LinearClassifier", "LinearModel"]
+
+
+INTERCEPT = 0.35
+"""The constant column, in units of ``norm_bound`` (see docs/linear.md for the measurement)."""
+
+
+class LinearModel(PrivateEstimator):
+    """Rows of a bounded norm, and an intercept that is the weight of a constant column."""
+
+    norm_bound: float | None
+    fit_intercept: bool
+    population: int | None
+    missing: str
+
+    _from_tables = "TableClassifier"
+    _bars: NoiseBars = NoiseBars()
+
+    def noise_bars(self) -> NoiseBars:
+        """Return how much of each weight is noise, at no cost: all of it is public or released.
+
+        Returns
+        -------
+        NoiseBars
+            Standard deviations, and a sentence that says where they come from.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import LinearRegression
+        >>> X = np.random.default_rng(0).uniform(-1.0, 1.0, (5000, 2))
+        >>> model = LinearRegression(1.0, target_bounds=(-2, 2), norm_bound=1.5, random_state=0)
+        >>> bars = model.fit(X, X[:, 0] + X[:, 1]).noise_bars()
+        >>> bars.law, bars.coef.shape
+        ('model', (2,))
+
+        """
+        check_is_fitted(self)
+        return self._bars
+
+    def _row_bound(self) -> float:
+        """Return R, which nobody can guess: a default would cut raw columns short in silence."""
+        if self.norm_bound is None:
+            raise InvalidParameter(
+                "norm_bound has no default: pass norm_bound=..., the length beyond which rows are "
+                "cut (1.0 for d columns scaled to [-1, 1] by public limits and divided by "
+                f"sqrt(d)), or give the raw table to noisette.{self._from_tables}."
+            )
+        return checked_bound("norm_bound", self.norm_bound)
+
+    def _intercept(self) -> float | None:
+        if not self.fit_intercept:
+            return None
+        # a float32, so that the column has the same public value in rows of either type
+        return float(np.float32(INTERCEPT * float(self.norm_bound or 1.0)))
+
+    def _warn(self, chosen: Recommendation) -> None:
+        """Say before the charge, from public facts, that the model can hardly learn."""
+        if chosen.warning:
+            warnings.warn(chosen.warning, WeakModelWarning, stacklevel=4)
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare what scikit-learn should know: sparse input works, NaN if ``missing`` says so."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing == "zero"
+        return tags
+
+
+class LinearClassifier(Scored, ClassifierMixin, LinearModel):  # type: ignore[misc]
+    """A linear model with labels: one row of coefficients for each score."""
+
+    classes: Any
+
+    def plan(
+        self, n: int, d: int, *, classes: int | None = None, persons: bool = False,
+        max_rows: int | None = None,
+    ) -> Outlook:  # fmt: skip
+        """Return what ``fit`` on n rows of d features would charge, from public facts alone.
+
+        Parameters
+        ----------
+        n : int
+            The number of records, or a guess of it; with `persons`, of persons.
+        d : int
+            The number of features.
+        classes : int, optional
+            How many classes there are; what the constructor lists, else two.
+        persons : bool, default False
+            Whether ``fit`` will get persons; the guarantee is then about all rows of one.
+        max_rows : int, optional
+            The public cap on the rows of a person, where there is one.
+
+        Returns
+        -------
+        Outlook
+            The plan, its epsilon, the noise in plain units, memory and time to expect.
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter of the estimator is out of range.
+        Unproven
+            If no theorem covers the parameters together.
+
+        """
+        ledger, _ = self._check_public()
+        n, d = _validate.integer("n", n), _validate.integer("d", d)
+        crowd = planned_persons(persons, max_rows)
+        return outlook(self._outlined(n, d, self._count(classes), ledger, crowd), n)
+
+    @abstractmethod
+    def _check_public(self) -> tuple[Ledger, Randomness]:
+        """Check every constructor parameter before the data are looked at."""
+
+    @abstractmethod
+    def _outlined(
+        self, n: int, d: int, classes: int, ledger: Ledger, crowd: Crowd | None
+    ) -> Recommendation:
+        """Return the training that ``fit`` on n rows of d features would choose."""
+
+    def _count(self, told: int | None) -> int:
+        """Return the number of classes for a plan: as told, as listed, else two."""
+        if told is not None:
+            return _validate.integer("classes", told, 2)
+        return 2 if self.classes is None else len(inputs.listed_classes(self.classes))
+
+    def _set_model(
+        self, weights: list[Floats], loss: Loss, bias: float | None, classes: NDArray[Any]
+    ) -> None:
+        """Split the released weights into coefficients and intercepts, one row per score."""
+        if isinstance(loss, Softmax):
+            parts = loss.expand(weights[0])
+            if len(classes) == 2:
+                parts = parts[1:] - parts[:1]
+        else:
+            parts = np.stack(weights)
+        if bias is None:
+            self.coef_, self.intercept_ = np.array(parts), np.zeros(len(parts))
+        else:
+            self.coef_, self.intercept_ = parts[:, :-1].copy(), bias * parts[:, -1]
+        self.classes_ = classes
+
+    def _facts(
+        self, sizes: list[str], classes: NDArray[Any], bounds: tuple[float | None, float | None], *,
+        given: bool, more: tuple[str, ...] = (),
+    ) -> tuple[str, ...]:  # fmt: skip
+        """Return what the guarantee treats as known to everybody.
+
+        `sizes` say what is known of the number of records or persons; `bounds` are the norm bound
+        and the constant column.
+        """
+        listed = list(sizes)
+        listed.append(f"the {self.n_features_in_} features and their names")
+        norm_bound, bias = bounds
+        if norm_bound is not None:
+            listed.append(rows_fact(norm_bound, bias))
+        listed.append(labels_fact(classes, given=given))
+        return (*listed, *more, "all parameters of the estimator and the program")
+
+    # --- using the model -------------------------------------------------------------------
+
+    @lazily
+    def decision_function(self, X: Any) -> Floats:
+        """Return scores: shape (n,) for two classes, else (n, K).
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, d)
+            Rows to score; they are not scaled down.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, K)
+            A score > 0 speaks for ``classes_[1]``, or the largest of K for its class.
+
+        """
+        check_is_fitted(self)
+        X = inputs.matrix(self, X)
+        scores = np.asarray(X @ self.coef_.T, dtype=np.float64) + self.intercept_
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    @lazily
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most likely label of every row.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, d)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels out of ``classes_``.
+
+        """
+        scores = self.decision_function(X)
+        chosen = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[chosen])

@@ -1,0 +1,146 @@
+"""Private logistic regression."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette.fitting.losses import Logistic, Loss, Softmax
+from noisette.fitting.losses.logistic import softplus_parts
+from noisette.fitting.partitions.lazily import lazily
+from noisette.models.one_shot import OneShotClassifier
+from noisette.models.outputs import probabilities
+
+__all__ = ["LogisticRegression"]
+
+
+class LogisticRegression(OneShotClassifier):
+    """Logistic regression with a differential-privacy guarantee.
+
+    Minimises sum_i l(w; x_i, y_i) + (Lambda / 2) ||w||^2 with a certified solver, and adds noise to
+    the objective (a random linear term) or to the solution. Rows are clipped to ``norm_bound``; the
+    intercept is the weight of a constant column inside the row, so it is part of the proof.
+
+    Parameters
+    ----------
+    epsilon, delta : float, default 1.0 and 0.0
+        The budget of one ``fit``; delta = 0 is pure privacy.
+    mechanism : str, default "auto"
+        The noise: "objective" (least noise), "output" (noise on the solution), another one of
+        `noisette.fitting.algorithms.one_shot()`, or "auto": objective unless ``fit`` gets
+        ``sample_epsilon``.
+    regularization : float or "auto", default "auto"
+        The lambda beside the *mean* loss, so Lambda = n lambda (``population`` stands for n
+        under add-remove); "auto" chooses from n, d, epsilon and delta. Objective perturbation
+        raises a smaller Lambda to what its theorem needs; the guarantee's notes say so.
+    norm_bound : float
+        The bound R, public; rows longer than R are scaled down to R. Choose it without the data;
+        there is no default, because it would cut raw columns short in silence.
+    adjacency : {"replace-one", "zero-out", "add-remove"}, default "replace-one"
+        The neighbouring relation.
+    fit_intercept : bool, default True
+        Whether to add the constant column 0.35 R to every row.
+    classes : sequence, optional
+        The label set. None reads it off y; the guarantee then says that it is public.
+    multi_class : {"auto", "softmax", "ovr"}, default "auto"
+        For more than two classes one joint model ("softmax", "auto") or one against the rest
+        ("ovr").
+    whiten : bool, "auto" or float, default False
+        Whether rows are whitened by a private second moment: True or "auto" where it helps, or
+        the share of the budget that buys it (needs delta > 0 and objective perturbation).
+    weight_bound : float, default 1.0
+        Public cap on ``sample_weight``.
+    class_weight : dict or "balanced", optional
+        How much rows of each class count: public weights by label, of which only the ratio matters
+        (the largest becomes 1), or "balanced" by noisy counts bought with 5 % of epsilon.
+    population : int, optional
+        A public guess of n; needed under add-remove where n would set a parameter.
+    missing : {"refuse", "zero"}, default "refuse"
+        What a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).
+    random_state : int or Randomness, optional
+        None draws secure noise. A number makes the run reproducible and the guarantee void, for
+        experiments.
+    ledger : Ledger, optional
+        The budget to charge; None opens one of (epsilon, delta) for each ``fit``.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, d) or (K, d)
+        One row for two classes, else one for each class.
+    intercept_ : ndarray of shape (1,) or (K,)
+        The intercepts.
+    classes_ : ndarray of shape (K,)
+        The sorted labels.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        As in scikit-learn.
+    weight_noise_ : float or None
+        The standard deviation that privacy added to each coefficient, where its law is public:
+        output perturbation. None for objective perturbation, where it depends on the curvature
+        at the solution, which is not released.
+    privacy_ : Guarantee
+        What is promised about ``coef_`` and ``intercept_``.
+    regularization_ : float or None
+        The lambda that was used, a public number (None if n is private and no ``population`` is
+        given, or with whitening).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from noisette import LogisticRegression
+    >>> X, y = make_classification(5000, 5, random_state=0)
+    >>> model = LogisticRegression(epsilon=1.0, norm_bound=3.0, classes=[0, 1])
+    >>> model.plan(n=5000, d=5).epsilon <= 1.0
+    True
+    >>> model.fit(X, y).privacy_.epsilon, model.privacy_.delta
+    (1.0, 0.0)
+    >>> model.predict(X).shape, model.predict_proba(X).shape
+    ((5000,), (5000, 2))
+    >>> model.decision_function(X).shape, model.predict_log_proba(X).shape
+    ((5000,), (5000, 2))
+
+    """
+
+    _schemes = ("auto", "softmax", "ovr")
+    _released = "the coefficients and the intercept of a logistic regression"
+
+    def _loss(self, classes: int) -> Loss:
+        return Logistic() if classes == 2 else Softmax(classes)
+
+    @lazily
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return class probabilities, shape (n, K); one-vs-rest scores are normalised.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, d)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            One column for each of ``classes_``; rows add up to 1.
+
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1 or self.multi_class != "ovr":
+            return probabilities(scores)
+        each = np.maximum(softplus_parts(scores)[1], np.finfo(float).tiny)
+        return np.asarray(each / each.sum(axis=1, keepdims=True))
+
+    @lazily
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the logarithm of ``predict_proba``.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, d)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            One column for each of ``classes_``.
+
+        """
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))

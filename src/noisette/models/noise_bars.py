@@ -1,0 +1,119 @@
+"""`NoiseBars`: how much of each weight of a linear model is the noise of its training."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from noisette._typing import Floats
+from noisette.fitting.algorithms import Trained
+from noisette.fitting.algorithms.noisy_weights import NoisyWeights
+from noisette.fitting.algorithms.recommend import Recommendation
+from noisette.fitting.losses import Loss, Softmax
+
+__all__ = ["LAWS", "NoiseBars", "bars_of_fit", "read_noise_bars"]
+
+LAWS = {
+    "known": "The noise was added to the weights, so its law is public and exact.",
+    "curvature": (
+        "The law of the noise in the objective is public; how far it moves the weights is "
+        "estimated from the released second moment, for rows of a normal law (model-based; for "
+        "Huber's loss as if no residual were beyond the threshold, so it may be more)."
+    ),
+    "hidden": (
+        "The model has no noise bars: the noise is in the objective, and how far it moves the "
+        "weights depends on curvatures that were not released (whiten=True releases them)."
+    ),
+    "model": (
+        "Sampling and noise together, from released sums and the known law of the noise "
+        "(model-based)."
+    ),
+    "persons": (
+        "The model has no bars: the rows of one person are not independent, so sums of rows do not "
+        "tell how far the weights are off."
+    ),
+    "none": (
+        "The model has no noise bars: how far the noise of many steps moves the weights depends on "
+        "curvatures that were not released."
+    ),
+}
+"""What is known of the noise, and why."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseBars:
+    """The standard deviation of the noise in every weight of a linear model.
+
+    Parameters
+    ----------
+    law : str
+        What is known of it: "known" (exact), "curvature" (an estimate), "model" (sampling too),
+        "hidden", "persons" or "none" (nothing, and why).
+    coef : ndarray or None
+        One number for each entry of ``coef_``; None where nothing is known.
+    intercept : ndarray or None
+        One number for each entry of ``intercept_``.
+
+    """
+
+    law: str = "none"
+    coef: Floats | None = None
+    intercept: Floats | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all numbers are the same."""
+        return isinstance(other, NoiseBars) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def says(self) -> str:
+        """The sentence that goes with the numbers."""
+        return LAWS[self.law]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, for a file."""
+        arrays = {"coef": self.coef, "intercept": self.intercept}
+        lists = {k: None if v is None else np.asarray(v).tolist() for k, v in arrays.items()}
+        return {"law": self.law, **lists}
+
+
+def bars_of_fit(
+    model: Any, trained: Trained, chosen: Recommendation, bias: float | None, scale: float = 1.0
+) -> NoiseBars:
+    """Return the noise of weights that were just published; `scale` is the target's half range."""
+    each: Any = None
+    law = "hidden"
+    if isinstance(trained.released, NoisyWeights):
+        law, each = "curvature", trained.released.noise
+    elif chosen.algorithm.name == "output":
+        law, each = "known", chosen.algorithm.prepare(chosen.public).weight_noise
+    if each is None:
+        return NoiseBars("hidden")
+    features = np.asarray(model.coef_).shape[-1]
+    full = np.broadcast_to(each, (features + (bias is not None),)) * scale
+    full = full * _classes(chosen.public.loss, model)
+    coef = np.broadcast_to(full[:features], np.asarray(model.coef_).shape).copy()
+    outer = 0.0 if bias is None else float(full[-1]) * bias
+    return NoiseBars(law, coef, np.full(np.shape(model.intercept_), outer))
+
+
+def _classes(loss: Loss, model: Any) -> float:
+    """Return what a deviation of isometric coordinates of softmax is for a class's own weights."""
+    if not isinstance(loss, Softmax):
+        return 1.0
+    classes = len(model.classes_)
+    return float(np.sqrt(2.0 if classes == 2 else 1.0 - 1.0 / classes))
+
+
+def read_noise_bars(node: Any, model: Any) -> NoiseBars:
+    """Return what `NoiseBars.to_dict` wrote; TypeError or KeyError if it is none."""
+    law, shapes = node["law"], (np.shape(model.coef_), np.shape(model.intercept_))
+    if law not in LAWS:
+        raise TypeError
+    if node["coef"] is None:
+        return NoiseBars(law)
+    arrays = [np.array(node[key], dtype=np.float64) for key in ("coef", "intercept")]
+    if any(a.shape != s or not np.isfinite(a).all() for a, s in zip(arrays, shapes, strict=True)):
+        raise TypeError
+    return NoiseBars(law, *arrays)

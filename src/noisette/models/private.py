@@ -1,0 +1,178 @@
+"""What every private estimator owes its caller: one ledger, never copied, and all or nothing."""
+
+import copy
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from noisette.core.adjacency import Adjacency, require_same
+from noisette.core.guarantee import ONE_FIT, TAKEN_AS_GIVEN, Guarantee
+from noisette.core.ledger import Ledger
+from noisette.core.permit import Permit
+from noisette.core.randomness import Randomness
+from noisette.core.refusals import stated
+from noisette.errors import InvalidParameter, warn_of_privacy
+from noisette.fitting.algorithms.observer import Observer
+from noisette.fitting.units import Persons
+from noisette.models.inputs import MISSING_AS_ZERO
+
+__all__ = ["PrivateEstimator", "Scored"]
+
+_LEFT_BEHIND = "left behind when the estimator was pickled"
+
+# Beside the estimators, so that neither attributes nor files show it, and weak: nothing is kept.
+_KIN: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
+"""How many fits without a ledger an estimator and all its clones have had together."""
+_FITTED: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+"""The very object that an estimator was fitted on."""
+
+
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+    """A scikit-learn estimator with the parameter ``ledger``."""
+
+    ledger: Ledger | None
+    _released: str
+    _refuses: tuple[str, ...] = ("entries",)
+    """What in the rows makes a fit refuse: ids of `noisette.core.refusals.REFUSALS`."""
+    _least: int = 1
+    """Rows that a fit asks for where their number is private; a search sets 0: nobody may train."""
+    _observer: Observer | None = None
+    """Who watches the next fit: set by the audit on its own clone, never by users."""
+
+    @contextmanager
+    def _all_or_nothing(self, X: Any = None) -> Iterator[None]:
+        """Leave the estimator as it was if what runs inside fails; X is what is fitted.
+
+        NumPy says nothing about overflow or underflow here, whatever the caller's `np.seterr`: a
+        warning, or an error, would reveal something about the rows.
+        """
+        self._count_fits()
+        before = dict(self.__dict__)
+        try:
+            with np.errstate(all="ignore"):
+                yield
+            _FITTED.pop(self, None)
+            with suppress(TypeError):  # a list or a dictionary has no weak reference
+                _FITTED[self] = weakref.ref(X)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _count_fits(self) -> None:
+        """Say once that clones which are fitted without a ledger are not added up by anybody."""
+        fits = _KIN.get(self)
+        watched = self._observer is not None or isinstance(
+            getattr(self, "random_state", None), Randomness
+        )
+        if fits is None or self.ledger is not None or watched:
+            return
+        fits[0] += 1
+        if fits[0] > 1:
+            warn_of_privacy("clones", 5)
+
+    def _ledger_to_charge(self, epsilon: float, delta: float, adjacency: Adjacency) -> Ledger:
+        """Return the caller's ledger, or a new one of (epsilon, delta) where none was given."""
+        if self.ledger is None:
+            return Ledger(epsilon, delta, adjacency=adjacency)
+        if not isinstance(self.ledger, Ledger):
+            raise InvalidParameter(
+                "ledger must be a Ledger or None; a pickled estimator leaves its ledger behind "
+                "unless that is in a file, so set_params(ledger=...) first."
+            )
+        require_same(self.ledger.adjacency, "the ledger", adjacency, "the estimator")
+        return self.ledger
+
+    def _stated(
+        self, permit: Permit, *, public: tuple[str, ...], notes: tuple[str, ...],
+        proofs: tuple[str, ...], persons: Persons | None = None, weighed: bool = False,
+    ) -> Guarantee:  # fmt: skip
+        """Return the guarantee of one fit, with what every fit leaves uncovered."""
+        refused = self._refused(persons=persons is not None, weighed=weighed)
+        max_rows = None
+        if persons is not None:
+            max_rows, notes = persons.max_rows, (*persons.notes, *notes)
+        if getattr(self, "missing", None) == "zero":
+            notes, proofs = (MISSING_AS_ZERO, *notes), (*proofs, "ROW-LOCAL")
+        return permit.guarantee(
+            self._released, public=public,
+            notes=(TAKEN_AS_GIVEN, ONE_FIT, *refused, *notes), proofs=proofs, max_rows=max_rows,
+        )  # fmt: skip
+
+    def _refused(self, *, persons: bool, weighed: bool) -> tuple[str, ...]:
+        """Return the sentence on refusals, as far as the parameters leave them possible."""
+        found = [*self._refuses, *["weights"] * weighed, *["identifiers"] * persons]
+        if getattr(self, "missing", None) == "zero":
+            found = ["infinite" if each == "entries" else each for each in found]
+        if getattr(self, "_stream", None) is not None:
+            found.append("twice")
+        elif self._reads_labels:
+            found = ["label set" if each == "labels" else each for each in found]
+        return stated(found)
+
+    @property
+    def _reads_labels(self) -> bool:
+        """Whether the set of labels is read off y."""
+        return getattr(self, "classes", True) is None
+
+    def __sklearn_clone__(self) -> Any:
+        """Return an unfitted copy that charges the *same* ledger: a copied budget is no budget."""
+        bare = copy.copy(self)
+        bare.ledger = None
+        twin = BaseEstimator.__sklearn_clone__(bare)
+        twin.ledger = self.ledger
+        _KIN[twin] = _KIN.setdefault(self, [0])
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave a ledger in memory behind, and ``fit`` refuses until one is set again.
+
+        One in a file goes along: it is made to be shared, and checks that it is the same file.
+        """
+        state = dict(super().__getstate__())
+        ledger = state.get("ledger")
+        if ledger is not None and not getattr(ledger, "lasting", False):
+            state["ledger"] = _LEFT_BEHIND
+        return state
+
+
+class Scored:
+    """`score` of scikit-learn, which says once if it is asked about the rows that were fitted."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return scikit-learn's exact score, which is covered by no guarantee.
+
+        Parameters
+        ----------
+        X : array_like or table
+            Rows. The very object that was fitted is known again; a copy or a part of it is not.
+        y : array_like of shape (n,)
+            The truth.
+        sample_weight : array_like of shape (n,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            The accuracy of a classifier, R squared of a regressor.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import LogisticRegression
+        >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
+        >>> model = LogisticRegression(1.0, norm_bound=1.0).fit(X, X[:, 0] > 0.0)
+        >>> others = np.linspace(-1.0, 1.0, 500)[:, None]
+        >>> model.score(others, others[:, 0] > 0.0) > 0.8
+        True
+
+        """
+        kept = _FITTED.get(self)
+        if kept is not None and kept() is X:
+            warn_of_privacy("score", 2)
+        parent: Any = super()
+        return float(parent.score(X, y, sample_weight))

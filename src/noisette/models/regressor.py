@@ -1,0 +1,328 @@
+"""What a fitted linear regressor offers: numbers, intervals, and what scikit-learn asks."""
+
+import math
+import warnings
+from abc import abstractmethod
+from dataclasses import replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from noisette import _validate
+from noisette._typing import Floats
+from noisette.core.adjacency import Adjacency
+from noisette.core.ledger import Ledger
+from noisette.core.parts import each
+from noisette.core.randomness import Randomness, as_randomness
+from noisette.errors import InvalidParameter, WeakModelWarning
+from noisette.fitting.algorithms import Public, Records, Trained, train, with_intercept
+from noisette.fitting.algorithms.learnt_target import LEARN, WithLimits, scaled, with_limits
+from noisette.fitting.algorithms.levels import present
+from noisette.fitting.algorithms.recommend import Recommendation, units
+from noisette.fitting.clipping import clip_rows
+from noisette.fitting.losses import Loss
+from noisette.fitting.partitions.lazily import lazily
+from noisette.fitting.units import Persons
+from noisette.models import inputs
+from noisette.models.linear_model import LinearModel
+from noisette.models.outlook import Crowd, Outlook, outlook, planned_persons
+from noisette.models.outputs import BOUGHT_TARGET, rows_fact, size_facts, target_fact
+from noisette.models.private import Scored
+
+__all__ = ["LinearRegressor", "checked_target_bounds"]
+
+
+def checked_target_bounds(given: Any) -> tuple[float, float]:
+    """Return (low, high), two public numbers; nobody may read them off the data."""
+    if given is None:
+        raise InvalidParameter(
+            "target_bounds has no default: pass target_bounds=(low, high), limits of the target "
+            "that are known without the data, or 'learn' to buy them; values beyond are cut."
+        )
+    try:
+        low, high = given
+    except (TypeError, ValueError):
+        raise InvalidParameter(
+            f"target_bounds must be a pair of numbers (low, high); got {given!r}."
+        ) from None
+    low, high = _validate.real("target_bounds[0]", low), _validate.real("target_bounds[1]", high)
+    if not (math.isfinite(high - low) and high - low > 1e-100 * max(abs(low), abs(high))):
+        raise InvalidParameter(f"target_bounds must be finite with low < high; got {given!r}.")
+    if not 1e-30 < high - low < 1e30:
+        raise InvalidParameter(
+            f"target_bounds must be between 1e-30 and 1e30 apart; got {given!r}."
+        )
+    return low, high
+
+
+class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc]
+    """A linear model of a number, whose target is cut to public bounds and scaled to [-1, 1]."""
+
+    epsilon: float
+    delta: float
+    target_bounds: Any
+    adjacency: str
+    random_state: int | Randomness | None
+
+    _from_tables = "TableRegressor"
+    _refuses = ("entries", "target")
+    _later: list[str]
+    """What to warn of when all is done, from released numbers."""
+
+    # --- public facts --------------------------------------------------------------------------
+
+    def plan(
+        self, n: int, d: int, *, persons: bool = False, max_rows: int | None = None
+    ) -> Outlook:
+        """Return what ``fit`` on n rows of d features would charge, from public facts alone.
+
+        Parameters
+        ----------
+        n : int
+            The number of records, or a guess of it; with `persons`, of persons.
+        d : int
+            The number of features.
+        persons : bool, default False
+            Whether ``fit`` will get persons; the guarantee is then about all rows of one.
+        max_rows : int, optional
+            The public cap on the rows of a person, where there is one.
+
+        Returns
+        -------
+        Outlook
+            The plan, its epsilon, memory and time to expect.
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter of the estimator is out of range.
+        Unproven
+            If no theorem covers the parameters together.
+
+        """
+        ledger, _ = self._check_public()
+        n, d = _validate.integer("n", n), _validate.integer("d", d)
+        return outlook(self._outlined(n, d, ledger, planned_persons(persons, max_rows)), n)
+
+    def _outlined(self, n: int, d: int, ledger: Ledger, crowd: Crowd | None) -> Recommendation:
+        """Return the training that ``fit`` on n rows of d features would choose."""
+        features = d + bool(self.fit_intercept)
+        return self._planned(self._described(n, features, ledger.adjacency, crowd))
+
+    def _planned(self, public: Public) -> Recommendation:
+        """Return the training, behind one that buys the limits of the target if that is asked."""
+        return with_limits(public, self._recommended) if self._learns else self._recommended(public)
+
+    @property
+    def _learns(self) -> bool:
+        return isinstance(self.target_bounds, str)
+
+    @abstractmethod
+    def _loss(self) -> Loss:
+        """Return the loss of a target in [-1, 1]."""
+
+    @abstractmethod
+    def _recommended(self, public: Public) -> Recommendation:
+        """Return algorithm, completed facts and notes, from public facts."""
+
+    @abstractmethod
+    def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
+        """Set what was released as attributes; return notes for the guarantee."""
+
+    def _described(
+        self, n: int, features: int, adjacency: Adjacency, persons: Persons | Crowd | None = None
+    ) -> Public:
+        """Return the public facts of a fit; `features` counts the constant column."""
+        known = units(adjacency, n, self.population, persons)
+        _validate.delta_for(self.delta, known["size"])
+        return Public(
+            epsilon=float(self.epsilon), delta=float(self.delta), adjacency=adjacency,
+            loss=self._loss(), features=features, norm_bound=self._augmented_bound(), **known,
+        )  # fmt: skip
+
+    def _check_public(self) -> tuple[Ledger, Randomness]:
+        """Check every constructor parameter before the data are looked at."""
+        epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
+        adjacency = Adjacency.of(self.adjacency)
+        self._check_bounds()
+        _validate.boolean("fit_intercept", self.fit_intercept)
+        if self.population is not None:
+            _validate.integer("population", self.population)
+        _validate.choice("missing", self.missing, inputs.MISSING)
+        randomness = as_randomness(self.random_state)
+        return self._ledger_to_charge(epsilon, delta, adjacency), randomness
+
+    def _check_bounds(self) -> None:
+        self._row_bound()
+        if self._learns:
+            _validate.choice("target_bounds", self.target_bounds, (LEARN,))
+        else:
+            checked_target_bounds(self.target_bounds)
+
+    def _augmented_bound(self) -> float:
+        """Return the norm bound of rows with the constant column."""
+        bias, bound = self._intercept(), self._row_bound()
+        return bound if bias is None else math.hypot(bound, bias) * (1.0 + 2.0**-50)
+
+    @property
+    def _scale(self) -> tuple[float, float]:
+        """The middle and the half range of the target."""
+        low, high = self._limits
+        return low / 2.0 + high / 2.0, (high - low) / 2.0
+
+    @property
+    def _limits(self) -> tuple[float, float]:
+        """The limits of the target: those of the user, or those that ``fit`` bought."""
+        if self._learns:
+            limits: tuple[float, float] = self.target_bounds_
+            return limits
+        return checked_target_bounds(self.target_bounds)
+
+    def _scaled(self, y: Floats) -> Floats:
+        """Return targets in [-1, 1]; as they are where their limits are still to be bought."""
+        if self._learns:
+            return y
+        low, high = self._limits
+        found: Floats = each(partial(scaled, low=low, high=high), y)
+        return found
+
+    def _known(self, public: Public) -> tuple[str, ...]:
+        """Return what the guarantee treats as known to everybody."""
+        sizes = size_facts(public, self.population, solved=True)
+        return self._listed(sizes, self.norm_bound, self._intercept())
+
+    def _listed(
+        self, sizes: list[str], norm_bound: float | None, bias: float | None
+    ) -> tuple[str, ...]:
+        listed = [*sizes, f"the {self.n_features_in_} features and their names"]
+        if norm_bound is not None:
+            listed.append(rows_fact(norm_bound, bias))
+        listed.append(BOUGHT_TARGET if self._learns else target_fact(*self._limits))
+        return (*listed, "all parameters of the estimator and the program")
+
+    def _set_model(self, theta: Floats, bias: float | None) -> None:
+        """Turn released weights of the scaled target into those of the target itself."""
+        middle, half = self._scale
+        weights = np.asarray(theta, dtype=float).reshape(-1)
+        if bias is None:
+            self.coef_, self.intercept_ = half * weights, middle
+        else:
+            self.coef_ = half * weights[:-1]
+            self.intercept_ = middle + half * bias * float(weights[-1])
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, persons: Any = None) -> Self:
+        """Train privately and return the estimator.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, d)
+            Rows longer than ``norm_bound`` are scaled down to it.
+        y : array_like of shape (n,)
+            The targets; those beyond ``target_bounds`` are cut.
+        sample_weight : array_like of shape (n,), optional
+            Weights in [0, 1], as sensitive as the rows and used as they are.
+        persons : array_like of shape (n,) or Persons, optional
+            Whose row each row is, by any identifier. The guarantee is then about persons with
+            all their rows, whose weights add up to one; the number of rows is private, and
+            ``population`` and ``delta`` count persons.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter of the estimator is out of range; nothing is charged.
+        InvalidData
+            If X, y or the weights have the wrong shape or entries; nothing is charged.
+        BudgetExceeded
+            If the ledger has too little left; nothing is charged.
+
+        """
+        with self._all_or_nothing(X):
+            self._later = []
+            self._fit(X, y, sample_weight, persons)
+        # only now, so that a program that turns warnings into errors keeps what it paid for
+        for sentence in self.__dict__.pop("_later"):
+            warnings.warn(sentence, WeakModelWarning, stacklevel=2)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, persons: Any) -> None:
+        ledger, randomness = self._check_public()
+        X, y, weights, crowd = self._read(X, y, sample_weight, persons, ledger.adjacency)
+        n = X.shape[0] if crowd is None else crowd.count
+        rows, bound = with_intercept(X, self._row_bound(), self._intercept())
+        public = self._described(n, rows.shape[1], ledger.adjacency, crowd)
+        chosen = self._planned(replace(public, norm_bound=bound))
+        self._warn(chosen)
+        target, told = self._scaled(y), crowd
+        if weights is not None and crowd is not None and crowd.max_rows is not None:
+            rows, target, weights, crowd = present(rows, target, weights, crowd)
+        trained = train(
+            chosen.algorithm, chosen.public, Records(rows, [target], weights, crowd),
+            ledger=ledger, randomness=randomness, observer=self._observer,
+            label=f"fit ({chosen.algorithm.name})", model=type(self).__name__,
+        )  # fmt: skip
+        self._finish(trained, chosen, told, weighed=sample_weight is not None)
+
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, persons: Any, adjacency: Adjacency
+    ) -> tuple[Any, Floats, Floats | None, Persons | None]:
+        """Return checked rows, targets, weights and whose rows they are."""
+        least = 2 if adjacency.size_is_public and persons is None else 1
+        X, y = inputs.rows_and_numbers(self, X, y, least)
+        crowd, weights = inputs.persons(persons, X.shape[0], adjacency, X), None
+        if sample_weight is not None:
+            weights = inputs.weights("sample_weight", sample_weight, X, 0.0, 1.0)
+        if crowd is not None:
+            weights = crowd.share(weights)  # proof: PERSON-WEIGHTS
+        return X, y, weights, crowd
+
+    def _finish(
+        self, trained: Trained, chosen: Recommendation, persons: Persons | None,
+        proofs: tuple[str, ...] = (), *, weighed: bool = False,
+    ) -> None:  # fmt: skip
+        if self._learns:
+            found: WithLimits = trained.released
+            self.target_bounds_ = (found.low, found.high)
+            trained = replace(trained, released=found.inner)
+        notes = self._take(trained, chosen)
+        self.privacy_ = self._stated(
+            trained.permit, public=self._known(chosen.public), notes=(*chosen.notes, *notes),
+            proofs=("ROW-LOCAL", *proofs, *trained.proofs), persons=persons, weighed=weighed,
+        )  # fmt: skip
+
+    # --- using the model -----------------------------------------------------------------------
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that scores on the few rows of scikit-learn's checks may be poor: noise."""
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    @lazily
+    def predict(self, X: Any) -> Floats:
+        """Return the predicted number of every row.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, d)
+            Rows; those longer than ``norm_bound`` are scaled down to it, as in ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Predictions.
+
+        """
+        check_is_fitted(self)
+        X = self._cut(inputs.matrix(self, X))
+        return np.asarray(X @ self.coef_, dtype=np.float64).reshape(-1) + self.intercept_
+
+    def _cut(self, X: Any) -> Any:
+        return X if self.norm_bound is None else clip_rows(inputs.tamed(X), self._row_bound())

@@ -1,0 +1,443 @@
+"""Private stochastic gradient descent for linear classifiers."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
+
+from noisette import _validate
+from noisette._typing import Floats, Labels
+from noisette.core.adjacency import Adjacency
+from noisette.core.ledger import Ledger
+from noisette.core.randomness import Randomness, as_randomness
+from noisette.core.sampling import Sampler
+from noisette.errors import InvalidData, InvalidParameter
+from noisette.fitting.algorithms import Public, Trained
+from noisette.fitting.algorithms.class_weight import (
+    BALANCED,
+    balancing,
+    check_class_weight,
+    for_model,
+    own,
+    public_weights,
+    weighed,
+    weight_proofs,
+)
+from noisette.fitting.algorithms.levels import GROUPINGS, level_notes
+from noisette.fitting.algorithms.recommend import Recommendation
+from noisette.fitting.algorithms.recommend_sgd import bounded_parts, check_parts, recommend_sgd
+from noisette.fitting.algorithms.steps import Update
+from noisette.fitting.losses import Loss, classifier_loss, classifier_losses
+from noisette.fitting.partitions.lazily import lazily
+from noisette.fitting.units import Persons
+from noisette.models import inputs
+from noisette.models.linear_model import LinearClassifier
+from noisette.models.logistic_regression import LogisticRegression
+from noisette.models.outlook import Crowd
+from noisette.models.outputs import probabilities, size_facts
+from noisette.models.sgd_stream import StreamReader, targets_of
+
+__all__ = ["SGDClassifier"]
+
+
+def _has_probabilities(estimator: Any) -> bool:
+    if estimator.loss in classifier_losses(probabilities=True):
+        return True
+    raise AttributeError(f"loss={estimator.loss!r} gives scores, not probabilities.")
+
+
+class SGDClassifier(LinearClassifier, StreamReader):
+    """Linear classifier trained by noisy gradient descent, with a differential-privacy guarantee.
+
+    delta = 0 (default): the algorithm of Song, Chaudhuri and Sarwate (2013), one pass over disjoint
+    batches with spherical Laplace noise, purely private. delta > 0: private gradient descent on all
+    rows with a schedule from public facts that needs no tuning. Any other ``sampling``: the direct
+    method with many passes, the noise calibrated by the sampler's own theorem.
+
+    Parameters
+    ----------
+    epsilon, delta : float, default 1.0 and 0.0
+        The budget of one ``fit``, or of one whole stream of ``partial_fit`` calls.
+    loss : str, default "logistic"
+        The loss (softmax for more than two classes), or another classifier's loss in
+        `noisette.losses.LOSSES`.
+    noise : str, default "auto"
+        A name in `noisette.mechanisms.step_noises()`, or "auto"; Gaussian noise needs delta >
+        0.
+    sampling : str or Sampler, default "auto"
+        How batches are made: "auto" (see above), a name in `noisette.sampling.SAMPLERS`, or a
+        `Sampler`. "disjoint" goes through the rows in one random order, streams in the order
+        they come; ``Disjoint.of_size(n, b)`` keeps the given order.
+    batch_size : int or "auto", default "auto"
+        Records per batch.
+    epochs : int, default 1
+        Passes over the data ("full": steps).
+    learning_rate : {"auto", "inverse-sqrt", "inverse", "constant"}, default "auto"
+        The step sizes: "inverse-sqrt" is eta0 / sqrt(t), "inverse" is 1 / (regularization t),
+        "constant" is eta0.
+    eta0 : float or "auto", default "auto"
+        The first step size; "auto" follows from public facts.
+    regularization : float, default 1e-4
+        The lambda beside the mean loss.
+    norm_bound : float, optional
+        The bound R, public; longer rows are scaled down to R. None leaves rows as they are and
+        needs ``clip_norm``; one of the two must be given.
+    clip_norm : float, optional
+        Bound on one record's gradient below the loss's own bound.
+    fit_intercept : bool, default True
+        Whether to add the constant column 0.35 R (0.35 if R is None) to every row.
+    radius : float or "auto", default "auto"
+        The radius of the ball onto which iterates are projected; "auto" is a bound on the norm
+        of the regularised minimiser; inf for none.
+    averaging : bool or "auto", default "auto"
+        True returns a weighted mean of the iterates, False the last one; "auto" is True where
+        all iterates are counted.
+    released : {"all", "last"}, default "all"
+        Whether all iterates are counted, or only the last one (cyclic, shuffle or full
+        sampling, smooth loss, constant learning rate, no averaging).
+    adjacency : {"replace-one", "zero-out", "add-remove"}, default "replace-one"
+        The neighbouring relation.
+    population : int, optional
+        A public guess of n; needed under add-remove.
+    missing : {"refuse", "zero"}, default "refuse"
+        What a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).
+    classes : sequence, optional
+        The label set. None reads it off y; the guarantee then says that it is public.
+    class_weight : dict or "balanced", optional
+        How much rows of each class count: public weights by label, of which only the ratio matters
+        (the largest becomes 1), or "balanced" by noisy counts bought with 5 % of epsilon. Not for
+        streams.
+    grouping : {"scale", "batches"}, default "scale"
+        What ``sample_epsilon`` does: "scale" gradients under one noise, or put people of equal
+        level into the same "batches" with their own noise (single pass).
+    random_state : int or Randomness, optional
+        None draws secure noise; a number makes the run reproducible, the guarantee void.
+    ledger : Ledger, optional
+        The budget to charge; None opens one of (epsilon, delta).
+    verbose : int, default 0
+        With 1, steps and time, which are public, are shown, and nothing else.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, d) or (K, d)
+        One row for two classes, else one for each class.
+    intercept_ : ndarray of shape (1,) or (K,)
+        The intercepts.
+    classes_ : ndarray of shape (K,)
+        The sorted labels.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        As in scikit-learn.
+    privacy_ : Guarantee
+        What is promised about ``coef_`` and ``intercept_``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from noisette import SGDClassifier
+    >>> X, y = make_classification(20_000, 5, random_state=0)
+    >>> model = SGDClassifier(epsilon=1.0, norm_bound=3.0, classes=[0, 1])
+    >>> model.plan(n=20_000, d=5).algorithm
+    'single-pass'
+    >>> model.fit(X, y).privacy_.epsilon, model.privacy_.delta
+    (1.0, 0.0)
+    >>> model.predict(X).shape, model.decision_function(X).shape
+    ((20000,), (20000,))
+    >>> model.predict_proba(X).shape, model.predict_log_proba(X).shape
+    ((20000, 2), (20000, 2))
+
+    """
+
+    _released = "the coefficients and the intercept of a linear classifier trained by SGD"
+    _refuses = ("entries", "labels")
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        loss: str = "logistic",
+        noise: str = "auto",
+        sampling: str | Sampler = "auto",
+        batch_size: int | str = "auto",
+        epochs: int = 1,
+        learning_rate: str = "auto",
+        eta0: float | str = "auto",
+        regularization: float = 1e-4,
+        norm_bound: float | None = None,
+        clip_norm: float | None = None,
+        fit_intercept: bool = True,
+        radius: float | str = "auto",
+        averaging: bool | str = "auto",
+        released: str = "all",
+        adjacency: str = "replace-one",
+        population: int | None = None,
+        missing: str = "refuse",
+        classes: Labels | None = None,
+        class_weight: Any = None,
+        grouping: str = "scale",
+        random_state: int | Randomness | None = None,
+        ledger: Ledger | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            epsilon, delta, loss=loss, noise=noise, sampling=sampling, batch_size=batch_size,
+            epochs=epochs, learning_rate=learning_rate, eta0=eta0, regularization=regularization,
+            norm_bound=norm_bound, clip_norm=clip_norm, fit_intercept=fit_intercept,
+            radius=radius, averaging=averaging, released=released, adjacency=adjacency,
+            population=population, missing=missing, random_state=random_state, ledger=ledger,
+            verbose=verbose,
+        )  # fmt: skip
+        self.classes = classes
+        self.class_weight = class_weight
+        self.grouping = grouping
+
+    # --- fitting ---------------------------------------------------------------------------
+
+    def fit(
+        self, X: Any, y: Any = None, sample_epsilon: Any = None, sample_weight: Any = None,
+        persons: Any = None,
+    ) -> "SGDClassifier":  # fmt: skip
+        """Train privately and return the estimator.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or stream
+            A matrix of n rows; or a stream: an iterator of pairs (X, y), of Arrow record
+            batches, or of paths of Parquet files (a path or a list of paths), read once in
+            constant memory.
+        y : array_like of shape (n,) or str, optional
+            The labels; for Arrow and Parquet streams the name of the label column (None: the
+            last).
+        sample_epsilon : array_like of shape (n,), optional
+            Values in (0, ``epsilon``], everyone's own epsilon, public by declaration.
+        sample_weight : array_like of shape (n,), optional
+            Weights in [0, 1] of the gradients, as sensitive as the rows; a record of weight 0
+            adds nothing (the blank record of zero-out). Never rescaled.
+        persons : array_like of shape (n,) or Persons, optional
+            Whose row each row is, by any identifier. The guarantee is then about persons with
+            all their rows: each row's gradient is cut and weighted so that a person's weights
+            add up to one, batches are drawn among persons, ``batch_size`` and ``population``
+            count them, and the number of rows is private. Not for streams.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter is out of range; nothing is charged.
+        InvalidData
+            If X, y or a vector has the wrong shape or entries. Rows are checked before anything
+            is charged; in a stream, chunks after the first are checked as they come.
+        Unproven
+            If no theorem covers the parameters together; nothing is charged.
+        BudgetExceeded
+            If the ledger has too little left; nothing is charged.
+
+        """
+        with self._all_or_nothing(X):
+            if not self._streamed(
+                X, y, persons, sample_epsilon=sample_epsilon, sample_weight=sample_weight,
+                class_weight=self.class_weight,
+            ):  # fmt: skip
+                self._fit_rows(X, y, sample_epsilon, sample_weight, persons)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, persons: Any = None
+    ) -> "SGDClassifier":
+        """Train on one more chunk of **new** people and return the estimator.
+
+        The first call charges the ledger once for the whole stream: everybody is in one chunk and
+        one batch, so more chunks cost nothing (parallel composition). ``classes`` (here at the
+        first call, or in the constructor) must list all labels. Nothing is kept of a chunk; the
+        last batch of each may be smaller. Handing in the same object twice is refused; a second
+        pass over the same people is another ``fit``, with its own charge.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, d)
+            Rows of people who were in no chunk before.
+        y : array_like of shape (n,)
+            Their labels.
+        classes : sequence, optional
+            All labels; needed at the first call unless the constructor has them.
+        persons : None
+            Refused: the rows of one person may lie in several chunks.
+
+        Returns
+        -------
+        self
+            The estimator, fitted on all chunks so far.
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter is out of range, or ``classes`` are not given.
+        InvalidData
+            If the chunk has the wrong shape or entries, or was handed in before.
+        BudgetExceeded
+            If the ledger has too little left; nothing is charged.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_classification
+        >>> from noisette import SGDClassifier
+        >>> X, y = make_classification(4000, 5, random_state=0)
+        >>> model = SGDClassifier(epsilon=1.0, norm_bound=3.0, batch_size=500)
+        >>> for week in range(2):
+        ...     now = slice(2000 * week, 2000 * (week + 1))
+        ...     model = model.partial_fit(X[now], y[now], classes=[0, 1])
+        >>> model.privacy_.epsilon
+        1.0
+
+        """
+        if self.class_weight is not None:
+            raise InvalidParameter("class_weight is not offered for streams; fit the rows.")
+        self._feed(X, y, persons, classes)
+        return self
+
+    def _check_stream(self, given: Any) -> None:
+        given = self.classes if self.classes is not None else given
+        if given is None:
+            raise InvalidParameter(
+                "a stream needs its labels, as classes=[...] of the constructor or of the first "
+                "call to partial_fit: those of chunks to come cannot be read off the first one."
+            )
+        self.classes_ = inputs.sorted_classes(given, np.empty(0))
+
+    def _stream_loss(self) -> Loss:
+        return classifier_loss(self.loss, len(self.classes_))
+
+    def _first_chunk(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        rows, labels = inputs.rows_and_labels(self, X, y, 1, tame=False)
+        return rows, labels
+
+    def _stream_targets(self, y: Any) -> NDArray[Any]:
+        return targets_of(self._stream_loss(), inputs.label_numbers(self.classes_, y))
+
+    def _publish_chunks(
+        self, trained: Trained, chosen: Recommendation, sizes: list[str], notes: tuple[str, ...]
+    ) -> None:
+        self._publish(trained, chosen, self.classes_, sizes, notes)
+
+    def _outlined(
+        self, n: int, d: int, classes: int, ledger: Ledger, crowd: Crowd | None
+    ) -> Recommendation:
+        # as in `fit`: where n is private, a public guess stands for it (n itself, if none is given)
+        size = n if ledger.adjacency.size_is_public else self.population or n
+        _validate.delta_for(self.delta, size)
+        public = self._describe(size, d, classifier_loss(self.loss, classes), ledger, crowd)
+        return self._recommended(public, classes)
+
+    def _recommended(self, public: Public, classes: int, levels: Any = None) -> Recommendation:
+        if self.class_weight != BALANCED:
+            return recommend_sgd(self, public, levels=levels)
+        chosen = recommend_sgd(self, for_model(public), levels=levels)
+        return balancing(chosen, classes, float(self.epsilon))
+
+    def _fit_rows(
+        self, X: Any, y: Any, sample_epsilon: Any, sample_weight: Any, persons: Any
+    ) -> None:
+        ledger, randomness = self._check_public()
+        known = ledger.adjacency.size_is_public
+        X, y = inputs.rows_and_labels(
+            self, X, y, 2 if known and persons is None else self._least, tame=False
+        )  # the kernels blank huge rows
+        inputs.whole_rows(X, sample_epsilon=sample_epsilon)
+        crowd = inputs.persons(persons, X.shape[0], ledger.adjacency, X)
+        classes = inputs.sorted_classes(self.classes, y)
+        loss = classifier_loss(self.loss, len(classes))
+        target = targets_of(loss, inputs.label_numbers(classes, y))
+        n = X.shape[0]
+        people = n if crowd is None else crowd.count
+        size = self._public_size(people, ledger)
+        levels = weights = None
+        if sample_epsilon is not None:
+            levels = inputs.levels(sample_epsilon, n, float(self.epsilon), self.grouping, crowd)
+        if sample_weight is not None:
+            weights = inputs.weights("sample_weight", sample_weight, X, 0.0, 1.0)
+        if levels is not None and weights is not None:
+            raise InvalidData("pass sample_weight or sample_epsilon, not both.")
+        factors = public_weights(self.class_weight, classes)
+        if levels is not None and self.class_weight is not None:
+            raise InvalidParameter("pass sample_epsilon or class_weight, not both.")
+        if factors is not None:
+            weights = weighed(weights, factors, inputs.label_numbers(classes, y))
+        if crowd is not None:
+            weights = crowd.share(weights)  # proof: PERSON-WEIGHTS
+        public = self._describe(size, X.shape[1], loss, ledger, crowd)
+        public = bounded_parts(public, X, people, self.population)
+        chosen = self._recommended(public, len(classes), levels)
+        check_parts(chosen, X)
+        self._warn(chosen)
+        trained = self._train(chosen, X, target, weights, crowd, ledger, randomness)
+        notes = chosen.notes
+        if levels is not None:
+            notes = (*notes, *level_notes(levels, ledger.adjacency))
+        sizes = size_facts(chosen.public, self.population, solved=True)
+        self._publish(trained, chosen, classes, sizes, notes, crowd, sample_weight is not None)
+
+    # --- public facts and results ----------------------------------------------------------
+
+    def _check_public(self) -> tuple[Ledger, Randomness]:
+        """Check every constructor parameter before the data are looked at."""
+        epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
+        adjacency = Adjacency.of(self.adjacency)
+        _validate.choice("loss", self.loss, classifier_losses())
+        _validate.choice("grouping", self.grouping, GROUPINGS)
+        _validate.choice("missing", self.missing, inputs.MISSING)
+        if self.norm_bound is not None or self.clip_norm is None:
+            self._row_bound()
+        check_class_weight(self.class_weight)
+        _validate.boolean("fit_intercept", self.fit_intercept)
+        if self.population is not None:
+            _validate.integer("population", self.population)
+        self._check_steps()
+        randomness = as_randomness(self.random_state)
+        return self._ledger_to_charge(epsilon, delta, adjacency), randomness
+
+    def _publish(
+        self, trained: Trained, chosen: Recommendation, classes: NDArray[Any], sizes: list[str],
+        notes: tuple[str, ...], persons: Persons | None = None, weighed: bool = False,
+    ) -> None:  # fmt: skip
+        """Set the fitted attributes: released numbers and public facts."""
+        loss = chosen.public.loss
+        update: Update = own(
+            chosen.algorithm
+        ).update  # what ran: a stream's parameters may have changed
+        self._set_model(trained.weights, loss, update.bias, classes)
+        # a stream's classes are always given, if not to the constructor then to its first call
+        given = self.classes is not None or sizes[0].endswith("each chunk")
+        public = self._facts(sizes, classes, (update.norm_bound, update.bias), given=given)
+        proofs = (*loss.proofs, *weight_proofs(self.class_weight), *trained.proofs)
+        proofs += ("PERSON-ORDER",) if persons else ()
+        self.privacy_ = self._stated(
+            trained.permit, public=public, notes=notes, proofs=proofs, persons=persons,
+            weighed=weighed,
+        )  # fmt: skip
+
+    # --- using the model -------------------------------------------------------------------
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @lazily
+    def predict_proba(self, X: Any) -> Floats:
+        """Return class probabilities, shape (n, K).
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, d)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            One column for each of ``classes_``; rows add up to 1.
+
+        """
+        return probabilities(self.decision_function(X))
+
+    predict_log_proba = available_if(_has_probabilities)(LogisticRegression.predict_log_proba)

@@ -1,0 +1,283 @@
+"""Private gradient descent for linear regression."""
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from noisette import _validate
+from noisette.core.ledger import Ledger
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import Sampler
+from noisette.errors import InvalidParameter
+from noisette.fitting.algorithms import Public, Trained
+from noisette.fitting.algorithms.learnt_target import own_algorithm
+from noisette.fitting.algorithms.recommend import Recommendation
+from noisette.fitting.algorithms.recommend_sgd import bounded_parts, check_parts, recommend_sgd
+from noisette.fitting.algorithms.steps import Update
+from noisette.fitting.losses import Huber, Loss, Squared
+from noisette.fitting.units import Persons
+from noisette.models import inputs
+from noisette.models.outlook import Crowd
+from noisette.models.regressor import LinearRegressor
+from noisette.models.sgd_stream import StreamReader
+
+__all__ = ["SGDRegressor"]
+
+LOSSES = ("huber", "squared")
+
+
+class SGDRegressor(LinearRegressor, StreamReader):
+    """Linear regression by noisy gradient descent, with a differential-privacy guarantee.
+
+    delta > 0 (default): private gradient descent on all rows with a schedule from public facts
+    that needs no tuning. delta = 0: one pass over disjoint batches with spherical Laplace noise.
+    Any other ``sampling``: the direct method, the noise calibrated by the sampler's own theorem.
+
+    Parameters
+    ----------
+    epsilon, delta : float, default 1.0 and 1e-6
+        The budget of one ``fit``.
+    target_bounds : pair of float or "learn"
+        The limits (low, high) of the target, public; values beyond are cut. "learn" buys them
+        from the same budget (two private quantiles). There is no default.
+    norm_bound : float
+        The bound R, public; rows longer than R are scaled down to R. There is no default.
+    loss : {"huber", "squared"}, default "huber"
+        Squared errors need ``clip_norm``, because their gradient has no bound of its own.
+    threshold : float, default 0.2
+        Where Huber's loss becomes linear, in units of half the range of ``target_bounds``.
+    noise, sampling, batch_size, epochs, learning_rate, eta0, regularization : str, int, float
+        As in `SGDClassifier`.
+    clip_norm : float, optional
+        Bound on one record's gradient below the loss's own bound, for targets in [-1, 1].
+    fit_intercept, radius, averaging, released, adjacency, population, missing : bool, float, str
+        As in `SGDClassifier`.
+    random_state, ledger, verbose : int, Randomness, Ledger
+        As in `SGDClassifier`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (d,)
+        The coefficients.
+    intercept_ : float
+        The intercept.
+    target_bounds_ : tuple of float
+        The limits that were bought, with ``target_bounds="learn"``.
+    privacy_ : Guarantee
+        What is promised about ``coef_`` and ``intercept_``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette import SGDRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1.0, 1.0, (20_000, 3))
+    >>> y = X @ [1.0, 2.0, 0.0] + rng.normal(0.0, 0.5, 20_000)
+    >>> model = SGDRegressor(1.0, target_bounds=(-5, 5), norm_bound=1.8, random_state=0)
+    >>> model.plan(n=20_000, d=3).algorithm
+    'gradient-descent'
+    >>> bool(model.fit(X, y).score(X, y) > 0.8)
+    True
+    >>> model.predict(X).shape
+    (20000,)
+
+    """
+
+    _released = "the coefficients and the intercept of a linear regression trained by SGD"
+    grouping = "scale"
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        target_bounds: Any = None,
+        norm_bound: float | None = None,
+        loss: str = "huber",
+        threshold: float = 0.2,
+        noise: str = "auto",
+        sampling: str | Sampler = "auto",
+        batch_size: int | str = "auto",
+        epochs: int = 1,
+        learning_rate: str = "auto",
+        eta0: float | str = "auto",
+        regularization: float = 1e-4,
+        clip_norm: float | None = None,
+        fit_intercept: bool = True,
+        radius: float | str = "auto",
+        averaging: bool | str = "auto",
+        released: str = "all",
+        adjacency: str = "replace-one",
+        population: int | None = None,
+        missing: str = "refuse",
+        random_state: int | Randomness | None = None,
+        ledger: Ledger | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            epsilon, delta, loss=loss, noise=noise, sampling=sampling, batch_size=batch_size,
+            epochs=epochs, learning_rate=learning_rate, eta0=eta0, regularization=regularization,
+            norm_bound=norm_bound, clip_norm=clip_norm, fit_intercept=fit_intercept,
+            radius=radius, averaging=averaging, released=released, adjacency=adjacency,
+            population=population, missing=missing, random_state=random_state, ledger=ledger,
+            verbose=verbose,
+        )  # fmt: skip
+        self.target_bounds = target_bounds
+        self.threshold = threshold
+
+    def _check_public(self) -> tuple[Ledger, Randomness]:
+        _validate.choice("loss", self.loss, LOSSES)
+        _validate.positive("threshold", self.threshold)
+        if self.loss == "squared" and self.clip_norm is None:
+            raise InvalidParameter(
+                "loss='squared' needs clip_norm=..., because its gradient has no bound; "
+                "loss='huber' has one."
+            )
+        if self.clip_norm is not None:
+            _validate.positive("clip_norm", self.clip_norm)
+        self._check_steps()
+        return super()._check_public()
+
+    def _loss(self) -> Loss:
+        return Squared() if self.loss == "squared" else Huber(float(self.threshold))
+
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, persons: Any = None
+    ) -> "SGDRegressor":
+        """Train privately and return the estimator.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or stream
+            A matrix of n rows; or a stream: an iterator of pairs (X, y), of Arrow record
+            batches, or of paths of Parquet files (a path or a list of paths), read once in
+            constant memory.
+        y : array_like of shape (n,) or str, optional
+            The targets; for Arrow and Parquet streams the name of their column (None: the last).
+        sample_weight : array_like of shape (n,), optional
+            Weights in [0, 1] of the gradients, as sensitive as the rows. Not for streams.
+        persons : array_like of shape (n,) or Persons, optional
+            Whose row each row is, by any identifier. Not for streams.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter is out of range; nothing is charged.
+        InvalidData
+            If X, y or a vector has the wrong shape or entries. Rows are checked before anything
+            is charged; in a stream, chunks after the first are checked as they come.
+        Unproven
+            If no theorem covers the parameters together; nothing is charged.
+
+        """
+        with self._all_or_nothing(X):
+            if not self._streamed(X, y, persons, sample_weight=sample_weight):
+                self._fit(X, y, sample_weight, persons)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, persons: Any = None) -> "SGDRegressor":
+        """Train on one more chunk of *new people*.
+
+        The first call charges the ledger once for the whole stream: everybody is in one chunk and
+        one batch, so more chunks cost nothing (parallel composition). Nothing is kept of a chunk;
+        the last batch of each may be smaller. Handing in the same object twice is refused.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, d)
+            Rows of people who were in no chunk before.
+        y : array_like of shape (n,)
+            Their targets.
+        persons : None
+            Refused: the rows of one person may lie in several chunks.
+
+        Returns
+        -------
+        self
+            The estimator, fitted on all chunks so far.
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter is out of range, or ``target_bounds`` are to be learnt.
+        InvalidData
+            If the chunk has the wrong shape or entries, or was handed in before.
+        BudgetExceeded
+            If the ledger has too little left; nothing is charged.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import SGDRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> model = SGDRegressor(1.0, target_bounds=(-2, 2), norm_bound=1.5, batch_size=500)
+        >>> for week in range(3):
+        ...     X = rng.uniform(-1.0, 1.0, (2000, 2))
+        ...     model = model.partial_fit(X, X[:, 0])
+        >>> model.privacy_.epsilon
+        1.0
+
+        """
+        self._feed(X, y, persons)
+        return self
+
+    def _check_stream(self, given: Any) -> None:
+        if self._learns:
+            raise InvalidParameter(
+                "a stream needs target_bounds=(low, high): they cannot be learnt from the targets "
+                "of chunks to come."
+            )
+
+    def _stream_loss(self) -> Loss:
+        return self._loss()
+
+    def _first_chunk(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        return inputs.rows_and_numbers(self, X, y, 1)
+
+    def _stream_targets(self, y: Any) -> NDArray[Any]:
+        return self._scaled(inputs.finite_numbers(y))
+
+    def _publish_chunks(
+        self, trained: Trained, chosen: Recommendation, sizes: list[str], notes: tuple[str, ...]
+    ) -> None:
+        update: Update = chosen.algorithm.update  # what ran: parameters may have changed since
+        self._set_model(trained.weights[0], update.bias)
+        public = self._listed(sizes, update.norm_bound, update.bias)
+        proofs = ("ROW-LOCAL", *chosen.public.loss.proofs, *trained.proofs)
+        self.privacy_ = self._stated(trained.permit, public=public, notes=notes, proofs=proofs)
+
+    def _steps(
+        self, n: int, d: int, ledger: Ledger, persons: Persons | Crowd | None, X: Any = None
+    ) -> Recommendation:
+        size = self._public_size(n, ledger)
+        public = self._describe(size, d, self._loss(), ledger, persons)
+        return self._planned(bounded_parts(public, X, n, self.population))
+
+    def _outlined(self, n: int, d: int, ledger: Ledger, crowd: Crowd | None) -> Recommendation:
+        size = n if ledger.adjacency.size_is_public else self.population or n
+        return self._steps(size, d, ledger, crowd)
+
+    def _recommended(self, public: Public) -> Recommendation:
+        return recommend_sgd(self, public)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, persons: Any) -> None:
+        ledger, randomness = self._check_public()
+        X, y, weights, crowd = self._read(X, y, sample_weight, persons, ledger.adjacency)
+        n = X.shape[0] if crowd is None else crowd.count
+        chosen = self._steps(n, X.shape[1], ledger, crowd, X)
+        check_parts(chosen, X)
+        self._warn(chosen)
+        trained = self._train(chosen, X, self._scaled(y), weights, crowd, ledger, randomness)
+        order = () if crowd is None else ("PERSON-ORDER",)
+        proofs = (*chosen.public.loss.proofs, *order)
+        self._finish(trained, chosen, crowd, proofs, weighed=sample_weight is not None)
+
+    def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
+        update: Update = own_algorithm(chosen.algorithm).update
+        self._set_model(trained.weights[0], update.bias)
+        return ()

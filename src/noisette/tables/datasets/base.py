@@ -1,0 +1,120 @@
+"""Encoded rows of a table that everybody knows, and the encoder that makes them.
+
+Why zero stands at the typical value and the commonest level is the reference: a mechanism pays
+for the longest row it must allow for, so the constant part of a row is paid for and carries no
+signal.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette._typing import Floats, Integers
+from noisette.tables.kinds import Encodes, Numeric, View, encode_rows
+
+__all__ = ["ArrayCells", "Dataset", "Encoder", "Table", "number"]
+
+Table = Mapping[str, NDArray[np.generic]]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Encoded features and labels of one split.
+
+    Parameters
+    ----------
+    name : str
+        The name of the dataset.
+    X : ndarray of shape (n, d)
+        Training rows, of Euclidean norm at most `norm_bound`.
+    y : ndarray of shape (n,)
+        Positions in `classes` (0, 1, ...).
+    X_test, y_test : ndarray
+        The rows and labels held out.
+    classes : ndarray of shape (K,)
+        The numbers 0, 1, ...
+    class_names : tuple of str
+        Their names.
+    feature_names : tuple of str
+        One for each column of `X`.
+    norm_bound : float
+        The bound on the rows.
+    public : tuple of str
+        Every fact that the encoding takes as known beforehand, with its source.
+    unit : str
+        What one row stands for.
+    persons, persons_test : ndarray of str, optional
+        Whose row each one is, where one person may have several; else None.
+
+    Examples
+    --------
+    >>> from noisette.datasets import mixed_table
+    >>> mixed_table(n=100).dataset()
+    <Dataset mixed: 80 + 20 rows, d=21>
+
+    """
+
+    name: str
+    X: Floats
+    y: Integers
+    X_test: Floats
+    y_test: Integers
+    classes: Integers
+    class_names: tuple[str, ...]
+    feature_names: tuple[str, ...]
+    norm_bound: float
+    public: tuple[str, ...]
+    unit: str
+    persons: NDArray[np.str_] | None = None
+    persons_test: NDArray[np.str_] | None = None
+
+    def __repr__(self) -> str:
+        n, d = self.X.shape
+        return f"<Dataset {self.name}: {n} + {len(self.X_test)} rows, d={d}>"
+
+
+def number(
+    name: str, low: float, high: float, *,
+    center: float = 0.0, width: float = 1.0, curve: str = "linear", square: bool = False,
+) -> Numeric:  # fmt: skip
+    """Return a column of one feature that is 0 at `center`."""
+    return Numeric(name, (View(low, high, center, width, curve, square),))
+
+
+class ArrayCells:
+    """Cells of a published column: an array of numbers, of texts or of their bytes."""
+
+    def __init__(self, values: NDArray[np.generic]) -> None:
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def numbers(self) -> Floats:
+        """Return every cell as a number, in an array of its own."""
+        return self._values.astype(np.float64)
+
+    def texts(self) -> Sequence[str]:
+        """Return every cell as a text."""
+        texts: list[str] = self._values.astype(np.str_).tolist()
+        return texts
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """All columns side by side, divided by `typical_norm`, rows clipped to norm 1."""
+
+    columns: tuple[Encodes, ...]
+    typical_norm: float
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of all features, in order."""
+        return tuple(name for column in self.columns for name in column.features)
+
+    def __call__(self, table: Table) -> Floats:
+        """Return the encoded rows, shape (n, d), each of norm at most 1."""
+        cells = {name: ArrayCells(values) for name, values in table.items()}
+        return encode_rows(self.columns, cells, self.typical_norm)

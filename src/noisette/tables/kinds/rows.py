@@ -1,0 +1,95 @@
+"""All columns side by side: the rows of a matrix, dense or sparse, each of norm at most 1."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from noisette._typing import Floats
+from noisette.fitting.clipping import clip_rows
+from noisette.tables.kinds.base import Cells, Encodes, EncodesSparsely, Entries
+
+__all__ = ["encode_rows", "is_sparse", "matrix_of", "sparse_entries"]
+
+_WIDE, _TIMES = 200, 8
+
+
+def is_sparse(columns: Sequence[Encodes]) -> bool:
+    """Whether rows are kept sparse: more than 200 features, at most an eighth of them not zero.
+
+    It is a matter of the public columns alone: the same for every table.
+    """
+    d = sum(len(column.features) for column in columns)
+    if d <= _WIDE or not all(isinstance(column, EncodesSparsely) for column in columns):
+        return False
+    most = sum(column.nonzeros for column in columns if isinstance(column, EncodesSparsely))
+    return most * _TIMES <= d
+
+
+def encode_rows(
+    columns: Sequence[Encodes], cells: Mapping[str, Cells], row_norm: float | None
+) -> Floats:
+    """Return the rows, shape (n, d): columns side by side, divided by `row_norm`, cut to norm 1.
+
+    Dividing by the largest possible norm instead would leave almost every row far inside the ball,
+    and noise is added in units of the ball. Longer rows lose a little length, row by row. Without
+    a `row_norm` the features are returned as they are. Where `is_sparse` says so, it is CSR.
+    """
+    # proof: ROW-LOCAL
+    used = [column for column in columns if column.features]
+    n = len(cells[used[0].name]) if used else len(next(iter(cells.values())))
+    X: Any = _sparse(used, cells, n) if is_sparse(used) else _dense(used, cells, n)
+    if row_norm is not None:
+        X = clip_rows(_divided(X, row_norm), 1.0)
+    rows: Floats = X
+    return rows
+
+
+def _divided(X: Any, row_norm: float) -> Any:
+    if sparse.issparse(X):
+        X.data /= row_norm
+    else:
+        X /= row_norm
+    return X
+
+
+def _dense(used: Sequence[Encodes], cells: Mapping[str, Cells], n: int) -> Floats:
+    X = np.zeros((n, sum(len(column.features) for column in used)))
+    start = 0
+    for column in used:
+        stop = start + len(column.features)
+        column.fill(cells[column.name], X[:, start:stop])
+        start = stop
+    return X
+
+
+def _sparse(used: Sequence[Any], cells: Mapping[str, Cells], n: int) -> Any:
+    """Return a CSR matrix; no dense row ever exists."""
+    features, values = sparse_entries(used, cells, n)
+    return matrix_of(features, values, sum(len(column.features) for column in used))
+
+
+def sparse_entries(used: Sequence[Any], cells: Mapping[str, Cells], n: int) -> Entries:
+    """Return the entries of all columns side by side."""
+    width = sum(column.nonzeros for column in used)
+    features, values = np.empty((n, width), dtype=np.int32), np.empty((n, width))
+    place = start = 0
+    for column in used:
+        part = slice(place, place + column.nonzeros)
+        found, values[:, part] = column.entries(cells[column.name])
+        np.add(found, start, out=features[:, part])
+        place, start = part.stop, start + len(column.features)
+    return features, values
+
+
+def matrix_of(features: NDArray[np.int32], values: Floats, width: int) -> Any:
+    """Return the CSR matrix of entries, in order and each place once; zeros are left out."""
+    kept = values != 0.0
+    ends = np.zeros(len(values) + 1, dtype=np.int32)
+    np.cumsum(kept.sum(axis=1), out=ends[1:])
+    X = sparse.csr_matrix((len(values), width))
+    X.data, X.indices, X.indptr = values[kept], features[kept], ends
+    X.sum_duplicates()
+    return X

@@ -1,0 +1,293 @@
+"""`PrivateKnots`: numbers become hat functions on private quantiles.
+
+The median of a column is chosen first, then the medians of the rows below and above it, and so on:
+one person is in one part of each level, so a level costs one choice. A value that equals a chosen
+knot belongs to neither part: a column with 92 % zeros has one knot at 0 and the others among the
+rest. "None" is one of the candidates of every part; it wins where there are too few rows to tell.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette import _validate
+from noisette.core.adjacency import Adjacency
+from noisette.core.grid import NATS, Grid, ranks_at
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Exponential
+from noisette.core.plans import Plan, Repeat, Run, Together
+from noisette.core.randomness import Randomness
+from noisette.core.summaries import median_move
+from noisette.errors import InvalidParameter
+from noisette.fitting.algorithms.passage import Passage
+from noisette.fitting.algorithms.public import PublicBudget
+from noisette.tables.kinds import Encodes, Hats
+from noisette.tables.pipeline.numbers import NumbersTransformer, check_columns, grids_of
+from noisette.tables.pipeline.sample import Sample
+from noisette.tables.pipeline.step import PreparedStep, Step, exponential_epsilon
+
+__all__ = ["Knots", "LearnKnots", "PrivateKnots", "most_levels"]
+
+_DEEPEST = 5
+_WITHOUT_SIZE = 3
+_ROOM = 4.0  # a part should hold so many times the error of its median
+_REACH = 8.0  # what a median pays for not knowing where numbers lie, chosen on invented tables
+_STOP = 3.0  # logarithm of the odds against a knot in a part without rows
+
+
+@dataclass(frozen=True)
+class Knots:
+    """The released knots of one column, increasing, and its median, the first one chosen.
+
+    Where none was chosen there are hardly any values, and the middle of the candidates takes its
+    place; a single knot has its neighbours beside it. So there are always two or more.
+    """
+
+    knots: tuple[float, ...]
+    median: float
+
+
+@dataclass(frozen=True)
+class LearnKnots(Step):
+    """Choose up to 2^levels - 1 knots for each column, level by level, and two in the tails.
+
+    The sample's data are a list of float columns, NaN where a cell is missing, one for each grid.
+    After `levels` levels only the lowest and the highest part are halved, `tails` times more, and
+    the last knot on each side is kept: beyond its outermost knots a number is cut, and cutting a
+    quarter of all rows on each side costs more than any knot between.
+    """
+
+    grids: tuple[Grid, ...]
+    levels: int = 3
+    tails: int = 0
+
+    name: ClassVar[str] = "knots"
+    summary: ClassVar[str] = "private quantiles of numeric columns, by halving"
+    pure: ClassVar[bool] = True
+    proofs: ClassVar[tuple[str, ...]] = ("QUANTILE-TREE", "ROW-LOCAL")
+
+    def __post_init__(self) -> None:
+        _validate.integer("levels", self.levels)
+        _validate.integer("tails", self.tails, least=0)
+        if not self.grids:
+            raise InvalidParameter("knots need at least one column of numbers.")
+
+    @property
+    def uses(self) -> int:
+        """How many choices are made: one for each column and level."""
+        return len(self.grids) * (self.levels + self.tails)
+
+    def plan(self, scale: float, adjacency: Adjacency) -> Plan:
+        """Return one choice for each column and level; deeper ones, of fewer rows, are sharper."""
+        whole = exponential_epsilon(scale, len(self.grids), adjacency)
+        return Together(
+            *(
+                Repeat(Run(Exponential(whole * math.sqrt(part))), len(self.grids))
+                for part in self._parts
+            )
+        )
+
+    @property
+    def _parts(self) -> list[float]:
+        """The part of every level in the step's cost: doubled as long as all parts are halved."""
+        each = [2.0 ** min(k, self.levels - 1) for k in range(self.levels + self.tails)]
+        return [part / sum(each) for part in each]
+
+    @property
+    def pure_cost(self) -> float:
+        """The pure epsilon of the step at scale 1, for each contribution."""
+        return 2.0 * math.sqrt(len(self.grids)) * sum(map(math.sqrt, self._parts))
+
+    def expected(self, prepared: PreparedStep) -> str:
+        """Say how many ranks off a knot may be."""
+        error = rank_error(prepared.scale, self.uses, prepared.public.adjacency)
+        return (
+            f"Each knot is off by about {error:.3g} ranks, or by up to {NATS * error:.3g} where "
+            "nothing is known of the size of the numbers."
+        )
+
+    def reach(self, prepared: PreparedStep, rows: float) -> int:
+        """Return how many levels have medians that stand out of the noise among so many rows.
+
+        Half of a part's ranks lie between its median and numbers that nobody has.
+        """
+        adjacency, part = prepared.public.adjacency, rows
+        whole = exponential_epsilon(prepared.scale, len(self.grids), adjacency)
+        for level, share in enumerate(self._parts):
+            error = 2.0 * median_move(adjacency) / (whole * math.sqrt(share))
+            if part / 2.0 < _REACH * error:
+                return level
+            part /= 2.0 if level < self.levels - 1 else 1.0
+        return self.levels
+
+    def check(self, records: Sample, prepared: PreparedStep) -> None:
+        """Refuse another number of columns than was planned."""
+        super().check(records, prepared)
+        check_columns(records, len(self.grids))
+
+    def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> tuple[Knots, ...]:
+        """Return the knots of every column."""
+        return tuple(
+            self._column(column, sample.weights, grid, prepared, passage)
+            for column, grid in zip(sample.data, self.grids, strict=True)
+        )
+
+    def _column(
+        self, column: Any, weights: Any, grid: Grid, prepared: PreparedStep, passage: Passage
+    ) -> Knots:
+        adjacency = prepared.public.adjacency
+        ranks = ranks_at(column, grid, weights)
+        chosen: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        closed: set[int] = set()  # the left ends of parts in which no knot was chosen
+        median = None
+        inner = chosen
+        for level in range(self.levels + self.tails):
+            mechanism = passage.leaf(level).mechanism
+            assert isinstance(mechanism, Exponential)
+            # proof: QUANTILE-TREE
+            scores = ranks.medians(
+                chosen, adjacency, epsilon=mechanism.epsilon, log_prior=grid.log_prior,
+                log_stop=_STOP,
+            )  # fmt: skip
+            found = np.atleast_1d(passage.release(scores, part=level))
+            left = np.append(-1, chosen)
+            kept = (found < len(grid.points)) & ~np.isin(left, list(closed))
+            closed.update(left[~kept].tolist())
+            if median is None and kept.any():
+                median = int(found[0])
+            if level >= self.levels:
+                kept[1:-1] = False  # what was chosen there is paid for and not used
+            chosen = np.union1d(chosen, found[kept])
+            inner = chosen if level < self.levels else inner
+        if len(chosen):
+            chosen = np.union1d(inner, chosen[[0, -1]])
+        if median is None:
+            median = int(np.searchsorted(grid.points, grid.middle))
+            chosen = np.array([median])
+        knots = grid.points[_bent(chosen, len(grid.points))]
+        return Knots(tuple(knots.tolist()), float(grid.points[median]))
+
+
+def _bent(chosen: NDArray[np.int64], points: int) -> NDArray[np.int64]:
+    """Return the knots, a single one with its neighbours: hats then say below, at or above it."""
+    if len(chosen) != 1:
+        return chosen
+    around = chosen[0] + np.arange(-1, 2)
+    return np.asarray(around[(around >= 0) & (around < points)])
+
+
+def rank_error(scale: float, uses: int, adjacency: Adjacency) -> float:
+    """Return the scale of the noise in ranks of `uses` choices of medians at this scale."""
+    return 2.0 * median_move(adjacency) / exponential_epsilon(scale, uses, adjacency)
+
+
+def most_levels(size: int | None, scale: float, columns: int, adjacency: Adjacency) -> int:
+    """Return how many levels the noise leaves room for: every part holds enough rows to halve it.
+
+    A public rule. Without a public size there are 3 levels, 7 knots.
+    """
+    if size is None:
+        return _WITHOUT_SIZE
+    for levels in range(_DEEPEST, 1, -1):
+        error = NATS * rank_error(scale, columns * levels, adjacency)
+        if size / 2 ** (levels - 1) >= _ROOM * error:
+            return levels
+    return 1
+
+
+def _levels_of(knots: Any) -> int:
+    """Return how many levels make so many knots."""
+    for levels in range(1, _DEEPEST + 1):
+        if not isinstance(knots, bool) and knots == 2**levels - 1:
+            return levels
+    raise InvalidParameter(f"knots must be 'auto', 1, 3, 7, 15 or 31; got {knots!r}.")
+
+
+class PrivateKnots(NumbersTransformer):
+    """Hat functions on private quantiles of each column, in place of the column.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The budget of one ``fit``; delta = 0 is pure, a delta shares it better.
+    knots : int or "auto"
+        How many for each column: 1, 3, 7, 15 or 31; "auto" is as many as the number of records,
+        epsilon and the number of columns leave room for, a public rule (7 if no number is known).
+    bounds : None, pair or list
+        Public bounds: one pair (low, high), or a list with a pair or None for each column; None
+        where unknown. See `noisette.core.grid` for the candidates.
+    indicate_missing : bool
+        Whether a feature says that a cell is missing; it counts as the median.
+    sparse_output : bool
+        Whether ``transform`` returns a CSR matrix.
+    adjacency, population, random_state, ledger : str, int, Randomness or Ledger
+        As in `LogisticRegression`.
+
+    Attributes
+    ----------
+    released_ : tuple of Knots
+        The knots of each column.
+    privacy_ : Guarantee
+        What is promised about everything that was released.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.pipeline import PrivateKnots
+    >>> X = np.random.default_rng(0).normal(50.0, 10.0, (2000, 1))
+    >>> knots = PrivateKnots(epsilon=1.0, knots=3, bounds=(0, 100), random_state=0)
+    >>> knots.plan(2000, 1).epsilon <= 1.0
+    True
+    >>> Z = knots.fit(X).transform(X)
+    >>> Z.shape[0], Z.shape[1] == len(knots.get_feature_names_out())
+    (2000, True)
+
+    """
+
+    _released = "quantiles of numeric columns"
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        knots: int | str = "auto",
+        bounds: Any = None,
+        indicate_missing: bool = False,
+        sparse_output: bool = False,
+        adjacency: str = "replace-one",
+        population: int | None = None,
+        random_state: int | Randomness | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        super().__init__(epsilon, delta, adjacency, population, random_state, ledger)
+        self.knots = knots
+        self.bounds = bounds
+        self.indicate_missing = indicate_missing
+        self.sparse_output = sparse_output
+
+    def _step(self, public: PublicBudget, features: int) -> LearnKnots:
+        for name in ("indicate_missing", "sparse_output"):
+            _validate.boolean(name, getattr(self, name))
+        grids = grids_of(self.bounds, features)
+        if self.knots != "auto":
+            return LearnKnots(grids, _levels_of(self.knots))
+        for levels in range(_DEEPEST, 1, -1):
+            step = LearnKnots(grids, levels)
+            scale = step.prepare(public).scale
+            if most_levels(public.size, scale, features, public.adjacency) >= levels:
+                return step
+        return LearnKnots(grids, 1)
+
+    def _notes(self, step: Step) -> tuple[str, ...]:
+        assert isinstance(step, LearnKnots)
+        return (f"Every column has up to {2**step.levels - 1} knots.",)
+
+    def _encoders(self, names: NDArray[Any]) -> list[Encodes]:
+        return [
+            Hats(str(name), found.knots, center=found.median, missing_slot=self.indicate_missing)
+            for name, found in zip(names, self.released_, strict=True)
+        ]

@@ -1,0 +1,111 @@
+"""What the transformers of numeric columns share: cells, public bounds, encoders of columns."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from noisette._typing import Floats
+from noisette.core.grid import Grid
+from noisette.errors import InvalidData, InvalidParameter
+from noisette.models import inputs
+from noisette.tables.kinds import Encodes, encode_rows
+from noisette.tables.pipeline.sample import Sample
+from noisette.tables.pipeline.step import Step
+from noisette.tables.pipeline.transformer import PrivateTransformer
+
+__all__ = ["ColumnCells", "EncodingTransformer", "NumbersTransformer", "check_columns", "grids_of"]
+
+
+@dataclass(frozen=True, repr=False)
+class ColumnCells:
+    """One column of an array, for the encoders of columns."""
+
+    cells: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def numbers(self) -> Floats:
+        """Return numbers, in an array of its own; NaN where the cell is missing."""
+        return np.array(self.cells, dtype=np.float64)
+
+    def texts(self) -> Sequence[str]:
+        """Return the cells, which are texts."""
+        texts: list[str] = self.cells.tolist()
+        return texts
+
+
+class EncodingTransformer(PrivateTransformer):
+    """Columns become features by an encoder made of released facts, side by side."""
+
+    sparse_output: bool = False
+
+    @abstractmethod
+    def _encoders(self, names: NDArray[Any]) -> list[Encodes]:
+        """Return one encoder for each column, from the released facts."""
+
+    def _map(self, X: Any) -> Any:
+        names = [str(i) for i in range(X.shape[1])]  # their own may occur twice
+        encoders = self._encoders(np.array(names, dtype=object))
+        if not any(encoder.features for encoder in encoders):
+            return np.zeros((len(X), 0))
+        cells = {name: ColumnCells(X[:, j]) for j, name in enumerate(names)}
+        rows: Any = encode_rows(encoders, cells, None)  # CSR where there are many features
+        if self.sparse_output:
+            return sparse.csr_matrix(rows)
+        return rows.toarray() if sparse.issparse(rows) else rows
+
+    def _names_out(self, names: NDArray[Any]) -> list[str]:
+        return [name for encoder in self._encoders(names) for name in encoder.features]
+
+
+class NumbersTransformer(EncodingTransformer):
+    """Columns of numbers; NaN is missing, infinity counts as the end of the candidates."""
+
+    bounds: Any
+    _refuses = ("not numbers",)
+
+    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
+        cells = inputs.numbers(self, X, reset=True)
+        weights = self._weights(sample_weight, len(cells))
+        return Sample([*np.ascontiguousarray(cells.T)], weights, count=len(cells))
+
+    def _checked(self, X: Any) -> Any:
+        return inputs.numbers(self, X, reset=False)
+
+    def _known(self, step: Step) -> tuple[str, ...]:
+        if self.bounds is None:
+            return ()
+        return ("the bounds of columns, as given; values outside count as the bound",)
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that missing values are welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def grids_of(bounds: Any, columns: int) -> tuple[Grid, ...]:
+    """Return the candidates of all columns; `bounds` as in the parameter of the transformers."""
+    if bounds is None:
+        return (Grid(),) * columns
+    pairs = list(bounds) if isinstance(bounds, Sequence | np.ndarray) else []
+    if len(pairs) == 2 and all(each is None or np.isscalar(each) for each in pairs):
+        pairs = [tuple(pairs)] * columns
+    if len(pairs) != columns or not all(each is None or np.shape(each) == (2,) for each in pairs):
+        raise InvalidParameter(
+            "bounds must be None, one pair (low, high) for all columns, or a list with a pair or "
+            "None for each column; None stands for an unknown bound in a pair, too."
+        )
+    return tuple(Grid() if each is None else Grid(*each) for each in pairs)
+
+
+def check_columns(sample: Sample, columns: int) -> None:
+    """Refuse another number of columns than was planned, or columns of other lengths."""
+    if len(sample.data) != columns or any(np.shape(c) != (sample.count,) for c in sample.data):
+        raise InvalidData("there must be one column of equal length for each that was planned.")

@@ -1,0 +1,133 @@
+"""`ColumnPair`: what two columns add together, as it was released; and how users name pairs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from noisette._typing import Floats
+from noisette.errors import InvalidParameter
+from noisette.tables import Schema
+from noisette.tables.kinds import Categorical, Cells, Column, Hats, Ignored, Numeric, Open
+from noisette.tables.pipeline.bars import Bars
+from noisette.tables.pipeline.pair_cells import PairView
+from noisette.tables.pipeline.table_columns import inner_of
+
+__all__ = ["ColumnPair", "checked_pairs", "filled_pairs", "pair_scores"]
+
+_MOST_PAIRS = 20
+
+
+@dataclass(frozen=True)
+class ColumnPair(PairView):
+    """What two columns add together: the views of both, and what was released of their cells.
+
+    Parameters
+    ----------
+    columns : tuple of two str
+        Their names.
+    kept : two tuples of int
+        Which features of each column are the knots or levels of its view.
+    weights : ndarray of shape (outputs, a, b)
+        The weight of every cell; what the pair adds to an average row is `centre`.
+    centre : tuple of float
+        For each output.
+    deviation : ndarray of shape (a, b)
+        The noise of a cell, model-based.
+
+    """
+
+    weights: Floats
+    centre: tuple[float, ...]
+    deviation: Floats
+
+    def times(self, factor: float) -> "ColumnPair":
+        """Return the pair in another unit."""
+        centre = tuple(factor * each for each in self.centre)
+        return replace(
+            self, weights=factor * self.weights, centre=centre, deviation=factor * self.deviation
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, for a file."""
+        return {
+            "columns": list(self.columns), "kept": [list(each) for each in self.kept],
+            "weights": self.weights.tolist(), "centre": list(self.centre),
+            "deviation": self.deviation.tolist(),
+        }  # fmt: skip
+
+    @classmethod
+    def read(cls, node: Any, schema: Schema, outputs: int) -> "ColumnPair":
+        """Return what `to_dict` wrote; TypeError, ValueError or KeyError if it is none."""
+        first, second = node["columns"]
+        kept = tuple(tuple(each) for each in node["kept"])
+        widths = {column.name: len(column.features) for column in schema.columns}
+        for name, places in zip((first, second), kept, strict=True):
+            if not all(type(k) is int and 0 <= k < widths[name] for k in places):
+                raise TypeError
+        shape = (len(kept[0]), len(kept[1]))
+        wanted = {"weights": (outputs, *shape), "deviation": shape, "centre": (outputs,)}
+        found = {name: np.array(node[name], dtype=np.float64) for name in wanted}
+        for name, each in found.items():
+            if each.shape != wanted[name] or not np.isfinite(each).all():
+                raise TypeError
+        centre = tuple(found["centre"].tolist())
+        return cls(
+            (first, second), (kept[0], kept[1]), found["weights"], centre, found["deviation"]
+        )
+
+
+def checked_pairs(pairs: Any, schema: Schema) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of names that the user states, or refuse them in one sentence."""
+    if pairs is None:
+        return ()
+    known = {column.name: column for column in schema.columns}
+    found: list[tuple[str, str]] = []
+    for each in [pairs] if isinstance(pairs, str) else pairs:
+        if isinstance(each, str) or len(each) != 2 or each[0] == each[1]:
+            raise InvalidParameter(
+                "pairs must be a list of pairs of column names, such as [('age', 'hours')]."
+            )
+        first, second = map(str, each)
+        for name in (first, second):
+            _check_column(name, known.get(name))
+        if {first, second} in [set(other) for other in found]:
+            raise InvalidParameter(f"the pair of {first!r} and {second!r} is stated twice.")
+        found.append((first, second))
+    if len(found) > _MOST_PAIRS:
+        raise InvalidParameter(f"at most {_MOST_PAIRS} pairs can be used; got {len(found)}.")
+    return tuple(found)
+
+
+def _check_column(name: str, column: Column | None) -> None:
+    if column is None or isinstance(column, Ignored):
+        raise InvalidParameter(f"pairs: the model uses no column {name!r}.")
+    if not isinstance(inner_of(column), Numeric | Open | Hats | Categorical):
+        raise InvalidParameter(f"pairs: column {name!r} is hashed; list its levels, or learn them.")
+
+
+def pair_scores(
+    columns: Sequence[Column], cells: Mapping[str, Cells], pairs: Sequence[ColumnPair]
+) -> Any:
+    """Return what pairs add to each output, shape (n, outputs); 0 without pairs."""
+    total: Any = 0.0
+    for pair in pairs:
+        places, values = pair.entries(columns, cells)
+        weights = pair.weights.reshape(len(pair.weights), -1)
+        total = total + np.einsum("onk,nk->no", weights[:, places], values)
+    return total
+
+
+def filled_pairs(
+    views: Sequence[PairView], coef: Floats, bars: Sequence[Bars]
+) -> tuple[ColumnPair, ...]:
+    """Return the pairs with their weights and the noise of every cell."""
+    found, start = [], 0
+    for pair, bar in zip(views, bars, strict=True):
+        stop = start + pair.features
+        weights = np.asarray(coef[:, start:stop]).reshape(len(coef), *pair.shape)
+        deviation = np.array(bar.cells).reshape(pair.shape)
+        found.append(ColumnPair(pair.columns, pair.kept, weights, bar.centre, deviation))
+        start = stop
+    return tuple(found)

@@ -1,0 +1,268 @@
+"""Tables in partitions: what the steps of a training look at, counted where the rows lie.
+
+Ranks, counts and shares of the partitions are whole multiples of a public unit, so their sums are
+exact in every order (EXACT-SUM), and a step cannot tell them from those of one table. They stay on
+the driver, inside of the step, and are as sensitive as the cells.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from noisette._typing import Floats
+from noisette.core.grid import Grid, ranks_at
+from noisette.core.parts import all_of, summed
+from noisette.core.randomness import Randomness
+from noisette.core.summaries import KnownCounts, Ranks, part_counts
+from noisette.errors import InvalidData
+from noisette.fitting.partitions.coins import drawn
+from noisette.fitting.partitions.collections import beside, is_dask, parted
+from noisette.fitting.partitions.columns import DaskColumn
+from noisette.fitting.units import Persons, UnreadPersons
+from noisette.tables import Frame, Schema
+from noisette.tables.encoding import check_columns
+from noisette.tables.kinds import Ignored
+from noisette.tables.person_facts import PersonFacts
+from noisette.tables.pipeline.coordinates import Coordinates
+from noisette.tables.pipeline.pair_cells import PairView
+from noisette.tables.pipeline.stored_rows import encoded_rows
+from noisette.tables.pipeline.text_counts import TextCounts
+from noisette.tables.spill import IN_MEMORY
+
+__all__ = ["CountedSpread", "CountedTexts", "PartedFrame", "RankedColumn", "frame_of"]
+
+Snapped = dict[bool | None, Ranks]
+
+
+def frame_of(X: Any, schema: Schema, *, target: bool) -> Any:
+    """Return the frame of a table, in memory or in partitions."""
+    kind: Any = PartedFrame if is_dask(X) else Frame
+    return kind.of(X, schema, target=target)
+
+
+def labels_of(frame: Any, y: Any) -> Any:
+    """Return the labels of a frame, or `y` in their place."""
+    if y is None:
+        return frame.labels()
+    if isinstance(frame, PartedFrame):
+        return frame.beside(y)
+    if is_dask(y):
+        raise InvalidData("y lives in partitions, so X must, too.")
+    return y
+
+
+class PartedFrame:
+    """The columns of a table in partitions; its parts are frames, made where they lie."""
+
+    def __init__(self, frames: DaskColumn, schema: Schema) -> None:
+        self.frames, self.schema = frames, schema
+
+    def __repr__(self) -> str:
+        return "<PartedFrame>"
+
+    @classmethod
+    def of(cls, table: Any, schema: Schema, *, target: bool) -> "PartedFrame":
+        """Return the frame of a table of Dask; columns that are ignored are not read."""
+        if not hasattr(table, "columns"):
+            raise InvalidData("a table in partitions is a dask.dataframe.DataFrame.")
+        names = [str(name) for name in table.columns]
+        check_columns(None, names, schema, target=target)
+        wanted = {column.name for column in schema.columns if not isinstance(column, Ignored)}
+        wanted |= {schema.target} if target else set()
+        wanted |= {schema.persons.column} if schema.persons is not None else set()
+        frames, *_ = parted(table[[name for name in table.columns if str(name) in wanted]])
+        assert frames is not None
+        found = frames.apply(partial(_framed, schema), (), (0,))
+        return cls(found.sized(int(summed(_rows, found))), schema)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows; private under add-remove."""
+        return self.frames.shape[0]
+
+    def labels(self) -> Any:
+        """Return the class of every row as the schema names it, or the number to predict."""
+        return self.frames.apply(Frame.labels, (), None)
+
+    def persons(self) -> Persons:
+        """Return whose rows they are by the column that the schema names, not grouped yet."""
+        facts = self.schema.persons
+        assert facts is not None
+        ids = self.frames.apply(partial(_identifiers, facts), (), None)
+        return UnreadPersons(ids, missing=facts.missing, max_rows=facts.max_rows)
+
+    def beside(self, y: Any) -> Any:
+        """Return a vector with an entry for each row."""
+        found = beside(self.frames, y)
+        if not all_of(_as_long, found, self.frames):
+            raise InvalidData("y must have one entry for each row of the table.")
+        return found
+
+    def ranks(
+        self, names: Sequence[str], grids: Sequence[Grid], ups: Sequence[bool | None],
+        weights: Any, *before: Any,
+    ) -> list[Any]:  # fmt: skip
+        """Return the ranks of columns at the candidates of their grids, in one pass.
+
+        They are snapped in each of the ways `ups` (`columns.grid.Placed`); `before` are columns of
+        numbers that stand before them.
+        """
+        work = partial(_ranks, list(names), list(grids), list(ups))
+        found = self.frames.reduce(work, (weights, *before), _ranks_joined)
+        return [RankedColumn(ranks) for ranks in found]
+
+    def texts(self, names: Sequence[str], weights: Any) -> list[Any]:
+        """Return how many rows have each text of the columns, in one pass.
+
+        The counts of a few partitions at a time come to the driver, and go on to a file of it where
+        texts are many.
+        """
+        found = [TextCounts(IN_MEMORY // len(names)) for _ in names]
+        for counts in self.frames.groups(
+            partial(_texts, list(names)), (weights,), _counters_joined
+        ):
+            for column, some in zip(found, counts, strict=True):
+                column.add(some)
+        return [CountedTexts(counts) for counts in found]
+
+    def spreads(
+        self, entries: Callable[..., list[Any]], widths: Sequence[int], weights: Any, *others: Any
+    ) -> list[Any]:
+        """Return the sums of the entries of every column, in one pass."""
+        sums = self.frames.reduce(partial(_sums, entries), (weights, *others), _sums_joined)
+        return [CountedSpread(each, width) for each, width in zip(sums, widths, strict=True)]
+
+    def drawn(self, share: float, randomness: Randomness, *, exact: bool) -> DaskColumn:
+        """Return which rows are drawn for a test, without a look at any cell."""
+        return drawn(self.frames, share, randomness, exact=exact)
+
+    def where(self, chosen: DaskColumn) -> "PartedFrame":
+        """Return the frame of the chosen rows."""
+        count = int(summed(np.count_nonzero, chosen))
+        return PartedFrame(self.frames.apply(_chosen_rows, (chosen,), (count,)), self.schema)
+
+    def encoded(self, schema: Schema, coords: Coordinates, pairs: Sequence[PairView]) -> Any:
+        """Return the rows in the coordinates of a model."""
+        shape = (self.rows, coords.map.shape[1] + 1)
+        found = self.frames.apply(partial(_encoded, schema, coords, list(pairs)), (), shape)
+        found.is_sparse = coords.sparse
+        return found
+
+
+def _framed(schema: Schema, part: Any) -> Frame:
+    absent = [c.name for c in schema.columns if isinstance(c, Ignored) and c.name not in part]
+    table = part.assign(**dict.fromkeys(absent, ""))
+    return Frame.of(table, schema, target=schema.target in table.columns)
+
+
+def _identifiers(facts: PersonFacts, frame: Frame) -> Any:
+    return facts.identifiers(facts.texts_of(frame.cells(facts.column)))
+
+
+def _rows(frame: Frame) -> int:
+    return frame.rows
+
+
+def _chosen_rows(frame: Frame, chosen: Any) -> Frame:
+    if len(chosen) != frame.rows:
+        raise InvalidData("the table changed while it was read.")
+    return frame.take(np.flatnonzero(chosen))
+
+
+def _as_long(values: Any, frame: Frame) -> bool:
+    return len(values) == frame.rows
+
+
+def _ranks(
+    names: list[str], grids: list[Grid], ups: list[bool | None], frame: Frame, weights: Any,
+    *before: Any,
+) -> list[Snapped]:  # fmt: skip
+    columns = [*before, *(frame.numbers(name) for name in names)]
+    return [
+        {up: ranks_at(column, grid, weights, up=up) for up in ups}
+        for column, grid in zip(columns, grids, strict=True)
+    ]
+
+
+def _ranks_joined(first: list[Snapped], second: list[Snapped]) -> list[Snapped]:
+    return [
+        {up: ranks.join(other[up]) for up, ranks in one.items()}
+        for one, other in zip(first, second, strict=True)
+    ]
+
+
+def _texts(names: list[str], frame: Frame, weights: Any) -> list[Counter[str]]:
+    found = []
+    for name in names:
+        codes, texts = frame.codes(name)
+        counts = part_counts(len(texts) + 1, codes + 1, weights).tolist()  # proof: EXACT-SUM
+        # a missing cell is a level of its own, the empty text
+        found.append(Counter({text: k for text, k in zip(["", *texts], counts, strict=True) if k}))
+    return found
+
+
+def _counters_joined(first: list[Counter[str]], second: list[Counter[str]]) -> list[Counter[str]]:
+    for one, other in zip(first, second, strict=True):
+        one.update(other)
+    return first
+
+
+def _sums(
+    entries: Callable[..., list[Any]], frame: Frame, weights: Any, *others: Any
+) -> list[Floats]:
+    # proof: EXACT-SUM
+    return [spread.checked_sums(frame.rows, weights) for spread in entries(frame, *others)]
+
+
+def _sums_joined(first: list[Floats], second: list[Floats]) -> list[Floats]:
+    return [one + other for one, other in zip(first, second, strict=True)]
+
+
+def _encoded(schema: Schema, coords: Coordinates, pairs: list[PairView], frame: Frame) -> Any:
+    return encoded_rows(frame, schema, coords, None, pairs)
+
+
+class RankedColumn:
+    """A column of numbers whose ranks are known, for each way of snapping them."""
+
+    def __init__(self, ranks: Snapped) -> None:
+        self.ranks = ranks
+
+    def __repr__(self) -> str:
+        return "<RankedColumn>"
+
+
+class CountedTexts:
+    """A column of categories whose texts are counted; `codes` are the counts themselves."""
+
+    def __init__(self, counts: TextCounts) -> None:
+        found = counts.counts()
+        # missing cells, the empty text, are the first in order and get the last code, as in memory
+        self._shift = int(counts.texts([0]).get(0) == "")
+        self._counts, self._size = counts, len(found)
+        self.codes = KnownCounts(np.roll(found, -self._shift))
+
+    def __repr__(self) -> str:
+        return "<CountedTexts>"
+
+    def at(self, codes: Sequence[int]) -> dict[int, str]:
+        """Return the texts of some codes."""
+        places = {(code + self._shift) % self._size: code for code in codes}
+        return {places[place]: text for place, text in self._counts.texts(list(places)).items()}
+
+
+class CountedSpread:
+    """A column whose sums are known; rows were checked where they lie."""
+
+    def __init__(self, sums: Floats, features: int) -> None:
+        self._sums, self.features = sums, features
+
+    def __repr__(self) -> str:
+        return "<CountedSpread>"
+
+    def checked_sums(self, count: int, weights: Any) -> Floats:
+        """Return the sum of every feature; the weights are in it."""
+        return self._sums

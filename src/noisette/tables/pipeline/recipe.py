@@ -1,0 +1,227 @@
+"""`TableRecipe`: how a table's budget is spent, from public facts alone.
+
+What was tuned on what: parts and scales were chosen on Adult and Bank; knots in the tails, and
+fewer of them for many columns or few rows, on Credit and Telco besides; `_PERSONS` on the invented
+visits of `datasets.visits`. docs/tables.md says which tables had no part in it, and
+docs/benchmarks.md has their figures.
+"""
+
+from dataclasses import dataclass, replace
+
+from noisette.core.mechanisms import Gaussian
+from noisette.fitting.algorithms.public import PublicBudget
+
+__all__ = [
+    "TableRecipe",
+    "recipe_for",
+    "recipe_for_curves",
+    "recipe_for_number_curves",
+    "recipe_for_numbers",
+    "with_room_for",
+]
+
+_WITHOUT_SIZE = 3
+# Rows times mu for each numeric column: from there on there is one more level of knots. The noise
+# in the scores grows with all features together, so many columns leave room for fewer knots each.
+_ROWS = (240, 1_300, 6_700)
+_FEW = 5  # numeric columns: fewer get no more knots than so many would
+_TAILS, _TAIL_ROWS = 2, 120  # fewer rows than that, and a knot in the tail may lie anywhere
+_PURE_ROWS = 5_000  # times epsilon
+_PERSONS = 3  # least depth for persons: what first rows have in common takes knots away
+_PUBLIC_KNOTS = 8
+_MANY, _ENOUGH = 16, 2_000  # knots for numbers to predict, from so many rows times mu on
+# Additive models, from so many rows times mu for each numeric column on: the part for single
+# numbers, and how much is left of that for knots.
+_FINE_FROM, _SPIKES, _FEWER = 800, 0.2, 0.6
+_FINE_KNOTS = 32
+# Pairs of columns, from so many rows times mu for all of them and for each on; the most knots of a
+# number in a pair whose knots are bought, and with knots for free, shared by the pairs.
+_PAIRS_FROM, _EACH_PAIR, _BOUGHT_CELLS, _FREE_CELLS = 1_500, 1_000, 9, 32
+_KNOTS, _COUNTS, _PURE_COUNTS = 0.08, 0.10, 0.07  # of the budget
+
+
+@dataclass(frozen=True)
+class TableRecipe:
+    """Public choices of one table's training.
+
+    Parameters
+    ----------
+    depth : int
+        Numbers get up to 2^depth - 1 knots.
+    tails : int
+        How often the lowest and the highest part are halved besides, for one knot in each tail.
+    knots, levels, shares : float
+        Parts of the budget for knots, unknown levels and shares: of mu squared, and of epsilon
+        where delta = 0. What is left is for the model.
+    atoms : float
+        Part of delta for levels that one person alone holds.
+    floor : float
+        Ridge of the whitener, in units of the mean variance of a feature.
+    room : float
+        The regularisation, in units of the least at which the determinant is free.
+    intercept : float
+        The constant column, in units of a typical feature after whitening.
+    signal : float
+        Typical variance of the scores, which decides how strongly noisy weights are shrunk.
+    slack : float
+        The norm bound of whitened rows, in units of their root mean square.
+    rare, sure : float
+        Levels are told apart above this share, and above so many deviations of its noise.
+    truncated : bool
+        Whether directions that noise would drown are left out: pure noise grows with their number.
+    tail : float
+        For numbers to predict, the share of values to leave beyond each limit that is bought.
+    bent : float
+        For numbers to predict, the part of epsilon that the determinant may cost.
+    spikes : float
+        Part of the budget for numbers that many people share, in columns whose knots are few.
+    alike : float
+        How alike neighbouring knots are, between 0 and 1.
+    public_knots : int
+        Where bounds are public, so many knots between them instead of bought ones; 0 buys.
+    cells : int
+        How many knots a number has in a pair of columns; 0 leaves pairs out.
+    together, rare_cells : float
+        The prior variance of a pair's cell, in units of that of a column's feature, and the share
+        below which a cell is left out.
+
+    """
+
+    depth: int
+    knots: float
+    levels: float
+    shares: float
+    tails: int = 0
+    atoms: float = 0.1
+    floor: float = 1.0
+    room: float = 1.5
+    intercept: float = 1.5
+    signal: float = 0.35
+    slack: float = 0.9
+    rare: float = 0.005
+    sure: float = 2.0
+    public_knots: int = 0
+    truncated: bool = False
+    tail: float = 0.01
+    bent: float = 0.1
+    spikes: float = 0.0
+    alike: float = 0.9
+    cells: int = 0
+    together: float = 1.0
+    rare_cells: float = 0.002
+
+    @property
+    def model(self) -> float:
+        """The part of the budget that is left for the model."""
+        return 1.0 - self.knots - self.levels - self.shares - self.spikes
+
+
+def recipe_for(
+    public: PublicBudget, *, numeric: int, counted: int, unknown: int, share: float | None = None
+) -> TableRecipe:
+    """Return the recipe for so many columns with knots, with shares, and with unknown levels.
+
+    `share` is the part of the budget for everything but the model, where the user states it.
+    Shares of hats and labels take twice the noise of unknown levels: they are sums over many rows.
+    """
+    pure = public.delta == 0.0
+    counts = _PURE_COUNTS if pure else _COUNTS
+    knots = _KNOTS if numeric else 0.0
+    weight = unknown + counted / 4.0
+    levels, shares = counts * unknown / weight, counts * counted / 4.0 / weight
+    if share is not None:
+        total = knots + levels + shares
+        knots, levels, shares = (part * share / total for part in (knots, levels, shares))
+    depth, tails = _depth(public, numeric)
+    if not pure:
+        return TableRecipe(depth, knots, levels, shares, tails)
+    return TableRecipe(
+        depth, knots, levels, shares, floor=0.3, room=1.0, signal=1.0, slack=1.0, rare=0.01,
+        public_knots=_PUBLIC_KNOTS, truncated=True,
+    )  # fmt: skip
+
+
+def recipe_for_numbers(
+    public: PublicBudget, *, bought: int, counted: int, unknown: int, share: float | None = None
+) -> TableRecipe:
+    """Return the recipe for a number to predict, `bought` columns of which limits are bought.
+
+    Knots lie evenly between the limits: medians of ever smaller parts leave out the ends of a
+    column, where a line still rises. Chosen on California housing.
+    """
+    plain = recipe_for(public, numeric=bought, counted=counted, unknown=unknown, share=share)
+    many = public.size is not None and public.delta > 0.0 and _strength(public) >= _ENOUGH
+    return replace(plain, public_knots=_MANY if many else _PUBLIC_KNOTS, signal=0.3, bent=0.2)
+
+
+def recipe_for_curves(
+    public: PublicBudget, *, numeric: int, counted: int, unknown: int, share: float | None = None
+) -> TableRecipe:
+    """Return the recipe of additive models: curves that may jump at numbers many people share.
+
+    Rare features are scaled up further, so that few people who differ much from all others are
+    heard. With fewer rows or less epsilon than that takes, the recipe is that of `TableClassifier`.
+    Chosen on the splits 100 to 107 of Adult and Bank.
+    """
+    plain = recipe_for(public, numeric=numeric, counted=counted, unknown=unknown, share=share)
+    if public.delta == 0.0 or public.size is None or not numeric:
+        return plain
+    if _strength(public) / max(numeric, _FEW) < _FINE_FROM:
+        return plain
+    knots = _FEWER * plain.knots
+    curves = replace(plain, depth=3, knots=knots, floor=0.03, slack=1.3, sure=0.5)
+    if share is None:
+        return replace(curves, spikes=_SPIKES)
+    part = share / (_SPIKES + 1.0 - curves.model)  # the user's share is for all but the model
+    return replace(
+        curves, knots=part * curves.knots, levels=part * curves.levels,
+        shares=part * curves.shares, spikes=part * _SPIKES,
+    )  # fmt: skip
+
+
+def recipe_for_number_curves(
+    public: PublicBudget, *, bought: int, counted: int, unknown: int, share: float | None = None
+) -> TableRecipe:
+    """Return the recipe of additive models of a number: more knots where there are rows enough."""
+    plain = recipe_for_numbers(public, bought=bought, counted=counted, unknown=unknown, share=share)
+    return replace(plain, public_knots=_FINE_KNOTS) if plain.public_knots == _MANY else plain
+
+
+def with_room_for(
+    recipe: TableRecipe, public: PublicBudget, pairs: int, numbers: bool
+) -> TableRecipe:
+    """Return the recipe with the cells that so many pairs get, none where they would drown.
+
+    Cells that few rows fill are taken together later, so a grid is fine only where people are.
+    Half of what single numbers get is left to the weights, of which there are more now. Chosen on
+    the splits 100 to 103 of Bank and 0 to 3 of California.
+    """
+    if not pairs or public.size is None or public.delta == 0.0:
+        return recipe
+    if _strength(public) < max(_PAIRS_FROM, _EACH_PAIR * pairs):
+        return recipe
+    if not numbers:
+        return replace(recipe, cells=_BOUGHT_CELLS, spikes=recipe.spikes / 2.0)
+    return replace(recipe, cells=max(int(_FREE_CELLS / pairs**0.5), 4), together=3.0)
+
+
+def _depth(public: PublicBudget, numeric: int) -> tuple[int, int]:
+    """Return fewer knots, and none in the tails, where few rows or little epsilon leave no room."""
+    if public.size is None:
+        return _WITHOUT_SIZE, 0
+    rows = public.size / public.adjacency.contributions
+    if public.delta == 0.0:
+        return 2 + (rows * public.epsilon > _PURE_ROWS), 0
+    each = _strength(public) / max(numeric, _FEW)
+    depth = 2 + sum(each >= least for least in _ROWS)
+    if public.unit == "person":
+        depth = max(depth, _PERSONS)
+    return depth, _TAILS * (each >= _TAIL_ROWS)
+
+
+def _strength(public: PublicBudget) -> float:
+    """Return rows times mu, for delta > 0 and a known size."""
+    assert public.size is not None
+    rows = public.size / public.adjacency.contributions
+    noise = Gaussian.calibrated(public.epsilon, public.delta, public.adjacency)
+    return rows * public.adjacency.contributions / noise.noise_multiplier

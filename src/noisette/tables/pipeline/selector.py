@@ -1,0 +1,215 @@
+"""`PrivateSelector`: keep the columns whose mean differs most between the classes.
+
+The sum of the rows of every class is one vector to which each record adds at most the norm bound,
+whatever the number of columns and classes; so one noisy vector pays for all scores.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from noisette import _validate
+from noisette._typing import Floats, Labels
+from noisette.core.adjacency import Adjacency
+from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Gaussian
+from noisette.core.plans import Plan, Run
+from noisette.core.randomness import Randomness
+from noisette.errors import InvalidData
+from noisette.fitting.algorithms.passage import Passage
+from noisette.fitting.algorithms.public import PublicBudget
+from noisette.fitting.clipping import checked_bound
+from noisette.models import inputs
+from noisette.models.outputs import labels_fact
+from noisette.tables.pipeline.rows import RowsTransformer, check_rows, class_sums, noisy_count
+from noisette.tables.pipeline.sample import Sample
+from noisette.tables.pipeline.step import PreparedStep, Step
+
+__all__ = ["ClassMeans", "LearnScores", "PrivateSelector"]
+
+
+@dataclass(frozen=True)
+class ClassMeans:
+    """The released sums of rows of every class, and the noisy numbers of records."""
+
+    sums: tuple[tuple[float, ...], ...]
+    counts: tuple[float, ...]
+
+    @property
+    def scores(self) -> Floats:
+        """The spread of the class means of each column, weighted by the sizes of the classes."""
+        counts = np.array(self.counts)[:, None]
+        share = counts / counts.sum()
+        means = np.array(self.sums) / counts
+        around = means - (share * means).sum(axis=0)
+        return np.asarray(np.sqrt((share * around**2).sum(axis=0)))
+
+
+@dataclass(frozen=True)
+class LearnScores(Step):
+    """Release the sum of the rows of each of `classes` classes, rows of norm at most `bound`.
+
+    The sample's data are a matrix of rows, dense or CSR, and its labels are numbers from 0 on.
+    """
+
+    features: int
+    classes: int = 2
+    bound: float = 1.0
+
+    name: ClassVar[str] = "selector"
+    summary: ClassVar[str] = "private scores of columns: how their means differ between classes"
+    proofs: ClassVar[tuple[str, ...]] = ("CLASS-SUMS", "ROW-LOCAL")
+
+    def __post_init__(self) -> None:
+        _validate.integer("features", self.features)
+        _validate.integer("classes", self.classes, 2)
+        checked_bound("bound", self.bound)
+
+    def plan(self, scale: float, adjacency: Adjacency) -> Plan:
+        """Return one noisy vector."""
+        return Run(Gaussian(scale))
+
+    def expected(self, prepared: PreparedStep) -> str:
+        """Say how far off a class mean may be."""
+        return (
+            f"Each entry of the mean of a class of m records gets noise of about "
+            f"{prepared.scale * self.bound:.3g} / m."
+        )
+
+    def check(self, records: Sample, prepared: PreparedStep) -> None:
+        """Refuse rows and labels that were not planned."""
+        super().check(records, prepared)
+        check_rows(records, self.features)
+        labels = records.labels
+        if labels is None or not bool(np.all((labels >= 0) & (labels < self.classes))):
+            raise InvalidData("every row needs a label of one of the classes.")
+
+    def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> ClassMeans:
+        """Return the noisy sums and counts of all classes."""
+        bound = float(self.bound)
+        noisy = passage.release(
+            class_sums(
+                sample.data, bound, prepared.public.adjacency, sample.present,
+                labels=sample.labels, classes=self.classes,
+            )
+        ).reshape(self.classes, self.features + 1)  # fmt: skip
+        counts = noisy_count(noisy[:, -1], bound)
+        return ClassMeans(tuple(map(tuple, noisy[:, :-1].tolist())), tuple(counts.tolist()))
+
+
+class PrivateSelector(RowsTransformer):
+    """Keep the `k` columns whose private means differ most between the classes.
+
+    Parameters
+    ----------
+    k : int
+        How many columns to keep; all if there are fewer.
+    epsilon, delta : float
+        The budget of one ``fit``; delta > 0.
+    norm_bound : float
+        R, public; longer rows are scaled down to R for the scores. ``transform`` returns the
+        columns as they are.
+    classes, missing, adjacency : sequence or str
+        As in `LogisticRegression`.
+    population, random_state, ledger : int, Randomness or Ledger
+        As in `LogisticRegression`.
+
+    Attributes
+    ----------
+    released_ : ClassMeans
+        The noisy sums and numbers of records of every class.
+    scores_ : ndarray of shape (d,)
+        The score of every column.
+    privacy_ : Guarantee
+        What is promised about everything that was released.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.pipeline import PrivateSelector
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 3))
+    >>> y = X[:, 1] > 0
+    >>> select = PrivateSelector(1, epsilon=1.0, delta=1e-6, classes=[False, True], random_state=0)
+    >>> select.plan(2000, 3).epsilon <= 1.0
+    True
+    >>> select.fit(X, y).get_support().tolist()
+    [False, True, False]
+    >>> select.transform(X).shape, select.get_feature_names_out().tolist()
+    ((2000, 1), ['x1'])
+
+    """
+
+    _released = "sums of rows and numbers of records of every class"
+    _refuses = ("entries", "labels")
+
+    def __init__(
+        self,
+        k: int = 10,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        norm_bound: float = 1.0,
+        classes: Labels | None = None,
+        missing: str = "refuse",
+        adjacency: str = "replace-one",
+        population: int | None = None,
+        random_state: int | Randomness | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.k = k
+        super().__init__(epsilon, delta, adjacency, population, random_state, ledger)
+        self.norm_bound = norm_bound
+        self.classes = classes
+        self.missing = missing
+
+    def _step(self, public: PublicBudget, features: int) -> LearnScores:
+        _validate.integer("k", self.k)
+        found = getattr(self, "classes_", self.classes)
+        return LearnScores(features, 2 if found is None else len(found), self._bound())
+
+    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
+        rows, labels = inputs.rows_and_labels(self, X, y, 1)
+        self.classes_ = inputs.sorted_classes(self.classes, labels)
+        numbers = inputs.label_numbers(self.classes_, labels)
+        return Sample(rows, self._weights(sample_weight, rows.shape[0]), numbers)
+
+    def _known(self, step: Step) -> tuple[str, ...]:
+        return (*super()._known(step), labels_fact(self.classes_, given=self.classes is not None))
+
+    @property
+    def scores_(self) -> Floats:
+        """The private score of every column."""
+        check_is_fitted(self, "released_")
+        return np.asarray(self.released_.scores)
+
+    def get_support(self, indices: bool = False) -> NDArray[Any]:
+        """Return which columns are kept, as a mask or as indices.
+
+        Parameters
+        ----------
+        indices : bool, default False
+            Whether to return the numbers of the columns.
+
+        Returns
+        -------
+        ndarray of shape (d,) or (k,)
+            A mask of all columns, or the numbers of those that are kept, increasing.
+
+        """
+        kept = np.sort(np.argsort(-self.scores_, kind="stable")[: self.k])
+        return kept if indices else np.isin(np.arange(self.n_features_in_), kept)
+
+    def _map(self, X: Any) -> Any:
+        return X[:, self.get_support(indices=True)]
+
+    def _names_out(self, names: NDArray[Any]) -> list[str]:
+        return [str(name) for name in names[self.get_support(indices=True)]]
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that labels are needed."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags

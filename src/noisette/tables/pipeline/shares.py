@@ -1,0 +1,170 @@
+"""`LearnShares`: how the rows spread over the features of columns, as one noisy vector.
+
+A row adds to each column a vector of entries >= 0 that add up to at most 1: an indicator of a
+public level, two neighbouring hats, the indicator of a missing cell, its label. The noisy sums give
+means, and with them the second moment inside of each column, for the price of counting.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from noisette import _validate
+from noisette._typing import Floats, Indices
+from noisette.core.adjacency import Adjacency
+from noisette.core.bounded import Bounded
+from noisette.core.mechanisms import Gaussian, LaplaceVector
+from noisette.core.plans import Plan, Run
+from noisette.core.summaries import count_move
+from noisette.errors import InvalidData
+from noisette.fitting.algorithms.passage import Passage
+from noisette.fitting.algorithms.second_moment import on_public_grid
+from noisette.tables.kinds.base import Entries
+from noisette.tables.pipeline.sample import Sample
+from noisette.tables.pipeline.step import PreparedStep, Step
+
+__all__ = ["LearnShares", "RowSpread", "Spread", "WalkedSpread"]
+
+_BITS = 22  # sums of 2^30 rows are exact
+
+Places = tuple[Indices, Indices, Floats]
+"""Row, feature and value of every entry that may differ from zero; no place occurs twice."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The entries of one column that may differ from zero: row, feature, value; and its width."""
+
+    places: Places
+    features: int
+
+    def __repr__(self) -> str:
+        return "<Spread>"
+
+    def sums(self, weights: Floats | None) -> Floats:
+        """Return the exact sum of every feature, entries rounded down to a public grid."""
+        rows, features, values = self.places
+        shared = values if weights is None else values * weights[rows]
+        rounded = on_public_grid(shared, 1.0, _BITS)  # proof: EXACT-SUM
+        sums = np.bincount(features, weights=rounded, minlength=self.features)
+        return np.asarray(sums, dtype=np.float64)
+
+    def check(self, count: int) -> None:
+        """Refuse entries below 0, and rows that add up to more than 1."""
+        rows, _, values = self.places
+        total = np.bincount(rows, weights=values, minlength=count)
+        if (values < 0.0).any() or (total > 1.0 + 1e-12).any() or len(total) != count:
+            raise InvalidData("a row must add entries of at least 0 that add up to at most 1.")
+
+    def checked_sums(self, count: int, weights: Floats | None) -> Floats:
+        """Return the sums after a check of all rows."""
+        self.check(count)
+        return self.sums(weights)
+
+
+@dataclass(frozen=True)
+class RowSpread:
+    """The entries of one column, so many of every row (`columns.base.Entries`); and its width."""
+
+    entries: Entries
+    features: int
+
+    def __repr__(self) -> str:
+        return "<RowSpread>"
+
+    def checked_sums(self, count: int, weights: Floats | None) -> Floats:
+        """Return the exact sum of every feature, after a check as that of `Spread`."""
+        features, values = self.entries
+        total = values.sum(axis=1)
+        if (values < 0.0).any() or (total > 1.0 + 1e-12).any() or len(total) != count:
+            raise InvalidData("a row must add entries of at least 0 that add up to at most 1.")
+        shared = values if weights is None else values * weights[:, None]
+        rounded = on_public_grid(shared, 1.0, _BITS)  # proof: EXACT-SUM
+        sums = np.bincount(features.ravel(), weights=rounded.ravel(), minlength=self.features)
+        return np.asarray(sums, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class WalkedSpread:
+    """The entries of one column, formed for a block of rows at a time whenever they are wanted."""
+
+    blocks: Callable[[], Iterator[tuple[slice, Spread | RowSpread]]]
+    features: int
+
+    def __repr__(self) -> str:
+        return "<WalkedSpread>"
+
+    def checked_sums(self, count: int, weights: Floats | None) -> Floats:
+        """Return the sums after a check of all rows; partial sums are exact too."""
+        total, seen = np.zeros(self.features), 0
+        for part, block in self.blocks():
+            own = None if weights is None else weights[part]
+            total += block.checked_sums(part.stop - part.start, own)  # proof: EXACT-SUM
+            seen = part.stop
+        if seen != count:
+            raise InvalidData("every row must be in one block.")
+        return total
+
+
+@dataclass(frozen=True)
+class LearnShares(Step):
+    """Release the sums of `columns` columns; the sample's data are a list of `Spread`.
+
+    With `exact_pure` the noise is Laplace's, for delta = 0, and the scale 1 costs about epsilon = 1
+    for each contribution; else it is Gaussian.
+    """
+
+    columns: int
+    exact_pure: bool = False
+
+    name: ClassVar[str] = "shares"
+    summary: ClassVar[str] = "how rows spread over hats, public levels and labels"
+    pure: ClassVar[bool] = True
+    proofs: ClassVar[tuple[str, ...]] = ("HISTOGRAM", "EXACT-SUM", "ROW-LOCAL")
+
+    def __post_init__(self) -> None:
+        _validate.integer("columns", self.columns)
+        _validate.boolean("exact_pure", self.exact_pure)
+
+    def plan(self, scale: float, adjacency: Adjacency) -> Plan:
+        """Return one noisy vector."""
+        return Run(LaplaceVector(scale) if self.exact_pure else Gaussian(scale))
+
+    def deviation(self, scale: float, adjacency: Adjacency) -> float:
+        """Return the standard deviation of the noise on each sum, in rows."""
+        if self.exact_pure:
+            return math.sqrt(2.0) * scale * self.columns
+        return scale * count_move(self.columns, adjacency) / adjacency.contributions
+
+    def expected(self, prepared: PreparedStep) -> str:
+        """Say how many rows off a sum may be."""
+        sigma = self.deviation(prepared.scale, prepared.public.adjacency)
+        return f"Each share gets noise of about {sigma:.3g} rows."
+
+    def check(self, records: Sample, prepared: PreparedStep) -> None:
+        """Refuse another number of columns than was planned, and entries of another form."""
+        super().check(records, prepared)
+        if len(records.data) != self.columns:
+            raise InvalidData("there must be one column for each that was planned.")
+
+    def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> tuple[Floats, ...]:
+        """Return the noisy sums of every column."""
+        adjacency = prepared.public.adjacency
+        if len(sample.data) != self.columns:
+            # proof: PLAN-BEFORE-LOOK
+            raise InvalidData("there must be one column for each that was planned.")
+        sums = [column.checked_sums(sample.count, sample.weights) for column in sample.data]
+        value = np.concatenate(sums)
+        # proof: HISTOGRAM
+        if self.exact_pure:
+            bounded = Bounded(
+                value, adjacency, "HISTOGRAM", l1=float(adjacency.contributions * self.columns)
+            )
+        else:
+            bounded = Bounded(value, adjacency, "HISTOGRAM", l2=count_move(self.columns, adjacency))
+        noisy = passage.release(bounded)
+        ends = np.cumsum([column.features for column in sample.data])[:-1]
+        return tuple(np.split(noisy, ends))

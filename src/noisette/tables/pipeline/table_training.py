@@ -1,0 +1,251 @@
+"""`TableTraining`: knots, levels, shares and a model under one plan, charged before the first look.
+
+0. The limits of a number to predict, where nobody states them (QUANTILE).
+1. Quantile knots of the numeric columns, by halving (QUANTILE-TREE).
+2. The levels of categorical columns that nobody listed (CATEGORY-THRESHOLD).
+3. Now every column has public features. How rows spread over them, and over the labels (HISTOGRAM;
+   a number lies between two of them): this gives centres, scales and the intercept's start.
+4. The model, by objective perturbation in those coordinates (OBJECTIVE-PERTURBATION).
+
+The noise of every step follows from the plan alone. Which features there are, their coordinates,
+the norm bound and the regularisation follow from released numbers (PLAN-BEFORE-LOOK).
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from noisette import _validate
+from noisette.core import accounting
+from noisette.core.adjacency import Adjacency
+from noisette.core.grid import Grid
+from noisette.core.mechanisms import Gaussian, LaplaceVector, ObjectiveNoise
+from noisette.core.plans import Plan, Run, Together
+from noisette.errors import InvalidParameter
+from noisette.fitting.algorithms import Public
+from noisette.fitting.algorithms.algorithm import Algorithm, Prepared
+from noisette.fitting.algorithms.class_weight import weight_proofs
+from noisette.fitting.algorithms.objective_perturbation import check_solve, of_curvature, shape_of
+from noisette.fitting.algorithms.passage import Passage
+from noisette.fitting.algorithms.public import PublicBudget
+from noisette.fitting.losses import Loss
+from noisette.tables import Schema
+from noisette.tables.kinds import Categorical, Column, Hashed, Hats, Open
+from noisette.tables.pipeline.bounds import LearnBounds
+from noisette.tables.pipeline.categories import LearnCategories, keys_of
+from noisette.tables.pipeline.knots import LearnKnots
+from noisette.tables.pipeline.recipe import TableRecipe
+from noisette.tables.pipeline.shares import LearnShares
+from noisette.tables.pipeline.spikes import LearnSpikes
+from noisette.tables.pipeline.step import PreparedStep, Step
+from noisette.tables.pipeline.table_columns import grid_of, inner_of, is_bounded, is_plain
+from noisette.tables.pipeline.table_run import FittedTable, TableRun, TableSample, is_wide
+
+__all__ = [
+    "FittedTable",
+    "PreparedTable",
+    "TableRun",
+    "TableSample",
+    "TableTraining",
+    "inner_of",
+    "is_plain",
+    "is_wide",
+]
+
+_HIDING = 1e-6  # of the budget, for where the solver stopped
+_BENT = 10.0
+_SLOTS = 2  # columns in which numbers that many people share are looked for
+
+
+@dataclass(frozen=True)
+class PreparedTable(Prepared):
+    """The steps at their scales, and the determinant's k of the model."""
+
+    steps: tuple[tuple[Step, PreparedStep], ...] = ()
+    curvature: float = 1.0
+
+
+@dataclass(frozen=True)
+class TableTraining(Algorithm[PreparedTable]):
+    """Learn what is open in `schema`, then train; `recipe` says how the budget is shared."""
+
+    schema: Schema
+    loss: Loss
+    recipe: TableRecipe
+    classes: int = 2
+    persons: bool = False
+    keys: int = 1
+    class_weight: tuple[float, ...] | str | None = None
+    bounds: tuple[float | None, float | None] = (-1.0, 1.0)
+    """The limits of a number to predict; None where they are bought."""
+    pairs: tuple[tuple[str, str], ...] = ()
+
+    name: ClassVar[str] = "table"
+    summary: ClassVar[str] = "facts of a raw table and a model, under one plan"
+
+    # --- public half -------------------------------------------------------------------------
+
+    @property
+    def plain(self) -> list[Column]:
+        """The columns that get knots."""
+        return [column for column in self.schema.columns if is_plain(column)]
+
+    @property
+    def numbers(self) -> list[Column]:
+        """Those of them whose knots are bought."""
+        free = self.recipe.public_knots > 0
+        return [column for column in self.plain if not (free and is_bounded(column))]
+
+    @property
+    def unknown(self) -> list[Open]:
+        """The columns whose levels nobody listed."""
+        return [column for column in self.schema.open if column.kind == "categorical"]
+
+    @property
+    def counted(self) -> list[Column]:
+        """The columns whose shares are bought: those with knots, and those of public levels."""
+        kinds = (Categorical, Hashed, Hats)
+        known = [c for c in self.schema.columns if isinstance(inner_of(c), kinds)]
+        return [*self.plain, *known]
+
+    @property
+    def regression(self) -> bool:
+        """Whether a number is predicted, not a class."""
+        return self.loss.kind == "regression"
+
+    @property
+    def buys_bounds(self) -> bool:
+        """Whether the limits of the number to predict are bought."""
+        return self.regression and None in self.bounds
+
+    @property
+    def used_pairs(self) -> tuple[tuple[str, str], ...]:
+        """The pairs for which public facts leave room."""
+        return self.pairs if self.recipe.cells else ()
+
+    def steps(self, *, pure: bool, delta: float) -> Iterator[tuple[Step, float]]:
+        """Yield the steps before the model, in order, each with its part of the budget."""
+        recipe = self.recipe
+        if self.regression and (self.buys_bounds or self.numbers):
+            ends = [Grid(*self.bounds)] if self.buys_bounds else []
+            ends += map(grid_of, self.numbers)
+            yield LearnBounds(tuple(ends), recipe.tail, wider=True), recipe.knots
+        elif self.numbers:
+            grids = tuple(map(grid_of, self.numbers))
+            yield LearnKnots(grids, recipe.depth, recipe.tails), recipe.knots
+            if recipe.spikes:
+                yield LearnSpikes(min(_SLOTS, len(self.numbers))), recipe.spikes
+        if self.unknown:
+            atoms = recipe.atoms * delta
+            yield LearnCategories(len(self.unknown), atoms, self.keys), recipe.levels
+        columns = len(self.counted) + len(self.used_pairs) + 1
+        yield LearnShares(columns, exact_pure=pure), recipe.shares
+
+    def prepare(self, public: PublicBudget) -> PreparedTable:
+        """Return all steps and the model in one plan with the least noise for the budget."""
+        if self.persons != (public.unit == "person"):
+            # proof: PERSON-MEAN
+            raise InvalidParameter(f"this plan is not for {public.unit}s as the unit.")
+        if self.unknown and self.keys < keys_of(public):
+            # proof: CATEGORY-THRESHOLD
+            raise InvalidParameter("a person may hold more levels than was planned for.")
+        pure = public.delta == 0.0
+        if pure and self.unknown:
+            raise InvalidParameter(
+                f"the levels of column {self.unknown[0].name!r} are to be learnt, which needs "
+                f"delta > 0, such as {_validate.proposed_delta(public.size)}; or list the levels."
+            )
+        steps = tuple(self.steps(pure=pure, delta=public.delta))
+        k = self._curvature(public, pure=pure)
+        shape, classes = shape_of(self.loss), getattr(self.loss, "classes", 2)
+        model = (self.recipe.model, k, shape, classes, self.persons)
+        scale = _calibrated(steps, model, public.epsilon, public.delta, public.adjacency)
+        prepared = tuple(
+            (step, step.prepared(public, _scale(step, share, scale, public)))
+            for step, share in steps
+        )
+        plan = _plan(steps, model, scale, public)
+        noise = _noise(model, scale, public)
+        for bound in (1.0, 30.0):  # scaling rows scales the problem, so two lengths stand for all
+            facts = self._facts(public, 1000, bound, k * (1.0 + 1e-6))
+            check_solve(facts, noise)
+        proofs: tuple[str, ...] = ("PLAN-BEFORE-LOOK", "WHITENING", "SMOOTHNESS-PRIOR")
+        proofs += ("PERSON-MEAN",) if self.persons else ()
+        proofs += tuple(id_ for step, _ in steps for id_ in step.proofs)
+        proofs += weight_proofs(self.class_weight)
+        proofs += ("PAIR-CELLS",) if self.used_pairs else ()
+        return PreparedTable(public, plan, (*proofs, *self.loss.proofs), prepared, k)
+
+    def _curvature(self, public: PublicBudget, *, pure: bool) -> float:
+        share = public.epsilon * (self.recipe.model if pure else 1.0)
+        if self.regression:  # the determinant is paid for: log(1 + k) of epsilon
+            return min(share * self.recipe.bent, _BENT)
+        # More than _BENT would leave so little regularisation that no solve is certain to end.
+        return min(share / (public.adjacency.contributions * self.recipe.room), _BENT)
+
+    def _facts(self, public: PublicBudget, features: int, norm: float, k: float) -> Public:
+        """Return the facts of the model: rows of that norm, and the least Lambda for k."""
+        inner = Public(
+            epsilon=public.epsilon, delta=public.delta, adjacency=public.adjacency,
+            size=public.size, most=public.most, unit=public.unit, max_rows=public.max_rows,
+            loss=self.loss, features=features, norm_bound=norm,
+        )  # fmt: skip
+        return of_curvature(inner, k)
+
+    # --- the half that sees the data ---------------------------------------------------------
+
+    def run(self, sample: TableSample, prepared: PreparedTable, passage: Passage) -> FittedTable:
+        """Return the completed schema and the weights of its features."""
+        work: TableRun = sample.runs(TableRun)(self, sample, prepared)
+        first = 0
+        for step, ready in prepared.steps:
+            work.learn(step, ready, passage.after(first))
+            first += len(list(ready.plan.leaves()))
+        return work.model(passage.after(first))
+
+
+# --- the plan --------------------------------------------------------------------------------
+
+Model = tuple[float, float, str, int, bool]
+
+
+def _scale(step: Step, share: float, scale: float, public: PublicBudget) -> float:
+    """Return the step's noise for its share: of mu squared, or of epsilon where delta = 0."""
+    if public.delta > 0.0:
+        return scale / math.sqrt(share)
+    return scale * step.pure_cost / share
+
+
+def _noise(model: Model, scale: float, public: PublicBudget) -> ObjectiveNoise:
+    share, k, shape, classes, persons = model
+    if public.delta > 0.0:
+        z = scale / math.sqrt(share)
+        return ObjectiveNoise(z, None, "gaussian", k, shape, classes, persons)
+    return ObjectiveNoise(scale / share, None, "spherical-laplace", k, shape, classes, persons)
+
+
+def _plan(
+    steps: tuple[tuple[Step, float], ...], model: Model, scale: float, public: PublicBudget
+) -> Plan:
+    """Return all leaves in the order in which they run."""
+    learnt = [
+        step.plan(_scale(step, share, scale, public), public.adjacency) for step, share in steps
+    ]
+    hiding = Gaussian(scale / math.sqrt(_HIDING)) if public.delta > 0.0 else None
+    return Together(
+        *learnt, Run(_noise(model, scale, public)), Run(hiding or LaplaceVector(scale / 1e-3))
+    )
+
+
+@lru_cache(maxsize=64)
+def _calibrated(
+    steps: tuple[tuple[Step, float], ...], model: Model, epsilon: float, delta: float,
+    adjacency: Adjacency,
+) -> float:  # fmt: skip
+    public = PublicBudget(epsilon=epsilon, delta=delta, adjacency=adjacency, size=None)
+    return accounting.calibrate(
+        lambda scale: _plan(steps, model, scale, public),
+        epsilon=epsilon, delta=delta, adjacency=adjacency,
+    )  # fmt: skip

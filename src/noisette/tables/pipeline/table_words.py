@@ -1,0 +1,135 @@
+"""What a table's training did and what it cost, in words: for statements, pages and terminals."""
+
+from typing import Any
+
+from noisette.report.steps import StepCost, steps_of
+from noisette.tables import Schema
+from noisette.tables.kinds import Categorical, Hashed, Hats
+from noisette.tables.pipeline.table_training import TableTraining, inner_of
+
+__all__ = ["cost_rows", "done", "on_others", "percent", "spent", "target_cut"]
+
+
+def percent(part: float) -> str:
+    """Return a part of the budget for people."""
+    return f"{100.0 * part:.2g} %"
+
+
+def _columns(count: int, kind: str = "") -> str:
+    return f"{count} {kind}column" + ("s" if count != 1 else "")
+
+
+def spent(training: TableTraining, *, pure: bool) -> tuple[str, ...]:
+    """Return sentences about the parts of the budget, before anything is known of the rows."""
+    recipe = training.recipe
+    parts = [
+        (recipe.knots, _bought_of(training)),
+        (recipe.spikes, "single numbers that many people share"),
+        (recipe.levels, f"the levels of {_columns(len(training.unknown))} that nobody listed"),
+        (recipe.shares, "how the rows spread over features and labels"),
+    ]
+    bought = [f"{percent(part)} went to {what}" for part, what in parts if part]
+    unit = "epsilon" if pure else "mu squared, the unit in which such costs add up"
+    sentence = (
+        f"Of the budget, {', '.join(bought)} and {percent(recipe.model)} went to the weights "
+        f"(parts of {unit}); all of it was charged before the first look at the rows."
+    )
+    if not training.pairs:
+        return (sentence,)
+    named = ", ".join(" × ".join(pair) for pair in training.pairs)
+    if training.used_pairs:
+        return (
+            sentence,
+            f"Pairs of columns that the user chose without a look at the rows: {named}.",
+        )
+    return sentence, f"Too few rows times epsilon for pairs, by a public rule; left out: {named}."
+
+
+def _bought_of(training: TableTraining) -> str:
+    columns = _columns(len(training.numbers), "numeric ")
+    if not training.regression:
+        return f"the knots of {columns}"
+    return f"the limits of {columns}" + " and of the target" * training.buys_bounds
+
+
+def target_cut(low: float, high: float) -> str:
+    """Return one sentence about the limits of a target, which bound every answer of the model."""
+    return (
+        f"Targets beyond {low:g} and {high:g} counted as these limits, and no prediction lies "
+        "beyond them: where many targets do, predictions are too near to the middle."
+    )
+
+
+def on_others(share: float) -> str:
+    """Return one sentence about the people on whom the model was scored."""
+    return (
+        f"A share of {share:g} of the people, drawn without a look at their values, had no part in "
+        "the training; the scores in test_ are about them and covered by this guarantee."
+    )
+
+
+def _learnt(schema: Schema) -> tuple[list[Hats], list[Categorical]]:
+    columns = [inner_of(column) for column in schema.columns if column.name in schema.learnt]
+    return (
+        [column for column in columns if isinstance(column, Hats)],
+        [column for column in columns if isinstance(column, Categorical)],
+    )
+
+
+def _costs(model: Any) -> list[StepCost]:
+    promise = model.privacy_
+    return steps_of(promise.plan, promise.delta, promise.adjacency)
+
+
+def done(model: Any) -> str:
+    """Return one line: what the training did with the columns, and what each part cost."""
+    parts = {cost.name: percent(cost.part) for cost in _costs(model)}
+    numbers, categories = _learnt(model.schema_)
+    words = []
+    if "knots" in parts:
+        most = max((len(column.knots) for column in numbers), default=0)
+        words.append(
+            f"numbers enter by up to {most} knots bought privately ({parts['knots']} of the budget)"
+        )
+    elif any(isinstance(inner_of(column), Hats) for column in model.schema_.columns):
+        words.append("numbers enter by knots between their stated bounds (free)")
+    if "spikes" in parts:
+        words.append(f"single numbers that many people share get knots too ({parts['spikes']})")
+    if "levels" in parts:
+        shown = sum(len(column.groups) for column in categories)
+        words.append(
+            f"categories by {shown} levels that enough people share ({parts['levels']} of the "
+            "budget), all others as one"
+        )
+    if any(isinstance(inner_of(column), Hashed) for column in model.schema_.columns):
+        words.append("categories without a list by public buckets of a hash (free)")
+    if hasattr(model, "target_bounds_"):
+        low, high = model.target_bounds_
+        words.append(f"the target counts between {low:g} and {high:g}")
+    words.append(f"centres and scales come from noisy counts ({parts['shares']})")
+    return f"{', '.join(words)}; the weights got the remaining {parts['weights']}"
+
+
+def cost_rows(model: Any) -> list[tuple[str, str, str, str]]:
+    """Return (step, what it released, its part of the budget, its epsilon alone) for a page."""
+    schema = model.schema_
+    numbers, categories = _learnt(schema)
+    labels = len(getattr(model, "classes_", ()))
+    knots = sum(len(column.knots) for column in numbers)
+    medians = f"{knots} knots of {_columns(len(numbers))}, by noisy medians of ever smaller parts"
+    if labels == 0:
+        medians = f"limits of {_columns(len(numbers))} or of the target, by noisy quantiles"
+    levels = sum(len(column.groups) for column in categories)
+    released = {
+        "knots": medians,
+        "spikes": "noisy counts of single numbers in the columns with the fewest knots; a number "
+        "that many people share has knots of its own",
+        "levels": f"{levels} levels of {_columns(len(categories))} that enough people share",
+        "shares": "noisy counts of the rows at each knot, level and label: centres and scales",
+        "weights": f"{model.coef_.size} weights and the intercept"
+        + (f" for {labels} labels" if labels > 2 else ""),
+    }
+    return [
+        (cost.name, released[cost.name], percent(cost.part), f"{cost.epsilon:.3g}")
+        for cost in _costs(model)
+    ]

@@ -1,0 +1,153 @@
+"""`TrainAndTest`: a table's training, and a score of its model on other people, under one plan.
+
+Who is a test person is decided without looking at anybody's values, and everything is learnt from
+the others. So the worse of the two costs counts, not their sum, and the score is free.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisette.core.parts import each
+from noisette.core.plans import Parallel
+from noisette.core.randomness import Randomness
+from noisette.errors import InvalidParameter
+from noisette.fitting.algorithms.algorithm import Algorithm, Prepared
+from noisette.fitting.algorithms.passage import Passage
+from noisette.fitting.algorithms.public import PublicBudget
+from noisette.fitting.partitions.coins import MOST_DRAWN_FROM
+from noisette.scores.layouts import Layout, RegressionLayout, layout_for
+from noisette.scores.measure import AnyScores
+from noisette.tables.pipeline.score_table import ScoreTable, codes_of, counted, table_for
+from noisette.tables.pipeline.step import PreparedStep
+from noisette.tables.pipeline.table_training import (
+    FittedTable,
+    PreparedTable,
+    TableSample,
+    TableTraining,
+)
+
+__all__ = ["PreparedTest", "ScoredTable", "TrainAndTest", "divided"]
+
+
+@dataclass(frozen=True)
+class PreparedTest(Prepared):
+    """Both halves, each with the whole budget."""
+
+    training: PreparedTable | None = None
+    step: ScoreTable | None = None
+    table: PreparedStep | None = None
+
+
+@dataclass(frozen=True)
+class ScoredTable:
+    """What was released: the model, and its scores on other people."""
+
+    fitted: FittedTable
+    scores: AnyScores
+
+
+def divided(public: PublicBudget, share: float) -> tuple[PublicBudget, PublicBudget]:
+    """Return the public facts of the training persons and of the test persons.
+
+    Under add-remove both numbers are private, and their guesses follow from the public share.
+    """
+    # proof: TEST-SHARE
+    if public.size is None:
+        return public, public
+    test = round(share * public.size)
+    if not 1 <= test <= public.size - 2:
+        raise InvalidParameter(
+            f"test_share={share:g} of {public.size} leaves too few on one side; give another share."
+        )
+    # how many rows persons have on one side is private, so there the bound for all of them stays
+    known = public.adjacency.size_is_public and public.unit == "record"
+    parts = [
+        replace(public, size=size, most=size if known else public.most)
+        for size in (public.size - test, test)
+    ]
+    return parts[0], parts[1]
+
+
+def drawn_from(
+    sample: TableSample, share: float, public: PublicBudget, randomness: Randomness
+) -> Any:
+    """Return who of a sample is tested; in partitions, who will be wherever it is asked."""
+    if not sample.parted:
+        return drawn_for_test(sample.units, share, public, randomness)
+    frame: Any = sample.frame
+    return frame.drawn(share, randomness, exact=public.adjacency.size_is_public)
+
+
+def drawn_for_test(
+    units: int, share: float, public: PublicBudget, randomness: Randomness
+) -> NDArray[np.bool_]:
+    """Return who is tested: drawn without a look at anybody's values.
+
+    Where their number is public, so many of them at random; under add-remove by a coin for each,
+    so that one person more or less moves nobody else.
+    """
+    # proof: TEST-SHARE
+    generator = randomness.generator
+    if not public.adjacency.size_is_public:
+        return np.asarray(generator.random(units) < share)
+    chosen = np.zeros(units, dtype=bool)
+    chosen[generator.permutation(units)[: round(share * units)]] = True
+    return chosen
+
+
+@dataclass(frozen=True)
+class TrainAndTest(Algorithm[PreparedTest]):
+    """Train on most people and score on the others; `model` makes a model of what was released.
+
+    `layout` has as many cells as the table of scores will have. Where residuals are counted, its
+    ends are those of the target, which may be bought and are known only when the model is.
+    """
+
+    training: TableTraining
+    layout: Layout
+    share: float
+    model: Callable[[FittedTable], Any]
+    pure: bool = True
+
+    name: ClassVar[str] = "table with test"
+    summary: ClassVar[str] = "a table's training, and scores of its model on other people"
+
+    def prepare(self, public: PublicBudget) -> PreparedTest:
+        """Return both plans side by side, each within the whole budget."""
+        most, rest = divided(public, self.share)
+        training = self.training.prepare(most)
+        step, table = table_for(self.layout, rest, pure=self.pure)
+        # proof: TEST-SHARE
+        plan = Parallel(training.plan, table.plan)
+        proofs = (*training.proofs, *table.proofs, "TEST-SHARE")
+        return PreparedTest(public, plan, proofs, training, step, table)
+
+    def check(self, records: TableSample, prepared: PreparedTest) -> None:
+        """Refuse what would break a bound, before anything is charged."""
+        super().check(records, prepared)
+        if records.parted and records.units > MOST_DRAWN_FROM:
+            raise InvalidParameter(f"test_share takes at most {MOST_DRAWN_FROM} rows.")
+
+    def run(self, sample: TableSample, prepared: PreparedTest, passage: Passage) -> ScoredTable:
+        """Return the model of the training persons, and its scores on the test persons."""
+        assert prepared.training is not None
+        assert prepared.table is not None
+        assert prepared.step is not None
+        tested = drawn_from(sample, self.share, prepared.public, passage.randomness)
+        others = sample.part(each(np.logical_not, tested))
+        fitted = self.training.run(others, prepared.training, passage)
+        leaves = len(list(prepared.training.plan.leaves()))
+        rest, step, model = sample.part(tested), prepared.step, self.model(fitted)
+        layout = layout_for(model)
+        truth = rest.labels
+        if not isinstance(layout, RegressionLayout):
+            truth = each(np.asarray(layout.classes).__getitem__, truth)
+        cells = counted(layout, codes_of(layout, model, rest.rows, truth), rest.weights)
+        sums = step.run(cells, prepared.table, passage.after(leaves))
+        deviation = step.deviation(prepared.table.scale, prepared.public.adjacency)
+        found = layout.scores(sums, deviation=deviation, notes=layout.notes)
+        return ScoredTable(fitted, found)

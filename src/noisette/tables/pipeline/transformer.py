@@ -1,0 +1,212 @@
+"""`PrivateTransformer`: a step as a scikit-learn transformer with its own guarantee.
+
+Nothing that depends on the data becomes an attribute except what was released.
+"""
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from noisette import _validate
+from noisette.core.adjacency import Adjacency
+from noisette.core.guarantee import Guarantee
+from noisette.core.ledger import Ledger
+from noisette.core.randomness import Randomness, as_randomness
+from noisette.fitting.algorithms import train
+from noisette.fitting.algorithms.public import PublicBudget
+from noisette.fitting.algorithms.recommend import units
+from noisette.fitting.units import Persons
+from noisette.models import inputs
+from noisette.models.outputs import size_facts
+from noisette.models.private import PrivateEstimator
+from noisette.tables.pipeline.sample import Sample
+from noisette.tables.pipeline.step import Step, StepOutlook
+
+__all__ = ["PrivateTransformer"]
+
+
+class PrivateTransformer(TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+    """Learns released facts from X by one step, and maps rows with them, row by row."""
+
+    released_: Any
+    privacy_: Guarantee | None
+
+    def __init__(
+        self, epsilon: float, delta: float, adjacency: str, population: int | None,
+        random_state: int | Randomness | None, ledger: Ledger | None,
+    ) -> None:  # fmt: skip
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.population = population
+        self.random_state = random_state
+        self.ledger = ledger
+
+    @abstractmethod
+    def _step(self, public: PublicBudget, features: int) -> Step:
+        """Return the step for so many columns; check all parameters."""
+
+    @abstractmethod
+    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
+        """Check X (this sets ``n_features_in_``) and return what the step looks at."""
+
+    @abstractmethod
+    def _map(self, X: Any) -> Any:
+        """Return the rows of checked X, mapped one by one with the released facts."""
+
+    @abstractmethod
+    def _checked(self, X: Any) -> Any:
+        """Return X for ``transform``, with the columns that ``fit`` saw."""
+
+    @abstractmethod
+    def _names_out(self, names: NDArray[Any]) -> list[str]:
+        """Return the names of the new columns, made of those of the old ones."""
+
+    def _known(self, step: Step) -> tuple[str, ...]:
+        """Return the public facts of the step beside those of all steps."""
+        return ()
+
+    def _notes(self, step: Step) -> tuple[str, ...]:
+        """Return what was chosen, and why."""
+        return ()
+
+    # --- fitting ---------------------------------------------------------------------------
+
+    def plan(self, n: int, d: int) -> StepOutlook:
+        """Return what ``fit`` on n rows of d columns would charge, from public facts alone.
+
+        Parameters
+        ----------
+        n : int
+            The number of records, or a guess of it.
+        d : int
+            The number of columns.
+
+        Returns
+        -------
+        StepOutlook
+            The plan, its epsilon and the noise in plain units.
+
+        """
+        ledger, _ = self._check_public()
+        n, d = _validate.integer("n", n), _validate.integer("d", d)
+        public = self._public(n, ledger.adjacency)
+        step = self._step(public, d)
+        return StepOutlook.of(step, step.prepare(public), self._notes(step))
+
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, persons: Any = None
+    ) -> "PrivateTransformer":
+        """Learn from X privately and return the transformer.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The columns.
+        y : array-like of shape (n,), optional
+            The labels; ignored, except by steps that say otherwise.
+        sample_weight : array-like of shape (n,), optional
+            Weights in [0, 1], as sensitive as the rows. A record of weight 0 takes part in nothing.
+        persons : array-like of shape (n,) or Persons, optional
+            Whose row each row is, by any identifier. The guarantee is then about persons with
+            all their rows, whose weights add up to one; ``population`` counts persons.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+
+        """
+        with self._all_or_nothing(X):
+            self._fit(X, y, sample_weight, persons)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, persons: Any) -> None:
+        ledger, randomness = self._check_public()
+        sample = self._sample(X, y, sample_weight)
+        crowd = inputs.persons(persons, sample.count, ledger.adjacency)
+        n = sample.count if crowd is None else crowd.count
+        sample.group(crowd)
+        public = self._public(n, ledger.adjacency, crowd)
+        step = self._step(public, self.n_features_in_)
+        trained = train(
+            step, public, sample, ledger=ledger, randomness=randomness, observer=self._observer,
+            label="fit", model=type(self).__name__,
+        )  # fmt: skip
+        self.released_ = trained.released
+        self.privacy_ = self._stated(
+            trained.permit,
+            public=self._facts(public, step),
+            notes=self._notes(step),
+            proofs=trained.proofs,
+            persons=crowd,
+            weighed=sample_weight is not None,
+        )
+
+    def _check_public(self) -> tuple[Ledger, Randomness]:
+        epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
+        adjacency = Adjacency.of(self.adjacency)
+        if self.population is not None:
+            _validate.integer("population", self.population)
+        randomness = as_randomness(self.random_state)
+        return self._ledger_to_charge(epsilon, delta, adjacency), randomness
+
+    def _public(self, n: int, adjacency: Adjacency, persons: Persons | None = None) -> PublicBudget:
+        known = units(adjacency, n, self.population, persons)
+        _validate.delta_for(self.delta, known["size"])
+        return PublicBudget(
+            epsilon=float(self.epsilon), delta=float(self.delta), adjacency=adjacency, **known
+        )
+
+    def _facts(self, public: PublicBudget, step: Step) -> tuple[str, ...]:
+        columns = f"the {self.n_features_in_} columns and their names"
+        given = "all parameters of the estimator and the program"
+        return (*size_facts(public, public.size), columns, *self._known(step), given)
+
+    def _weights(self, sample_weight: Any, n: int) -> Any:
+        if sample_weight is None:
+            return None
+        return inputs.vector("sample_weight", sample_weight, n, 0.0, 1.0)
+
+    # --- using it --------------------------------------------------------------------------
+
+    def transform(self, X: Any) -> Any:
+        """Return X mapped row by row with the released facts: this costs nothing more.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The columns that ``fit`` saw.
+
+        Returns
+        -------
+        ndarray or CSR matrix of shape (n, k)
+            The new columns.
+
+        """
+        # proof: ROW-LOCAL
+        check_is_fitted(self, "released_")
+        with np.errstate(all="ignore"):
+            return self._map(self._checked(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the columns that ``transform`` makes.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            The names of the columns of X; those that ``fit`` saw, or x0, x1, ... unless given.
+
+        Returns
+        -------
+        ndarray of str
+            One name for each new column.
+
+        """
+        check_is_fitted(self, "released_")
+        names = inputs.column_names(self, input_features)
+        return np.asarray(self._names_out(names), dtype=object)
