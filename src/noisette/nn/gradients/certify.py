@@ -32,6 +32,7 @@ __all__ = ["Call", "certify", "compared", "main", "noted"]
 
 RECORDS = 3
 _CALLS = 16  # for each operator, with different shapes, types or settings
+_ENTRIES = 1 << 14  # of all tensors of a call: larger ones take minutes
 _SAMPLES = 16  # of each function and type of number
 _CLOSE = {torch.float64: 1e-7, torch.complex128: 1e-7}
 _UNSET = ("empty", "new_empty")  # what they return has no values yet
@@ -83,7 +84,8 @@ def _noting(notes: Notes) -> Iterator[None]:
         with suppress(Exception):
             leaves, spec = tree_flatten((args, kwargs))
             call = Call([_first(x) for x in leaves], spec)
-            calls.setdefault(call.signature(), call)
+            if sum(call.leaves[i].numel() for i in call.places) <= _ENTRIES:
+                calls.setdefault(call.signature(), call)
             if len(calls) > 16 * _CALLS:
                 calls.pop(next(iter(calls)))
         return original(*args, **kwargs)
@@ -125,6 +127,7 @@ def noted(only: Callable[[str], bool] = lambda name: True) -> Notes:
                             _mapped(run, *tree_flatten(given), dtype.is_floating_point)
         for run in (torch._is_all_true, torch._is_any_true):  # torch.distributions asks them
             _mapped(run, *tree_flatten(((torch.tensor([True, False]),), {})), False)
+    notes = {name: calls for name, calls in notes.items() if calls}
     return notes | {name: notes[like] for name, like in _twins(notes).items()}
 
 
