@@ -31,7 +31,7 @@ from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.guarantee import Guarantee
 from noisette.scores.stored import restored, stored
 
-__all__ = ["FORMAT", "IN_FOLDER", "MODELS", "load", "save"]
+__all__ = ["FORMAT", "IN_FOLDER", "MODELS", "RECEIPT", "load", "save"]
 
 FORMAT = 1
 REGRESSORS = (
@@ -45,8 +45,8 @@ MODELS |= dict.fromkeys(
     ("AdditiveClassifier", "AdditiveRegressor", "TableClassifier", "TableRegressor"),
     "noisette.pipeline",
 )
-IN_FOLDER = "model.noisette"
-"""The name of the model file in a folder that ``noisette train`` wrote."""
+IN_FOLDER, RECEIPT = "model.noisette", "receipt.json"
+"""The names of the model file and its receipt in a folder that ``noisette train`` wrote."""
 
 _TEXT, _ARRAYS = "model.json", ("coef", "intercept")
 _NOT_STORED = {"ledger", "random_state"}

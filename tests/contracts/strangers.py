@@ -31,6 +31,7 @@ from noisette import (
     model_files,
     save,
 )
+from noisette.audit.receipts import read_receipt
 from noisette.cli.inspect import _guarantee_in
 from noisette.errors import NoisetteError
 from noisette.guarantee import Guarantee
@@ -232,6 +233,29 @@ def read_ledger(path: Path) -> None:
     list(ledger.charges)
 
 
+# --- receipts ------------------------------------------------------------------------------------
+
+
+def receipts(folder: Path) -> list[bytes]:
+    """Return a receipt."""
+    ledger = Ledger.open(folder / "paid.ledger", epsilon=9.0)
+    ledger.charge(mechanisms.Laplace(20.0), label="x")
+    return [json.dumps(ledger.receipt(1)).encode()]
+
+
+def read_receipts(path: Path) -> None:
+    """Do what ``noisette ledger --against`` does, with a receipt and with scores."""
+    whole = path.read_bytes()
+    for file, content in (
+        (path.with_name(model_files.RECEIPT), whole),
+        (path.with_name("scores.json"), b'{"receipt": ' + whole + b"}"),
+    ):
+        file.write_bytes(content)
+        found = read_receipt(file)
+        if found is not None:
+            Ledger.open(path.with_name("paid.ledger")).receipt(found["charge"])
+
+
 # --- checkpoints ---------------------------------------------------------------------------------
 
 
@@ -285,6 +309,7 @@ READERS = {
     "plan": Reader(plans, lambda path: Plan.from_json(path.read_bytes()), forged_json),
     "schema": Reader(lambda _: [SCHEMA.encode()], read_schema),
     "ledger": Reader(ledgers, read_ledger, forged_ledger),
+    "receipt": Reader(receipts, read_receipts, forged_json),
     "checkpoint": Reader(checkpoints, read_checkpoint, forged_checkpoint),
 }
 """Every reader of files from elsewhere."""

@@ -92,6 +92,7 @@ def test_results_and_tables_stand_below_the_charges(tmp_path) -> None:
     two = Ledger.open(tmp_path / "two.ledger", 1.0)
     for ledger in (one, two):
         ledger.remember({"age": "number"})
+        ledger._awaits = True
         ledger.charge(TENTH, label="x")
     shown = run_command("ledger", tmp_path / "one.ledger").stdout
     assert "paid, not collected: charge 1" in shown
@@ -117,6 +118,7 @@ def test_a_ledger_is_compared_with_the_models(tmp_path) -> None:
     ledger = Ledger.open(book, 1.0)
     done = run_command("ledger", book, "--against", models)
     assert (done.returncode, done.stdout[:8]) == (0, "checked:")
+    ledger._awaits = True
     ledger.charge(TENTH, label="x")
     done = run_command("ledger", book, "--against", models)
     assert (done.returncode, done.stdout) == (0, "paid, not collected: charge 1\n")

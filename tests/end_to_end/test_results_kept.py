@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from noisette import Ledger, PrivateSearch, _files
 from noisette.cli.watched import WatchedLedger, outcome
 from noisette.errors import LedgerError
 from noisette.linear import LogisticRegression
+from noisette.mechanisms import Laplace
 from noisette.tables import read_model
 from noisette.tables.drafts import Draft, new_draft
 
@@ -248,6 +250,18 @@ def test_equal_releases_are_equal_bytes_an_hour_apart(table, tmp_path, monkeypat
     assert set(first) - {""} == FILES - {"receipt.json"}
 
 
+def test_without_locks_a_draft_that_is_named_is_recovered(model, tmp_path, monkeypatch):
+    """On Windows what a killed run had paid for could not be had by any command."""
+    with new_draft(tmp_path / "m") as draft:
+        place = draft.path
+    shutil.copytree(model, place / "new")
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    assert "no locks here" in run("recover", tmp_path)[0]
+    assert place.exists()
+    assert "whole, and now" in run("recover", place)[0]
+    read_model(tmp_path / "m")
+
+
 @pytest.mark.parametrize("command", ["train", "evaluate"])
 def test_a_killed_command_is_finished_and_noted_in_its_ledger(
     table, tmp_path, model, book, command
@@ -269,6 +283,12 @@ def test_a_killed_command_is_finished_and_noted_in_its_ledger(
     assert len(Ledger.open(book).uncollected()) == 1
     assert "noisette recover" in run(*words, "--epsilon", 1, "--ledger", book, code=2)[1]
     assert Ledger.open(book).count == 1
+    if command == "train":  # a charge of the same number in another ledger paid for something else
+        other = Ledger.open(tmp_path / "other.ledger", 1.0)
+        other.charge(Laplace(20.0), label="x")
+        shutil.copytree(tmp_path, copy := tmp_path.with_name("copy"))
+        assert "no charge for it" in run("recover", copy, "--ledger", copy / "other.ledger")[0]
+        assert Ledger.open(copy / "other.ledger").charges[0].collected == "unknown"
     said = run("recover", tmp_path, "--ledger", book)[0]
     assert "whole, and now" in said
     assert "notes that it was collected" in said

@@ -34,6 +34,7 @@ def make(request, tmp_path):
 
 def test_a_charge_is_open_until_its_result_is_kept(make) -> None:
     ledger = make(1.0)
+    ledger._awaits = True  # as a command's does
     assert ledger.last_charge is None
     for label in "abcd":
         ledger.charge(TENTH, label=label)
@@ -122,8 +123,9 @@ def test_rows_of_a_servers_backup_are_noticed_by_a_new_process(postgres, tmp_pat
 def test_what_nobody_paid_for_and_what_nobody_collected(tmp_path) -> None:
     models = tmp_path / "models"
     ledger = Ledger.open(tmp_path / "b.ledger", 1.0)
+    ledger._awaits = True
     kept(ledger, models / "one")
-    kept(ledger, models / "open", collect=False)
+    shutil.rmtree(kept(ledger, models / "open", collect=False).parent)
     changed = kept(ledger, models / "changed")
     changed.write_bytes(b"trained again without a charge")
     kept(Ledger.open(tmp_path / "c.ledger", 1.0), models / "other")
@@ -139,12 +141,40 @@ def test_what_nobody_paid_for_and_what_nobody_collected(tmp_path) -> None:
     assert check_receipts(ledger, models) == found
     scores.write_text(scores.read_text().replace("0.8", "0.9"))
     assert "scores.json" in check_receipts(ledger, models).unpaid[1]
-    for text in ("[" * 100_000, "[]", "7", '{"ledger": "x"}', ""):
+    forged = json.dumps(ledger.receipt(1) | {"charge": True})
+    for text in ("[" * 100_000, "[]", "7", '{"ledger": "x"}', "", "{}", forged):
         (models / "one" / "receipt.json").write_text(text)
-        assert check_receipts(ledger, models).others == 2
-    forged = ledger.receipt(1) | {"charge": True}
-    (models / "one" / "receipt.json").write_text(json.dumps(forged))
-    assert "shows charge ?" in check_receipts(ledger, models).set_back[0]
+        unpaid = check_receipts(ledger, models).unpaid
+        assert any("one/receipt.json is no receipt" in sentence for sentence in unpaid)
+        assert any("one/model.noisette has no receipt" in sentence for sentence in unpaid)
+
+
+def test_one_receipt_pays_for_one_model(tmp_path) -> None:
+    ledger = Ledger.open(tmp_path / "b.ledger", 1.0)
+    ledger._awaits = True
+    for name, collect in (("one", True), ("two", False)):
+        folder = kept(ledger, tmp_path / "models" / name, collect=collect).parent
+        assert check_receipts(ledger, tmp_path / "models") == ([], [], [], 0)  # it lies there
+        (folder / "more.noisette").write_bytes(b"trained again without a charge")
+        assert len(check_receipts(ledger, tmp_path / "models").unpaid) == 1
+        (folder / "more.noisette").unlink()
+    shutil.copytree(folder, tmp_path / "models" / "copy")
+    assert check_receipts(ledger, tmp_path / "models") == ([], [], [], 0)
+    (tmp_path / "models" / "copy" / "model.noisette").write_bytes(b"another one")
+    assert len(check_receipts(ledger, tmp_path / "models").unpaid) == 1
+    hidden = tmp_path / "models" / ".x.noisette-draft-00000000-a"
+    (tmp_path / "models" / "two").rename(hidden)
+    shutil.rmtree(tmp_path / "models" / "copy")
+    assert check_receipts(ledger, tmp_path / "models") == ([], [], [2], 0)
+
+
+def test_what_a_program_paid_for_it_has(make) -> None:
+    """Every fit in Python once stood in the list for ever."""
+    ledger = make(1.0)
+    ledger.charge(TENTH, label="x")
+    assert ledger.uncollected() == []
+    ledger.collect(1, ONE)
+    assert ledger.charges[0].collected == ONE
 
 
 # ---- the format before ----
@@ -168,7 +198,7 @@ def test_a_file_of_format_2_is_read_and_goes_on(tmp_path) -> None:
     ledger.remember({"age": "number"})
     fresh = Ledger.open(book)
     assert [charge.label for charge in fresh.charges] == [*labels, "new"]
-    assert [charge.collected for charge in fresh.charges] == ["unknown", ONE, "unknown", ""]
+    assert [charge.collected for charge in fresh.charges] == ["unknown", ONE, "unknown", "unknown"]
     assert book.read_bytes()[:4096] == OLD.read_bytes()[:4096]
     assert fresh.receipt(4)["charge"] == 4
 

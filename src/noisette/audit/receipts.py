@@ -1,18 +1,19 @@
 """`check_receipts`: whether a ledger and the results that lie about belong to each other."""
 
 import hashlib
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from noisette.errors import InvalidParameter, LedgerError
+from noisette import _files
+from noisette.errors import InvalidData, InvalidParameter, LedgerError
+from noisette.model_files import RECEIPT
 from noisette.privacy import Ledger
 
-__all__ = ["Findings", "check_receipts"]
+__all__ = ["Findings", "check_receipts", "read_receipt"]
 
-_RECEIPT = "receipt.json"
 _LONGEST = 1 << 20
+_FIELDS = {"format": int, "ledger": str, "charge": int, "before": str, "after": str}
+_DRAFT = ".noisette-draft-"
 
 
 class Findings(NamedTuple):
@@ -23,7 +24,7 @@ class Findings(NamedTuple):
     unpaid: list[str]
     """Models without a receipt, and files that are not what their charge paid for."""
     uncollected: list[int]
-    """Charges whose result nobody has kept."""
+    """Charges of which nobody has noted a result, and of which none lies here."""
     others: int
     """Receipts of other ledgers."""
 
@@ -33,62 +34,68 @@ def check_receipts(ledger: Ledger, folder: Path) -> Findings:
     if not folder.is_dir():
         raise InvalidParameter(f"{folder} is no folder; give the one that holds the models.")
     charges = ledger.charges
-    open_ = [number for number, charge in enumerate(charges, 1) if not charge.collected]
-    found = Findings([], [], open_, 0)
-    shown = set[Path]()
-    for file, receipt in _receipts(folder):
-        results = [file]
-        if file.name == _RECEIPT:
-            results = [path for path in sorted(file.parent.iterdir()) if path != file]
-            shown |= set(results)
-        if receipt.get("ledger") != ledger.id:
-            found = found._replace(others=found.others + 1)
-        elif not _has(ledger, receipt):
-            found.set_back.append(
-                f"{file} shows charge {_number(receipt)}, which is not in {ledger.title}"
-            )
-        else:
-            number = int(receipt["charge"])
-            digest = charges[number - 1].collected
-            if digest not in ("", "unknown") and digest not in map(_digest, results):
-                found.unpaid.append(f"{file} lies beside nothing that charge {number} paid for")
-    for model in sorted(folder.rglob("*.noisette")):
-        if model not in shown:
-            found.unpaid.append(f"{model} has no receipt")
-    return found
-
-
-def _receipts(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the receipts: files of that name, and those within files of scores."""
-    for file in sorted(folder.rglob("*.json")):
-        if not file.is_file() or file.stat().st_size > _LONGEST:
-            continue
+    paid = {number: charge.collected for number, charge in enumerate(charges, 1)}
+    paid = {number: digest for number, digest in paid.items() if digest not in ("", "unknown")}
+    set_back, unpaid, others, shown = list[str](), list[str](), 0, set[Path]()
+    for file in _ordinary(folder, "*.json"):
         try:
-            node = json.loads(file.read_bytes())
-        except (OSError, ValueError, RecursionError):
-            node = None
-        if file.name != _RECEIPT:
-            node = node.get("receipt") if isinstance(node, dict) else None
-        elif not isinstance(node, dict):
-            node = {}  # it says nothing, and nothing beside it is shown to be paid
-        if isinstance(node, dict):
-            yield file, node
+            receipt = read_receipt(file)
+        except InvalidData as error:
+            unpaid.append(str(error))
+            continue
+        if receipt is None:
+            continue
+        results = [file] if file.name != RECEIPT else _ordinary(file.parent, "*.noisette", deep=0)
+        shown.update(results)
+        number = receipt["charge"]
+        if receipt["ledger"] != ledger.id:
+            others += 1
+        elif not _has(ledger, receipt):
+            set_back.append(f"{file} shows charge {number}, which is not in {ledger.title}")
+        else:
+            digests = [_digest(result) for result in results]
+            if digests:  # one that the ledger has not noted is the only one, too
+                paid.setdefault(number, digests[0])
+            if not digests or set(digests) != {paid[number]}:
+                unpaid.append(f"{file} lies beside something else than charge {number} paid for")
+    unpaid += [
+        f"{model} has no receipt" for model in _ordinary(folder, "*.noisette") if model not in shown
+    ]
+    lost = [k for k, charge in enumerate(charges, 1) if not charge.collected and k not in paid]
+    return Findings(set_back, unpaid, lost, others)
 
 
-def _number(receipt: dict[str, Any]) -> str:
-    number = receipt.get("charge")
-    return str(number)[:20] if type(number) is int else "?"
+def read_receipt(file: Path) -> dict[str, Any] | None:
+    """Return the receipt that a file is, or that a file of scores has; None for another file."""
+    try:
+        node = _files.from_json(_files.read(file, "receipt", _LONGEST))
+    except (ValueError, InvalidParameter):
+        node = None
+    if file.name != RECEIPT:
+        node = node.get("receipt") if isinstance(node, dict) else None
+        if node is None:
+            return None
+    if not isinstance(node, dict) or {key: type(node[key]) for key in node} != _FIELDS:
+        raise InvalidData(f"{file} is no receipt of noisette.")
+    return node
+
+
+def _ordinary(folder: Path, pattern: str, *, deep: int = 1) -> list[Path]:
+    """Return the files of a name in a folder, or also below; what is in a draft has no name yet."""
+    found = folder.rglob(pattern) if deep else folder.glob(pattern)
+    return sorted(
+        file for file in found
+        if file.is_file() and not any(_DRAFT in part for part in file.relative_to(folder).parts)
+    )  # fmt: skip
 
 
 def _has(ledger: Ledger, receipt: dict[str, Any]) -> bool:
     try:
-        return ledger.receipt(receipt.get("charge")) == receipt  # type: ignore[arg-type]
+        return ledger.receipt(receipt["charge"]) == receipt
     except (LedgerError, InvalidParameter):
         return False
 
 
 def _digest(file: Path) -> str:
-    if not file.is_file():
-        return ""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()

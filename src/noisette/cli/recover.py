@@ -30,7 +30,8 @@ def recover(
     """Bring back results that were paid for and whose command was stopped before the end.
 
     A whole result gets its name, or a free one beside it; what is not whole is removed. Nothing is
-    charged. A draft of another machine is left alone unless FOLDER is that draft.
+    charged. A draft of another machine, or on a disk without locks, is left alone unless FOLDER is
+    that draft.
 
     [bold]Example[/bold]: noisette recover models --ledger people.ledger
     """
@@ -79,9 +80,11 @@ def _finished(draft: "Draft", ledger: str | None, *, asked: bool) -> dict[str, A
     result: dict[str, Any] = {"draft": str(draft.path), "place": None}
     if not (draft.here or asked):
         return result | {"state": "made on another machine; recover it there, or name it here"}
-    with draft.unused() as free:
+    with draft.unused(asked=asked) as free:
+        if not free and draft.lockless:
+            return result | {"state": "perhaps in use, for there are no locks here; else name it"}
         if not free:
-            return result | {"state": "in use, or this system has no locks; left alone"}
+            return result | {"state": "in use; left alone"}
         try:
             if not draft.is_whole():
                 draft.end()
@@ -104,15 +107,18 @@ def _collected(place: Path, address: str) -> str:
     """Note the result in its ledger, by the receipt beside it; say so."""
     import hashlib
 
+    from noisette.audit.receipts import read_receipt
     from noisette.privacy import Ledger
     from noisette.tables.folders import MODEL, RECEIPT
 
+    single = not place.is_dir()
     try:
-        model = place / MODEL if place.is_dir() else place
-        said = json_module.loads((place / RECEIPT if place.is_dir() else place).read_text())
-        number = (said if place.is_dir() else said["receipt"])["charge"]
-        digest = hashlib.sha256(model.read_bytes()).hexdigest()
-        Ledger.open(address).collect(number, digest)
-    except (OSError, KeyError, TypeError, ValueError, NoisetteError):
+        receipt, ledger = read_receipt(place if single else place / RECEIPT), Ledger.open(address)
+        number = 0 if receipt is None else receipt["charge"]
+        if ledger.receipt(number) != receipt:
+            return "; the ledger has no charge for it"
+        model = (place if single else place / MODEL).read_bytes()
+        ledger.collect(number, hashlib.sha256(model).hexdigest())
+    except (OSError, NoisetteError):
         return "; the ledger has no charge for it, or cannot be read"
     return "; the ledger notes that it was collected"

@@ -43,6 +43,7 @@ class WatchedLedger(Ledger):
     it is.
     """
 
+    _awaits = True
     asked = printing = printed = False
     draft: "Draft | None" = None
     paid: Mapping[str, Any] | None = None

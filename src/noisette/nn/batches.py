@@ -1,13 +1,14 @@
 """The batches of a training, in the order in which they were drawn."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from noisette._typing import Indices
 from noisette.errors import InvalidData, InvalidParameter, PermitError
+from noisette.nn.gradients.records import mapped_parts
 from noisette.nn.group import Group
 from noisette.randomness import Randomness
 from noisette.sampling import Cyclic
@@ -156,13 +157,4 @@ def part_of(batch: Any, rows: Indices, chosen: slice, copies: int) -> Any:
             "tensor that all records share belongs in the module or in the losses."
         )
 
-    return _mapped(take, batch)
-
-
-def _mapped(take: Callable[[Any], Any], batch: Any) -> Any:
-    if isinstance(batch, Mapping):
-        return {name: _mapped(take, part) for name, part in batch.items()}
-    if isinstance(batch, tuple | list):
-        parts = [_mapped(take, part) for part in batch]
-        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
-    return take(batch)
+    return mapped_parts(take, batch)

@@ -22,6 +22,7 @@ from noisette.nn import wording
 from noisette.nn.arrays import TensorRecords
 from noisette.nn.asked import Asked
 from noisette.nn.batches import Queue, part_of
+from noisette.nn.canary import RunCanary
 from noisette.nn.clipping import Clipping
 from noisette.nn.gradients.factors import shared
 from noisette.nn.loading import numbered
@@ -185,6 +186,12 @@ class PrivateTraining:
         self._start, self._run, self._group = start, start.run, start.group
         self._gradients, self._clipping = start.gradients, start.clipping
         self._precision = self._summed_in()
+        self._most = min(start.micro or _AT_ONCE, _AT_ONCE)
+        usual = min(round(self.normaliser), self._most)  # public, as the size of a batch may not be
+        source = Randomness.secure()
+        if start.randomness.seeded:
+            source = Randomness.from_seed(start.randomness.seed_for_others())
+        self._canary = RunCanary(self._gradients, usual, start.copies, source)
         self._queue = Queue(start.to_come)
         self._save_every = start.save_every or max(1, self._run.steps // _SAVES)
         shown = verbose if self._group.first else 0
@@ -377,15 +384,16 @@ class PrivateTraining:
     def _clipped_sum(self, rule: Clipping, losses: Losses, batch: Any, rows: Indices) -> Tensor:
         """Return the sum of the batch's clipped gradients, with the rule's own counts behind it."""
         dimension, extra, C = self._gradients.dimension, rule.extra(), rule.clip_norm
-        copies, micro, weights = self._start.copies, self._start.micro, self._start.weights
+        copies, weights = self._start.copies, self._start.weights
         total = torch.zeros(dimension + extra, dtype=self._precision)
-        most = min(micro or _AT_ONCE, _AT_ONCE)
         chance, foreign = self._gradients.chance, not isinstance(batch, TensorRecords)
         chance.new_step()
-        for start in range(0, len(rows), most):
-            chosen = slice(start, min(start + most, len(rows)))
+        for start in range(0, len(rows), self._most):
+            chosen = slice(start, min(start + self._most, len(rows)))
             with chance.loading() if foreign else nullcontext():
                 part = part_of(batch, rows, chosen, copies)
+            if start == 0:
+                self._canary.step(losses, part, chosen.stop)
             shares = None if weights is None else weights[rows[chosen]]
             self._gradients.add(
                 losses, part, chosen.stop - start, partial(_within, rule, C, shares),
@@ -515,7 +523,7 @@ class PrivateTraining:
             released,
             public=(*wording.public(start), *public),
             notes=(*wording.notes(start, given=self._word), *notes),
-            proofs=("NN-INDEPENDENCE", *start.prepared.proofs, *resumed),
+            proofs=("NN-INDEPENDENCE", "NN-CANARY", *start.prepared.proofs, *resumed),
             max_rows=start.prepared.public.max_rows,
         )
 

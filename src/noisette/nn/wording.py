@@ -26,7 +26,9 @@ def notes(start: Start, *, given: bool) -> tuple[str, ...]:
     records = "records" if start.persons is None else "persons"
     found = [
         "Gradients are computed in the precision of the module; the norms by which they are "
-        "clipped are upper bounds, rounding included; the rounding of their sum is not."
+        "clipped are upper bounds, rounding included; the rounding of their sum is not.",
+        "Invented records were tried at secret steps; a run in which they are mixed is stopped, "
+        "by them and the released weights alone.",
     ]
     if start.persons is not None:
         found.extend(start.persons.notes)

@@ -286,7 +286,8 @@ class Ledger(LedgerBooks):
                 raise BudgetExceeded(self._refusal(what, cost, spent))
 
         unit = _validate.choice("unit", unit, UNITS)
-        charge = Charge(label, text, cost, seeded, self._table, unit, model=model)
+        kept = "" if self._awaits else "unknown"
+        charge = Charge(label, text, cost, seeded, self._table, unit, model=model, collected=kept)
         if not resumable:
             number = self.last_charge = self._store.book(charge, check)
             return Permit(

@@ -104,6 +104,7 @@ MEANINGS: dict[str, str] = {
     "COMPOSE": "How the privacy costs of several steps add up.",
     "NN-INDEPENDENCE": "No record can reach what is computed for another one.",
     "NN-CHANCE": "No record decides which random numbers another one gets.",
+    "NN-CANARY": "Invented records are tried as well, and a run that mixes them stops.",
     "NN-CLIP": "Every person's gradient of the network is cut to a public length.",
     "NN-PERSONS": "All rows of one person together move a step as little as a single row.",
     "NN-ADAPTIVE": "The length may follow a noisy count, which is paid for inside the step.",

@@ -19,6 +19,8 @@ class LedgerBooks:
 
     _store: Store
     _table: str
+    _awaits = False
+    """Whether who charges will `collect`; a program has the result itself when it is made."""
     last_charge: int | None = None
     """The number of the latest charge that was made or resumed through this object."""
 
@@ -98,11 +100,11 @@ class LedgerBooks:
         >>> from noisette import Ledger, mechanisms
         >>> ledger = Ledger(epsilon=1.0)
         >>> permit = ledger.charge(mechanisms.Laplace(noise_multiplier=8.0), label="mean age")
-        >>> len(ledger.uncollected())
-        1
         >>> ledger.collect(ledger.last_charge, hashlib.sha256(b"the file").hexdigest())
         >>> ledger.uncollected(), ledger.receipt(ledger.last_charge)
         ([], None)
+        >>> ledger.charges[0].collected[:8]
+        '994659de'
 
         """
         if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
@@ -133,7 +135,7 @@ class LedgerBooks:
         Returns
         -------
         list of Charge
-            Without those from before format 3, of which nobody wrote it down.
+            Those of commands: a program has what it pays for at once, and may `collect` it.
 
         """
         return [charge for charge in self.charges if not charge.collected]

@@ -106,7 +106,7 @@ BEGIN
     sum1 := ARRAY(SELECT v::float8 FROM json_array_elements_text(last #> '{totals,1}') v);
     sum2 := ARRAY(SELECT v::float8 FROM json_array_elements_text(last #> '{totals,2}') v);
 
-    IF length(node) > 8000000 OR node !~ '^[{][ -~]*[}]$' OR token !~ '^[0-9a-f]{32}$' THEN
+    IF length(node) > 2000000 OR node !~ '^[{][ -~]*[}]$' OR token !~ '^[0-9a-f]{32}$' THEN
         RAISE 'it is too long or no record';
     END IF;
     given := node::json;
@@ -134,7 +134,7 @@ BEGIN
     END IF;
 
     IF kind = 'charge' THEN
-        IF NOT entry ?& '{label,plan,cost,seeded,collected}'::text[]
+        IF NOT entry ?& '{label,plan,cost,seeded}'::text[]
             OR (entry ->> 'unit') NOT IN ('record', 'person') OR entry ->> 'collected' <> ''
             OR (entry ->> 'seeded')::boolean AND header ->> 'experiment' = 'false' THEN
             RAISE 'it is no charge of this ledger';

@@ -73,7 +73,7 @@ from noisette.storage.records import (
 __all__ = ["PostgresStore", "is_address", "ledgers_at"]
 
 _UNNAMED = "ledger"
-_BATCH = 500
+_BATCH = 100  # an answer may have 1 GB, and a record 2 MB
 _HEADER = "SELECT line FROM noisette_ledgers WHERE name = %s"
 _START = "INSERT INTO noisette_ledgers (name, line) VALUES (%s, %s) ON CONFLICT DO NOTHING"
 _LAST = """

@@ -65,7 +65,7 @@ class Charge(NamedTuple):
     cohort: str = ""
     """Which people of the table it is about, where a ledger tells several apart."""
     collected: str = ""
-    """SHA-256 of the result that it paid for, once that was kept; "unknown" before format 3."""
+    """SHA-256 of the result that it paid for, once that was kept; "unknown" if none was to be."""
 
     @property
     def title(self) -> str:

@@ -25,6 +25,7 @@ __all__ = ["Draft", "clear_away", "left_behind", "new_draft"]
 
 _NEW, _OLD, _ROOM = "new", "old", "room"
 _NAMED = re.compile(r"\.(?P<name>.+)\.noisette-draft-(?P<machine>[0-9a-f]{8})-[^.]+\Z", re.DOTALL)
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 _TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR}
 
 
@@ -47,6 +48,7 @@ class Draft:
         self.here = named["machine"] == _machine()
         self._aim: Path | None = None
         self._inode = 0
+        self.lockless = False
 
     def reserve(self, size: int) -> None:
         """Take room on the disk, until `make_room`; noise, for some disks pack zeros."""
@@ -118,23 +120,28 @@ class Draft:
         try:
             import fcntl
         except ImportError:  # Windows, where drafts are never cleared away
+            self.lockless = True
             return None
         handle = None
         try:
             handle = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
             fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except OSError:
+        except OSError as error:
+            self.lockless = error.errno in _NO_LOCKS
             if handle is not None:
                 os.close(handle)
             return None
         return handle
 
     @contextlib.contextmanager
-    def unused(self) -> Iterator[bool]:
-        """Hold the lock of a draft that somebody left behind; whether nobody works on it."""
+    def unused(self, *, asked: bool = False) -> Iterator[bool]:
+        """Hold the lock of a draft that was left behind; whether nobody works on it.
+
+        Where there are no locks, a person knows who `asked` for this very draft.
+        """
         handle = self.lock()
         try:
-            yield handle is not None
+            yield handle is not None or (asked and self.lockless)
         finally:
             if handle is not None:
                 os.close(handle)

@@ -35,9 +35,8 @@ __all__ = [
     "write_model",
 ]
 
-MODEL = model_files.IN_FOLDER
+MODEL, RECEIPT = model_files.IN_FOLDER, model_files.RECEIPT
 SCHEMA, GUARANTEE, REPORT = "schema.toml", "guarantee.json", "report.html"
-RECEIPT = "receipt.json"
 _FILES = {MODEL, SCHEMA, GUARANTEE, REPORT, RECEIPT}
 _NO_PAGE = html.document(
     "Privacy report",

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch._C import _functorch
-from torch._functorch.vmap import lazy_load_decompositions  # type: ignore[attr-defined]
 
 from noisette import _validate
 from noisette.errors import InvalidData, InvalidParameter
@@ -16,6 +15,7 @@ from noisette.nn.gradients.chance import Chance
 from noisette.nn.gradients.checks import Unchanged, refuse
 from noisette.nn.gradients.holders import nothing_alive, young
 from noisette.nn.gradients.linear import weight_term
+from noisette.nn.gradients.operators import kept_apart, take_over
 from noisette.nn.gradients.records import BatchRecords
 from noisette.nn.gradients.rounding import full_precision, working
 from noisette.nn.gradients.terms import Outer, Term, Vectors, joint_squares, measure
@@ -59,7 +59,7 @@ class ClippedGradients:
         self._names = {id(p): name for name, p in module.named_parameters()}
         self._unchanged = Unchanged(module)
         self._nested = False
-        lazy_load_decompositions()  # what torch.vmap does before its first use
+        take_over()
 
     def add(
         self,
@@ -183,7 +183,7 @@ class ClippedGradients:
         """Run the losses on what Python sees of the records: one of them."""
         rows = tuple(map(record.mapped, records.rows))
         watch.remember(rows)
-        with watch:
+        with kept_apart(), watch:
             value = records.checked(losses(self.module, records.one(rows)))
             watch.ended(value)
         return record.unmapped(value)

@@ -83,7 +83,9 @@ def embedding(
                 f"an embedding has {option}, which {REASONS[option]}; leave it off."
             )
     if not record.trains(weight):
-        return NotImplemented
+        if not record.constant(weight):
+            return NotImplemented
+        return record.below(lambda index: functional.embedding(index, weight), input)
     padding = None if padding_idx is None else padding_idx % weight.shape[0]
 
     def terms(index: Tensor, g: Tensor) -> Iterator[Term]:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from noisette.errors import InvalidData
 
-__all__ = ["BatchRecords"]
+__all__ = ["BatchRecords", "mapped_parts"]
 
 _LEAST = 16
 """Fewer rows would meet other kernels, which round otherwise."""
@@ -24,7 +24,7 @@ class BatchRecords:
         """With copies of the last record behind the given ones, which nobody counts."""
         self.rows: list[Tensor] = []
         """The tensors of the batch: (size, rows of a record, ...)."""
-        self._batch = _mapped(self._take, batch)
+        self._batch = mapped_parts(self._take, batch)
         if not self.rows:
             raise InvalidData("the batch holds no tensor with a row for each record.")
 
@@ -52,7 +52,7 @@ class BatchRecords:
 
     def one(self, rows: tuple[Tensor, ...]) -> Any:
         """Return the batch of one record, from what vmap hands out of `rows`."""
-        return _mapped(lambda x: rows[x.number] if isinstance(x, _Place) else x, self._batch)
+        return mapped_parts(lambda x: rows[x.number] if isinstance(x, _Place) else x, self._batch)
 
     def checked(self, value: Any) -> Tensor:
         """Return what the losses returned for one record, if it is a loss (or `copies`)."""
@@ -79,11 +79,12 @@ class _Place:
         self.number = number
 
 
-def _mapped(take: Callable[[Any], Any], batch: Any) -> Any:
+def mapped_parts(take: Callable[[Any], Any], batch: Any) -> Any:
+    """Return the batch with `take` of each of its tensors."""
     if isinstance(batch, Mapping):
-        return {name: _mapped(take, part) for name, part in batch.items()}
+        return {name: mapped_parts(take, part) for name, part in batch.items()}
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(_mapped(take, part) for part in batch))
+        return type(batch)(*(mapped_parts(take, part) for part in batch))
     if isinstance(batch, tuple | list):
-        return type(batch)(_mapped(take, part) for part in batch)
+        return type(batch)(mapped_parts(take, part) for part in batch)
     return take(batch)

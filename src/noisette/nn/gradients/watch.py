@@ -7,6 +7,7 @@ whole tensors, and nothing is kept. proof: NN-INDEPENDENCE
 """
 
 import gc
+import operator
 import types
 import weakref
 from collections.abc import Callable, Iterable
@@ -27,7 +28,7 @@ __all__ = ["Nested", "Watch"]
 
 _dispatching: Callable[[], int] = torch._C._len_torch_dispatch_stack
 
-_ORDINARY, _FREE, _RAW, _WRITES, _APPLY, _FOREIGN, _REPEATS, _FILLS, _ASSERTS = range(9)
+_ORDINARY, _FREE, _RAW, _WRITES, _APPLY, _FOREIGN, _REPEATS, _ASSERTS = range(8)
 
 _SIMPLE = frozenset(
     {int, float, bool, str, type(None), slice, type(...), torch.Size, torch.dtype, torch.device,
@@ -78,7 +79,7 @@ def _kind(func: Any) -> int | str:
     name = getattr(func, "__name__", "")
     if isinstance(func, OpOverload | OpOverloadPacket):
         space, name, *_ = str(func).split(".")
-        return _named(name) if space in ("aten", "prims", "prim") else _FOREIGN
+        return _named(name) if space in ("aten", "prim") else _FOREIGN
     if name == "__get__":
         return _ORDINARY if func.__self__.__name__ in _CONNECTED else _FREE
     if name == "custom_function_call":
@@ -95,8 +96,6 @@ def _named(name: str) -> int | str:
         return _RAW
     if name == "repeat_interleave":
         return _REPEATS
-    if name == "index_fill":
-        return _FILLS
     if name == "_is_all_true":
         return _ASSERTS
     inplace = name.endswith("_") and not name.endswith("__")
@@ -167,8 +166,7 @@ class Watch(TorchFunctionMode):
                 "decide for all; use one that cannot fail (cholesky_ex, clamp, torch.where)"
             )
             raise
-        self.remember(found)
-        return found
+        return self.remember(found)
 
     def _drawn(self, func: Any, args: Any, kwargs: Any, trained: bool) -> Any:
         """Follow a function; one that draws runs where torch may. proof: NN-CHANCE"""
@@ -274,14 +272,6 @@ class Watch(TorchFunctionMode):
             repeats = kwargs.get("repeats", args[:2][-1] if args else None)
             if self._carries(repeats):
                 raise refusal(_SIZED)
-        if kind == _FILLS and not self._carries(args[0] if args else kwargs.get("input")):
-            values = [*args, *kwargs.values()]
-            if any(self._carries(x) for x in values):
-                # vmap's own rule gives all records the value of the last one.
-                raise refusal(
-                    "the code fills a tensor that is the same for all records with a record's "
-                    "value by index_fill, which vmap gets wrong; use torch.where"
-                )
         targets = [kwargs["out"]] if kwargs.get("out") is not None else []
         sources = [x for name, x in kwargs.items() if name != "out"]
         if kind == _WRITES:
@@ -314,13 +304,20 @@ class Watch(TorchFunctionMode):
 
     # --- what comes out --------------------------------------------------------------------------
 
-    def remember(self, found: Any) -> None:
-        """Know a tensor (or several) as one of this pass."""
+    def remember(self, found: Any) -> Any:
+        """Know a tensor (or several) as one of this pass; return it with its record axis in front.
+
+        There vmap's rules have the least to get wrong.
+        """
         if type(found) is Tensor:
+            if _functorch.maybe_get_bdim(found) > 0 and self._record.on_top():
+                found = self._record.mapped(self._record.whole(found))
             self._known[id(found)] = weakref.ref(found)
         elif isinstance(found, tuple | list):
-            for x in found:
-                self.remember(x)
+            known = [self.remember(x) for x in found]
+            if any(map(operator.is_not, known, found)):
+                found = type(found)(known)
+        return found
 
     def ended(self, value: Tensor) -> None:
         """Refuse losses that are not of this pass, or came about past an error."""

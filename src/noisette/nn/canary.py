@@ -1,0 +1,137 @@
+"""A canary: invented records, alone and together, tell in a run whether records are kept apart."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from noisette.errors import InvalidParameter
+from noisette.nn.gradients import ClippedGradients
+from noisette.nn.gradients.records import mapped_parts
+from noisette.randomness import Randomness
+
+__all__ = ["RunCanary"]
+
+Losses = Callable[[Any, Any], Tensor]
+
+EVERY = 200
+"""Tried at the first step, and then at each one with chance 1 / EVERY."""
+CLOSE = 0.02
+"""How far a normalised gradient may be from the one that the record has alone."""
+_TRIES = 3  # rounding may once push a record over an edge; mixing shows every time
+_CHOSEN = 2  # so many of the records run alone as well
+
+
+class RunCanary:
+    """Stops a run in which a record's gradient is another one in a batch than alone.
+
+    What is tried are invented numbers of the batch's shapes, as many as the public batch size, at
+    the weights that were released: a stop tells nothing of any record. proof: NN-CANARY
+    """
+
+    def __init__(
+        self, gradients: ClippedGradients, size: int, copies: int, source: Randomness
+    ) -> None:
+        self._gradients, self._size, self._copies = gradients, max(size, _CHOSEN), copies
+        self._source = source.generator
+        self._begun = self._stopped = self._resting = False
+
+    def step(self, losses: Losses, part: Any, count: int) -> None:
+        """Try it now, perhaps, with the shapes of `part`, which has `count` records."""
+        if not self._stopped and self._begun and self._source.integers(EVERY):
+            return
+        self._begun = True
+        self._stopped = self._stopped or self._mixed(losses, part, count)
+        if self._stopped:
+            raise InvalidParameter(
+                "the canary stopped the run: invented records have other gradients in a batch than "
+                "alone, so that a record would move those of others, and the guarantee does not "
+                "hold; send us the module. (No record has a part in this: numbers were drawn for "
+                "it, and the weights are released.)"
+            )
+
+    def _mixed(self, losses: Losses, part: Any, count: int) -> bool:
+        """Say whether invented records differ each time."""
+        wrong = 0
+        while wrong < _TRIES:
+            batch = mapped_parts(lambda x: self._invented(x, count), part)
+            try:
+                with self._mode():
+                    if self._distance(losses, batch) <= CLOSE:
+                        return False
+                    drawn = self._chance(losses, batch)
+            except InvalidParameter:
+                raise  # what the code does is refused, with whatever records
+            except Exception:
+                return False  # the losses do not take such records; with true ones they may fail
+            if drawn and self._resting:
+                return False  # chance of the code's own, which cannot be switched off
+            wrong = 0 if drawn else wrong + 1
+            self._resting = self._resting or drawn
+        return True
+
+    def _invented(self, x: Any, count: int) -> Tensor | None:
+        """Return numbers of the same kind; whole ones are 0 and 1, which most things can be."""
+        if x is None:
+            return None
+        like = torch.as_tensor(x)
+        shape = (self._size * (like.shape[0] // count), *like.shape[1:])
+        if like.is_floating_point() or like.is_complex():
+            values = torch.from_numpy(self._source.random(shape) * 3.4 - 1.7)
+        else:
+            values = torch.from_numpy(self._source.integers(2, size=shape))
+        return values.to(like.device, like.dtype)
+
+    @contextmanager
+    def _mode(self) -> Iterator[None]:
+        """Run the module as it is trained; without dropout if it has chance."""
+        layers = [(layer, layer.training) for layer in self._gradients.module.modules()]
+        for layer, training in layers:
+            layer.training = training and not self._resting
+        try:
+            yield
+        finally:
+            for layer, training in layers:
+                layer.training = training
+
+    def _distance(self, losses: Losses, batch: Any) -> float:
+        """Return how far the normalised gradients of some records are from those alone."""
+        chosen = self._source.choice(self._size, _CHOSEN, replace=False).tolist()
+        scales: dict[int, float] = {}
+
+        def together(norms: Tensor) -> Tensor:
+            weights = torch.zeros(len(norms), dtype=torch.float32, device=norms.device)
+            for i in chosen:
+                norm = float(norms[i])
+                scales[i] = 1.0 / norm if 2.0**-60 < norm < 2.0**60 else 0.0
+                weights[i] = scales[i]
+            return weights
+
+        difference = self._booked(losses, batch, self._size, together)
+        for i in chosen:
+            difference -= self._booked(losses, self._one(batch, i), 1, _constant(scales[i]))
+        return float(difference.norm())
+
+    def _chance(self, losses: Losses, batch: Any) -> bool:
+        """Say whether a record alone has a gradient that changes from time to time."""
+        one = self._one(batch, 0)
+        first, again = (self._booked(losses, one, 1, _constant(1.0)) for _ in range(2))
+        return not torch.equal(first, again)
+
+    def _one(self, batch: Any, i: int) -> Any:
+        def row(x: Any) -> Any:
+            rows = len(x) // self._size
+            return x[i * rows : (i + 1) * rows]
+
+        return mapped_parts(lambda x: None if x is None else row(x), batch)
+
+    def _booked(self, losses: Losses, batch: Any, size: int, factors: Any) -> Tensor:
+        out = torch.zeros(self._gradients.dimension, dtype=torch.float64)
+        self._gradients.add(losses, batch, size, factors, out, copies=self._copies)
+        return out
+
+
+def _constant(scale: float) -> Callable[[Tensor], Tensor]:
+    return lambda norms: torch.full_like(norms, scale, dtype=torch.float32)

@@ -1,0 +1,416 @@
+"""Make the certificate: ``python -m noisette.nn.gradients.certify`` tries torch's own operators.
+
+Every function of torch's `op_db` is run under vmap on torch's own sample inputs, with its gradient;
+what arrives at vmap's rules on the way is noted: ATen operators with their arguments. Then each of
+those calls is made anew for three records, every set of its tensors with and without a record axis,
+the axis at every place, and compared with a loop over the records: results, gradients, and whether
+another record changes anything. An operator is certified if there was no difference, ever.
+"""
+
+import argparse
+import hashlib
+import itertools
+import json
+import sys
+import types
+import unittest
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch._C import _functorch
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from noisette.nn.gradients.operators import RELEASE, certificate_file, operator, reached, replace
+
+__all__ = ["Call", "certify", "compared", "main", "noted"]
+
+RECORDS = 3
+_CALLS = 16  # for each operator, with different shapes, types or settings
+_ENTRIES = 1 << 14  # of all tensors of a call: larger ones take minutes
+_SAMPLES = 16  # of each function and type of number
+_CLOSE = {torch.float64: 1e-7, torch.complex128: 1e-7}
+_UNSET = ("empty", "new_empty")  # what they return has no values yet
+_REACHING = ("as_strided", "set_", "resize", "_resize")  # they name memory, not entries
+_TYPES = (torch.float64, torch.float32, torch.int64, torch.bool, torch.complex128)
+
+
+class Call(NamedTuple):
+    """An operator's arguments for one record: leaves and how they are put together."""
+
+    leaves: list[Any]
+    spec: Any
+
+    @property
+    def places(self) -> list[int]:
+        """Say which leaves are tensors."""
+        return [i for i, x in enumerate(self.leaves) if isinstance(x, Tensor)]
+
+    def rounds(self) -> bool:
+        """Say whether whole numbers meet a setting that is none."""
+        whole = not any(self.leaves[i].is_floating_point() for i in self.places)
+        return whole and any(isinstance(x, float) for x in self.leaves)
+
+    def signature(self) -> str:
+        """Return what tells calls apart."""
+        return repr([
+            (tuple(x.shape), x.stride(), x.dtype) if isinstance(x, Tensor) else x
+            for x in self.leaves
+        ])  # fmt: skip
+
+    def run(self, op: Any, values: list[Any]) -> list[Tensor]:
+        """Return the tensors that the operator returns for these leaves."""
+        args, kwargs = tree_unflatten(values, self.spec)
+        return [x for x in tree_flatten(op(*args, **kwargs))[0] if isinstance(x, Tensor)]
+
+
+Notes = dict[str, dict[str, Call]]
+
+
+# --- what arrives at vmap's rules ----------------------------------------------------------------
+
+
+@contextmanager
+def _noting(notes: Notes) -> Iterator[None]:
+    """Note every call that arrives at a rule of vmap inside the block."""
+
+    def note(name: str, original: Any, args: Any, kwargs: Any) -> Any:
+        calls = notes.setdefault(name, {})
+        with suppress(Exception):
+            leaves, spec = tree_flatten((args, kwargs))
+            call = Call([_first(x) for x in leaves], spec)
+            if sum(call.leaves[i].numel() for i in call.places) <= _ENTRIES:
+                calls.setdefault(call.signature(), call)
+            if len(calls) > 16 * _CALLS:
+                calls.pop(next(iter(calls)))
+        return original(*args, **kwargs)
+
+    library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+    for name in reached():
+        replace(name, partial(note, name), library)
+    try:
+        yield
+    finally:
+        library._destroy()  # type: ignore[no-untyped-call]
+
+
+def _first(x: Any) -> Any:
+    """Return the first record of what vmap hands to a rule, in the layout that the rule sees."""
+    if not isinstance(x, Tensor):
+        return x
+    if _functorch.is_batchedtensor(x):
+        x = _functorch.get_unwrapped(x).select(_functorch.maybe_get_bdim(x), 0)
+    return x.detach().clone()
+
+
+def noted(only: Callable[[str], bool] = lambda name: True) -> Notes:
+    """Return what arrives at the rules of vmap while torch's sample inputs run."""
+    torch._C._functorch._set_vmap_fallback_warning_enabled(False)  # type: ignore[attr-defined]
+    notes: Notes = {}
+    functions = [op for op in _functions() if only(op.name)]
+    with _noting(notes):
+        for function, dtype in itertools.product(functions, _TYPES):
+            torch.manual_seed(0)
+            with suppress(Exception):
+                if dtype not in function.supported_dtypes("cpu"):
+                    continue
+                samples = list(function.sample_inputs("cpu", dtype))
+                for sample in samples[:: -(-len(samples) // _SAMPLES) or 1]:
+                    given = (sample.input, *sample.args), sample.kwargs
+                    for run in (function.op, function.inplace_variant):
+                        if run is not None:
+                            _mapped(run, *tree_flatten(given), dtype.is_floating_point)
+        for run in (torch._is_all_true, torch._is_any_true):  # torch.distributions asks them
+            _mapped(run, *tree_flatten(((torch.tensor([True, False]),), {})), False)
+    notes = {name: calls for name, calls in notes.items() if calls}
+    return notes | {name: notes[like] for name, like in _twins(notes).items()}
+
+
+def _twins(notes: Notes) -> dict[str, str]:
+    """Return operators that write in place, as nobody's sample did, and those that return."""
+    found = {}
+    for name in set(reached()) - set(notes):
+        packet, dot, overload = name.partition(".")
+        like = packet.removesuffix("_") + dot + overload
+        if packet.endswith("_") and like in notes:
+            found[name] = like
+    return found
+
+
+def _functions() -> list[Any]:
+    """Return torch's `op_db`; what its tests need is not needed for its samples."""
+    if "expecttest" not in sys.modules:
+        stub: Any = types.ModuleType("expecttest")
+        stub.TestCase, stub.ACCEPT = unittest.TestCase, False
+        sys.modules["expecttest"] = stub
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    found: list[Any] = op_db
+    return found
+
+
+def _mapped(run: Any, leaves: list[Any], spec: Any, differentiable: bool) -> None:
+    """Run a function under vmap, with all tensors mapped, each one mapped, and its gradient."""
+    tensors = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
+    chosen = [tensors, *([i] for i in tensors)] if len(tensors) > 1 else [tensors]
+
+    def value(*given: Any) -> Any:
+        args, kwargs = tree_unflatten(list(given), spec)
+        return run(*args, **kwargs)
+
+    def loss(*given: Any) -> Tensor:
+        found = [x for x in tree_flatten(value(*given))[0] if isinstance(x, Tensor)]
+        return torch.stack([x.square().sum() for x in found if x.is_floating_point()]).sum()
+
+    for mapped in chosen:
+        axes = tuple(0 if i in mapped else None for i in range(len(leaves)))
+        rows = list(leaves)
+        for i in mapped:
+            rows[i] = torch.stack([leaves[i].detach()] * RECORDS)
+        for made in (value, torch.func.grad(loss)):
+            if made is value or (differentiable and 0 in mapped):
+                with suppress(Exception):
+                    torch.vmap(made, in_dims=axes, randomness="different")(*rows)
+
+
+# --- one call, compared with a loop --------------------------------------------------------------
+
+
+def _others(x: Tensor, number: int, shuffled: bool, integers: bool) -> Tensor:
+    """Return other values for one more record, of the kind that the operator takes."""
+    if x.is_floating_point() or x.is_complex():
+        x = x * (1.0 + number / 8.0)
+        shift = number if shuffled else 0
+    else:
+        shift = number if integers else 0
+    return x.flatten().roll(shift).view(x.shape) if shift and x.dim() else x.clone()
+
+
+def _records(op: Any, call: Call) -> list[list[Any]]:
+    """Return leaves for the records, and one more, with which the operator runs."""
+    for shuffled, integers in ((True, True), (False, True), (False, False)):
+        records = [
+            [_others(x, n, shuffled, integers) if isinstance(x, Tensor) else x for x in call.leaves]
+            for n in range(RECORDS + 1)
+        ]
+        try:
+            for values in records:
+                call.run(op, _copied(values))
+        except Exception:
+            continue
+        return records
+    return []
+
+
+def _copied(values: list[Any]) -> list[Any]:
+    return [x.clone() if isinstance(x, Tensor) else x for x in values]
+
+
+def _layouts(call: Call, mapped: tuple[int, ...]) -> Iterator[dict[int, int]]:
+    """Yield where the record axis is in each mapped tensor: in front first, then every place."""
+    yield dict.fromkeys(mapped, 0)
+    dims = {i: call.leaves[i].dim() for i in mapped}
+    for place in range(1, max(dims.values()) + 1):
+        yield {i: min(place, dims[i]) for i in mapped}
+        if len(mapped) > 1:
+            for i in mapped:
+                if place <= dims[i]:
+                    yield {j: place if i == j else 0 for j in mapped}
+
+
+def compared(op: Any, call: Call) -> Iterator[tuple[bool, bool]]:
+    """Yield for each layout whether the axis is in front, and whether all was as in a loop."""
+    records = _records(op, call)
+    if not records:
+        return
+    writes = op._schema.is_mutable
+    for count in range(1, len(call.places) + 1):
+        for mapped in itertools.islice(itertools.combinations(call.places, count), 8):
+            if writes and 0 not in mapped:
+                continue
+            given = [
+                [x if i in mapped else records[0][i] for i, x in enumerate(values)]
+                for values in records
+            ]
+            try:
+                alone = [_derived(op, call, values, mapped) for values in given[:RECORDS]]
+            except Exception:
+                continue
+            first = True
+            for layout in _layouts(call, mapped):
+                right = _same(op, call, given, layout, alone)
+                if first and right is None:
+                    break  # vmap refuses these arguments
+                yield first, bool(right)  # what fails elsewhere does not know where the axis is
+                first = False
+
+
+def _derived(op: Any, call: Call, values: list[Any], mapped: Any) -> list[Tensor]:
+    """Return results of one record, and the gradients of the mapped tensors."""
+    values = [x.detach().clone() if isinstance(x, Tensor) else x for x in values]
+    leaves = [values[i] for i in mapped]
+    for x in leaves:
+        if x.is_floating_point() or x.is_complex():
+            x.requires_grad_()
+    used = [x.clone() if isinstance(x, Tensor) and x.requires_grad else x for x in values]
+    results = call.run(op, used)
+    if op._schema.is_mutable:
+        results = [*results, *(used[i] for i in mapped)]
+    return [*(x.detach() for x in results), *_gradients(results, leaves)]
+
+
+def _gradients(results: list[Tensor], leaves: list[Tensor]) -> list[Tensor]:
+    total = [_weighted(x) for x in results if x.requires_grad]
+    wanted = [x for x in leaves if x.requires_grad]
+    if not total or not wanted:
+        return []
+    try:
+        found = torch.autograd.grad(sum(total), wanted, retain_graph=True, allow_unused=True)  # type: ignore[arg-type]
+    except (RuntimeError, NotImplementedError):
+        return []
+    return [torch.zeros_like(p) if x is None else x for x, p in zip(found, wanted, strict=True)]
+
+
+def _weighted(x: Tensor) -> Tensor:
+    """Return a sum in which every entry counts otherwise."""
+    weights = torch.linspace(0.5, 1.5, max(x.numel(), 1), dtype=torch.float64)[: x.numel()]
+    product = (torch.view_as_real(x.resolve_conj()).sum(-1) if x.is_complex() else x).double()
+    return (product * weights.view(x.shape)).sum()
+
+
+def _same(op: Any, call: Call, given: Any, layout: dict[int, int], alone: Any) -> bool | None:
+    """Compare vmap with the loop, and with itself when the last record is another one."""
+    found = []
+    for records in (given[:RECORDS], [*given[: RECORDS - 1], given[RECORDS]]):
+        torch.manual_seed(0)
+        try:
+            results, leaves = _mapped_call(op, call, records, layout)
+        except Exception as error:
+            return True if any(layout.values()) and "view size is not" in str(error) else None
+        try:
+            found.append(_per_record(results, leaves, layout))
+        except Exception:  # a wrong shape
+            return False
+    together, changed = found
+    if op._schema.name.removeprefix("aten::").startswith(_UNSET):
+        alone = [[x.shape for x in row] for row in alone]
+        return bool(alone == [[x.shape for x in row] for row in together])
+    # A loop would draw other numbers, and round whole ones times 0.2 otherwise.
+    unlike = torch.Tag.nondeterministic_seeded in op.tags or call.rounds()
+    return (unlike or all(map(_close, together, alone))) and all(
+        map(partial(_close, exact=True), together[:-1], changed[:-1])
+    )
+
+
+def _mapped_call(
+    op: Any, call: Call, given: Any, layout: dict[int, int]
+) -> tuple[tuple[Tensor, ...], list[Tensor]]:
+    """Return the results of one call under vmap, and the whole tensors that went in."""
+    leaves = []
+    for i, place in layout.items():
+        whole = torch.stack([values[i] for values in given], place).detach()
+        if whole.is_floating_point() or whole.is_complex():
+            whole.requires_grad_()
+        leaves.append(whole)
+    fixed = _copied(given[0])
+
+    def one(*rows: Tensor) -> Any:
+        values = list(fixed)
+        for i, row in zip(layout, rows, strict=True):
+            values[i] = row
+        results = call.run(op, values)
+        if op._schema.is_mutable:
+            results = [*results, *(values[i] for i in layout)]
+        return tuple(results)
+
+    used = [x.clone() if x.requires_grad else x for x in leaves]
+    return torch.vmap(one, in_dims=tuple(layout.values()), randomness="different")(*used), leaves
+
+
+def _per_record(
+    results: tuple[Tensor, ...], leaves: list[Tensor], layout: dict[int, int]
+) -> list[list[Tensor]]:
+    """Return what `_derived` does, for every record; raise if a gradient reaches another one."""
+    found = []
+    places = [place for x, place in zip(leaves, layout.values(), strict=True) if x.requires_grad]
+    for n in range(RECORDS):
+        row = [x[n] for x in results]
+        own = []
+        for g, place in zip(_gradients(row, leaves), places, strict=False):
+            rows = g.movedim(place, 0)
+            own.append(rows[n])
+            if torch.cat([rows[:n], rows[n + 1 :]]).nan_to_num().any():
+                raise ValueError("a record moves with another one's result")
+        found.append([*(x.detach() for x in row), *own])
+    return found
+
+
+def _close(found: list[Tensor], expected: list[Tensor], exact: bool = False) -> bool:
+    if len(found) != len(expected):
+        return False
+    for x, y in zip(found, expected, strict=True):
+        if x.shape != y.shape or x.dtype != y.dtype:
+            return False
+        rtol = _CLOSE.get(x.dtype, 1e-3) * (1e-4 if exact else 1.0)
+        with suppress(RuntimeError):
+            if not torch.allclose(x, y, rtol=rtol, atol=rtol, equal_nan=True):
+                return False
+    return True
+
+
+# --- all of them ---------------------------------------------------------------------------------
+
+
+def _spread(calls: dict[str, Call], count: int) -> list[str]:
+    """Return some of the calls, half of them in double precision, in an order of no meaning."""
+    mixed = sorted(calls, key=lambda key: hashlib.sha256(key.encode()).digest())
+    double = [key for key in mixed if "float64" in key][: count // 2]
+    return [*double, *(key for key in mixed if key not in double)][:count]
+
+
+def certify(notes: Notes, calls_each: int = _CALLS) -> dict[str, Any]:
+    """Return the certificate: what keeps records apart, and what with the axis in front only."""
+    verdicts: dict[str, list[str]] = {"certified": [], "in_front": [], "not": []}
+    torch._C._functorch._set_vmap_fallback_warning_enabled(False)  # type: ignore[attr-defined]
+    checks = 0
+    for name in sorted(notes):
+        op, calls = operator(name), notes[name]
+        chosen = _spread(calls, calls_each)
+        seen: list[tuple[bool, bool]] = []
+        for key in chosen:
+            torch.manual_seed(0)
+            seen += compared(op, calls[key])
+        checks += len(seen)
+        front = {right for first, right in seen if first}
+        if name.removeprefix("aten::").startswith(_REACHING):
+            verdicts["not"].append(name)
+        elif all(right for _, right in seen) and True in front:
+            verdicts["certified"].append(name)
+        elif front == {True}:
+            verdicts["in_front"].append(name)
+        else:
+            verdicts["not"].append(name)
+    return {"torch": RELEASE, "checks": checks, **verdicts}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Make the certificate of this release of torch, and write it."""
+    parser = argparse.ArgumentParser(prog="noisette.nn.gradients.certify", description=__doc__)
+    parser.add_argument("--file", help="where to write it; the user's cache folder if not given")
+    file = Path(parser.parse_args(arguments).file or certificate_file(made=True))
+    torch.set_num_threads(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = certify(noted())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(found, indent=0) + "\n")
+    print(f"{len(found['certified'])} operators of torch {RELEASE} are certified: {file}")
+
+
+if __name__ == "__main__":
+    main()
