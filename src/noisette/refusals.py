@@ -36,7 +36,7 @@ REFUSALS: dict[str, Refusal] = {
     ),
     "labels": Refusal(
         "a label is missing, not among the classes, or a number with a point from 2^53 on",
-        ("_cells:Given.check", "estimators/inputs:without_data",
+        ("estimators/inputs:_check_told_apart", "estimators/inputs:without_data",
          "estimators/inputs:_looked_up_numbers", "estimators/inputs:_part_label_numbers",
          "tables/encoding:label_numbers", "tables/frame:Frame.labels", "nn/arrays:as_rows",
          "pipeline/selector:LearnScores.check"),
