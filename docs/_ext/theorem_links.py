@@ -8,9 +8,10 @@ import re
 from typing import Any, ClassVar
 
 from docutils import nodes
-from noisette.core.theorems import THEOREMS
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
+
+from noisette.core.theorems import THEOREMS
 
 PAGE = "theory/theorems"
 ID = re.compile(rf"(?<![\w-])({'|'.join(sorted(THEOREMS, key=len, reverse=True))})(?![\w-])")

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
-from noisette.core.cells import Given, given
+from noisette.core.cells import UNTOLD, Given, given
 from noisette.core.parts import each, is_parted, summed
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms.levels import Levels
@@ -396,9 +396,17 @@ def label_vector(y: Any) -> NDArray[Any]:
     return np.asarray(without_data(lambda: np.asarray(y)))
 
 
+def _check_told_apart(y: NDArray[Any]) -> None:
+    """Refuse numbers with a point that may be several labels: one makes such of all others."""
+    if y.dtype.kind == "f":
+        size = np.abs(y[np.isfinite(y)])
+        if bool(np.any(size >= 2.0 ** (np.finfo(y.dtype).nmant + 1))):
+            raise InvalidData(UNTOLD.format("y"))
+
+
 def _part_classes(y: NDArray[Any]) -> NDArray[Any]:
     """Return the sorted labels of some rows."""
-    Given(y).check("y")  # proof: ROW-LOCAL
+    _check_told_apart(y)
     if _lacks_labels(y):
         raise InvalidData(
             "Unknown label type: y holds a missing label; take such rows out, whoever they are of."
@@ -506,7 +514,7 @@ def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _part_label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
-    Given(y).check("y")  # proof: ROW-LOCAL
+    _check_told_apart(y)
     if classes.dtype.kind not in "biuf" or y.dtype.kind not in "biuf":
         return _looked_up_numbers(classes, y)
     if len(classes) == 2:
@@ -522,7 +530,7 @@ def _part_label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.in
 
 def _vector_or_none(values: Any) -> Floats | None:
     try:
-        found = given(values, "").numbers()  # proof: ROW-LOCAL
-    except InvalidData:
+        found = check_array(values, ensure_2d=False, dtype="float64", ensure_min_samples=0)
+        return np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
         return None
-    return found if bool(np.isfinite(found).all()) else None

@@ -151,7 +151,7 @@ class IntervalRegressor(LinearRegressor):
         """Say, from released numbers, that many targets lie at a bound."""
         if share - _SURELY * noise > _MANY_CUT:
             self._later.append(
-                f"about {max(share, 0.0):.0%} of the targets lie at or beyond target_bounds (a "
+                f"about {min(share, 1.0):.0%} of the targets lie at or beyond target_bounds (a "
                 "released number): intervals are not to be trusted, widen the bounds if you can."
             )
 

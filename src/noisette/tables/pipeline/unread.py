@@ -28,7 +28,8 @@ def unread_note(column: Column, *, learnt: bool) -> str:
         read = "held one of the listed levels"
     return (
         f"By the noisy counts, nearly no cell of column {column.name!r} {read}, so it taught the "
-        "model nothing: check its kind, and how its cells are written."
+        "model little: unless the table is so, check its kind, and how its cells are "
+        "written."
     )
 
 
