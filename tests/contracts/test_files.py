@@ -13,8 +13,8 @@ from noisette.models.files import save
 
 SOURCE = Path(__file__).parents[2] / "src" / "noisette"
 OWN_WAY = {
-    "storage/file.py": "a ledger must not replace one that appeared meanwhile",
-    "storage/locks.py": "the same, on this system",
+    "core/storage/file.py": "a ledger must not replace one that appeared meanwhile",
+    "core/storage/locks.py": "the same, on this system",
 }
 
 

@@ -26,6 +26,7 @@ from torch import Tensor
 from torch._C import _functorch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from noisette import _files
 from noisette.nn.gradients.operators import RELEASE, certificate_file, operator, reached, replace
 
 __all__ = ["Call", "certify", "compared", "main", "noted"]
@@ -408,7 +409,7 @@ def main(arguments: list[str] | None = None) -> None:
         warnings.simplefilter("ignore")
         found = certify(noted())
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(found, indent=0) + "\n")
+    _files.write(file, json.dumps(found, indent=0) + "\n")
     print(f"{len(found['certified'])} operators of torch {RELEASE} are certified: {file}")
 
 
