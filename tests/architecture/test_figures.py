@@ -3,20 +3,20 @@
 from figures import figures
 
 NOW = {
-    "lines": 71_082,
-    "statements": 29_860,
-    "files": 428,
-    "names at the top": 48,
+    "lines": 72_224,
+    "statements": 31_099,
+    "files": 431,
+    "names at the top": 20,
     "public objects": 165,
     "commands": 19,
     "longest constructor": 25,
-    "tests for a kind outside its room": 100,
-    "tests for the place": 53,
-    "tests for the unit": 132,
+    "tests for a kind outside its room": 105,
+    "tests for the place": 55,
+    "tests for the unit": 139,
     "tests for a private n": 82,
-    "functions entered by LogisticRegression.fit": 339,
-    "functions entered by TableClassifier.fit": 885,
-    "functions entered by noisette train": 1_305,
+    "functions entered by LogisticRegression.fit": 369,
+    "functions entered by TableClassifier.fit": 938,
+    "functions entered by noisette train": 1_386,
 }
 """What was reached; `figures.MOST` has what the plan needs."""
 
