@@ -24,4 +24,6 @@ NOW = {
 def test_no_figure_of_the_house_grows() -> None:
     found = figures()
     print("\n".join(f"{name:48} {value:8,}" for name, value in found.items()))
-    assert {name: value for name, value in found.items() if value > NOW[name]} == {}
+    # which functions a fit enters hangs on its coins, by a few
+    most = {name: 1.01 * value if "entered" in name else value for name, value in NOW.items()}
+    assert {name: value for name, value in found.items() if value > most[name]} == {}
