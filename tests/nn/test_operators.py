@@ -93,15 +93,34 @@ def filled(x: Any) -> Any:
     return torch.zeros(1, 4, dtype=x.dtype).index_fill(1, torch.tensor([0, 2]), x.mean())
 
 
-@pytest.mark.parametrize("change", [beyond, copied, filled])
+def replaced(x: Any) -> Any:
+    """Return rows with entries of others in them: the derivative of this names memory, too."""
+    mixed = torch.as_strided_scatter(x, x[0, :4] * 2.0, (4,), (2,), 1)
+    return mixed[:, :4]
+
+
+def inside(x: Any) -> Any:
+    """Operators that are not certified, under a vmap of the code's own."""
+    rows = torch.vmap(lambda r, v: r.index_fill(0, torch.tensor([0, 2]), v))(
+        x.view(4, 4), torch.as_strided(x, (4,), (4,))
+    )
+    return torch.vmap(lambda r: torch.as_strided(r, (2, 2), (2, 1)), in_dims=1)(rows).view(4, 4)
+
+
+def forward(x: Any) -> Any:
+    return torch.func.jacfwd(torch.sin)(x[0, :4])
+
+
+@pytest.mark.parametrize("change", [beyond, copied, filled, replaced, inside, forward])
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")
 @pytest.mark.filterwarnings("ignore:.*record by record")
 def test_operators_that_reach_other_records(change: Any) -> None:
     torch.manual_seed(0)
     module = nn.Linear(4, 3).double()
 
     def losses(m: Any, x: Any) -> Any:
-        h = change(x)
-        return m(h.expand(1, 4)).square().sum(1)
+        h = change(x + m.bias.sum().sin())
+        return m(h.sum(0, keepdim=True)).square().sum(1)
 
     x = torch.randn(N, 16, dtype=torch.float64)
     assert moved(module, losses, x) < 1e-9

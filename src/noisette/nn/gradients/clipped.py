@@ -177,6 +177,7 @@ class ClippedGradients:
             if refused is None:
                 raise
             raise refused from error
+        del record, watch  # they hold parameters as records' own
         return self._forward(losses, records)
 
     def _mapped(self, losses: Losses, records: BatchRecords, record: Pass, watch: Watch) -> Tensor:

@@ -31,7 +31,9 @@ RELEASE = torch.__version__.partition("+")[0]
 """The release of torch; its builds for several devices have the same rules."""
 COMMAND = "python -m noisette.nn.gradients.certify"
 _KEY = "FuncTorchBatched"
+_BELOW: Any = torch._C.DispatchKeySet(torch._C.DispatchKey.FuncTorchBatched)
 _SIZED = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
+_SHAPES = ("aten::_has_same_storage_numel",)  # forward derivatives ask it; shapes are public
 
 _passes = 0
 _said: set[str] = set()
@@ -76,7 +78,7 @@ def take_over() -> None:
             f"release that is, or find out with: {COMMAND}"
         )
     found = json.loads(file.read_text())
-    certified, in_front = set(found["certified"]), set(found["in_front"])
+    certified, in_front = {*found["certified"], *_SHAPES}, set(found["in_front"])
     for name in reached():
         if name not in certified:
             replace(name, partial(_moved if name in in_front else _alone, operator(name)))
@@ -159,6 +161,9 @@ def _alone(op: Any, original: Any, args: Any, kwargs: Any) -> Any:
     level = _functorch.peek_interpreter_stack().level()
     flat, spec = tree_flatten((args, kwargs))
     mapped = [isinstance(x, Tensor) and _functorch.maybe_get_level(x) == level for x in flat]
+    if not any(mapped):  # they are of a transform further out, whose turn is next
+        with torch._C._ExcludeDispatchKeyGuard(_BELOW):
+            return op(*args, **kwargs)
     if _written(op) and not mapped[0]:
         raise InvalidParameter(
             "the code writes a record's values into a tensor that is the same for all records"
@@ -172,9 +177,16 @@ def _alone(op: Any, original: Any, args: Any, kwargs: Any) -> Any:
     for i in range(size):
         given = [x[i].clone() if own else x for x, own in zip(whole, mapped, strict=True)]
         one, named = tree_unflatten(given, spec)
-        rows.append(tree_flatten(op(*one, **named)))
+        with torch._C._ExcludeDispatchKeyGuard(_BELOW):
+            rows.append(tree_flatten(op(*one, **named)))
     found = []
     for each in zip(*(values for values, _ in rows), strict=True):
         tensors = isinstance(each[0], Tensor)
-        found.append(_functorch._add_batch_dim(torch.stack(each), 0, level) if tensors else each[0])
+        each = torch.stack([_apart(x) for x in each]) if tensors else each
+        found.append(_functorch._add_batch_dim(each, 0, level) if tensors else each[0])
     return args[0].copy_(found[0]) if _written(op) else tree_unflatten(found, rows[0][1])
+
+
+def _apart(x: Tensor) -> Tensor:
+    """Return the same values; a cotangent then arrives in memory that holds nothing else, too."""
+    return x * 1 if x.is_floating_point() or x.is_complex() else x
