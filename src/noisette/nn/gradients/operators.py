@@ -181,9 +181,11 @@ def _alone(op: Any, original: Any, args: Any, kwargs: Any) -> Any:
             rows.append(tree_flatten(op(*one, **named)))
     found = []
     for each in zip(*(values for values, _ in rows), strict=True):
-        tensors = isinstance(each[0], Tensor)
-        each = torch.stack([_apart(x) for x in each]) if tensors else each
-        found.append(_functorch._add_batch_dim(each, 0, level) if tensors else each[0])
+        if isinstance(each[0], Tensor):
+            stacked = torch.stack([_apart(x) for x in each])
+            found.append(_functorch._add_batch_dim(stacked, 0, level))
+        else:
+            found.append(each[0])
     return args[0].copy_(found[0]) if _written(op) else tree_unflatten(found, rows[0][1])
 
 
