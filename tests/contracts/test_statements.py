@@ -80,7 +80,7 @@ def test_networks_say_the_same() -> None:
     assert not ODD.search(words)
 
 
-@pytest.mark.parametrize("room", ["linear", "training", "report", "tables", "cli"])
+@pytest.mark.parametrize("room", ["models", "fitting/algorithms", "report", "tables", "app"])
 def test_no_odd_word_in_the_rooms_that_speak_to_people(room: str) -> None:
     paths = list((Path(noisette.__file__).parent / room).rglob("*.py"))
     assert len(paths) > 3
