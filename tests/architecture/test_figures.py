@@ -3,8 +3,8 @@
 from figures import figures
 
 NOW = {
-    "lines": 72_300,
-    "statements": 31_140,
+    "lines": 72_236,
+    "statements": 31_109,
     "files": 431,
     "names at the top": 20,
     "public objects": 165,
