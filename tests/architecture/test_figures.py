@@ -3,8 +3,8 @@
 from figures import figures
 
 NOW = {
-    "lines": 72_236,
-    "statements": 31_109,
+    "lines": 72_237,
+    "statements": 31_110,
     "files": 431,
     "names at the top": 20,
     "public objects": 165,
