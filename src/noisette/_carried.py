@@ -6,8 +6,6 @@ grow old, and reads them at their own place.
 
 from pathlib import Path
 
-__all__ = ["CARRIED", "carried"]
-
 CARRIED = {"theorems.md": "docs/theory/theorems.md", "loans.toml": "examples/loans.toml"}
 """Name in the package -> place in the project."""
 

@@ -28,10 +28,6 @@ from typing import Any, BinaryIO
 
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 
-__all__ = [
-    "from_json", "opened", "read", "sync_folder", "undate", "understood", "write", "written",
-]  # fmt: skip
-
 LARGEST_TEXT = 1 << 24
 """How many bytes a text may have that is read as a whole: a schema, a guarantee, a plan."""
 

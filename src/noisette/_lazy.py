@@ -4,8 +4,6 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["lazily"]
-
 
 def lazily(package: str, homes: dict[str, str]) -> Callable[[str], Any]:
     """Return a ``__getattr__`` for `package` that finds each name in its module, its home."""

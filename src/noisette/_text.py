@@ -2,8 +2,6 @@
 
 import unicodedata
 
-__all__ = ["steers", "visible"]
-
 # Control signs, direction marks and other format signs, halves of letters, line separators.
 _STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _HARMLESS = "\n\u200c\u200d"  # the last two join letters within a word: Persian, Hindi, emoji

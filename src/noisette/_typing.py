@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AnyFloats", "Bools", "Floats", "Indices", "Integers", "Labels"]
-
 Floats = NDArray[np.float64]
 AnyFloats = NDArray[np.floating[Any]]
 """Single or double precision, whichever the caller has."""

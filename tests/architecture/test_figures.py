@@ -3,8 +3,8 @@
 from figures import figures
 
 NOW = {
-    "lines": 72_237,
-    "statements": 31_110,
+    "lines": 71_220,
+    "statements": 30_760,
     "files": 431,
     "names at the top": 20,
     "public objects": 165,

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from noisette._typing import Bools, Floats
 from noisette.audit.events import Outcome, Score
 
-__all__ = ["Box", "best_box"]
-
 _TAIL = (0.001, 0.002, 0.005, 0.01, 0.02, 0.035, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4)
 _GRID = np.array([*_TAIL, 0.5, *(1.0 - q for q in reversed(_TAIL))])
 _MOST_NUMBERS = 8

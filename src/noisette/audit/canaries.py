@@ -19,9 +19,6 @@ from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.randomness import Randomness
 
-__all__ = ["CANARIES", "Data", "Neighbours", "Room", "among_zeros", "ordinary", "plain_table"]
-
-
 LONG = 100.0
 """How much longer than R the rows of the norm canary are."""
 OWN, OTHER = 40, 25

@@ -6,8 +6,6 @@ from noisette.core.ledger import Ledger
 from noisette.core.plans import Plan
 from noisette.errors import LedgerError, NoisetteError
 
-__all__ = ["check_charges"]
-
 _ROUNDING = 1e-9
 
 

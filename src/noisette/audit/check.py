@@ -28,8 +28,6 @@ from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidParameter
 
-__all__ = ["ATTACKS", "check_estimator"]
-
 ATTACKS = (
     "attributes", "exposed", "replay", "solver", "density", "clipping", "repeated", "noise-law",
     "sampling-law", "two-worlds",

@@ -14,8 +14,6 @@ from noisette.core.guarantee import Guarantee
 from noisette.core.plans import Run, Sampled
 from noisette.errors import InvalidParameter, Unproven
 
-__all__ = ["Claim", "ClaimLike", "as_claim", "gaussian_mu"]
-
 ClaimLike: TypeAlias = "float | tuple[float, float] | Guarantee"
 
 # A guarantee promises its whole curve; these shares of its epsilon are tried by the pilot.

@@ -21,8 +21,6 @@ from noisette.audit.sequential import Betting, best_stake
 from noisette.audit.worlds import Output, World
 from noisette.errors import InvalidParameter
 
-__all__ = ["REPEAT_SHARE", "Engine", "Test", "TwoWorlds", "fixed_epsilon"]
-
 REPEAT_SHARE = 0.1
 """Share of the error that the test for repeated noise may use; its evidence is overwhelming."""
 

@@ -12,8 +12,6 @@ import numpy as np
 
 from noisette._typing import Bools, Floats
 
-__all__ = ["Event", "Outcome", "Repetition", "Threshold", "best_threshold", "repeats", "trace"]
-
 Score = Callable[[Floats, int, Floats, int], Floats]
 
 _MOST_CANDIDATES = 400

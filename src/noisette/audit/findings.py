@@ -14,8 +14,6 @@ from typing import Literal
 
 from noisette.errors import InvalidParameter
 
-__all__ = ["AuditReport", "Finding", "Verdict"]
-
 Verdict = Literal["violated", "consistent", "not applicable"]
 _VERDICTS = ("violated", "consistent", "not applicable")
 

@@ -26,8 +26,6 @@ from noisette.core.ledger import Ledger
 from noisette.core.permit import Permit
 from noisette.core.randomness import Randomness
 
-__all__ = ["Note", "State", "fitted_state"]
-
 _FEW = 64
 """Arrays and lists up to this size are noted entry by entry as well."""
 

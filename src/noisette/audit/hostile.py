@@ -22,8 +22,6 @@ from noisette.audit.canaries import OTHER, OWN
 from noisette.core.adjacency import Adjacency
 from noisette.core.randomness import Randomness
 
-__all__ = ["CONTAINERS", "NotHeld", "RawTable", "installed", "invented", "neighbours"]
-
 _DAY = datetime.date(2020, 12, 31)
 _WHOLE = 2**53 + 1
 EMPTY: tuple[Any, ...] = (None, math.nan)

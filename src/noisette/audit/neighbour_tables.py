@@ -19,8 +19,6 @@ import numpy as np
 from noisette.audit.canaries import LONG, OTHER, OWN, Data, Room, ordinary
 from noisette.core.adjacency import Adjacency
 
-__all__ = ["Family", "Table", "number_tables", "text_tables"]
-
 Record = tuple[Any, Any]
 MANY = 1000
 """Records in families that can have any number of them."""

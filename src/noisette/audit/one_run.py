@@ -27,8 +27,6 @@ from noisette.core.guarantee import Guarantee
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter
 
-__all__ = ["OneRun", "log_likelihood", "one_run"]
-
 Score = Callable[[Any, Any, Any], Any]
 
 

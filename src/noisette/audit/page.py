@@ -17,8 +17,6 @@ from noisette.report.decision import delta_words
 from noisette.report.numbers import DELTAS, curve_of
 from noisette.report.proofs import appendix
 
-__all__ = ["check_target", "html", "write"]
-
 _VERDICTS = {
     "violated": "The claim is refuted: at least one attack shows a larger epsilon, or a fault that "
     "no private program has.",

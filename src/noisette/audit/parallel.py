@@ -20,8 +20,6 @@ import numpy as np
 from noisette import _validate
 from noisette.errors import InvalidParameter
 
-__all__ = ["Runner", "bar", "jobs", "refuse_generators"]
-
 Result = TypeVar("Result")
 
 

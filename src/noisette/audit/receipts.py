@@ -9,8 +9,6 @@ from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData, InvalidParameter, LedgerError
 from noisette.models.files import RECEIPT
 
-__all__ = ["Findings", "check_receipts", "read_receipt"]
-
 _LONGEST = 1 << 20
 _FIELDS = {"format": int, "ledger": str, "charge": int, "before": str, "after": str}
 _DRAFT = ".noisette-draft-"

@@ -25,9 +25,6 @@ from scipy.special import logsumexp
 
 from noisette._typing import Bools, Floats
 
-__all__ = ["Betting", "best_stake", "odds"]
-
-
 STAKES: Floats = np.geomspace(1.0, 1e-4, 24)
 """Half of the stake is spread over these, the other half is on the pilot's favourite."""
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from noisette.audit.events import Outcome, trace
 from noisette.errors import InvalidData, InvalidParameter
 
-__all__ = ["Output", "World", "random_states", "released", "with_fresh_seed"]
-
 Output = Callable[[Any], Any]
 
 

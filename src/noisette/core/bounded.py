@@ -14,8 +14,6 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.theorems import THEOREMS
 from noisette.errors import InvalidData, InvalidParameter
 
-__all__ = ["Bounded", "InKernel"]
-
 NORMS = ("l2", "l1", "linf", "categories")
 
 

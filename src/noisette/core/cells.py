@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from noisette._typing import Floats, Indices
 from noisette.errors import InvalidData
 
-__all__ = ["MIXED", "UNTOLD", "Given", "Identities", "given", "number_of", "text_of"]
-
 MIXED = (
     "persons mixes texts with numbers, so that 7 and '7' would be two persons; write all "
     "identifiers in one way."

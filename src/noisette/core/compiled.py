@@ -18,8 +18,6 @@ from typing import Any
 import numba
 from numba.core import config
 
-__all__ = ["compiled", "only_ours"]
-
 
 def compiled(**options: Any) -> Callable[[Any], Any]:
     """Return a decorator: ``numba.njit`` without the interpreter's lock, in numpy's arithmetic."""

@@ -15,8 +15,6 @@ from noisette.core.plans import LastIterate
 from noisette.core.randomness import Randomness
 from noisette.errors import PermitError
 
-__all__ = ["NoiseStream", "release"]
-
 _SMALLEST_SCALE, _LARGEST_SCALE = 1e-250, 1e250
 watchers: list[Callable[..., Any]] = []
 """The audit's: the last one sees every crossing, and calls the real door."""

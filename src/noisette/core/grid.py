@@ -28,8 +28,6 @@ from noisette._typing import Floats
 from noisette.core.summaries import Ranks
 from noisette.errors import InvalidParameter
 
-__all__ = ["NATS", "Grid", "Placed", "ranks_at"]
-
 NATS = 10.0
 """About what a choice from a grid pays at most for not knowing where the answer is."""
 

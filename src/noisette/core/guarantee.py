@@ -21,8 +21,6 @@ from noisette.core.sampling import FullBatch
 from noisette.core.theorems import with_grounds
 from noisette.errors import InvalidParameter
 
-__all__ = ["NUMERIC_MODEL", "ONE_FIT", "TAKEN_AS_GIVEN", "Guarantee", "rounded_up", "too_large"]
-
 FORMAT = 1
 
 NUMERIC_MODEL = (

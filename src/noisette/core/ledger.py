@@ -30,8 +30,6 @@ from noisette.core.storage import (
 )
 from noisette.errors import BudgetExceeded, InvalidParameter, Unproven
 
-__all__ = ["Ledger"]
-
 
 class Ledger(LedgerBooks):
     """A total (epsilon, delta) for one data set, under one relation.

@@ -12,8 +12,6 @@ import numpy as np
 
 from noisette.core.compiled import compiled
 
-__all__ = ["add_on_grid"]
-
 
 @compiled()
 def add_on_grid(noise, value, grid, out):

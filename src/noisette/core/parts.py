@@ -14,19 +14,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "FAN",
-    "MOST_PARTS",
-    "Parted",
-    "all_of",
-    "each",
-    "is_parted",
-    "listed",
-    "merges_of",
-    "summed",
-    "total_of",
-]
-
 MOST_PARTS = 2**24
 """So many parts at most, so that a public number bounds the additions of their sums."""
 

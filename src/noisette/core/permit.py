@@ -16,8 +16,6 @@ from noisette.core.plans import Leaf, Noisy, Plan, Selected
 from noisette.core.storage import Drawn
 from noisette.errors import PermitError
 
-__all__ = ["Permit"]
-
 Journal = Callable[[Drawn], None]
 
 

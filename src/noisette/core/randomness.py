@@ -28,8 +28,6 @@ from randomgen import AESCounter
 from noisette import _validate
 from noisette.errors import InvalidParameter, RandomnessError, warn_of_privacy
 
-__all__ = ["Randomness", "as_randomness", "coin_words"]
-
 _KEY_BITS = 128
 _BULK = 1 << 13  # normal numbers in one draw; below, loading compiled code costs more than it saves
 _GROUP = 8  # words: the cipher's counter goes on by four blocks at a time

@@ -8,8 +8,6 @@ a line here, its id in the ``_refuses`` of the estimators that have it, and wher
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["REFUSALS", "Refusal", "stated"]
-
 
 @dataclass(frozen=True)
 class Refusal:

@@ -5,8 +5,6 @@ from functools import cache
 
 from scipy.optimize import brentq
 
-__all__ = ["moved", "private_root"]
-
 
 def private_root(
     excess: Callable[[float], float],

@@ -16,8 +16,6 @@ from noisette.core.plans import Parallel, Plan, PlanLike, as_plan
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter, PermitError
 
-__all__ = ["LentLedger", "best_run"]
-
 Run = Callable[[int, "LentLedger"], tuple[float, Any]]
 
 

@@ -20,17 +20,6 @@ from noisette.core.bounded import Bounded
 from noisette.core.parts import summed
 from noisette.errors import InvalidData, InvalidParameter
 
-__all__ = [
-    "NEVER",
-    "CountedKeys",
-    "KnownCounts",
-    "Ranks",
-    "count_move",
-    "histogram",
-    "key_counts",
-    "part_counts",
-]
-
 NEVER = -1e300
 """The score of a candidate that is excluded by public or released facts."""
 

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 
 from noisette._carried import carried
 
-__all__ = ["THEOREMS", "grounds_of", "statements", "with_grounds"]
-
 _SOLVER = ("SOLVER-DISTANCE", "SOLVER-NORM", "ROUND-GRADIENT", "ROUND-ATTAINABLE", "SOLVER-ENDS")
 _LAST = ("LAST-ITERATE-GCM", "GRADIENT-STEP-LIPSCHITZ", "GLM-SMOOTHNESS")
 

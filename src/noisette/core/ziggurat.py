@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from noisette._typing import Floats
 from noisette.core.compiled import compiled
 
-__all__ = ["count_up", "lengthen", "normals"]
-
 LAYERS = 256
 PLACES = 2**52
 _EDGE = "3.6541528853610087963519472518"  # r: the layers above it end exactly at x = 0

@@ -15,16 +15,6 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 from noisette.errors import InvalidData, InvalidParameter
 
-__all__ = [
-    "checked_bound",
-    "clip_factors",
-    "clip_rows",
-    "clipped_and_measured",
-    "clipped_sum",
-    "row_norms",
-]
-
-
 _LEAST, _MOST = 1e-30, 1e30
 
 

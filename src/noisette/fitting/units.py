@@ -23,8 +23,6 @@ from noisette.core.cells import given
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter
 
-__all__ = ["MISSING_IDENTIFIERS", "Persons", "UnreadPersons"]
-
 MISSING_IDENTIFIERS = ("refuse", "single")
 """What a row without an identifier does: it is refused, or it is a person of its own."""
 

@@ -12,8 +12,6 @@ from noisette.fitting.losses import Huber, Loss
 from noisette.models.noise_bars import bars_of_fit
 from noisette.models.regressor import LinearRegressor
 
-__all__ = ["HuberRegressor"]
-
 
 class HuberRegressor(LinearRegressor):
     """Regression with Huber's loss and a differential-privacy guarantee; delta = 0 by default.

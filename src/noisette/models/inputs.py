@@ -25,29 +25,6 @@ from noisette.fitting.partitions.columns import DaskColumn
 from noisette.fitting.partitions.persons import persons_beside
 from noisette.fitting.units import Persons
 
-__all__ = [
-    "MISSING",
-    "MISSING_AS_ZERO",
-    "column_names",
-    "columns",
-    "finite_numbers",
-    "label_numbers",
-    "label_vector",
-    "levels",
-    "matrix",
-    "numbers",
-    "persons",
-    "rows",
-    "rows_and_labels",
-    "rows_and_numbers",
-    "sorted_classes",
-    "tamed",
-    "vector",
-    "weights",
-    "whole_rows",
-]
-
-
 _SAFE = (
     "Complex data not supported",
     "Sparse data was passed",

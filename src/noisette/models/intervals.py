@@ -15,8 +15,6 @@ from noisette.models import inputs
 from noisette.models.noise_bars import NoiseBars
 from noisette.models.regressor import LinearRegressor
 
-__all__ = ["EQUAL", "MODEL_BASED", "NOT_LOOKED", "UNEQUAL", "IntervalRegressor"]
-
 MODEL_BASED = (
     "Intervals are model-based: they hold for a linear model with errors of one variance whose "
     "targets are seldom cut at their bounds."

@@ -24,9 +24,6 @@ from noisette.models.outlook import Crowd, Outlook, outlook, planned_persons
 from noisette.models.outputs import labels_fact, rows_fact
 from noisette.models.private import PrivateEstimator, Scored
 
-__all__ = ["INTERCEPT", "LinearClassifier", "LinearModel"]
-
-
 INTERCEPT = 0.35
 """The constant column, in units of ``norm_bound`` (see docs/linear.md for the measurement)."""
 

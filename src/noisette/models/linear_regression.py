@@ -11,8 +11,6 @@ from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.losses import Loss, Squared
 from noisette.models.intervals import MODEL_BASED, IntervalRegressor
 
-__all__ = ["LinearRegression"]
-
 ROUNDS = 6
 """Rounds of residual sums unless asked otherwise (see docs/regression.md for the measurement)."""
 

@@ -9,8 +9,6 @@ from noisette.core.randomness import Randomness
 from noisette.fitting.losses import Loss, classifier_losses
 from noisette.models.one_shot import OneShotClassifier
 
-__all__ = ["LinearSVC"]
-
 
 class LinearSVC(OneShotClassifier):
     """Linear support vector machine with a differential-privacy guarantee.

@@ -11,8 +11,6 @@ from noisette.fitting.partitions.lazily import lazily
 from noisette.models.one_shot import OneShotClassifier
 from noisette.models.outputs import probabilities
 
-__all__ = ["LogisticRegression"]
-
 
 class LogisticRegression(OneShotClassifier):
     """Logistic regression with a differential-privacy guarantee.

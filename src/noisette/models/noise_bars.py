@@ -11,8 +11,6 @@ from noisette.fitting.algorithms.noisy_weights import NoisyWeights
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.losses import Loss, Softmax
 
-__all__ = ["LAWS", "NoiseBars", "bars_of_fit", "read_noise_bars"]
-
 LAWS = {
     "known": "The noise was added to the weights, so its law is public and exact.",
     "curvature": (

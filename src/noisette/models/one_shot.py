@@ -41,8 +41,6 @@ from noisette.models.noise_bars import bars_of_fit
 from noisette.models.outlook import Crowd
 from noisette.models.outputs import size_facts
 
-__all__ = ["OneShotClassifier"]
-
 
 class OneShotClassifier(LinearClassifier):
     """Common part of `LogisticRegression` and `LinearSVC`; see there for the parameters."""

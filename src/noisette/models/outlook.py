@@ -11,8 +11,6 @@ from noisette.fitting.algorithms.algorithm import PreparedModel
 from noisette.fitting.algorithms.prospects import WEIGHT_NORM
 from noisette.fitting.algorithms.recommend import Recommendation
 
-__all__ = ["Crowd", "Outlook", "outlook", "planned_persons"]
-
 _SECONDS = 2e-9  # for an entry of the matrix in one pass, on one core of 2026
 
 

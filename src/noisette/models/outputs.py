@@ -9,15 +9,6 @@ from noisette._typing import Floats
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.losses.logistic import softplus_parts
 
-__all__ = [
-    "BOUGHT_TARGET",
-    "labels_fact",
-    "probabilities",
-    "rows_fact",
-    "size_facts",
-    "target_fact",
-]
-
 
 def size_facts(
     public: PublicBudget, population: int | None, *, solved: bool = False

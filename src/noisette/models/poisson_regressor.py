@@ -18,8 +18,6 @@ from noisette.fitting.partitions.lazily import lazily
 from noisette.models import inputs
 from noisette.models.sgd_regressor import SGDRegressor
 
-__all__ = ["PoissonRegressor"]
-
 
 class PoissonRegressor(SGDRegressor):
     """Regression of counts: the logarithm of the mean is linear; a differential-privacy guarantee.

@@ -20,8 +20,6 @@ from noisette.fitting.algorithms.observer import Observer
 from noisette.fitting.units import Persons
 from noisette.models.inputs import MISSING_AS_ZERO
 
-__all__ = ["PrivateEstimator", "Scored"]
-
 _LEFT_BEHIND = "left behind when the estimator was pickled"
 
 # Beside the estimators, so that neither attributes nor files show it, and weak: nothing is kept.

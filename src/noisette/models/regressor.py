@@ -32,8 +32,6 @@ from noisette.models.outlook import Crowd, Outlook, outlook, planned_persons
 from noisette.models.outputs import BOUGHT_TARGET, rows_fact, size_facts, target_fact
 from noisette.models.private import Scored
 
-__all__ = ["LinearRegressor", "checked_target_bounds"]
-
 
 def checked_target_bounds(given: Any) -> tuple[float, float]:
     """Return (low, high), two public numbers; nobody may read them off the data."""

@@ -38,8 +38,6 @@ from noisette.models.outlook import Crowd
 from noisette.models.outputs import probabilities, size_facts
 from noisette.models.sgd_stream import StreamReader, targets_of
 
-__all__ = ["SGDClassifier"]
-
 
 def _has_probabilities(estimator: Any) -> bool:
     if estimator.loss in classifier_losses(probabilities=True):

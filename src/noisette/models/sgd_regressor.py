@@ -21,8 +21,6 @@ from noisette.models.outlook import Crowd
 from noisette.models.regressor import LinearRegressor
 from noisette.models.sgd_stream import StreamReader
 
-__all__ = ["SGDRegressor"]
-
 LOSSES = ("huber", "squared")
 
 

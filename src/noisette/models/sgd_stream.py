@@ -37,9 +37,6 @@ from noisette.models import inputs
 from noisette.models.linear_model import LinearModel
 from noisette.models.outlook import Crowd
 
-__all__ = ["StreamReader", "targets_of"]
-
-
 _MOST_WORK = 100_000  # far more than two slices of one matrix need
 _KEPT = ("_stream", "_chosen", "_traces", "classes_", "n_features_in_", "feature_names_in_")
 

@@ -13,8 +13,6 @@ from noisette._typing import Indices
 from noisette.errors import InvalidData
 from noisette.models.inputs import label_vector
 
-__all__ = ["TensorRecords", "as_rows", "as_tensor", "made_up"]
-
 _LARGEST = 1e18  # a larger entry is cut: a change to one record alone, so it is free
 
 

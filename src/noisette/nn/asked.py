@@ -25,8 +25,6 @@ from noisette.nn.clipping import Clipping
 from noisette.nn.gradients import ClippedGradients
 from noisette.nn.group import Group
 
-__all__ = ["Asked", "Start"]
-
 _LATER: Any = None  # set by a later stage
 
 

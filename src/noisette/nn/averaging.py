@@ -8,8 +8,6 @@ from torch import Tensor, nn
 from noisette import _validate
 from noisette.errors import InvalidParameter
 
-__all__ = ["Average"]
-
 
 class Average:
     """Mean of the iterates: ``"tail"`` is that of the second half, a number the decay of an

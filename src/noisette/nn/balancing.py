@@ -11,8 +11,6 @@ from noisette.fitting.algorithms.class_weight import class_factors, counting, fo
 from noisette.fitting.algorithms.network import NetworkSteps, PublicNetwork
 from noisette.nn.training import PrivateTraining
 
-__all__ = ["balanced_factors", "balanced_plan"]
-
 
 def balanced_plan(public: PublicNetwork) -> Plan:
     """Return counts and steps in one plan, with the least noise in the steps for the budget."""

@@ -14,8 +14,6 @@ from noisette.fitting.algorithms.network import Schedule, level_batch
 from noisette.nn.gradients.records import mapped_parts
 from noisette.nn.group import Group
 
-__all__ = ["Queue", "RankBatches", "members_of", "part_of"]
-
 
 class RankBatches:
     """The batches of a run over the records of all ranks.

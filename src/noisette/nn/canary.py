@@ -12,8 +12,6 @@ from noisette.errors import InvalidParameter
 from noisette.nn.gradients import ClippedGradients
 from noisette.nn.gradients.records import mapped_parts
 
-__all__ = ["RunCanary"]
-
 Losses = Callable[[Any, Any], Tensor]
 
 EVERY = 200

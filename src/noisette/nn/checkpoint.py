@@ -22,8 +22,6 @@ from noisette.errors import InvalidParameter
 from noisette.nn.averaging import Average
 from noisette.nn.clipping import Clipping
 
-__all__ = ["check", "contents", "prepare", "read", "same_run", "take_up", "undoing", "write"]
-
 FORMAT = 3
 
 _PARTS: dict[str, tuple[type, ...]] = {

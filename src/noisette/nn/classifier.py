@@ -43,8 +43,6 @@ from noisette.nn.gradients import check_module
 from noisette.nn.training import PrivateTraining
 from noisette.nn.trial import fresh, fresh_module, same_alone
 
-__all__ = ["PrivateClassifier"]
-
 Optimizer = Callable[[Any], torch.optim.Optimizer]
 
 _AT_ONCE = 4096  # rows in a forward pass of prediction

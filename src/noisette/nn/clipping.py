@@ -19,8 +19,6 @@ from noisette.core.bounded import Bounded
 from noisette.errors import InvalidParameter, Unproven
 from noisette.nn.gradients import factors
 
-__all__ = ["RULES", "Adaptive", "Automatic", "Clipping", "Flat", "as_clipping"]
-
 COUNT_NOISE = 20.0
 """The noise on the count of small gradients is the expected batch size over this."""
 MOST_FOR_COUNT = 0.1

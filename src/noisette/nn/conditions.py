@@ -14,8 +14,6 @@ from noisette.core.plans import Plan
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.nn.clipping import Clipping
 
-__all__ = ["check_ids", "check_optimizer", "digest", "optional", "relation", "settings"]
-
 
 def relation(plan: Plan, ledger: Ledger | None) -> Adjacency:
     """Return the neighbouring relation of the run: the ledger's, the plan's, or the strictest."""

@@ -20,8 +20,6 @@ from noisette.core.randomness import Randomness
 from noisette.core.sampling import Sampler
 from noisette.errors import InvalidParameter, RankFailed
 
-__all__ = ["Group", "present_group"]
-
 Found = TypeVar("Found")
 
 

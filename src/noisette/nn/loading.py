@@ -9,8 +9,6 @@ from torch.utils._pytree import tree_map
 from noisette._typing import Indices
 from noisette.errors import InvalidData, InvalidParameter
 
-__all__ = ["numbered"]
-
 _OURS = ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "in_order")
 
 

@@ -10,8 +10,6 @@ from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.fitting.units import Persons
 from noisette.nn.asked import Asked, Start
 
-__all__ = ["check_ranks", "facts", "grouped", "level_groups", "row_weights"]
-
 MOST_ROWS = 2**16
 """Who brings more rows adds nothing: the allowance for underflow in NN-CLIP is for each row."""
 

@@ -3,8 +3,6 @@
 import sys
 from typing import Any
 
-__all__ = ["StepBar"]
-
 
 class StepBar:
     """Shown on the terminal if `verbose`; a run without a terminal stays silent."""

@@ -44,8 +44,6 @@ from noisette.nn.gradients import ClippedGradients
 from noisette.nn.gradients.chance import Chance
 from noisette.nn.group import Group, present_group
 
-__all__ = ["STAGES", "begin"]
-
 Stage = Callable[[Start], Start]
 
 

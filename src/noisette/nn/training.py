@@ -33,8 +33,6 @@ from noisette.nn.loading import numbered
 from noisette.nn.progress import StepBar
 from noisette.nn.starting import begin
 
-__all__ = ["PrivateTraining"]
-
 Losses = Callable[[nn.Module, Any], Tensor]
 
 _SAVES = 20  # checkpoints in a run, unless asked otherwise

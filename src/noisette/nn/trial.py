@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from noisette.errors import InvalidParameter
 
-__all__ = ["fresh", "fresh_module", "same_alone"]
-
 
 def fresh(given: Any) -> nn.Module:
     """Return a module of one's own: a copy of the given one, or what the given function makes."""

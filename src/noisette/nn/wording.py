@@ -5,8 +5,6 @@ from noisette.core.guarantee import rounded_up
 from noisette.nn.asked import Start
 from noisette.nn.person_rows import MOST_ROWS
 
-__all__ = ["notes", "public"]
-
 
 def public(start: Start) -> tuple[str, ...]:
     """Return what is treated as public."""

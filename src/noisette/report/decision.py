@@ -16,15 +16,6 @@ from noisette.report.scores import headline
 if TYPE_CHECKING:
     from noisette.report.page import Subject
 
-__all__ = [
-    "attacker",
-    "decision",
-    "delta_words",
-    "factor_words",
-    "neighbours_of",
-    "were_changed",
-]
-
 _RELATIONS = {
     Adjacency.REPLACE_ONE: "replace-one: one person's record is exchanged for any other",
     Adjacency.ZERO_OUT: "zero-out: one person's record is blanked out, so that neither its "

@@ -10,8 +10,6 @@ from noisette.report.heat import PairEffect, pair_svg, score_words
 from noisette.report.kit import SERIES
 from noisette.report.svg import opened, text
 
-__all__ = ["UNDRAWN", "Effect", "effect_svg", "effects_page", "effects_section"]
-
 _WIDTH, _HEIGHT = svg.WIDTH, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50, 28, 14, 40
 _COLOURS = tuple(SERIES)

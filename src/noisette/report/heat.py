@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from noisette.report.svg import BLUE, ORANGE, WIDTH, opened, short, text
 
-__all__ = ["PairEffect", "pair_svg", "score_words"]
-
 _LEFT, _TOP, _BOTTOM, _KEY = 92, 12, 44, 90
 _TOLD = 6  # of the largest and smallest values, in words
 _GREY = ("#5A5A5A", 0.3)  # of kit.SERIES, as the others are

@@ -7,12 +7,6 @@ from noisette._text import visible
 from noisette._version import __version__
 from noisette.report.kit import stylesheet
 
-__all__ = [
-    "POLICY", "Boxes", "boxes", "cards", "code", "document", "escape", "facts", "figure",
-    "figures", "folded", "footer", "halves", "isolated", "items", "paragraph",
-    "promise", "prose", "rows", "section", "subsection", "table", "title",
-]  # fmt: skip
-
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Of every page that noisette writes: the browser runs no script and fetches nothing."""
 

@@ -4,8 +4,6 @@ Pages are paper first: one column of text, thin rules, one dark blue, and red on
 is wrong. Colours are variables, so a page of another room needs no colour of its own.
 """
 
-__all__ = ["DARK", "LIGHT", "SERIES", "stylesheet"]
-
 LIGHT = {
     "paper": "#ffffff", "surface": "#f4f6f8", "ink": "#1b1f24", "muted": "#565d66",
     "rule": "#d3d8de", "grid": "#e6e9ed", "axis": "#6a717a", "edge": "#7d858f",

@@ -8,8 +8,6 @@ from noisette.errors import NoisetteError
 from noisette.report import html, svg
 from noisette.report.decision import delta_words, factor_words, neighbours_of, were_changed
 
-__all__ = ["ledger_page", "ledger_section"]
-
 _UNITS = {"sums": ("ε", "δ"), "renyi": ("Rényi cost", ""), "gdp": ("μ²", "")}
 _RULES = {
     "sums": "ε and δ are added",

@@ -4,8 +4,6 @@ from noisette.core.guarantee import Guarantee
 from noisette.report import html, svg
 from noisette.report.numbers import Noise, noise_of
 
-__all__ = ["noise_section"]
-
 
 def noise_section(guarantee: Guarantee, records: int | None) -> str:
     """Return what noise was added, and how it compares with changed records."""

@@ -14,8 +14,6 @@ from noisette.core.mechanisms import (
 from noisette.core.plans import LastIterate, Noisy, Parallel, Selected
 from noisette.errors import Unproven
 
-__all__ = ["DELTAS", "Noise", "attack_power", "curve_of", "noise_of"]
-
 DELTAS = tuple(10.0**-k for k in range(12, 1, -1))
 _DRAWN_UP_TO = 100.0  # beyond it nothing is promised that a curve could show
 

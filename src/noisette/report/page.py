@@ -15,8 +15,6 @@ from noisette.report.numbers import Curve, curve_of
 from noisette.report.proofs import appendix, links
 from noisette.report.scores import Scores, scores_section
 
-__all__ = ["Subject", "model_page"]
-
 
 @dataclass(frozen=True)
 class Subject:

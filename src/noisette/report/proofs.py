@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from noisette.core.theorems import THEOREMS, grounds_of
 from noisette.report import html
 
-__all__ = ["MEANINGS", "appendix", "links", "meaning"]
-
 MEANINGS: dict[str, str] = {
     "ADJACENCY": "How far one person's record can move a sum of bounded contributions.",
     "ROW-LOCAL": "Encoding each row by itself, with public facts only, costs no privacy.",

@@ -7,8 +7,6 @@ import numpy as np
 from noisette.report import html, svg
 from noisette.scores import BinaryScores, Calibration, MulticlassScores, RegressionScores, Score
 
-__all__ = ["Scores", "headline", "scores_section"]
-
 Scores = BinaryScores | MulticlassScores | RegressionScores
 
 _SIDE, _LEFT, _TOP, _FOOT = 330.0, 60.0, 30.0, 52.0

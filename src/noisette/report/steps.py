@@ -13,8 +13,6 @@ from noisette.core.mechanisms import (
 )
 from noisette.core.plans import Noisy, Parallel, Plan, Repeat, Together
 
-__all__ = ["StepCost", "steps_of"]
-
 
 @dataclass(frozen=True)
 class StepCost:

@@ -13,8 +13,6 @@ from noisette.scores.ranking import auc
 from noisette.scores.score import Score, ratio
 from noisette.scores.words import table_of, versus_majority
 
-__all__ = ["BinaryScores", "Calibration", "Confusion", "RocCurve"]
-
 _TENTHS = np.arange(1, 11) / 10.0
 _SURE = 1e-6  # probabilities are cut so far from 0 and 1 in the log loss
 

@@ -23,19 +23,6 @@ from noisette.scores.binary import BinaryScores
 from noisette.scores.multiclass import MulticlassScores
 from noisette.scores.regression import RegressionScores
 
-__all__ = [
-    "EDGES",
-    "BinaryLayout",
-    "Layout",
-    "MulticlassLayout",
-    "RegressionLayout",
-    "answers_of",
-    "layout_for",
-    "numbers_of",
-    "places_of",
-    "second_of",
-]
-
 _HALF = (
     0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45,
 )  # fmt: skip

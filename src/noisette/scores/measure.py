@@ -17,8 +17,6 @@ from noisette.scores.layouts import (
 from noisette.scores.multiclass import MulticlassScores
 from noisette.scores.regression import RegressionScores
 
-__all__ = ["AnyScores", "measure"]
-
 AnyScores = BinaryScores | MulticlassScores | RegressionScores
 """What a model of two classes, of several, or of numbers gets."""
 

@@ -11,8 +11,6 @@ from noisette.scores.binary import Calibration
 from noisette.scores.score import Score, ratio
 from noisette.scores.words import table_of, versus_majority
 
-__all__ = ["MulticlassScores"]
-
 
 @dataclass(frozen=True, eq=False)
 class MulticlassScores:

@@ -19,8 +19,6 @@ import numpy as np
 from noisette._typing import Floats
 from noisette.scores.score import Quotient, Score, quotient
 
-__all__ = ["auc"]
-
 
 def _below(x: Floats) -> Floats:
     """Return the sum of all smaller entries and half of the own, K x."""

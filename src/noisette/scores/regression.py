@@ -17,8 +17,6 @@ from noisette.core.guarantee import Guarantee
 from noisette.scores.score import Score, ratio
 from noisette.scores.words import versus_mean
 
-__all__ = ["RegressionScores"]
-
 
 @dataclass(frozen=True, eq=False)
 class RegressionScores:

@@ -16,8 +16,6 @@ import numpy as np
 
 from noisette._typing import Floats
 
-__all__ = ["Quotient", "Score", "quotient", "ratio"]
-
 _Z = 1.959963984540054
 _TRUSTED = 0.1  # most noise of a denominator, in units of itself
 

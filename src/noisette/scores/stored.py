@@ -10,8 +10,6 @@ from noisette.scores.measure import AnyScores
 from noisette.scores.multiclass import MulticlassScores
 from noisette.scores.regression import RegressionScores
 
-__all__ = ["restored", "stored"]
-
 _LISTS = {
     BinaryScores: ("highs", "centres", "counts"),
     MulticlassScores: ("table", "highs", "confidence"),

@@ -5,8 +5,6 @@ from typing import Any
 
 from noisette.scores.score import Score
 
-__all__ = ["table_of", "versus_majority", "versus_mean"]
-
 
 def versus_majority(
     gain: Score, majority: Any, always: Any = None, *, noisy: bool = False,

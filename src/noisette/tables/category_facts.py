@@ -7,8 +7,6 @@ from noisette.tables.fact_checks import UNKNOWN, check_weight, flag, number, onl
 from noisette.tables.kinds import Categorical, Hashed, Open, canonical
 from noisette.tables.kinds.codes import check_codes, is_pattern
 
-__all__ = ["categorical_of", "hashed_of", "labels_of"]
-
 Groups = tuple[tuple[str, tuple[str, ...]], ...]
 
 _CATEGORICAL = (

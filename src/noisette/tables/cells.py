@@ -15,16 +15,6 @@ from noisette._typing import Floats
 from noisette.core.cells import Given, text_of
 from noisette.errors import MissingExtra
 
-__all__ = [
-    "CodedCells",
-    "Signs",
-    "TextCells",
-    "ValueCells",
-    "arrow",
-    "is_moment",
-    "is_text",
-]
-
 Signs = tuple[str, str]
 """The decimal sign and the thousands sign of numbers that are written as texts."""
 

@@ -8,8 +8,6 @@ from noisette.tables.fact_checks import UNKNOWN, text_list
 from noisette.tables.kinds import Column, Ignored
 from noisette.tables.number_facts import date_of, numeric_of
 
-__all__ = ["KINDS", "column_of"]
-
 KINDS = ("numeric", "categorical", "date", "hashed", "ignore")
 
 

@@ -12,8 +12,6 @@ from noisette.tables.fact_checks import UNKNOWN
 from noisette.tables.kinds import Categorical, Column, Dates, Hats, Numeric, Open
 from noisette.tables.number_facts import VIEW
 
-__all__ = ["completed"]
-
 _NUMBERS = ("low", "high", "knots", "center")
 _LEVELS = ("categories", "reference")
 

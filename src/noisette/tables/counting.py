@@ -7,8 +7,6 @@ from noisette.tables.encoding import check_columns, names_of
 from noisette.tables.reading import pieces
 from noisette.tables.schema import Schema
 
-__all__ = ["count_units"]
-
 
 def count_units(path: Path, schema: Schema, *, header: bool) -> int:
     """Return the number of rows, or of persons where the schema tells them apart."""

@@ -6,8 +6,6 @@ from noisette.tables.kinds import Categorical, Column, Dates, Hashed, Hats, Nume
 from noisette.tables.kinds.dates import day_text
 from noisette.tables.schema import Schema
 
-__all__ = ["divided", "facts_of"]
-
 _SHOWN = 60
 _BOUGHT = "; with facts that were released privately"
 

@@ -21,8 +21,6 @@ from noisette import _files
 from noisette.errors import InvalidParameter
 from noisette.models.files import IN_FOLDER
 
-__all__ = ["Draft", "clear_away", "left_behind", "new_draft"]
-
 _NEW, _OLD, _ROOM = "new", "old", "room"
 _NAMED = re.compile(r"\.(?P<name>.+)\.noisette-draft-(?P<machine>[0-9a-f]{8})-[^.]+\Z", re.DOTALL)
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}

@@ -31,8 +31,6 @@ from noisette.tables.schema import Schema, spelling
 from noisette.tables.spill import Spill, Spilled, Spilling
 from noisette.tables.stored_rows import Keeping, StoredRows, may_be_stored
 
-__all__ = ["Encoded", "check_columns", "encode", "is_date", "label_numbers", "names_of"]
-
 
 @dataclass(frozen=True)
 class Encoded:

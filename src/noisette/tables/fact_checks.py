@@ -7,8 +7,6 @@ from typing import Any
 from noisette.errors import InvalidParameter
 from noisette.tables.kinds import canonical
 
-__all__ = ["UNKNOWN", "check_weight", "flag", "number", "only", "text_list"]
-
 UNKNOWN = "?"
 """What `noisette schema` writes where a person has to fill in a fact."""
 

@@ -6,8 +6,6 @@ from typing import Any
 from noisette.errors import InvalidParameter
 from noisette.tables.fact_checks import only, text_list
 
-__all__ = ["FileFacts"]
-
 _THOUSANDS = ("", ",", ".", " ", "'", "\u2019", "\u00a0", "\u202f")
 
 

@@ -13,8 +13,6 @@ import numpy as np
 from noisette.core.parts import FAN, MOST_PARTS, Parted, merges_of
 from noisette.errors import InvalidParameter
 
-__all__ = ["ROWS", "FileColumn"]
-
 ROWS = 1 << 16
 """Rows of a part at least."""
 

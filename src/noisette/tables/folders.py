@@ -23,19 +23,6 @@ from noisette.tables.encoding import Encoded, encode
 from noisette.tables.frame import Frame
 from noisette.tables.schema import Schema, read_schema
 
-__all__ = [
-    "TableModel",
-    "add_page",
-    "check_folder",
-    "draft_of",
-    "fill",
-    "prepare",
-    "read_model",
-    "stated",
-    "takes_tables",
-    "write_model",
-]
-
 MODEL, RECEIPT = model_files.IN_FOLDER, model_files.RECEIPT
 SCHEMA, GUARANTEE, REPORT = "schema.toml", "guarantee.json", "report.html"
 _FILES = {MODEL, SCHEMA, GUARANTEE, REPORT, RECEIPT}

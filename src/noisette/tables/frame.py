@@ -34,8 +34,6 @@ from noisette.tables.reading import pieces
 from noisette.tables.schema import Schema, spelling
 from noisette.tables.stored import BLOCK, Growing, part_of, taken
 
-__all__ = ["Frame"]
-
 
 class Frame:
     r"""The columns of a table by name, read with the facts of a schema if there is one.

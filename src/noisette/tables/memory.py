@@ -11,8 +11,6 @@ from noisette.errors import InvalidData
 from noisette.tables.cells import Signs, ValueCells
 from noisette.tables.kinds import Cells
 
-__all__ = ["columns_of"]
-
 _NO_COLUMN = "each column of a table must be a list or an array of one dimension."
 
 

@@ -10,8 +10,6 @@ from noisette.tables.fact_checks import UNKNOWN, check_weight, flag, number, onl
 from noisette.tables.kinds import CURVES, Dates, Hats, Numeric, Open, View, canonical
 from noisette.tables.kinds.dates import check_format, days
 
-__all__ = ["VIEW", "date_of", "numeric_of"]
-
 VIEW = ("low", "high", "center", "width", "curve", "square", "also")
 _ALSO = VIEW[:-1]
 _NUMERIC = ("kind", "also", "missing", "missing_slot", *_ALSO, "knots")

@@ -20,8 +20,6 @@ from noisette.fitting.units import MISSING_IDENTIFIERS, Persons
 from noisette.tables.fact_checks import UNKNOWN
 from noisette.tables.kinds import Cells, canonical
 
-__all__ = ["PERSON_KEYS", "PersonFacts"]
-
 PERSON_KEYS = ("person", "max_rows", "person_missing")
 
 _FLOAT = re.compile(r"-?\d(\.\d+)?e\+\d+|-?\d+\.0")  # as Python spells numbers with a point

@@ -20,8 +20,6 @@ from noisette.tables.cells import CodedCells, Signs, ValueCells, arrow
 from noisette.tables.file_facts import FileFacts
 from noisette.tables.kinds import Cells
 
-__all__ = ["CsvLines", "QuickReader", "quick_encoding"]
-
 _CHUNK = 1 << 21
 _LONGEST_CELL = 1 << 17  # the limit of the standard library's reader
 _MARK = b"\xef\xbb\xbf"

@@ -24,8 +24,6 @@ from noisette.tables.file_facts import FileFacts
 from noisette.tables.kinds import Cells
 from noisette.tables.quick_csv import CsvLines, QuickReader, quick_encoding
 
-__all__ = ["csv_header", "is_parquet", "open_parquet", "pieces"]
-
 ROWS = 8192
 """How many rows are held as cells at a time."""
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from noisette.errors import InvalidData
 
-__all__ = ["IN_MEMORY", "Spill", "Spilled", "Spilling"]
-
 IN_MEMORY = 1 << 26
 """Bytes of one table that stay in memory; beyond, all of it goes to the file."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -15,8 +15,6 @@ from noisette.tables.cells import CodedCells, Signs, TextCells, ValueCells
 from noisette.tables.kinds import Cells
 from noisette.tables.spill import Spilled, Spilling
 
-__all__ = ["BLOCK", "Growing", "part_of", "taken"]
-
 BLOCK = 1 << 14
 """Rows of a block, as many as are encoded at a time."""
 

@@ -15,8 +15,6 @@ from scipy import sparse
 
 from noisette.tables.spill import IN_MEMORY, Spill
 
-__all__ = ["Keeping", "StoredRows", "may_be_stored"]
-
 _ROWS = 8192
 
 

@@ -14,8 +14,6 @@ from noisette.tables.cells import arrow, is_text
 from noisette.tables.reading import csv_header, is_parquet, open_parquet
 from noisette.tables.schema import UNKNOWN, FileFacts
 
-__all__ = ["template"]
-
 _DELIMITERS = (",", ";", "\t", "|")
 
 _INTRODUCTION = """\

@@ -7,8 +7,6 @@ from typing import Any
 
 from noisette._text import steers
 
-__all__ = ["dumps", "key", "value"]
-
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 

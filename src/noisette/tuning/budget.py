@@ -9,8 +9,6 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.plans import Parallel, Plan, RunLaw, Selected
 from noisette.errors import InvalidParameter
 
-__all__ = ["RunBudget", "run_budget", "searched"]
-
 _CLOSE = 0.985  # of epsilon: closer is not worth another round
 _ROUNDS = 8
 

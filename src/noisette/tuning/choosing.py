@@ -20,8 +20,6 @@ from noisette.tables import Frame
 from noisette.tuning.parts import divided, taken
 from noisette.tuning.plain_model import features_of, plain_model
 
-__all__ = ["EPSILONS", "EpsilonCurve", "compare_epsilons"]
-
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 ONLY_PUBLIC = (

@@ -11,8 +11,6 @@ from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData
 from noisette.tables import Frame
 
-__all__ = ["divided", "sizes", "taken"]
-
 
 def sizes(n: int, share: float) -> tuple[int, int]:
     """Return how many of n people train and how many test, where n is public."""

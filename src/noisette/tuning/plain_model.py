@@ -12,8 +12,6 @@ from noisette._typing import Floats, Indices
 from noisette.tables import Frame
 from noisette.tables.kinds import Dates, Hats, Ignored, Numeric, Open
 
-__all__ = ["features_of", "plain_model"]
-
 _LEVELS = 100  # of a column: the most common ones
 
 

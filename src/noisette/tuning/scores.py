@@ -29,8 +29,6 @@ from noisette.scores.layouts import EDGES, BinaryLayout, layout_for
 from noisette.tables.pipeline.score_table import ScoreTable, counted, table_for
 from noisette.tables.pipeline.step import PreparedStep
 
-__all__ = ["SCORES", "Accuracy", "AreaUnderCurve", "LogLoss", "RunScore"]
-
 _LARGEST_LOSS = math.log(100.0)
 _BITS = 22  # sums of 2^30 numbers are exact
 _BY_CHANCE = 0.5  # the area where a class may be missing among the test persons

@@ -30,8 +30,6 @@ from noisette.tuning.budget import RunBudget, run_budget
 from noisette.tuning.parts import divided, sizes, taken
 from noisette.tuning.scores import SCORES, RunScore
 
-__all__ = ["PrivateSearch", "SearchOutlook"]
-
 Init = TypeVar("Init", bound=Callable[..., None])
 
 _NEEDED = ("epsilon", "delta", "adjacency", "random_state", "ledger")

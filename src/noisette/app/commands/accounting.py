@@ -14,8 +14,6 @@ from noisette.core.plans import Plan
 from noisette.core.sampling import SAMPLERS
 from noisette.errors import InvalidParameter, Unproven
 
-__all__ = ["account", "calibrate"]
-
 
 def _finite(value: float) -> float | None:
     """JSON has no infinity: an absent bound is null."""

@@ -11,8 +11,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from noisette._version import __version__
 
-__all__ = ["COMMANDS", "app", "command_of"]
-
 COMMANDS = {
     "schema": (
         "train",

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from noisette.audit import AuditReport
     from noisette.audit.findings import Finding, Verdict
 
-__all__ = ["audit"]
-
 Target = Annotated[
     str,
     typer.Argument(

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from noisette.tables import Schema
     from noisette.tables.pipeline.cell_counts import CellCounts
 
-__all__ = ["check"]
-
 
 def check(
     table: TableArgument,

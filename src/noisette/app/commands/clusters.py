@@ -14,16 +14,6 @@ from noisette.errors import ClusterFailed, InvalidData, InvalidParameter
 if TYPE_CHECKING:
     from noisette.tables import Schema
 
-__all__ = [
-    "ClusterOption",
-    "WorkersOption",
-    "cluster_for",
-    "in_parts",
-    "parts_of",
-    "rows_in",
-    "waiting",
-]
-
 ClusterOption = Annotated[
     str | None, typer.Option(help="Let this Dask cluster read parts: tcp://HOST:8786.")
 ]

@@ -21,8 +21,6 @@ from noisette.app.commands.train import (
 )
 from noisette.errors import InvalidParameter
 
-__all__ = ["compare_epsilons"]
-
 
 def compare_epsilons(
     table: Annotated[

@@ -11,17 +11,6 @@ from noisette import _files, _validate
 from noisette._text import visible
 from noisette.errors import InvalidParameter, PrivacyWarning, WeakModelWarning
 
-__all__ = [
-    "PROGRESS",
-    "busy",
-    "check_file",
-    "readable",
-    "telling",
-    "warn",
-    "warning_aloud",
-    "write_text",
-]
-
 
 def busy(what: str) -> Any:
     """Show on a terminal that something is going on; nothing in a file or a pipe."""

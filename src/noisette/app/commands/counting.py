@@ -8,8 +8,6 @@ from noisette.app.commands import accounting as work
 from noisette.app.commands import options as opt
 from noisette.app.commands.options import Description
 
-__all__ = ["account", "calibrate"]
-
 
 def account(
     mechanism: opt.MechanismOption = "gaussian",

@@ -19,8 +19,6 @@ from noisette.app.commands.predict import (
 from noisette.app.commands.train import ForceOption, NoHeaderOption, TableArgument
 from noisette.errors import InvalidParameter
 
-__all__ = ["evaluate"]
-
 
 def evaluate(
     model: ModelArgument,

@@ -14,8 +14,6 @@ from noisette.app.commands.console import write_text
 from noisette.app.commands.train import ForceOption
 from noisette.errors import InvalidParameter
 
-__all__ = ["example"]
-
 _ROWS, _KNOWN = 20_000, 16_000
 
 

@@ -20,8 +20,6 @@ from noisette.errors import InvalidParameter
 if TYPE_CHECKING:
     from noisette.tables import TableModel
 
-__all__ = ["coefficients", "explain", "export"]
-
 FORMATS = ("card", "onnx")
 FileArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model folder or file.", show_default=False)

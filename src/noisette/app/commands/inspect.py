@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from noisette.core.guarantee import Guarantee
 
-__all__ = ["inspect"]
-
 DELTAS = (1e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 

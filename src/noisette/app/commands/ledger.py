@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from noisette.core.ledger import Ledger
     from noisette.core.storage import Charge
 
-__all__ = ["ledger"]
-
 PAGE = 50
 """Charges of a ledger that are shown at once."""
 

@@ -12,8 +12,6 @@ from noisette.core.mechanisms import Mechanism
 from noisette.core.sampling import Sampler
 from noisette.errors import InvalidParameter
 
-__all__ = ["Description"]
-
 _OPTIONS = {
     "noise_multiplier": "--noise-multiplier",
     "epsilon": "--step-epsilon",

@@ -5,8 +5,6 @@ from typing import Any
 
 from noisette.errors import NoisetteError
 
-__all__ = ["as_row", "others", "show_others", "table_json"]
-
 _DELTA = 1e-6
 
 

@@ -22,8 +22,6 @@ from noisette.errors import InvalidParameter
 if TYPE_CHECKING:
     from noisette.tables import Schema
 
-__all__ = ["plan", "table_outlook_of"]
-
 
 def plan(
     rows: Annotated[

@@ -12,8 +12,6 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.sampling import SAMPLERS
 from noisette.errors import InvalidParameter, MissingExtra, Unproven
 
-__all__ = ["epsilon_against_steps", "figure_file", "write_figure"]
-
 # Colour-blind safe (Okabe and Ito), with a marker each so that grey prints work too.
 _STYLES = {
     "linear": ("#999999", ":", "linear composition"),

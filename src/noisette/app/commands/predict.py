@@ -15,15 +15,6 @@ from noisette.app.commands.console import busy, write_text
 from noisette.app.commands.train import ForceOption, NoHeaderOption, TableArgument
 from noisette.errors import InvalidParameter
 
-__all__ = [
-    "ModelArgument",
-    "ThresholdOption",
-    "at_threshold",
-    "check_threshold",
-    "predict",
-    "visible_lines",
-]
-
 ModelArgument = Annotated[
     Path,
     typer.Argument(

@@ -14,8 +14,6 @@ from noisette.errors import InvalidParameter, NoisetteError
 if TYPE_CHECKING:
     from noisette.tables.drafts import Draft
 
-__all__ = ["recover"]
-
 
 def recover(
     folder: Annotated[

@@ -7,8 +7,6 @@ from types import FrameType
 
 from noisette.errors import NoisetteError
 
-__all__ = ["KEPT", "Signalled", "Stopped", "as_ctrl_c", "code_of"]
-
 KEPT = 3
 """The exit code of a command that did not end as asked, but whose result is paid for and kept."""
 

@@ -8,8 +8,6 @@ import typer
 from noisette._text import visible
 from noisette.errors import InvalidParameter
 
-__all__ = ["studio"]
-
 
 def studio(
     folder: Annotated[

@@ -10,8 +10,6 @@ from noisette._text import visible
 from noisette.app.commands import options as opt
 from noisette.errors import InvalidParameter
 
-__all__ = ["theorem"]
-
 
 def theorem(
     name: Annotated[

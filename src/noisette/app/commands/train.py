@@ -38,21 +38,6 @@ if TYPE_CHECKING:
     from noisette.core.adjacency import Adjacency
     from noisette.tables import Schema, TableModel
 
-__all__ = [
-    "CHOICES",
-    "MODELS",
-    "ForceOption",
-    "NoHeaderOption",
-    "TableArgument",
-    "check_sgd",
-    "estimator_of",
-    "learns",
-    "schema",
-    "table_classifier",
-    "table_regressor",
-    "train",
-]
-
 TableArgument = Annotated[
     Path,
     typer.Argument(

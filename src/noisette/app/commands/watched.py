@@ -27,8 +27,6 @@ from noisette.errors import InvalidParameter, LedgerError, NoisetteError
 if TYPE_CHECKING:
     from noisette.tables.drafts import Draft
 
-__all__ = ["WatchedLedger", "keeping", "outcome", "shown_place", "spending"]
-
 _ROOM = 1 << 18  # bytes of scores or counts
 
 _CLAIMS = re.compile(

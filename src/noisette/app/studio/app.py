@@ -23,8 +23,6 @@ from noisette.app.studio.steps import Steps
 from noisette.app.studio.walk import Walks
 from noisette.errors import NoisetteError
 
-__all__ = ["Studio", "application"]
-
 Form = Mapping[str, str]
 Shower = Callable[[Request], Response]
 Taker = Callable[[Request, Form], Response]

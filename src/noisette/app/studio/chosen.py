@@ -15,8 +15,6 @@ from noisette.tables import template
 from noisette.tables.fact_checks import UNKNOWN
 from noisette.tables.reading import is_parquet
 
-__all__ = ["HEADERS", "ChosenTable", "Entry", "choose", "entries", "listed", "on_page"]
-
 HEADERS = ("auto", "names", "row")
 """What the first line of a CSV file is: names if that is beyond doubt, surely names, or a row."""
 

@@ -10,8 +10,6 @@ from noisette.app.studio.chosen import ChosenTable
 from noisette.errors import InvalidParameter
 from noisette.tables import Schema
 
-__all__ = ["HELP", "KINDS", "UNITS", "WRITTEN", "FactFault", "schema_from", "split_list"]
-
 KINDS = {
     "numeric": "a number",
     "categorical": "one of a few categories",

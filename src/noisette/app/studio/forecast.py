@@ -14,8 +14,6 @@ from noisette.tables import Schema
 if TYPE_CHECKING:
     from noisette.core.guarantee import Guarantee
 
-__all__ = ["MODELS", "RELATIONS", "Budget", "Forecast", "budget_from", "forecast_of"]
-
 MODELS = {
     "logistic": "a linear score (usually the most accurate)",
     "additive": "one curve for each column (the easiest to explain)",

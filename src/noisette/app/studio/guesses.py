@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["guessed_kind"]
-
 _WORDS = {
     "ignore": """id ids uuid guid key identifier nr name surname firstname lastname forename email
         mail phone telephone mobile fax address street comment comments note notes text description

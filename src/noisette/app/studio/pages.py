@@ -13,8 +13,6 @@ from noisette._text import visible
 from noisette._version import __version__
 from noisette.report.kit import stylesheet
 
-__all__ = ["STEPS", "number", "page", "shown", "style"]
-
 STEPS = (
     ("table", "Table"),
     ("facts", "What is public"),

@@ -27,8 +27,6 @@ from noisette.tables.pipeline.unread import unread_in
 if TYPE_CHECKING:
     from noisette.app.studio.app import Studio
 
-__all__ = ["FILES", "Results"]
-
 FILES = {
     "model.noisette": "the model",
     "guarantee.json": "the guarantee, for machines",

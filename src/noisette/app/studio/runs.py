@@ -21,8 +21,6 @@ from noisette.errors import InvalidParameter, NoisetteError
 from noisette.tables.drafts import clear_away
 from noisette.tables.folders import MODEL, check_folder
 
-__all__ = ["SAID", "STEPS", "Order", "Runs", "StartedTraining", "noisette_command"]
-
 STEPS = {
     "starting": "starting",
     "reading": "reading the table",

@@ -8,9 +8,6 @@ from noisette._text import steers
 from noisette.app.studio.chosen import ChosenTable
 from noisette.app.studio.forecast import Budget
 
-__all__ = ["Same", "command", "for_ledger", "for_model", "for_plan", "for_table", "for_training",
-           "quoted", "train_arguments"]  # fmt: skip
-
 Same = tuple[str, str]
 """A command line, and Python."""
 

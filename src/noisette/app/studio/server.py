@@ -16,8 +16,6 @@ from noisette.app.commands.stopping import as_ctrl_c
 from noisette.app.studio.guard import Keys
 from noisette.errors import InvalidParameter
 
-__all__ = ["HOME", "serve"]
-
 HOME = "127.0.0.1"
 """The only address that is ever listened at: no other machine can reach it."""
 

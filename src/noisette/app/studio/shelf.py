@@ -9,8 +9,6 @@ from noisette.errors import InvalidParameter
 from noisette.tables import read_model
 from noisette.tables.folders import MODEL, REPORT
 
-__all__ = ["Shelf", "StoredModel"]
-
 _MOST = 100
 
 

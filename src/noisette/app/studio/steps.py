@@ -23,8 +23,6 @@ from noisette.tables.counting import count_units
 if TYPE_CHECKING:
     from noisette.app.studio.app import Studio
 
-__all__ = ["Steps"]
-
 Form = Mapping[str, str]
 _KEPT = "What you said since is kept."
 _DELTAS = ("0", "1e-5", "1e-6", "1e-7", "1e-8", "1e-9")

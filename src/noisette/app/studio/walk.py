@@ -21,8 +21,6 @@ from noisette.core.storage import is_address
 from noisette.errors import InvalidParameter, LedgerError
 from noisette.tables import Schema, toml
 
-__all__ = ["Books", "Walk", "Walks", "free_name", "open_books"]
-
 _MOST = 50
 
 

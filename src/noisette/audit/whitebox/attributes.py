@@ -20,8 +20,6 @@ from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.errors import NoisetteError
 
-__all__ = ["LEVEL", "attributes", "least_epsilon", "likelihood"]
-
 LEVEL = 1e-6
 """The error of this attack at most; it is small because the evidence is overwhelming."""
 SCREEN, MOST_FITS = 3, 2_000

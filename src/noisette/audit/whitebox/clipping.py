@@ -12,8 +12,6 @@ from noisette.audit.canaries import LONG, opposite
 from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.subject import AuditedEstimator
 
-__all__ = ["clipping"]
-
 
 def clipping(subject: AuditedEstimator) -> Tally:
     """Fit with the canary at both lengths and compare the released numbers."""

@@ -25,9 +25,6 @@ from noisette.audit.whitebox.theory import gaussian_epsilon, spherical_epsilon
 from noisette.audit.whitebox.trace import Trace
 from noisette.core.mechanisms import Gaussian, ObjectiveNoise, SphericalLaplace
 
-__all__ = ["density"]
-
-
 POINTS = 61
 PURE_SLACK, CURVE_SLACK = 5e-3, 2e-2
 

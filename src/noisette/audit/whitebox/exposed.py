@@ -22,8 +22,6 @@ from noisette.core.guarantee import Guarantee
 from noisette.core.mechanisms import AdditiveNoise, ObjectiveNoise
 from noisette.core.plans import LastIterate
 
-__all__ = ["exposed"]
-
 _TIGHT = 1e-9
 
 

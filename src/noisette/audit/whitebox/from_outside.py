@@ -22,12 +22,6 @@ from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.worlds import released
 from noisette.errors import PrivacyWarning, Unproven, WeakModelWarning
 
-__all__ = [
-    "FIRST_LOOK", "STRANGERS", "WHOLE_PERSONS", "Maker", "Projection", "Shown", "direction_of",
-    "from_outside",
-]  # fmt: skip
-
-
 FIRST_LOOK = ("saturated push",)
 """Canaries for estimators that the white-box checks have already seen from inside."""
 WHOLE_PERSONS = ("saturated push", "orthogonal")

@@ -37,9 +37,6 @@ from noisette.core.mechanisms import (
     SphericalLaplace,
 )
 
-__all__ = ["noise_law", "recovered"]
-
-
 FEW, MANY = 1, 110
 """Features of the two settings."""
 VECTORS = 120

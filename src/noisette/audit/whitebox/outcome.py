@@ -4,8 +4,6 @@ from dataclasses import dataclass, field
 
 from noisette.audit.findings import Finding
 
-__all__ = ["Tally"]
-
 
 @dataclass
 class Tally:

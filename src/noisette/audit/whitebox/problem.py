@@ -15,9 +15,6 @@ from scipy.special import expit
 from noisette._typing import Floats
 from noisette.fitting.losses import Huber, HuberHinge, Loss, MarginLoss, SoftplusHinge
 
-__all__ = ["CONSTANTS", "Problem"]
-
-
 CONSTANTS = {
     "logistic": (1.0, 0.25),
     "hinge": (1.0, math.inf),

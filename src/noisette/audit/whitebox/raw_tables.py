@@ -21,8 +21,6 @@ from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidParameter
 from noisette.tables import Frame, Schema
 
-__all__ = ["check_tables"]
-
 _SIZES = (300, 3_000, 30_000)
 _LEARNT = ("categories", "center", "high", "knots", "low", "reference", "spikes", "width")
 _WANTED = ("the other end", "one identifier missing", "a single row")

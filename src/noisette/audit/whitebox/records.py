@@ -14,8 +14,6 @@ from noisette.core.plans import Plan
 from noisette.core.sampling import Sampler
 from noisette.fitting.losses import Loss
 
-__all__ = ["Blind", "BookedPlan", "Draw", "FlowDiffers", "Release", "SgdStep", "Solve"]
-
 
 class FlowDiffers(Exception):
     """The second run left the path of the first one: its control flow depends on the data."""

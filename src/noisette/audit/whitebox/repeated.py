@@ -30,8 +30,6 @@ from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.worlds import released
 
-__all__ = ["repeated"]
-
 Output = np.ndarray[Any, Any]
 Fit = Callable[..., Output | None]
 

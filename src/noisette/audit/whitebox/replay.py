@@ -33,8 +33,6 @@ from noisette.core.mechanisms import GaussianThreshold, ObjectiveNoise
 from noisette.core.randomness import Randomness
 from noisette.errors import NoisetteError
 
-__all__ = ["Run", "compare", "replay", "watched"]
-
 Run = Callable[[Randomness], Any]
 """One run under a source of randomness; it returns everything that leaves the owner of the data."""
 

@@ -29,8 +29,6 @@ from noisette.core.sampling import (
 )
 from noisette.errors import Unproven
 
-__all__ = ["sampling_law"]
-
 STEPS = 120
 
 

@@ -11,8 +11,6 @@ from noisette.audit.canaries import CANARIES
 from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.subject import AuditedEstimator
 
-__all__ = ["solver"]
-
 
 def solver(subject: AuditedEstimator) -> Tally:
     """Fit on every canary and compare each solution with the auditor's own."""

@@ -17,8 +17,6 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.sampling import PassSampler, Sampler
 from noisette.errors import InvalidParameter
 
-__all__ = ["AuditedEstimator"]
-
 _NORMS = ("norm_bound", "data_norm", "clip_norm")
 
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from noisette.core.randomness import Randomness
 
-__all__ = ["Tape"]
-
 
 class Tape(Randomness):
     """A `Randomness` for audits: seeded, counts its reads, knows how much each read consumed."""

@@ -12,8 +12,6 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, Mechanism, ObjectiveNoise, SphericalLaplace
 from noisette.core.plans import Noisy, Plan, Run, Sampled
 
-__all__ = ["CONTRIBUTIONS", "ONCE", "least_epsilon", "pure_epsilon", "spherical_epsilon"]
-
 CONTRIBUTIONS = {"replace-one": 2.0, "zero-out": 1.0, "add-remove": 1.0}
 """How many contribution bounds a sum moves by between neighbours."""
 

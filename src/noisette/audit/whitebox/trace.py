@@ -42,8 +42,6 @@ from noisette.fitting.algorithms.observer import Observer
 from noisette.fitting.losses import Loss
 from noisette.tables.pipeline.categories import LearnCategories
 
-__all__ = ["Trace", "tracing"]
-
 Real = Callable[..., Any]
 
 _SOLVED = ("OBJECTIVE-PERTURBATION", "OUTPUT-SENSITIVITY", "APPROXIMATE-MINIMISER")

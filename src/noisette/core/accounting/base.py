@@ -17,8 +17,6 @@ from noisette.core.plans import Declared, Leaf, PlanLike, Run, Sampled, as_plan
 from noisette.core.sampling import Participation
 from noisette.errors import InvalidParameter, Unproven
 
-__all__ = ["Accountant", "counted", "participation"]
-
 Cost = TypeVar("Cost")
 
 _MOST_USES = 2**53  # beyond, a count as a float could be smaller than the count

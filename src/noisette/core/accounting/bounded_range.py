@@ -10,8 +10,6 @@ from noisette._typing import Floats
 from noisette.core.accounting.numerical import Pair
 from noisette.core.accounting.numerical.pairs.base import ROUNDING
 
-__all__ = ["BoundedRange"]
-
 
 @dataclass(frozen=True)
 class BoundedRange(Pair):

@@ -13,8 +13,6 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.plans import PlanLike
 from noisette.errors import InvalidParameter
 
-__all__ = ["calibrate"]
-
 Find = Literal["noise", "steps", "rate"]
 Point = tuple[float, float]  # (log(cost / target), log x)
 

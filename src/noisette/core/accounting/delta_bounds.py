@@ -12,8 +12,6 @@ from noisette.core.mechanisms import Mechanism
 from noisette.core.mechanisms.gaussian_curve import stated_delta
 from noisette.core.plans import Leaf, Plan, PlanLike, Run, Sampled
 
-__all__ = ["SMALLEST_DELTA", "delta_bounds", "exact_numbers", "run_delta", "single_use"]
-
 SMALLEST_DELTA = 1e-300
 
 

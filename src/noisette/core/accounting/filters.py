@@ -22,8 +22,6 @@ from noisette.core.mechanisms.gaussian_curve import gdp_mu
 from noisette.core.plans import PlanLike, as_plan
 from noisette.errors import InvalidParameter, Unproven
 
-__all__ = ["FILTERS", "Filter", "GaussianFilter", "RenyiFilter", "SumFilter"]
-
 Cost = tuple[float, float]
 
 

@@ -23,8 +23,6 @@ from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
 from noisette.core.plans import Declared, Plan, PlanLike, as_plan
 from noisette.core.roots import private_root
 
-__all__ = ["ACCOUNTANTS", "bracket", "delta", "epsilon", "holds"]
-
 ACCOUNTANTS: dict[str, type[Accountant[Any]]] = {
     kind.name: kind
     for kind in (

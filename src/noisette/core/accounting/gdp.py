@@ -9,8 +9,6 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms.gaussian_curve import gdp_epsilon, stated_delta
 from noisette.core.plans import LastIterate, Leaf, Run, Sampled
 
-__all__ = ["GaussianAccountant"]
-
 
 class GaussianAccountant(Accountant[float]):
     """Adds up mu squared; the total is exact when every leaf is Gaussian and takes part once.

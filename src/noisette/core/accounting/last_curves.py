@@ -17,13 +17,6 @@ from noisette.core.mechanisms.gaussian_curve import gdp_epsilon, stated_delta
 from noisette.core.roots import moved, private_root
 from noisette.errors import InvalidParameter
 
-__all__ = [
-    "cyclic_last_mu",
-    "reshuffled_last_delta",
-    "reshuffled_last_epsilon",
-    "reshuffled_last_mus",
-]
-
 
 def _position_mus(
     contraction: ArrayLike, batches: int, epochs: int, noise_ratio: float, step_size: ArrayLike,

@@ -23,8 +23,6 @@ from noisette import _validate
 from noisette._typing import Floats
 from noisette.errors import InvalidParameter
 
-__all__ = ["best_position_mus", "full_batch_last_mu", "minorant_mu"]
-
 # One segment of the minorant: run exp(2 scale) v and rise exp(scale) s. The scale keeps long
 # contracting chains (p_k far below the smallest double) exact where it matters.
 Block = tuple[float, float, float]

@@ -23,9 +23,6 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian
 from noisette.core.plans import LastIterate, Leaf, PlanLike, Run, Sampled, Selected
 
-__all__ = ["ORDERS", "MomentsAccountant", "RenyiAccountant", "log_moment"]
-
-
 ORDERS: Floats = np.geomspace(1e-2, 1e4, 121)
 """The grid of s; `_refined` searches between its points."""
 

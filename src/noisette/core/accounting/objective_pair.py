@@ -19,9 +19,6 @@ from noisette.core.mechanisms.gaussian_curve import stated_delta
 from noisette.core.mechanisms.objective_noise import ObjectiveNoise
 from noisette.errors import Unproven
 
-__all__ = ["ObjectiveReplaced", "ObjectiveTable"]
-
-
 _POINTS = 16_384
 _CHAIN_POINTS = 1_200
 _PERSON_POINTS = 2_400

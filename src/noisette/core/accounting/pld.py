@@ -31,8 +31,6 @@ from noisette.core.plans import Declared, LastIterate, Leaf, PlanLike, Run, Samp
 from noisette.core.sampling import Participation, RandomAllocation, Shuffle
 from noisette.errors import Unproven
 
-__all__ = ["Composition", "NumericalAccountant"]
-
 _SMALLEST_HALF = 1e-290
 _LARGEST_CHAIN = 1000.0  # the largest epsilon of two changes that is looked for
 

@@ -14,16 +14,6 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms.gaussian_curve import gdp_epsilon
 from noisette.core.plans import Declared, Leaf, Plan, Run, Sampled, Selected
 
-__all__ = [
-    "AdvancedAccountant",
-    "LinearAccountant",
-    "advanced_composition",
-    "kairouz_oh_viswanath",
-    "pure_epsilon",
-    "subsampled",
-    "subsampled_lecture",
-]
-
 
 def subsampled(epsilon: float, rate: float) -> float:
     """Return log(1 + rate (e^epsilon - 1)), the tight cost of running on a random part.

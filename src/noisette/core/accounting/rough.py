@@ -11,8 +11,6 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.plans import PlanLike, as_plan
 from noisette.errors import AdjacencyMismatch, Unproven
 
-__all__ = ["rough_epsilon"]
-
 _RESOLUTION = 0.25  # of the tables; their time grows with its square
 _WIDTH = 1e-2
 

@@ -16,9 +16,6 @@ import numpy as np
 from noisette._typing import Floats
 from noisette.core.mechanisms.pure_moments import response_log_moment
 
-__all__ = ["poisson_add_remove", "poisson_replace", "pure", "without_replacement"]
-
-
 _MOST_NODES = 60_000
 _REACH = 10.0  # standard deviations beyond the outermost mode
 _ROUND_UP = 1e-9

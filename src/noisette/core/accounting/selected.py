@@ -21,8 +21,6 @@ from noisette.core.accounting.numerical.pairs.discrete import LossTable, TablePa
 from noisette.core.adjacency import Adjacency
 from noisette.core.plans import Plan, Selected
 
-__all__ = ["SearchCurve", "SearchPair", "search_curve"]
-
 _FIRST, _FACTOR, _LAST = 1e-4, 1.02, 660  # the points at which one run is read, up to 47
 _COARSE, _STEEP, _FAINT = 64, 1.5, 1e-4  # how many of them are enough for G
 _BEYOND, _FLAT = 1e-3, 0.995  # once the curve has fallen so far, or hardly falls, it is cut off

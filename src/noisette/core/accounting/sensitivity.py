@@ -14,9 +14,6 @@ from noisette import _validate
 from noisette._typing import Floats
 from noisette.errors import InvalidParameter
 
-__all__ = ["logistic_gradient_sensitivity"]
-
-
 # Covers the root finding and the rounding of expit and sqrt, on the private side.
 _SAFETY = 1.0 + 1e-12
 

@@ -23,8 +23,6 @@ from noisette.core.plans import Plan, Repeat, Sampled
 from noisette.core.sampling import PartialShuffle, Shuffle
 from noisette.errors import InvalidParameter
 
-__all__ = ["TwoLossExample", "poster_algorithm", "shuffle_lower_epsilon", "two_loss_example"]
-
 
 def _contributions(adjacency: Adjacency | str) -> int:
     """Return by how many clipping norms the sum moves: 1 (zero-out) or 2 (replace-one)."""

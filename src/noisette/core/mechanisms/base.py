@@ -17,8 +17,6 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 from noisette.errors import InvalidParameter, PermitError
 
-__all__ = ["AdditiveNoise", "Mechanism"]
-
 BULK = 1 << 13  # numbers in one sum; below, loading compiled code costs more than it saves
 
 

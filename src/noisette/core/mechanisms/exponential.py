@@ -13,8 +13,6 @@ from noisette.core.bounded import Bounded, InKernel
 from noisette.core.mechanisms.base import Mechanism
 from noisette.errors import PermitError, Unproven
 
-__all__ = ["Exponential"]
-
 _ROUND_UP = 1.0 + 1e-14  # a few roundings of products
 
 

@@ -12,8 +12,6 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.mechanisms.gaussian_curve import gdp_mu, stated_delta
 
-__all__ = ["Gaussian"]
-
 
 @dataclass(frozen=True)
 class Gaussian(AdditiveNoise):

@@ -29,9 +29,6 @@ from noisette._typing import Floats
 from noisette.core.roots import moved
 from noisette.errors import InvalidParameter
 
-__all__ = ["gdp_delta", "gdp_epsilon", "gdp_log_delta", "gdp_mu", "stated_delta"]
-
-
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _SQRT_HALF_PI = math.sqrt(math.pi / 2.0)
 # Below this mu the difference R(x) - R(x + mu) is integrated, above it is subtracted.

@@ -16,8 +16,6 @@ from noisette.core.mechanisms.gaussian import Gaussian
 from noisette.core.summaries import count_move
 from noisette.errors import PermitError
 
-__all__ = ["GaussianThreshold"]
-
 _ROUND_UP = 1.0 + 1e-12  # roundings of the quantile, of T and of one person's summed weights
 
 

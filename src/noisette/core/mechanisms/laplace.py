@@ -15,8 +15,6 @@ from noisette.core.mechanisms.base import AdditiveNoise, smallest_multiplier
 from noisette.core.mechanisms.pure_moments import laplace_log_moment
 from noisette.errors import Unproven
 
-__all__ = ["Laplace"]
-
 
 @dataclass(frozen=True)
 class Laplace(AdditiveNoise):

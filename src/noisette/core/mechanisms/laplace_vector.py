@@ -14,8 +14,6 @@ from noisette.core.mechanisms.base import Mechanism, on_grid
 from noisette.core.mechanisms.pure_moments import response_log_moment
 from noisette.errors import PermitError
 
-__all__ = ["LaplaceVector"]
-
 _ROUND_UP = 1.0 + 1e-13
 
 

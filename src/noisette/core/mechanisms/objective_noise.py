@@ -42,8 +42,6 @@ from noisette.core.mechanisms.gaussian_curve import stated_delta
 from noisette.core.mechanisms.pure_moments import response_log_moment
 from noisette.core.mechanisms.spherical_laplace import SphericalLaplace
 
-__all__ = ["ObjectiveNoise"]
-
 _SMALLEST = 1e-300
 _ROUND_UP = 1.0 + 1e-13
 _LOST = 1e-14  # absolute error of the logarithm of a sum of probabilities near 1

@@ -11,9 +11,6 @@ import numpy as np
 
 from noisette._typing import Floats
 
-__all__ = ["laplace_log_moment", "response_log_moment"]
-
-
 _ROUND_UP = 1.0 + 1e-13
 
 

@@ -14,8 +14,6 @@ from noisette.core.mechanisms.base import Mechanism
 from noisette.core.mechanisms.pure_moments import response_log_moment
 from noisette.errors import InvalidParameter, PermitError, Unproven
 
-__all__ = ["RandomizedResponse"]
-
 _ROUND_UP = 1.0 + 2e-13  # more than the error of a probability, 2^-52 times its exponent
 _MOST = 2**62  # the sum of two categories still fits 64 bits
 

@@ -18,8 +18,6 @@ from noisette.core.mechanisms.base import (
     smallest_multiplier,
 )
 
-__all__ = ["SphericalLaplace"]
-
 
 @dataclass(frozen=True)
 class SphericalLaplace(AdditiveNoise):

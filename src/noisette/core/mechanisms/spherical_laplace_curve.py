@@ -28,9 +28,6 @@ from noisette._typing import Floats
 from noisette.core.mechanisms.pure_moments import laplace_log_moment, response_log_moment
 from noisette.core.roots import private_root
 
-__all__ = ["bessel_k_ratio", "delta", "deltas", "largest_shift", "log_moment"]
-
-
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _ROUND_UP = 1.0 + 1e-10  # proof: SPHERICAL-POSITIVE, the error of the sums is below 1e-11
 _A_FEW_ROUNDINGS = 1.0 + 1e-14  # for the closed forms

@@ -12,8 +12,6 @@ from noisette.core.mechanisms import Mechanism
 from noisette.core.sampling import Sampler
 from noisette.errors import InvalidParameter
 
-__all__ = ["PLANS", "Leaf", "Plan"]
-
 FORMAT = 1
 
 # What a plan in JSON may ask for: beyond it, counting would take hours or all memory, and no run of

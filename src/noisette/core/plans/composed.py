@@ -12,8 +12,6 @@ from noisette.core.plans.base import Leaf, Plan
 from noisette.core.plans.leaves import PlanLike, as_plan
 from noisette.errors import InvalidParameter
 
-__all__ = ["Parallel", "Repeat", "Together"]
-
 
 @dataclass(frozen=True, repr=False)
 class Repeat(Plan):

@@ -9,8 +9,6 @@ from noisette.core.plans.leaves import Noisy
 from noisette.core.sampling import Cyclic, FullBatch, Shuffle
 from noisette.errors import InvalidParameter, Unproven
 
-__all__ = ["LastIterate"]
-
 
 @dataclass(frozen=True, repr=False)
 class LastIterate(Noisy):

@@ -20,8 +20,6 @@ from noisette import _validate
 from noisette._typing import Floats
 from noisette.errors import InvalidParameter
 
-__all__ = ["LAWS", "Geometric", "Logarithmic", "NegativeBinomial", "PoissonRuns", "RunLaw"]
-
 LEAST_MEAN, LARGEST_MEAN = 1.0 + 1e-6, 1000.0  # nearer to 1 the rate is no longer found
 _LONGEST = math.log(1e5)  # of log(1 / gamma): the law is drawn from a table of 60 / gamma chances
 

@@ -10,8 +10,6 @@ from noisette.core.plans.base import Leaf, Plan
 from noisette.core.sampling import SAMPLERS, FullBatch, Sampler
 from noisette.errors import InvalidParameter
 
-__all__ = ["Declared", "Noisy", "PlanLike", "Run", "Sampled", "as_plan"]
-
 Part = TypeVar("Part", Mechanism, Sampler)
 
 

@@ -10,8 +10,6 @@ from noisette.core.plans.laws import LAWS, RunLaw
 from noisette.core.plans.leaves import PlanLike, as_plan
 from noisette.errors import InvalidParameter, Unproven
 
-__all__ = ["Selected"]
-
 
 @dataclass(frozen=True, repr=False, init=False)
 class Selected(Leaf):

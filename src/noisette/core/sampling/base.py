@@ -19,8 +19,6 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter, Unproven
 
-__all__ = ["Participation", "Sampler"]
-
 Kind = Literal["once", "poisson", "without-replacement", "allocation"]
 
 

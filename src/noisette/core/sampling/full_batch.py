@@ -11,8 +11,6 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.randomness import Randomness
 from noisette.core.sampling.base import Participation, Sampler
 
-__all__ = ["FullBatch"]
-
 
 @dataclass(frozen=True)
 class FullBatch(Sampler):

@@ -11,8 +11,6 @@ from noisette.core.randomness import Randomness
 from noisette.core.sampling.base import PassSampler, Sampler
 from noisette.errors import InvalidParameter
 
-__all__ = ["Cyclic", "Disjoint", "Shuffle"]
-
 
 @dataclass(frozen=True)
 class Disjoint(PassSampler):

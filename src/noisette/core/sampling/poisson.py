@@ -13,8 +13,6 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.randomness import Randomness
 from noisette.core.sampling.base import Participation, Sampler
 
-__all__ = ["Poisson"]
-
 
 @dataclass(frozen=True)
 class Poisson(Sampler):

@@ -14,8 +14,6 @@ from noisette.core.randomness import Randomness
 from noisette.core.sampling.base import Participation, Sampler
 from noisette.errors import InvalidParameter, Unproven
 
-__all__ = ["PartialShuffle", "WithoutReplacement"]
-
 PART_OF_SHUFFLE = 0.1
 """The poster's tau for ``sampling="partial-shuffle"``: the used fraction of each shuffle."""
 

@@ -11,8 +11,6 @@ from noisette.core.storage.opening import store_at
 from noisette.core.storage.records import Charge, Receipt, Store
 from noisette.errors import InvalidParameter, LedgerError
 
-__all__ = ["LedgerBooks", "is_text"]
-
 
 class LedgerBooks:
     """The charges of a ledger, the results that they paid for, and the tables that it is about."""

@@ -42,12 +42,6 @@ from typing import Any, NamedTuple
 
 from noisette._files import LARGEST_TEXT, from_json
 
-__all__ = [
-    "FORMAT", "Damaged", "Mark", "Newer", "Unsure",
-    "append", "backwards", "first_pages", "is_ledger", "origin", "read_header", "read_last",
-    "read_mark", "records", "seal", "unseal",
-]  # fmt: skip
-
 FORMAT = 3
 _PAGE = 4096
 _FIRST = 3 * _PAGE

@@ -22,8 +22,6 @@ caller has put into a schema of its own are never used.
 
 from typing import Any
 
-__all__ = ["ADD", "FUNCTION", "STATE", "prepare"]
-
 FUNCTION = "noisette_add_3"
 _ARGUMENTS = "text, text, text, text, text"
 _DAY = "date_trunc('day', clock_timestamp(), 'UTC')"

@@ -14,8 +14,6 @@ from noisette.core.storage.counting import FUNCTION
 from noisette.core.storage.records import RESTORE
 from noisette.errors import LedgerError, MissingExtra, NoisetteError
 
-__all__ = ["Database"]
-
 WAIT_SECONDS = 60
 _CONNECT_SECONDS = 20
 # A network that swallows everything is noticed too; the address may say otherwise.

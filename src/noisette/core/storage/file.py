@@ -44,8 +44,6 @@ from noisette.core.storage.records import (
 )
 from noisette.errors import LedgerError, NoisetteError
 
-__all__ = ["FileStore"]
-
 _EARLIER = b"SQLite format 3\0"
 _WRONG = (chain.Damaged, KeyError, TypeError, ValueError, OverflowError, AttributeError)
 

@@ -19,8 +19,6 @@ from noisette.core.storage.records import (
 )
 from noisette.errors import LedgerError
 
-__all__ = ["MemoryStore"]
-
 
 class MemoryStore:
     """Charges of one process, guarded by a lock; never copied into another process."""

@@ -7,11 +7,6 @@ from typing import Any
 from noisette.core.storage.chain import Damaged
 from noisette.core.storage.records import Charge, Cost, Drawn, Draws, Header, Receipt, Totals
 
-__all__ = [
-    "charge_node", "charge_of", "drawn_node", "draws_of", "header_node", "header_of", "receipt_of",
-    "totals_of",
-]  # fmt: skip
-
 # What records of earlier versions lack; a new one has it only where it says something.
 _LATER = {
     "table": "", "unit": "record", "booked": "", "by": "", "model": "", "why": "", "cohort": "",

@@ -10,8 +10,6 @@ from noisette.core.storage.postgres import PostgresStore, is_address
 from noisette.core.storage.records import RESTORE, Cost, Header, Store
 from noisette.errors import InvalidParameter, LedgerError
 
-__all__ = ["open_store", "store_at"]
-
 
 def store_at(path: str | os.PathLike[str]) -> FileStore | PostgresStore:
     """Return the store that an address means, not yet opened."""

@@ -70,8 +70,6 @@ from noisette.core.storage.records import (
 )
 from noisette.errors import LedgerError
 
-__all__ = ["PostgresStore", "is_address", "ledgers_at"]
-
 _UNNAMED = "ledger"
 _BATCH = 100  # an answer may have 1 GB, and a record 2 MB
 _HEADER = "SELECT line FROM noisette_ledgers WHERE name = %s"

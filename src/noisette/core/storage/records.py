@@ -7,23 +7,6 @@ from typing import Any, NamedTuple, Protocol
 
 from noisette.errors import InvalidParameter, LedgerError
 
-__all__ = [
-    "RESTORE",
-    "Charge",
-    "Check",
-    "CheckDrawn",
-    "Cost",
-    "Drawn",
-    "Draws",
-    "Header",
-    "Receipt",
-    "Store",
-    "Totals",
-    "is_news",
-    "no_charge",
-    "one_unit",
-]
-
 Cost = tuple[float, float]
 RESTORE = (
     "restore it from a backup, then charge by hand what was booked since; the receipts beside your "

@@ -15,8 +15,6 @@ from noisette.core.plans import Plan
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import Public, PublicBudget
 
-__all__ = ["Algorithm", "Prepared", "PreparedModel", "Trained"]
-
 
 @dataclass(frozen=True)
 class Prepared:

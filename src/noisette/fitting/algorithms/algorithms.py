@@ -13,8 +13,6 @@ from noisette.fitting.algorithms.streaming import StreamedPass
 from noisette.fitting.algorithms.sufficient_statistics import SufficientStatistics
 from noisette.fitting.algorithms.whitening import WhitenedObjective
 
-__all__ = ["ALGORITHMS", "one_shot"]
-
 ALGORITHMS: dict[str, type[Algorithm[Any]]] = {
     kind.name: kind
     for kind in (

@@ -26,22 +26,6 @@ from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.algorithms.records import Records
 from noisette.fitting.losses import Softmax
 
-__all__ = [
-    "BALANCED",
-    "BALANCED_NOTE",
-    "Balanced",
-    "balanced",
-    "balancing",
-    "check_class_weight",
-    "class_factors",
-    "counting",
-    "for_model",
-    "own",
-    "public_weights",
-    "weighed",
-    "weight_proofs",
-]
-
 Facts = TypeVar("Facts", bound=PublicBudget)
 
 BALANCED = "balanced"

@@ -16,8 +16,6 @@ from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 
-__all__ = ["Banded", "square_root_band"]
-
 
 def square_root_band(band: int) -> Floats:
     """Return c_0 .. c_{p-1} of the square root of the prefix-sum matrix, of which c_0 = 1."""

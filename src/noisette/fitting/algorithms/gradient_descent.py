@@ -43,9 +43,6 @@ from noisette.fitting.losses import Logistic
 from noisette.fitting.losses.parted import most_merges, rows_of
 from noisette.fitting.solvers.rounding import UNIT, PublicFacts, gradient_error
 
-__all__ = ["GradientDescent", "Recipe", "recipe"]
-
-
 MOMENTUM = 0.9
 FACTOR = 16.0
 MOST_STEPS = 1_000

@@ -27,16 +27,6 @@ from noisette.fitting.algorithms.public import Public
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.algorithms.records import Records
 
-__all__ = [
-    "BUYING",
-    "LEARN",
-    "LearntTarget",
-    "WithLimits",
-    "own_algorithm",
-    "scaled",
-    "with_limits",
-]
-
 LEARN = "learn"
 """What users pass in place of limits that are to be bought."""
 

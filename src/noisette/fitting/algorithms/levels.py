@@ -57,23 +57,6 @@ from noisette.fitting.partitions.persons import PartedPersons, within_cap
 from noisette.fitting.solvers import default_tolerance
 from noisette.fitting.units import Persons
 
-__all__ = [
-    "GROUPINGS",
-    "Levels",
-    "capped_parts",
-    "check_groups",
-    "check_rows",
-    "level_groups",
-    "level_notes",
-    "level_shares",
-    "make_level_plan",
-    "present",
-    "share_proofs",
-    "shares_of",
-    "weights_of_levels",
-]
-
-
 GROUPINGS = ("scale", "batches")
 MOST_GROUPS = 100
 _MOST_LEVELS = 1_000

@@ -28,15 +28,6 @@ from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget, check_scale
 from noisette.fitting.clipping import checked_bound, clipped_sum, row_norms
 
-__all__ = [
-    "NetworkSteps",
-    "PreparedNetwork",
-    "PublicNetwork",
-    "Schedule",
-    "level_batch",
-    "make_plan",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PublicNetwork(PublicBudget):

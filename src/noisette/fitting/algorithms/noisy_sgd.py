@@ -32,9 +32,6 @@ from noisette.fitting.algorithms.single_pass import run_blocks
 from noisette.fitting.algorithms.steps import Batches, Progress, State, Update, in_random_order
 from noisette.fitting.losses import classifier_losses
 
-__all__ = ["NoisySGD", "make_sampler", "plan_for"]
-
-
 _BATCHED_USES = 64  # one-step samplers are run in blocks of so many steps
 
 

@@ -8,8 +8,6 @@ from scipy.stats import chi2
 from noisette._typing import Floats
 from noisette.fitting.losses import Loss, MarginLoss
 
-__all__ = ["NoisyWeights", "noise_of_minimiser"]
-
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 
 

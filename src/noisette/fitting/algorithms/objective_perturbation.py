@@ -30,18 +30,6 @@ from noisette.fitting.algorithms.records import Records, solutions
 from noisette.fitting.losses import Loss
 from noisette.fitting.solvers import attainable_tolerance
 
-__all__ = [
-    "TOLERANCE",
-    "ObjectivePerturbation",
-    "check_solve",
-    "curvature",
-    "least_regularization",
-    "of_curvature",
-    "shape_of",
-    "solve_with",
-]
-
-
 _SHARE = 1e-3  # of epsilon and delta, for the solver's error and the accountant's rounding
 TOLERANCE = 1e-9  # of C, on the gradient norm
 _TOO_LITTLE = "no noise reaches epsilon={:.4g} with so little regularization; raise one of them."

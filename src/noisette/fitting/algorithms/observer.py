@@ -8,8 +8,6 @@ down what passes, and may run a neighbour on the outputs of a first run.
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Observer"]
-
 Real = Callable[..., Any]
 
 

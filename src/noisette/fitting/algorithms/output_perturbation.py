@@ -22,8 +22,6 @@ from noisette.fitting.algorithms.public import Public, check_scale
 from noisette.fitting.algorithms.records import Records, solutions
 from noisette.fitting.solvers import default_tolerance
 
-__all__ = ["OutputPerturbation", "noise_for", "sensitivity"]
-
 _LARGEST_SPHERICAL = 2_000  # beyond, Gaussian noise is within 0.2 % and needs no quadrature
 
 

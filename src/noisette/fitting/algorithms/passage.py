@@ -12,8 +12,6 @@ from noisette.fitting.algorithms.observer import Observer
 from noisette.fitting.losses import Loss
 from noisette.fitting.solvers import Solution, minimise
 
-__all__ = ["Passage"]
-
 
 class Passage:
     """A permit, a source of randomness and whoever watches.

@@ -18,8 +18,6 @@ from noisette.fitting.losses.rows import Rows
 if TYPE_CHECKING:
     from noisette.fitting.algorithms.steps import Batches, State, Update
 
-__all__ = ["CUT_SHORT", "blocked_gradient", "plain_steps"]
-
 CUT_SHORT = 1e-14
 """A gradient that is cut is shorter than its limit by so much, relatively."""
 

@@ -37,8 +37,6 @@ from noisette.core.mechanisms import Gaussian, SphericalLaplace
 from noisette.fitting.algorithms.output_perturbation import noise_for
 from noisette.fitting.algorithms.public import Public
 
-__all__ = ["WEIGHT_NORM", "for_objective", "for_output", "weakness"]
-
 WEIGHT_NORM = 5.0
 """W of the module's docstring, for rows of norm 1; W / R in general."""
 

@@ -18,8 +18,6 @@ from noisette.fitting.clipping import checked_bound
 from noisette.fitting.losses import Loss
 from noisette.fitting.solvers import PublicFacts, check_ends
 
-__all__ = ["Public", "PublicBudget", "check_scale"]
-
 # The solvers accept rows that exceed R by rounding (1e-10 relative); the sensitivities pay for ten
 # times that.
 _PAID = 1.0 + 1e-9

@@ -20,8 +20,6 @@ from noisette.fitting.algorithms.whitening import WhitenedObjective
 from noisette.fitting.losses import Loss
 from noisette.fitting.solvers import attainable_tolerance, smallest_regularization
 
-__all__ = ["Recommendation", "bound_on_units", "mechanisms", "recommend", "units"]
-
 MOST_WITHOUT_GUESS = 1_000_000
 """Most records under add-remove without ``population``."""
 

@@ -19,8 +19,6 @@ from noisette.fitting.algorithms.steps import Update
 from noisette.fitting.algorithms.streaming import StreamedPass
 from noisette.fitting.losses import Loss
 
-__all__ = ["RELEASES", "bounded_parts", "check_parts", "noises", "recommend_sgd"]
-
 RELEASES = ("all", "last")
 
 WEIGHT_NORM = 5.0

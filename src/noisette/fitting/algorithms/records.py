@@ -20,8 +20,6 @@ from noisette.fitting.losses.parted import rows_of
 from noisette.fitting.solvers.minimise import NO_PARTS
 from noisette.fitting.units import Persons
 
-__all__ = ["Records", "check_rows_each", "check_unit", "solutions", "with_intercept"]
-
 
 class Records:
     """Rows, one target vector for each model, and what everyone's gradient is multiplied by.

@@ -20,8 +20,6 @@ from noisette.fitting.algorithms.second_moment import bits_of_squares, on_public
 from noisette.fitting.losses import Rows
 from noisette.fitting.losses.parted import rows_of
 
-__all__ = ["SHARES", "MomentShares", "Moments", "moments_move", "release_moments"]
-
 _PAID = 1.0 + 3e-7  # a scaled sum rounds by 2^-53 of itself in both worlds, 2^30 at most
 _AT_BOUND = 1.0 - 2.0**-40  # a target that was cut is 1 in size but for rounding
 MOST = 2**30

@@ -22,8 +22,6 @@ from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.clipping import clip_rows
 from noisette.fitting.losses.parted import most_merges, rows_of
 
-__all__ = ["Cuts", "ResidualSums", "Whitener", "release_residual_sums", "residual_move"]
-
 SQUARES = 0.1
 """The squared room of the squares beside that of the products."""
 

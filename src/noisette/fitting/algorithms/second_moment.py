@@ -13,8 +13,6 @@ from noisette.core.bounded import Bounded
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.losses.parted import rows_of
 
-__all__ = ["bits_of_squares", "on_public_grid", "second_moment", "whitener"]
-
 _FLOOR = 0.5  # eigenvalue floor, in units of R^2 / d
 _PAID = 1.0 + 3e-7  # sqrt(2) S rounds by 2^-53 of S, twice, and S is at most 2^30 R^2
 

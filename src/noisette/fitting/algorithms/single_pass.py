@@ -42,8 +42,6 @@ from noisette.fitting.algorithms.public import Public, check_scale
 from noisette.fitting.algorithms.records import Records
 from noisette.fitting.algorithms.steps import Batches, Progress, State, Update, in_random_order
 
-__all__ = ["SinglePass", "noise_for_one_use"]
-
 Groups = list[tuple[float, Any]]
 
 _RUN = 8  # neighbours that stay together in a random order, so that memory is read in runs

@@ -29,16 +29,6 @@ from noisette.fitting.clipping import checked_bound
 from noisette.fitting.losses import Loss, Softmax
 from noisette.fitting.units import Persons
 
-__all__ = [
-    "LEARNING_RATES",
-    "Batches",
-    "Progress",
-    "State",
-    "Update",
-    "canonical_rows",
-]
-
-
 LEARNING_RATES = ("inverse-sqrt", "inverse", "constant")
 _BLOCK_ENTRIES = 1 << 17  # noise entries per block: 1 MB, which stays in cache
 

@@ -30,8 +30,6 @@ from noisette.fitting.algorithms.records import Records
 from noisette.fitting.algorithms.single_pass import noise_for_one_use, run_blocks
 from noisette.fitting.algorithms.steps import Batches, Progress, State, Update
 
-__all__ = ["MOST_BATCHES", "NEW_PEOPLE", "Stream", "StreamedPass", "chunks_of", "rebatched"]
-
 MOST_BATCHES = 10**12
 """Batches declared for a stream of unknown length; their number does not enter the cost."""
 

@@ -39,8 +39,6 @@ from noisette.fitting.algorithms.residual_sums import (
     release_residual_sums,
 )
 
-__all__ = ["SolvedSums", "SufficientStatistics"]
-
 _FLOOR = 0.25  # of the noise in S, in spectral norm: what whitening adds to its eigenvalues
 _CURVED = 0.5  # least share of curvature that a step counts on: noise hides more than it makes
 _PRIOR = 4.0  # squared size of a weight that the ridge took away, in that of a typical one

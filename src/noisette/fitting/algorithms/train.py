@@ -13,8 +13,6 @@ from noisette.fitting.algorithms.observer import Observer
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 
-__all__ = ["begin", "charged", "train"]
-
 
 def train(
     algorithm: Algorithm[Any],

@@ -39,9 +39,6 @@ from noisette.fitting.algorithms.second_moment import second_moment, whitener
 from noisette.fitting.clipping import clip_rows
 from noisette.fitting.losses import Rows
 
-__all__ = ["WhitenedObjective"]
-
-
 _SHARE_OF_HIDING = 1e-6  # of mu squared
 _ROOM = 1.5  # Lambda relative to the least one: keeps the objective step close to Gaussian
 

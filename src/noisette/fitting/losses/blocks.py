@@ -10,8 +10,6 @@ from scipy import sparse
 
 from noisette._typing import Floats
 
-__all__ = ["Scaled", "back", "squared", "weighted"]
-
 
 class Scaled:
     """Rows (factor_i x_i, extra_i) that are not formed: products multiply what comes out of X.

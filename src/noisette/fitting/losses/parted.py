@@ -14,8 +14,6 @@ from noisette.errors import InvalidParameter
 from noisette.fitting.losses.rows import SPARSE_ROWS, Rows, block_rows_for
 from noisette.fitting.losses.totals import Total
 
-__all__ = ["PartedRows", "most_merges", "rows_of"]
-
 _SAMPLED = 16
 """A sample is taken from so many parts: all of them would have to be read."""
 

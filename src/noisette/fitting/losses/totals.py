@@ -9,8 +9,6 @@ import numpy as np
 
 from noisette._typing import Floats
 
-__all__ = ["Total"]
-
 
 class Total:
     """Several sums side by side; arrays are compensated where asked, numbers never.

@@ -10,8 +10,6 @@ from noisette.core.randomness import Randomness, coin_words
 from noisette.fitting.partitions.columns import DaskColumn
 from noisette.fitting.partitions.running import dask_module
 
-__all__ = ["MOST_DRAWN_FROM", "drawn"]
-
 MOST_DRAWN_FROM = 10**9
 """So many rows at most, for the law of how many come from which partition."""
 

@@ -11,8 +11,6 @@ from noisette.errors import InvalidData
 from noisette.fitting.partitions.columns import DaskColumn
 from noisette.fitting.partitions.running import dask_module
 
-__all__ = ["beside", "is_dask", "parted"]
-
 _NOT_ALIKE = (
     "the partitions of X and of what goes with it must be cut alike; take all of them from one "
     "table, or give arrays whose chunk sizes are known (compute_chunk_sizes())."

@@ -14,8 +14,6 @@ from noisette.core.parts import FAN, MOST_PARTS, Parted, merges_of
 from noisette.errors import InvalidParameter
 from noisette.fitting.partitions.running import dask_module, guarded, joined, persisted, run
 
-__all__ = ["DaskColumn"]
-
 _AHEAD = 4
 
 

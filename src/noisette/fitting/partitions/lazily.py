@@ -10,8 +10,6 @@ import numpy as np
 from noisette.errors import InvalidData
 from noisette.fitting.partitions.collections import is_dask
 
-__all__ = ["for_workers", "lazily"]
-
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 

@@ -26,8 +26,6 @@ from noisette.fitting.partitions.columns import DaskColumn
 from noisette.fitting.partitions.running import dask_module, guarded, persisted, run
 from noisette.fitting.units import NO_COLUMN, Persons, UnreadPersons, row_weights
 
-__all__ = ["PartedPersons", "persons_beside"]
-
 _MOST_BUCKETS = 32
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # an odd number that mixes the bits of a product
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from noisette.errors import ClusterFailed, InvalidData, InvalidParameter, MissingExtra, Unproven
 
-__all__ = ["Failure", "dask_module", "guarded", "joined", "passed_on", "persisted", "run"]
-
 PATIENCE = 30.0
 """Seconds to wait for a worker while there is none."""
 

@@ -11,8 +11,6 @@ from noisette.nn.gradients import chance
 from noisette.nn.gradients.base import Pass, rule
 from noisette.nn.gradients.linear import linear
 
-__all__ = ["attend", "multi_head"]
-
 
 @rule(functional.scaled_dot_product_attention)
 def attend(

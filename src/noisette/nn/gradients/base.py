@@ -17,8 +17,6 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients.terms import Dense, Term
 
-__all__ = ["RULES", "Pass", "rule"]
-
 Terms = Callable[[Tensor, Tensor], Iterable[Term]]
 Rule = Callable[..., Any]
 

@@ -29,8 +29,6 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from noisette import _files
 from noisette.nn.gradients.operators import RELEASE, certificate_file, operator, reached, replace
 
-__all__ = ["Call", "certify", "compared", "main", "noted"]
-
 RECORDS = 3
 _CALLS = 16  # for each operator, with different shapes, types or settings
 _ENTRIES = 1 << 14  # of all tensors of a call: larger ones take minutes

@@ -22,8 +22,6 @@ from noisette.errors import InvalidParameter
 from noisette.nn.gradients.base import Pass, rule
 from noisette.nn.gradients.where import refusal
 
-__all__ = ["Chance", "dropout"]
-
 _BITS = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
 
 

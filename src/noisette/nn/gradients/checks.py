@@ -12,8 +12,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients.embedding import REASONS
 
-__all__ = ["Unchanged", "refuse"]
-
 _REPLACE = "use GroupNorm, LayerNorm, or InstanceNorm without running statistics instead"
 
 

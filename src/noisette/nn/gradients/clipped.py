@@ -22,8 +22,6 @@ from noisette.nn.gradients.terms import Outer, Term, Vectors, joint_squares, mea
 from noisette.nn.gradients.watch import Nested, Watch
 from noisette.nn.gradients.where import translated
 
-__all__ = ["ClippedGradients", "check_module"]
-
 Losses = Callable[[Any, Any], Tensor]
 
 

@@ -16,8 +16,6 @@ from noisette.nn.gradients.base import Pass, rule
 from noisette.nn.gradients.rounding import gamma, squares, working
 from noisette.nn.gradients.terms import Dense, Outer, Term, chunks
 
-__all__ = ["Layout", "Windows"]
-
 _WINDOW_ENTRIES = 1 << 19  # windows are copies of the input: keep them near the processor
 
 

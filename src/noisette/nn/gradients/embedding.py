@@ -12,8 +12,6 @@ from noisette.nn.gradients.base import Pass, rule
 from noisette.nn.gradients.rounding import gamma, squares, working
 from noisette.nn.gradients.terms import Dense, Term
 
-__all__ = ["REASONS", "Lookup"]
-
 
 class Lookup(Term):
     """Gradients that add g_t to row index_t: index (size, T), g (size, T, d)."""

@@ -12,8 +12,6 @@ from torch import Tensor
 
 from noisette import _validate
 
-__all__ = ["automatic", "flat", "shared"]
-
 _SLACK = 1.0 - 2.0**-22
 _SMALLEST, _LARGEST = 2.0**-120, 2.0**120  # infinity times a gradient of 0 would be NaN
 

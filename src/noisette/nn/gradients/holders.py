@@ -12,8 +12,6 @@ from torch._C import _functorch
 
 from noisette.nn.gradients.where import refusal
 
-__all__ = ["collections", "holder", "nothing_alive", "young"]
-
 
 @contextmanager
 def young() -> Iterator[None]:

@@ -11,8 +11,6 @@ from noisette.nn.gradients.base import Pass, rule
 from noisette.nn.gradients.rounding import working
 from noisette.nn.gradients.terms import Dense, Outer, Shift, Term, Vectors
 
-__all__ = ["linear", "matrix_terms", "weight_term"]
-
 
 def matrix_terms(
     weight: Tensor | None, bias: Tensor | None, a: Tensor, g: Tensor

@@ -8,8 +8,6 @@ from torch.nn import functional
 
 from noisette.nn.gradients.base import Pass, rule
 
-__all__ = ["cross_entropy"]
-
 
 @rule(functional.cross_entropy)
 def cross_entropy(

@@ -11,8 +11,6 @@ from noisette.nn.gradients.base import Pass, rule
 from noisette.nn.gradients.rounding import working
 from noisette.nn.gradients.terms import Dense, Term
 
-__all__ = ["group_norm", "instance_norm", "layer_norm", "rms_norm", "weight_norm"]
-
 Normalise = Callable[..., Tensor]
 
 

@@ -22,11 +22,6 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from noisette.errors import InvalidParameter
 
-__all__ = [
-    "COMMAND", "RELEASE", "certificate_file", "kept_apart", "operator", "reached", "replace",
-    "take_over",
-]  # fmt: skip
-
 RELEASE = torch.__version__.partition("+")[0]
 """The release of torch; its builds for several devices have the same rules."""
 COMMAND = "python -m noisette.nn.gradients.certify"

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from noisette.errors import InvalidData
 
-__all__ = ["BatchRecords", "mapped_parts"]
-
 _LEAST = 16
 """Fewer rows would meet other kernels, which round otherwise."""
 

@@ -11,8 +11,6 @@ from noisette.nn.gradients import chance
 from noisette.nn.gradients.base import Pass, rule
 from noisette.nn.gradients.linear import linear
 
-__all__ = ["recurrent"]
-
 _LAYERS = {"LSTM": torch.lstm, "GRU": torch.gru, "tanh": torch.rnn_tanh, "relu": torch.rnn_relu}
 _CELLS = {
     "LSTM": torch.lstm_cell,

@@ -12,8 +12,6 @@ from functools import cache
 import torch
 from torch import Tensor
 
-__all__ = ["BLOCK", "full_precision", "gamma", "squares", "squares_of_all", "tiny", "working"]
-
 BLOCK = 4096
 """So many entries are summed in the precision that they have."""
 

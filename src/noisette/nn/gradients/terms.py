@@ -11,8 +11,6 @@ from torch import Tensor
 
 from noisette.nn.gradients.rounding import BLOCK, gamma, squares, squares_of_all, tiny, working
 
-__all__ = ["Dense", "Outer", "Shift", "Term", "Vectors", "chunks", "joint_squares", "measure"]
-
 _CHUNK_ENTRIES = 1 << 22
 
 

@@ -24,8 +24,6 @@ from noisette.nn.gradients.base import RULES, Pass
 from noisette.nn.gradients.holders import collections, holder
 from noisette.nn.gradients.where import refusal
 
-__all__ = ["Nested", "Watch"]
-
 _dispatching: Callable[[], int] = torch._C._len_torch_dispatch_stack
 
 _ORDINARY, _FREE, _RAW, _WRITES, _APPLY, _FOREIGN, _REPEATS, _ASSERTS = range(8)

@@ -12,8 +12,6 @@ import torch
 from noisette import errors
 from noisette.errors import InvalidParameter
 
-__all__ = ["refusal", "translated"]
-
 _OURS = tuple(
     os.path.join(path, "")
     for path in (

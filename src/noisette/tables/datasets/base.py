@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from noisette._typing import Floats, Integers
 from noisette.tables.kinds import Encodes, Numeric, View, encode_rows
 
-__all__ = ["ArrayCells", "Dataset", "Encoder", "Table", "number"]
-
 Table = Mapping[str, NDArray[np.generic]]
 
 

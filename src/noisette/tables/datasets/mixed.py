@@ -20,8 +20,6 @@ from noisette.core.randomness import Randomness
 from noisette.tables.datasets.base import Dataset, Encoder, number
 from noisette.tables.kinds import Categorical, Column
 
-__all__ = ["MixedTable", "mixed_table"]
-
 EDUCATION = ("none", "school", "college", "university")
 REGION = ("north", "east", "south", "west", "islands")
 JOB = ("employed", "self-employed", "public", "student", "retired", "unemployed")

@@ -23,8 +23,6 @@ from noisette.core.randomness import Randomness
 from noisette.tables.datasets.base import Dataset, Encoder, number
 from noisette.tables.kinds import Categorical, Column
 
-__all__ = ["VisitsTable", "visits"]
-
 MOST = 40
 SEX = ("female", "male")
 ILLNESS = ("none", "diabetes", "heart", "lung", "kidney")

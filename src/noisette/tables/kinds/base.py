@@ -10,18 +10,6 @@ from numpy.typing import NDArray
 
 from noisette._typing import Floats
 
-__all__ = [
-    "Cells",
-    "Encodes",
-    "EncodesSparsely",
-    "Entries",
-    "Ignored",
-    "canonical",
-    "for_texts",
-    "in_slots",
-    "scatter",
-]
-
 _WHOLE = re.compile(r"[+-]?\d+\.0*")
 _TRUTH = {"true": "true", "True": "true", "TRUE": "true"} | {
     "false": "false", "False": "false", "FALSE": "false",

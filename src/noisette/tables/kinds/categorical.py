@@ -10,8 +10,6 @@ from noisette._typing import Floats
 from noisette.tables.kinds.base import Cells, Entries, canonical, for_texts, in_slots, scatter
 from noisette.tables.kinds.codes import CodeGroups
 
-__all__ = ["Categorical"]
-
 
 @lru_cache(maxsize=64)
 def _codes(patterns: tuple[tuple[str, str], ...]) -> CodeGroups:

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from noisette.errors import InvalidParameter
 
-__all__ = ["CodeGroups", "check_codes", "is_pattern"]
-
 _CODE = re.compile(r"([A-Za-z]*)(\d{1,15}(?:\.\d{1,15})?)")
 _RANGE = re.compile(rf"{_CODE.pattern}\s*-\s*{_CODE.pattern}")
 

@@ -21,8 +21,6 @@ from noisette.tables.kinds.base import Cells, Entries, canonical, for_texts
 from noisette.tables.kinds.hats import Hats
 from noisette.tables.kinds.numeric import Numeric
 
-__all__ = ["DateCells", "Dates", "check_format", "day_text", "days"]
-
 _UNAMBIGUOUS = ("%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S")
 _PARTS = {
     "Y": r"(?P<year>\d{4})", "m": r"(?P<month>\d{1,2})", "d": r"(?P<day>\d{1,2})",

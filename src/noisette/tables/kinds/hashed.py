@@ -12,8 +12,6 @@ import numpy as np
 from noisette._typing import Floats
 from noisette.tables.kinds.base import Cells, Entries, canonical, for_texts, in_slots, scatter
 
-__all__ = ["Hashed"]
-
 
 @dataclass(frozen=True)
 class Hashed:

@@ -15,8 +15,6 @@ from noisette._typing import Bools, Floats
 from noisette.errors import InvalidParameter
 from noisette.tables.kinds.base import Cells, Entries, scatter
 
-__all__ = ["Hats"]
-
 
 @dataclass(frozen=True)
 class Hats:

@@ -13,8 +13,6 @@ import numpy as np
 from noisette._typing import Floats
 from noisette.tables.kinds.base import Cells, Entries
 
-__all__ = ["CURVES", "Numeric", "View"]
-
 CURVES: dict[str, Callable[[Floats], Floats]] = {
     "linear": lambda t: t,
     "log1p": np.log1p,

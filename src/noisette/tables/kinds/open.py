@@ -6,8 +6,6 @@ from typing import Never
 from noisette.errors import InvalidParameter
 from noisette.tables.kinds.base import Cells
 
-__all__ = ["Open"]
-
 
 @dataclass(frozen=True)
 class Open:

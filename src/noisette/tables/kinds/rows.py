@@ -11,8 +11,6 @@ from noisette._typing import Floats
 from noisette.fitting.clipping import clip_rows
 from noisette.tables.kinds.base import Cells, Encodes, EncodesSparsely, Entries
 
-__all__ = ["encode_rows", "is_sparse", "matrix_of", "sparse_entries"]
-
 _WIDE, _TIMES = 200, 8
 
 

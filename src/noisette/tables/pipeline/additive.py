@@ -14,8 +14,6 @@ from noisette.tables.pipeline.recipe import TableRecipe, recipe_for_curves, reci
 from noisette.tables.pipeline.table_classifier import TableClassifier
 from noisette.tables.pipeline.table_regressor import TableRegressor
 
-__all__ = ["AdditiveClassifier", "AdditiveRegressor"]
-
 
 class AdditiveClassifier(TableClassifier):
     """A private additive classifier: the score is a sum of one broken line for each column.

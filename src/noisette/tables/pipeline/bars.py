@@ -18,8 +18,6 @@ from scipy.special import expit
 from noisette._typing import Floats
 from noisette.tables.pipeline.coordinates import Block, Coordinates
 
-__all__ = ["Bars", "bars_of", "mean_bend", "read_bars"]
-
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 
 

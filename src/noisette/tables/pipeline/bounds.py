@@ -23,8 +23,6 @@ from noisette.tables.pipeline.numbers import NumbersTransformer, check_columns, 
 from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.step import PreparedStep, Step, exponential_epsilon
 
-__all__ = ["Bounds", "LearnBounds", "PrivateBounds", "least_tail"]
-
 _LEAST_TAIL, _LARGEST_TAIL = 0.01, 0.25
 
 

@@ -18,8 +18,6 @@ from noisette.tables import Schema
 from noisette.tables.kinds import Categorical, Column, Dates, Hashed, Hats, Ignored, Numeric, View
 from noisette.tables.kinds.numeric import CURVES
 
-__all__ = ["CARD", "card_of"]
-
 CARD = 2
 """The format of scoring cards."""
 

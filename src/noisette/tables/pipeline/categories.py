@@ -29,8 +29,6 @@ from noisette.tables.pipeline.numbers import EncodingTransformer
 from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.step import PreparedStep, Step
 
-__all__ = ["Coded", "LearnCategories", "PrivateCategories", "ShownLevels"]
-
 _SHARE = 0.5  # of delta, for levels that one person alone holds
 
 

@@ -42,8 +42,6 @@ from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.shares import LearnShares, Spread
 from noisette.tables.reading import pieces
 
-__all__ = ["STATES", "CellCounts", "count_cells", "states"]
-
 STATES = ("missing", "unreadable", "below", "above", "other")
 """Of odd cells: empty or a code for it; no number or date; out of bounds; no listed level."""
 

@@ -22,8 +22,6 @@ from noisette.tables.kinds.base import Entries
 from noisette.tables.kinds.rows import matrix_of, sparse_entries
 from noisette.tables.pipeline.pair_cells import PairView
 
-__all__ = ["Block", "Coordinates", "coordinates", "moment_of"]
-
 _SPREAD = 1.2  # the mean square of a row is about so many times what shares alone say
 _ALIKE = 0.9  # how alike neighbouring hats are
 _FIRM = 4.0  # deviations of its noise from which on a share is there

@@ -24,8 +24,6 @@ from noisette.tables.kinds import (
 )
 from noisette.tables.pipeline.bars import Bars
 
-__all__ = ["BAND", "ColumnCurve", "blank", "curves_of", "score_unit"]
-
 _POINTS = 33  # of a column that enters by a smooth curve
 _BUCKETS = 40  # of a hashed column are shown
 BAND = (

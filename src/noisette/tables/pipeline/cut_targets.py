@@ -4,8 +4,6 @@ import math
 
 from noisette._typing import Floats
 
-__all__ = ["LIMITS", "cut_note"]
-
 LIMITS = "the limits of the target"
 """Words that mark the note."""
 

@@ -12,19 +12,6 @@ from noisette.tables.pipeline.bars import Bars
 from noisette.tables.pipeline.curves import BAND, ColumnCurve, curves_of, score_unit
 from noisette.tables.pipeline.surfaces import PairSurface
 
-__all__ = [
-    "LINES",
-    "column_weights_in",
-    "curves_in",
-    "effects_in",
-    "named_weights",
-    "note_for",
-    "pair_effects_in",
-    "surfaces_in",
-    "weights_curve",
-    "weights_in",
-]
-
 LINES = "The model has no noise band: it was not released with what such a band needs."
 
 

@@ -11,8 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.tables import Frame, Schema, read_schema
 
-__all__ = ["SchemaEncoder"]
-
 
 class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Encode the rows of a table with the public facts of a schema.

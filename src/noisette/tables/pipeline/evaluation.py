@@ -24,8 +24,6 @@ from noisette.scores.layouts import Layout, RegressionLayout, layout_for
 from noisette.scores.measure import AnyScores
 from noisette.tables.pipeline.score_table import codes_of, counted, table_for
 
-__all__ = ["evaluate"]
-
 _MODEL_GIVEN = (
     "The model is taken as given: it was released before, and it scores every row by itself. If "
     "it was trained on the same people, its cost comes on top."

@@ -29,8 +29,6 @@ from noisette.tables.pipeline.numbers import NumbersTransformer, check_columns, 
 from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.step import PreparedStep, Step, exponential_epsilon
 
-__all__ = ["Knots", "LearnKnots", "PrivateKnots", "most_levels"]
-
 _DEEPEST = 5
 _WITHOUT_SIZE = 3
 _ROOM = 4.0  # a part should hold so many times the error of its median

@@ -18,8 +18,6 @@ from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.step import Step
 from noisette.tables.pipeline.transformer import PrivateTransformer
 
-__all__ = ["ColumnCells", "EncodingTransformer", "NumbersTransformer", "check_columns", "grids_of"]
-
 
 @dataclass(frozen=True, repr=False)
 class ColumnCells:

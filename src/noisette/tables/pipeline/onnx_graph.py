@@ -16,8 +16,6 @@ from noisette.errors import MissingExtra
 from noisette.tables import Schema
 from noisette.tables.pipeline.card import card_of
 
-__all__ = ["onnx_of"]
-
 _OPSET, _TABLES = 17, 3  # of ONNX, and of its part for tables
 MATRIX = "X"
 """The input of a model of matrices."""

@@ -21,19 +21,6 @@ from noisette.tables.kinds import Categorical, Cells, Column, Hats
 from noisette.tables.kinds.base import Entries
 from noisette.tables.pipeline.table_columns import inner_of
 
-__all__ = [
-    "CELLS",
-    "PairView",
-    "coarse",
-    "filled_cells",
-    "kernel",
-    "products",
-    "side",
-    "steps_of",
-    "sure_of",
-    "view_of",
-]
-
 CELLS = 4
 """How many cells of a pair one row has at most."""
 _MOST_LEVELS = 12  # of a category in a pair, the commonest

@@ -14,8 +14,6 @@ from noisette.tables.pipeline.bars import Bars
 from noisette.tables.pipeline.pair_cells import PairView
 from noisette.tables.pipeline.table_columns import inner_of
 
-__all__ = ["ColumnPair", "checked_pairs", "filled_pairs", "pair_scores"]
-
 _MOST_PAIRS = 20
 
 

@@ -22,8 +22,6 @@ from noisette.tables.pipeline.walks import (
     walked_spread,
 )
 
-__all__ = ["PartedRun"]
-
 
 class PartedRun(TableRun):
     """One run over parts: every step takes one pass, whatever the number of its columns."""

@@ -32,8 +32,6 @@ from noisette.tables.pipeline.stored_rows import encoded_rows
 from noisette.tables.pipeline.text_counts import TextCounts
 from noisette.tables.spill import IN_MEMORY
 
-__all__ = ["CountedSpread", "CountedTexts", "PartedFrame", "RankedColumn", "frame_of"]
-
 Snapped = dict[bool | None, Ranks]
 
 

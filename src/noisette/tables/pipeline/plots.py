@@ -9,8 +9,6 @@ from noisette.errors import MissingExtra
 from noisette.tables.pipeline.curves import ColumnCurve
 from noisette.tables.pipeline.surfaces import PairSurface
 
-__all__ = ["plotted"]
-
 _ACROSS = 3
 _COLOURS = ("#0072B2", "#B34700", "#009E73", "#CC79A7", "#56B4E9")
 _NAMED = 24  # levels of one picture

@@ -24,8 +24,6 @@ from noisette.tables.pipeline.rows import RowsTransformer, bounded_rows, check_r
 from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.step import PreparedStep, Step
 
-__all__ = ["LearnSecondMoment", "PrivateProjection"]
-
 
 @dataclass(frozen=True)
 class Moment:

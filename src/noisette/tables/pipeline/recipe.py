@@ -11,15 +11,6 @@ from dataclasses import dataclass, replace
 from noisette.core.mechanisms import Gaussian
 from noisette.fitting.algorithms.public import PublicBudget
 
-__all__ = [
-    "TableRecipe",
-    "recipe_for",
-    "recipe_for_curves",
-    "recipe_for_number_curves",
-    "recipe_for_numbers",
-    "with_room_for",
-]
-
 _WITHOUT_SIZE = 3
 # Rows times mu for each numeric column: from there on there is one more level of knots. The noise
 # in the scores grows with all features together, so many columns leave room for fewer knots each.

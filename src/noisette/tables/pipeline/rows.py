@@ -21,8 +21,6 @@ from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.step import Step
 from noisette.tables.pipeline.transformer import PrivateTransformer
 
-__all__ = ["COUNT", "RowsTransformer", "bounded_rows", "check_rows", "class_sums", "noisy_count"]
-
 COUNT = 0.35
 """What every row adds to the count, in units of the norm bound."""
 

@@ -12,8 +12,6 @@ from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.records import check_unit, inside
 from noisette.fitting.units import Persons
 
-__all__ = ["Sample"]
-
 _MOST = 2**30  # ranks and counts of so many rows are exact, weights of 2^-20 included
 
 

@@ -22,8 +22,6 @@ from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.shares import LearnShares, Spread
 from noisette.tables.pipeline.step import PreparedStep
 
-__all__ = ["ScoreTable", "codes_of", "counted", "table_for"]
-
 
 @dataclass(frozen=True)
 class ScoreTable(LearnShares):

@@ -28,8 +28,6 @@ from noisette.tables.pipeline.rows import RowsTransformer, check_rows, class_sum
 from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.step import PreparedStep, Step
 
-__all__ = ["ClassMeans", "LearnScores", "PrivateSelector"]
-
 
 @dataclass(frozen=True)
 class ClassMeans:

@@ -26,8 +26,6 @@ from noisette.tables.kinds.base import Entries
 from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.step import PreparedStep, Step
 
-__all__ = ["LearnShares", "RowSpread", "Spread", "WalkedSpread"]
-
 _BITS = 22  # sums of 2^30 rows are exact
 
 Places = tuple[Indices, Indices, Floats]

@@ -17,8 +17,6 @@ from noisette.core.grid import Grid
 from noisette.tables.pipeline.shares import LearnShares, Spread
 from noisette.tables.pipeline.step import PreparedStep
 
-__all__ = ["NOBODY", "LearnSpikes", "cells_of", "hollow", "with_spikes"]
-
 # Deviations of the noise: between the knots, where numbers are, few empty candidates pass; beyond
 # them hardly any of 16,563.
 _SURE, _SURER = 3.3, 4.5

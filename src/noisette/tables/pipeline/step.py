@@ -21,8 +21,6 @@ from noisette.fitting.algorithms.algorithm import Algorithm, Prepared
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 
-__all__ = ["PreparedStep", "Step", "StepOutlook", "exponential_epsilon"]
-
 
 @dataclass(frozen=True)
 class PreparedStep(Prepared):

@@ -11,8 +11,6 @@ from noisette.tables.pipeline.pair_cells import CELLS, PairView
 from noisette.tables.spill import IN_MEMORY, Spill
 from noisette.tables.stored_rows import Keeping
 
-__all__ = ["encoded_rows", "room_for"]
-
 _MOST = 1 << 30  # bytes of rows that stay in memory where the disk has no room for them
 _WIDE = 2**26  # entries of dense rows at most (`table_run.is_wide`)
 

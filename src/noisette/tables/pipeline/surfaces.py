@@ -11,8 +11,6 @@ from noisette.tables import Schema
 from noisette.tables.kinds import Categorical, Column, Dates, Hats, day_text
 from noisette.tables.pipeline.pairs import ColumnPair
 
-__all__ = ["PairSurface", "surfaces_of"]
-
 
 @dataclass(frozen=True)
 class PairSurface:

@@ -34,8 +34,6 @@ from noisette.tables.pipeline.table_estimator import TableEstimator
 from noisette.tables.pipeline.table_outlook import TableOutlook, table_outlook
 from noisette.tables.pipeline.table_training import FittedTable, TableSample, TableTraining
 
-__all__ = ["TableClassifier"]
-
 MODELS = ("logistic", "svm")
 _CLASSES = ["a label of y", "another label of y"]
 """What stands in a schema for a target and classes that y will tell."""

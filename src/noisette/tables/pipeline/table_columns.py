@@ -11,17 +11,6 @@ from noisette.tables.kinds import Categorical, Column, Dates, Hats, Numeric, Ope
 from noisette.tables.pipeline.categories import ShownLevels
 from noisette.tables.pipeline.knots import Knots
 
-__all__ = [
-    "evenly",
-    "filled",
-    "grid_of",
-    "inner_of",
-    "is_bounded",
-    "is_plain",
-    "knot_facts",
-    "sums_of_levels",
-]
-
 _WIDE_RANGE = 200.0
 
 

@@ -38,8 +38,6 @@ from noisette.tables.pipeline.train_and_test import TrainAndTest, divided
 from noisette.tables.pipeline.typical_table import weakness
 from noisette.tables.pipeline.unread import unread_in
 
-__all__ = ["TARGET", "TableEstimator"]
-
 TARGET = "the label"
 """The name of a target that is no column of the table."""
 

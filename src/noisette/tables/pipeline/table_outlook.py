@@ -13,8 +13,6 @@ from noisette.tables.kinds import Column, Hashed, Hats, Ignored
 from noisette.tables.pipeline.table_training import PreparedTable, TableTraining, inner_of, is_wide
 from noisette.tables.pipeline.typical_table import TypicalTable, judged
 
-__all__ = ["ColumnOutlook", "StepShare", "TableOutlook", "table_outlook"]
-
 _SECONDS = 4e-9  # for an entry of the matrix in one pass, on one core of 2026
 _PASSES = 60.0
 

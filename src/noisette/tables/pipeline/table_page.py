@@ -17,8 +17,6 @@ from noisette.tables.pipeline.effects import (
 )
 from noisette.tables.pipeline.table_words import cost_rows
 
-__all__ = ["page_of"]
-
 
 def page_of(
     fitted: TableModel, table: str, records: int | None, ledger: Ledger | None = None,

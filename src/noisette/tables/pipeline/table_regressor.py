@@ -33,8 +33,6 @@ from noisette.tables.pipeline.table_outlook import TableOutlook, table_outlook
 from noisette.tables.pipeline.table_training import FittedTable, TableSample, TableTraining
 from noisette.tables.pipeline.table_words import target_cut
 
-__all__ = ["TableRegressor"]
-
 LEARN = "learn"
 # Limits get more of the budget where they would cut off more than _TAIL, and are not bought where
 # ranks are so noisy that no share of it helps.

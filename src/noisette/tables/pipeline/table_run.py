@@ -68,8 +68,6 @@ from noisette.tables.spill import Spill
 if TYPE_CHECKING:
     from noisette.tables.pipeline.table_training import PreparedTable, TableTraining
 
-__all__ = ["FittedTable", "TableRun", "TableSample", "is_wide"]
-
 _WIDE = 2**26  # entries; above, rows stay sparse
 _MOST_TURNED = 2048  # features; above, finding the directions of a column would take minutes
 _QUADRATIC = 0.7  # of the rows have residuals below the threshold of the loss

@@ -7,8 +7,6 @@ from noisette.tables import Schema
 from noisette.tables.kinds import Categorical, Hashed, Hats
 from noisette.tables.pipeline.table_training import TableTraining, inner_of
 
-__all__ = ["cost_rows", "done", "on_others", "percent", "spent", "target_cut"]
-
 
 def percent(part: float) -> str:
     """Return a part of the budget for people."""

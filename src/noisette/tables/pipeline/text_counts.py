@@ -16,8 +16,6 @@ import numpy as np
 
 from noisette.tables.spill import IN_MEMORY, Spill
 
-__all__ = ["TextCounts"]
-
 _EACH = 150
 """Bytes of a text and its count in memory, beside its letters."""
 

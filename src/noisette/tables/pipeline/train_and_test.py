@@ -30,8 +30,6 @@ from noisette.tables.pipeline.table_training import (
     TableTraining,
 )
 
-__all__ = ["PreparedTest", "ScoredTable", "TrainAndTest", "divided"]
-
 
 @dataclass(frozen=True)
 class PreparedTest(Prepared):

@@ -26,8 +26,6 @@ from noisette.models.private import PrivateEstimator
 from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.step import Step, StepOutlook
 
-__all__ = ["PrivateTransformer"]
-
 
 class PrivateTransformer(TransformerMixin, PrivateEstimator):  # type: ignore[misc]
     """Learns released facts from X by one step, and maps rows with them, row by row."""

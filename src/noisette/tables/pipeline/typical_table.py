@@ -48,8 +48,6 @@ from noisette.tables.pipeline.table_training import (
 )
 from noisette.tables.pipeline.walks import KNOTS
 
-__all__ = ["TypicalTable", "Weakness", "judged", "weakness"]
-
 _LEVELS = 8  # guessed of a column whose levels nobody listed
 _FEW_BUCKETS = 128  # who hashes into more of them has more levels than that
 _RARER_CLASS = 0.25

@@ -11,8 +11,6 @@ from noisette.tables.kinds import Categorical, Column, Dates, Hats
 from noisette.tables.pipeline.categories import ShownLevels
 from noisette.tables.pipeline.table_columns import inner_of
 
-__all__ = ["nearly_none", "unread_in", "unread_note"]
-
 _FEW, _SURE, _CLEAR = 0.02, 3.0, 0.01  # of the rows; deviations; how small a deviation tells it
 
 

@@ -19,19 +19,6 @@ from noisette.tables.pipeline.shares import RowSpread, Spread, WalkedSpread
 from noisette.tables.pipeline.spikes import cells_of
 from noisette.tables.pipeline.table_columns import inner_of
 
-__all__ = [
-    "KNOTS",
-    "CodedColumn",
-    "NumberColumn",
-    "cut_and_scaled",
-    "spread_of_labels",
-    "spread_of_numbers",
-    "walked",
-    "walked_cells",
-    "walked_pair",
-    "walked_spread",
-]
-
 _BLOCK = 1 << 16
 KNOTS = np.linspace(-1.0, 1.0, 9)
 """Between which numbers to predict are counted."""

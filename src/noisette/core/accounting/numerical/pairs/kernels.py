@@ -9,8 +9,6 @@ import numpy as np
 
 from noisette.core.compiled import compiled
 
-__all__ = ["spread_means"]
-
 
 @compiled(inline="always")
 def _add(sums, small, cell, term):
