@@ -22,7 +22,7 @@ import numpy as np
 
 from noisette import accounting, mechanisms, plans, sampling
 from noisette.core.accounting import front
-from noisette.core.accounting.numerical.profile import profile
+from noisette.core.accounting.numerical.plan import profile
 
 TABLE = [  # q, z, T, delta: section 4 of the maths reference
     (0.01, 1.0, 1000, 1e-5),

@@ -4,8 +4,9 @@ import math
 import numbers
 import os
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from noisette.errors import InvalidParameter
 
@@ -29,6 +30,12 @@ def _number(name: str, value: object, wanted: str) -> float:
     if math.isnan(number):
         raise InvalidParameter(f"{name} must be {wanted}; got nan.")
     return number
+
+
+def fields(record: object, **checks: Callable[[str, Any], object]) -> None:
+    """Put the checked value of each named field into a frozen record, in that order."""
+    for name, check in checks.items():
+        object.__setattr__(record, name, check(name, getattr(record, name)))
 
 
 def real(name: str, value: object) -> float:

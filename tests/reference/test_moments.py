@@ -16,7 +16,7 @@ from noisette.core.accounting import (
     MomentsAccountant,
     RenyiAccountant,
 )
-from noisette.core.accounting import sampled_moments as sm
+from noisette.core.accounting import moments as sm
 from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from noisette.core.mechanisms import Gaussian, Laplace, SphericalLaplace
 from noisette.core.plans import Repeat, Sampled, Together

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from noisette import _validate
 from noisette.core.accounting.base import counted, participation
-from noisette.core.accounting.gdp import GaussianAccountant
+from noisette.core.accounting.sums import GaussianAccountant
 from noisette.core.guarantee import Guarantee
 from noisette.core.plans import Run, Sampled
 from noisette.errors import InvalidParameter, Unproven

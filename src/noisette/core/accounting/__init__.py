@@ -9,10 +9,9 @@
 from noisette.core.accounting.base import Accountant
 from noisette.core.accounting.calibration import calibrate
 from noisette.core.accounting.front import ACCOUNTANTS, bracket, delta, epsilon, holds
-from noisette.core.accounting.gdp import GaussianAccountant
 from noisette.core.accounting.moments import MomentsAccountant, RenyiAccountant
 from noisette.core.accounting.pld import NumericalAccountant
-from noisette.core.accounting.pure import AdvancedAccountant, LinearAccountant
+from noisette.core.accounting.sums import AdvancedAccountant, GaussianAccountant, LinearAccountant
 
 __all__ = [
     "ACCOUNTANTS",

@@ -13,7 +13,7 @@ from typing import ClassVar, Generic, TypeVar
 from noisette import _validate
 from noisette.core.adjacency import Adjacency, require_same
 from noisette.core.mechanisms import AdditiveNoise, GaussianThreshold, ObjectiveNoise
-from noisette.core.plans import Declared, Leaf, PlanLike, Run, Sampled, as_plan
+from noisette.core.plans import Leaf, PlanLike, Run, Sampled, as_plan
 from noisette.core.sampling import Participation
 from noisette.errors import InvalidParameter, Unproven
 
@@ -237,13 +237,6 @@ class Accountant(ABC, Generic[Cost]):
         """
         epsilon = _validate.non_negative("epsilon", epsilon)
         return min(1.0, max(0.0, self.to_delta(self.total(plan, adjacency), epsilon)))
-
-
-def declared_pure(leaf: Leaf) -> float | None:
-    """Return the epsilon of a declared guarantee with delta 0, inf if delta > 0, None if other."""
-    if not isinstance(leaf, Declared):
-        return None
-    return leaf.epsilon if leaf.delta == 0.0 else math.inf
 
 
 def least_delta(epsilon_at: Callable[[float], float], epsilon: float) -> float:

@@ -10,7 +10,7 @@ are public constants. With p_k = prod_{j>k} c_j let
 and let G be the greatest convex minorant of (0, 0), (V_0, S_0), ..., (V_{T-1}, S_{T-1}). Then X_T
 is mu-GDP with mu^2 = sum over the segments of G of (rise)^2 / (run).
 
-Nothing here knows about losses or step-size conditions: `noisette.accounting.last_iterate` does.
+Nothing here knows about losses or step-size conditions: `last_iterate` does.
 """
 
 import math
