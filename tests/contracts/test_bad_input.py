@@ -30,7 +30,8 @@ from noisette.core.mechanisms import (
     RandomizedResponse,
     SphericalLaplace,
 )
-from noisette.core.plans import PLANS, Declared, Plan, Repeat, Run, Sampled
+from noisette.core.plans import Declared, Plan, Repeat, Run, Sampled
+from noisette.core.plans.base import PLANS
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import (
     SAMPLERS,

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noisette.core import accounting, sampling
-from noisette.core.accounting import AdvancedAccountant, LinearAccountant
 from noisette.core.accounting.sums import (
+    AdvancedAccountant,
+    LinearAccountant,
     advanced_composition,
     kairouz_oh_viswanath,
     subsampled,

@@ -10,6 +10,7 @@ from scipy.special import ndtr
 from noisette.core import accounting, mechanisms, plans, sampling
 from noisette.core.accounting.numerical.bracket import epsilon_bracket
 from noisette.core.accounting.numerical.random_allocation import RandomAllocationPair
+from noisette.core.accounting.pld import NumericalAccountant
 from noisette.core.mechanisms import Gaussian
 from noisette.errors import InvalidParameter
 
@@ -43,7 +44,7 @@ def test_one_batch_is_the_gaussian_mechanism():
     assert ends == accounting.bracket(Gaussian(1.0), delta=1e-5, adjacency="add-remove")
     assert ends[1] == pytest.approx(4.377178, rel=1e-6)
     # the reference code said 0
-    found = accounting.NumericalAccountant().delta(plan, epsilon=5.0, adjacency="add-remove")
+    found = NumericalAccountant().delta(plan, epsilon=5.0, adjacency="add-remove")
     assert found == pytest.approx(5.79e-7, rel=2e-3)
     with pytest.raises(InvalidParameter, match="batches"):
         RandomAllocationPair(1, 1.0)

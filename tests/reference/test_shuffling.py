@@ -9,8 +9,8 @@ import pytest
 from scipy.special import ndtr
 
 from helpers import pairwise_covered
-from noisette.core.accounting import GaussianAccountant
 from noisette.core.accounting.pld import shuffle_lower_epsilon
+from noisette.core.accounting.sums import GaussianAccountant
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian
 from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon

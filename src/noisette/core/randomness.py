@@ -157,7 +157,7 @@ class _Stream:
 
     def _encrypt(self, blocks: int) -> None:
         """Put the ciphers of the next counters into the buffer."""
-        from noisette.core.ziggurat import count_up  # loads numba
+        from noisette.core.noise_kernels import count_up  # loads numba
 
         if self._counter + blocks > self._most:
             raise RandomnessError(_USED_UP)
@@ -197,7 +197,7 @@ class _Generator(np.random.Generator):
         count = math.prod(shape)
         if out is not None or np.dtype(dtype) != np.float64 or count < _BULK:
             return super().standard_normal(size, dtype, out)
-        from noisette.core.ziggurat import normals  # loads numba
+        from noisette.core.noise_kernels import normals  # loads numba
 
         with self.source._bits.words() as words:
             return normals(count, words).reshape(shape)

@@ -4,14 +4,10 @@ import math
 from dataclasses import dataclass
 
 from noisette.core.guarantee import Guarantee
-from noisette.core.mechanisms import (
-    AdditiveNoise,
-    Exponential,
-    GaussianThreshold,
-    Mechanism,
-    ObjectiveNoise,
-)
-from noisette.core.plans import LastIterate, Noisy, Parallel, Selected
+from noisette.core.mechanisms import Exponential, GaussianThreshold, Mechanism, ObjectiveNoise
+from noisette.core.mechanisms.base import AdditiveNoise
+from noisette.core.plans import LastIterate, Parallel, Selected
+from noisette.core.plans.leaves import Noisy
 from noisette.errors import Unproven
 
 DELTAS = tuple(10.0**-k for k in range(12, 1, -1))

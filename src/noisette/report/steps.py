@@ -11,7 +11,8 @@ from noisette.core.mechanisms import (
     Mechanism,
     ObjectiveNoise,
 )
-from noisette.core.plans import Noisy, Parallel, Plan, Repeat, Together
+from noisette.core.plans import Parallel, Plan, Repeat, Together
+from noisette.core.plans.leaves import Noisy
 
 
 @dataclass(frozen=True)

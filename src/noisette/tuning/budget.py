@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
-from noisette.core.plans import Parallel, Plan, RunLaw, Selected
+from noisette.core.plans import Parallel, Plan, Selected
+from noisette.core.plans.laws import RunLaw
 from noisette.errors import InvalidParameter
 
 _CLOSE = 0.985  # of epsilon: closer is not worth another round

@@ -19,7 +19,8 @@ from noisette.audit.whitebox.theory import CONTRIBUTIONS, least_epsilon
 from noisette.audit.whitebox.trace import Trace
 from noisette.core import accounting
 from noisette.core.guarantee import Guarantee
-from noisette.core.mechanisms import AdditiveNoise, ObjectiveNoise
+from noisette.core.mechanisms import ObjectiveNoise
+from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.plans import LastIterate
 
 _TIGHT = 1e-9

@@ -29,13 +29,8 @@ from noisette.audit.whitebox.records import Blind, Release
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.theory import CONTRIBUTIONS
 from noisette.audit.whitebox.trace import Trace
-from noisette.core.mechanisms import (
-    AdditiveNoise,
-    Gaussian,
-    LaplaceVector,
-    ObjectiveNoise,
-    SphericalLaplace,
-)
+from noisette.core.mechanisms import Gaussian, LaplaceVector, ObjectiveNoise, SphericalLaplace
+from noisette.core.mechanisms.base import AdditiveNoise
 
 FEW, MANY = 1, 110
 """Features of the two settings."""

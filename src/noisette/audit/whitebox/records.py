@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from noisette._typing import Floats
 from noisette.audit.whitebox.problem import Problem
 from noisette.core.bounded import Bounded, InKernel
-from noisette.core.mechanisms import AdditiveNoise, Mechanism
+from noisette.core.mechanisms import Mechanism
+from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.plans import Plan
 from noisette.core.sampling import Sampler
 from noisette.fitting.losses import Loss

@@ -19,14 +19,8 @@ from noisette.audit.whitebox.records import Blind
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.trace import Trace
 from noisette.core.adjacency import Adjacency
-from noisette.core.sampling import (
-    PartialShuffle,
-    Participation,
-    PassSampler,
-    RandomAllocation,
-    Sampler,
-    WithoutReplacement,
-)
+from noisette.core.sampling import PartialShuffle, RandomAllocation, Sampler, WithoutReplacement
+from noisette.core.sampling.base import Participation, PassSampler
 from noisette.errors import Unproven
 
 STEPS = 120

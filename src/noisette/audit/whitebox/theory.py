@@ -10,7 +10,8 @@ from scipy.special import betainc, gammainc, gammaln, log_ndtr, ndtr
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, Mechanism, ObjectiveNoise, SphericalLaplace
-from noisette.core.plans import Noisy, Plan, Run, Sampled
+from noisette.core.plans import Plan, Run, Sampled
+from noisette.core.plans.leaves import Noisy
 
 CONTRIBUTIONS = {"replace-one": 2.0, "zero-out": 1.0, "add-remove": 1.0}
 """How many contribution bounds a sum moves by between neighbours."""

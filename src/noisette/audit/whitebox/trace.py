@@ -34,7 +34,8 @@ from noisette.core import door
 from noisette.core.bounded import Bounded
 from noisette.core.door import NoiseStream
 from noisette.core.ledger import Ledger
-from noisette.core.mechanisms import MECHANISMS, AdditiveNoise, ObjectiveNoise
+from noisette.core.mechanisms import MECHANISMS, ObjectiveNoise
+from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.parts import is_parted
 from noisette.core.search import LentLedger
 from noisette.core.summaries import key_counts

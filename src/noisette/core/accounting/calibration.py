@@ -15,7 +15,7 @@ from noisette.core.accounting.numerical.problems import EpsilonProblem
 from noisette.core.accounting.numerical.random_allocation import RandomAllocationPair
 from noisette.core.accounting.pld import Composition, NumericalAccountant, has_allocation
 from noisette.core.adjacency import Adjacency
-from noisette.core.plans import PlanLike, as_plan
+from noisette.core.plans.leaves import PlanLike, as_plan
 from noisette.errors import AdjacencyMismatch, InvalidParameter, Unproven
 
 Find = Literal["noise", "steps", "rate"]

@@ -18,7 +18,9 @@ from noisette.core.accounting.sums import (
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Mechanism
 from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon, stated_delta
-from noisette.core.plans import Declared, Leaf, Plan, PlanLike, Run, Sampled, as_plan
+from noisette.core.plans import Declared, Plan, Run, Sampled
+from noisette.core.plans.base import Leaf
+from noisette.core.plans.leaves import PlanLike, as_plan
 from noisette.core.roots import private_root
 
 ACCOUNTANTS: dict[str, type[Accountant[Any]]] = {

@@ -24,7 +24,8 @@ from noisette.core.accounting.minorant import best_position_mus
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms.gaussian_curve import gdp_epsilon, stated_delta
 from noisette.core.roots import moved, private_root
-from noisette.core.sampling import PassSampler, Shuffle
+from noisette.core.sampling import Shuffle
+from noisette.core.sampling.base import PassSampler
 from noisette.errors import InvalidParameter, Unproven
 
 # name: (coefficient, power of the parameter, bound on |loss'|). With rows |x| <= R the loss is

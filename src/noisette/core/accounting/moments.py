@@ -29,8 +29,10 @@ from noisette.core.accounting.last_iterate import last_iterate_run
 from noisette.core.accounting.sums import pure_epsilon
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian
-from noisette.core.mechanisms.pure_moments import response_log_moment
-from noisette.core.plans import LastIterate, Leaf, PlanLike, Run, Sampled
+from noisette.core.mechanisms.spherical_laplace_curve import response_log_moment
+from noisette.core.plans import LastIterate, Run, Sampled
+from noisette.core.plans.base import Leaf
+from noisette.core.plans.leaves import PlanLike
 
 ORDERS: Floats = np.geomspace(1e-2, 1e4, 121)
 """The grid of s; `_refined` searches between its points."""
@@ -190,21 +192,7 @@ def without_replacement(s: Floats, rate: float, z: float) -> Floats:
 
 
 class MomentsAccountant(Accountant[Floats]):
-    """The lecture's moments accountant: add moment functions, then minimise over s.
-
-    Parameters
-    ----------
-    orders : ndarray of float, optional
-        The grid of s.
-
-    Examples
-    --------
-    >>> from noisette import accounting, mechanisms, plans
-    >>> many = plans.Repeat(plans.Run(mechanisms.Gaussian(noise_multiplier=50.0)), 100)
-    >>> round(accounting.MomentsAccountant().epsilon(many, delta=1e-5), 2)
-    2.0
-
-    """
+    """The lecture's moments accountant: add moment functions, then minimise over s."""
 
     name: ClassVar[str] = "moments"
     summary: ClassVar[str] = "moments accountant as in the lecture"
@@ -262,21 +250,7 @@ class MomentsAccountant(Accountant[Floats]):
 
 
 class RenyiAccountant(MomentsAccountant):
-    """The same moments with the sharp conversion.
-
-    Parameters
-    ----------
-    orders : ndarray of float, optional
-        The grid of s.
-
-    Examples
-    --------
-    >>> from noisette import accounting, mechanisms, plans
-    >>> many = plans.Repeat(plans.Run(mechanisms.Gaussian(noise_multiplier=50.0)), 100)
-    >>> round(accounting.RenyiAccountant().epsilon(many, delta=1e-5), 2)
-    1.69
-
-    """
+    """The same moments with the sharp conversion."""
 
     name: ClassVar[str] = "renyi"
     summary: ClassVar[str] = "moments accountant with the sharp (Renyi) conversion"

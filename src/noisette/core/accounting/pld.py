@@ -43,8 +43,11 @@ from noisette.core.mechanisms import (
     RandomizedResponse,
     SphericalLaplace,
 )
-from noisette.core.plans import Declared, LastIterate, Leaf, PlanLike, Run, Sampled, Selected
-from noisette.core.sampling import Participation, RandomAllocation, Shuffle
+from noisette.core.plans import Declared, LastIterate, Run, Sampled, Selected
+from noisette.core.plans.base import Leaf
+from noisette.core.plans.leaves import PlanLike
+from noisette.core.sampling import RandomAllocation, Shuffle
+from noisette.core.sampling.base import Participation
 from noisette.errors import Unproven
 
 _SMALLEST_HALF = 1e-290
@@ -146,22 +149,7 @@ def _amplified(mechanism: Mechanism) -> bool:
 
 
 class NumericalAccountant(Accountant[Composition]):
-    """Certified lower and upper bounds on epsilon and delta of a plan.
-
-    Parameters
-    ----------
-    rtol : float, default 1e-3
-        The wanted relative width of `bracket`.
-
-    Examples
-    --------
-    >>> from noisette import accounting, mechanisms, plans
-    >>> many = plans.Repeat(plans.Run(mechanisms.Laplace(noise_multiplier=50.0)), 100)
-    >>> low, high = accounting.NumericalAccountant().bracket(many, delta=1e-5)
-    >>> 0.0 < low <= high < 1.01 * low
-    True
-
-    """
+    """Certified lower and upper bounds on epsilon and delta of a plan."""
 
     name: ClassVar[str] = "numerical"
     summary: ClassVar[str] = "certified numerical bracket (privacy loss distributions)"
@@ -215,23 +203,7 @@ class NumericalAccountant(Accountant[Composition]):
     def bracket(
         self, plan: PlanLike, *, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
     ) -> tuple[float, float]:
-        """Return (lower, upper) bounds on epsilon at `delta`.
-
-        Parameters
-        ----------
-        plan : Plan or Mechanism
-            What would run; no `Parallel` parts.
-        delta : float
-            In (0, 1).
-        adjacency : Adjacency or str, default "replace-one"
-            The neighbouring relation.
-
-        Returns
-        -------
-        tuple of float
-            Certified bounds on epsilon.
-
-        """
+        """Return (lower, upper) bounds on epsilon at `delta`."""
         relation, delta = Adjacency.of(adjacency), _validate.delta(delta)
         leaves = counted(plan, relation)
         alone = _own_curve(leaves, relation)

@@ -13,7 +13,8 @@ from noisette.core.accounting.last_iterate import last_iterate_run
 from noisette.core.accounting.selected import pure_search, search_curve
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms.gaussian_curve import gdp_epsilon, stated_delta
-from noisette.core.plans import Declared, LastIterate, Leaf, Plan, Run, Sampled, Selected
+from noisette.core.plans import Declared, LastIterate, Plan, Run, Sampled, Selected
+from noisette.core.plans.base import Leaf
 
 
 def subsampled(epsilon: float, rate: float) -> float:
@@ -128,16 +129,7 @@ Uses = list[tuple[Leaf, Adjacency, int]]
 
 
 class LinearAccountant(Accountant[Uses]):
-    """Adds up epsilons and deltas of single uses; delta is shared equally among them.
-
-    Examples
-    --------
-    >>> from noisette import accounting, mechanisms, plans
-    >>> ten = plans.Repeat(plans.Run(mechanisms.Laplace(noise_multiplier=20.0)), 10)
-    >>> accounting.LinearAccountant().epsilon(ten, delta=0.0)
-    1.0
-
-    """
+    """Adds up epsilons and deltas of single uses; delta is shared equally among them."""
 
     name: ClassVar[str] = "linear"
     summary: ClassVar[str] = "linear composition of single steps"
@@ -176,16 +168,7 @@ class LinearAccountant(Accountant[Uses]):
 
 
 class AdvancedAccountant(Accountant[list[tuple[float, int]]]):
-    """Optimal composition of pure mechanisms that knows only their epsilons.
-
-    Examples
-    --------
-    >>> from noisette import accounting, mechanisms, plans
-    >>> many = plans.Repeat(plans.Run(mechanisms.Laplace(noise_multiplier=200.0)), 1000)
-    >>> accounting.AdvancedAccountant().epsilon(many, delta=1e-5) < 2.0  # sums would say 10
-    True
-
-    """
+    """Optimal composition of pure mechanisms that knows only their epsilons."""
 
     name: ClassVar[str] = "advanced"
     summary: ClassVar[str] = "optimal composition of pure epsilons"
@@ -216,16 +199,7 @@ class AdvancedAccountant(Accountant[list[tuple[float, int]]]):
 
 
 class GaussianAccountant(Accountant[float]):
-    """Adds up mu squared; the total is exact when every leaf is Gaussian and takes part once.
-
-    Examples
-    --------
-    >>> from noisette import accounting, mechanisms, plans
-    >>> many = plans.Repeat(plans.Run(mechanisms.Gaussian(noise_multiplier=50.0)), 100)
-    >>> round(accounting.GaussianAccountant().total(many), 6)
-    0.16
-
-    """
+    """Adds up mu squared; the total is exact when every leaf is Gaussian and takes part once."""
 
     name: ClassVar[str] = "gdp"
     summary: ClassVar[str] = "composition of Gaussians, exact without sampling"

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
@@ -109,25 +110,6 @@ class Mechanism(ABC):
 
         """
 
-    def renyi(self, order: Floats, adjacency: Adjacency) -> Floats:
-        """Return the Renyi divergence bound at `order` > 1: log_moment(order - 1)/(order - 1).
-
-        Parameters
-        ----------
-        order : ndarray of float
-            The orders, above 1.
-        adjacency : Adjacency
-            The neighbouring relation.
-
-        Returns
-        -------
-        ndarray of float
-            An upper bound for each order.
-
-        """
-        s = np.asarray(order, dtype=float) - 1.0
-        return np.asarray(self.log_moment(s, adjacency) / s)
-
     def mu(self, adjacency: Adjacency) -> float | None:
         """Return mu if one use is exactly mu-GDP (Gaussian), else None.
 
@@ -200,22 +182,7 @@ class Mechanism(ABC):
 
 @dataclass(frozen=True)
 class AdditiveNoise(Mechanism):
-    """A mechanism that adds independent noise to a vector.
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        The noise scale in units of the contribution bound C.
-
-    Examples
-    --------
-    >>> from noisette import mechanisms
-    >>> from noisette.adjacency import REPLACE_ONE
-    >>> noise = mechanisms.Gaussian(noise_multiplier=4.0)
-    >>> isinstance(noise, mechanisms.AdditiveNoise), noise.shift(REPLACE_ONE), noise.spread
-    (True, 0.5, 1.0)
-
-    """
+    """A mechanism that adds independent noise to a vector."""
 
     noise_multiplier: float
     piece: ClassVar[int] = 0
@@ -225,6 +192,9 @@ class AdditiveNoise(Mechanism):
     proportional: ClassVar[bool] = False
     """Whether a value that moves by a share c of its bound costs c times as much, in pure epsilon
     or in mu: what PER-PERSON-SCALE needs."""
+
+    def __post_init__(self) -> None:
+        _validate.fields(self, noise_multiplier=_validate.positive)
 
     @classmethod
     def of(cls, noise_multiplier: float, dimension: int) -> "AdditiveNoise":
@@ -373,7 +343,7 @@ def add_on_grid(noise: Floats, value: Floats, grid: float, out: Floats) -> None:
         noise += value
         out[:] = on_grid(noise, grid, out=noise)
         return
-    from noisette.core.noise_grid import add_on_grid as compiled  # loads numba
+    from noisette.core.noise_kernels import add_on_grid as compiled  # loads numba
 
     compiled(noise, value, grid, out)
 

@@ -39,7 +39,6 @@ from noisette.core.mechanisms import spherical_laplace_curve as curve
 from noisette.core.mechanisms.base import AdditiveNoise, require_dimension
 from noisette.core.mechanisms.gaussian import Gaussian
 from noisette.core.mechanisms.gaussian_curve import stated_delta
-from noisette.core.mechanisms.pure_moments import response_log_moment
 from noisette.core.mechanisms.spherical_laplace import SphericalLaplace
 
 _SMALLEST = 1e-300
@@ -104,13 +103,12 @@ class ObjectiveNoise(AdditiveNoise):
     proof: ClassVar[str] = "OBJECTIVE-PERTURBATION"
 
     def __post_init__(self) -> None:
-        z = _validate.positive("noise_multiplier", self.noise_multiplier)
-        object.__setattr__(self, "noise_multiplier", z)
+        super().__post_init__()
         if self.dimension is not None:
-            object.__setattr__(self, "dimension", _validate.integer("dimension", self.dimension))
+            _validate.fields(self, dimension=_validate.integer)
         _validate.choice("law", self.law, LAWS)
         _validate.choice("shape", self.shape, SHAPES)
-        object.__setattr__(self, "curvature", _validate.positive("curvature", self.curvature))
+        _validate.fields(self, curvature=_validate.positive)
         object.__setattr__(self, "classes", _validate.integer("classes", self.classes, least=2))
         _validate.boolean("persons", self.persons)
 
@@ -262,7 +260,7 @@ class ObjectiveNoise(AdditiveNoise):
         epsilon = self.pure_epsilon(adjacency)
         pure = np.full_like(s, np.inf)
         if math.isfinite(epsilon):  # proof: PURE-RR
-            pure = response_log_moment(s, epsilon)
+            pure = curve.response_log_moment(s, epsilon)
         if self.law != "gaussian" or adjacency is Adjacency.REPLACE_ONE or self.shape == "softmax":
             return pure
         mu, k = 1.0 / self.noise_multiplier, self.offset

@@ -5,7 +5,8 @@ from typing import Any
 from noisette.core.adjacency import require_same
 from noisette.core.ledger import Ledger
 from noisette.core.permit import Permit
-from noisette.core.plans import Plan, PlanLike
+from noisette.core.plans import Plan
+from noisette.core.plans.leaves import PlanLike
 from noisette.core.randomness import Randomness
 from noisette.errors import PermitError
 from noisette.fitting.algorithms.algorithm import Algorithm, Prepared, Trained

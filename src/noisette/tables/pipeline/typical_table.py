@@ -30,7 +30,7 @@ from scipy.special import ndtri
 
 from noisette._typing import Floats
 from noisette.core.mechanisms import ObjectiveNoise
-from noisette.core.plans import Noisy
+from noisette.core.plans.leaves import Noisy
 from noisette.fitting.algorithms import Public
 from noisette.tables import Frame
 from noisette.tables.kinds import Categorical, Column, Hashed, Ignored

@@ -1,4 +1,6 @@
-"""Normal numbers from random words, in compiled code: the ziggurat of Marsaglia and Tsang.
+"""Noise in compiled code: normal numbers from random words, and their sum with a value on a grid.
+
+Normal numbers come by the ziggurat of Marsaglia and Tsang.
 
 The half density f(x) = exp(-x^2/2), x >= 0, is covered by 256 layers of one area v: layer i > 0 is
 the rectangle [0, x_i] x [f(x_i), f(x_{i-1})], layer 0 is [0, r] x [0, f(r)] with the tail beyond
@@ -146,3 +148,17 @@ def normals(count: int, words: Callable[[int], NDArray[Any]]) -> Floats:
         used, more = _fill(taken, out[filled:], *signed)
         left, filled = taken[used:].copy(), filled + more
     return out
+
+
+@compiled()
+def add_on_grid(noise, value, grid, out):
+    """Put value + noise, rounded to multiples of `grid`, into `out`; the sum is in float64.
+
+    The same operations in the same order as ``mechanisms.base.on_grid``, so the same numbers to the
+    bit: a grid is a power of two, so that its inverse is exact and a product with it the quotient.
+    """
+    # proof: FLOAT-GRID
+    inverse = 1.0 / grid
+    for i in range(len(out)):
+        # Adding 0.0 turns -0.0 into 0.0.
+        out[i] = np.rint((noise[i] + value[i]) * inverse) * grid + 0.0
