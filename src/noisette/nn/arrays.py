@@ -29,6 +29,10 @@ class TensorRecords:
         """Return the rows and labels with these numbers."""
         return self._rows[numbers], self._labels[numbers]
 
+    def blank(self) -> tuple[Tensor, Tensor]:
+        """Return a record of zeros, which is nobody's."""
+        return self._rows.new_zeros((1, *self._rows.shape[1:])), self._labels.new_zeros(1)
+
 
 def as_tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
     """Return records as float32, or as int64 (tokens for an embedding)."""
