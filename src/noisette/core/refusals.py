@@ -2,7 +2,9 @@
 
 A refusal is seen, whatever epsilon is, so every guarantee says which ones its fit has. To add one:
 a line here, its id in the ``_refuses`` of the estimators that have it, and where it is raised
-(``module:function``; tests/architecture compares with all that raises InvalidData).
+(``module:function``; tests/architecture compares with all that raises InvalidData). The canary of a
+network's run is none: it stops by invented records and released weights, whatever stands in the
+rows (NN-CANARY), and the guarantee says so in a note.
 """
 
 from collections.abc import Iterable
