@@ -33,7 +33,7 @@ REFUSALS: dict[str, Refusal] = {
     "not numbers": Refusal("an entry of X is no number", ("models/inputs:without_data",)),
     "tokens": Refusal(
         "an entry of X is no whole number in the range of a module that takes tokens",
-        ("nn/arrays:as_tensor", "nn/classifier:PrivateClassifier._try"),
+        ("nn/arrays:as_tensor", "nn/arrays:_token", "nn/classifier:PrivateClassifier._try"),
     ),
     "labels": Refusal(
         "a label is missing, not among the classes, or a number with a point from 2^53 on",
