@@ -119,11 +119,10 @@ def _forecast_of(schema: Schema, budget: Budget) -> Forecast:
 
     asked = outlook()
     found = others(outlook, budget.epsilon, budget.delta, budget.adjacency, rows)
-    persons = schema.persons
+    unit = schema.planned(rows)
     promised = Guarantee(
         budget.epsilon, budget.delta, asked.plan.under(Adjacency.of(budget.adjacency)), "a model",
-        unit="record" if persons is None else "person",
-        max_rows=None if persons is None else persons.max_rows,
+        unit=unit.word, max_rows=unit.max_rows,
     )  # fmt: skip
     return Forecast(
         lost=round(100.0 * asked.lost),
