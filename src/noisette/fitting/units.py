@@ -296,19 +296,19 @@ class Persons(Unit):
         """The number of rows."""
         return len(self.index)
 
-    def obeyed_by(self, weights: Any, bound: float) -> bool:
+    def _obeyed_by(self, weights: Any, bound: float) -> bool:
         """Whether the weights of every person's rows add up to at most `bound`."""
         # proof: PERSON-WEIGHTS
         each = np.bincount(self.index, weights, minlength=self.count)
         return bool(np.all(each <= bound))
 
-    def most_used(self, weights: Any) -> float:
+    def _most_used(self, weights: Any) -> float:
         """Return how many rows with a weight above 0 a person has at most."""
         used = np.bincount(self.index[weights > 0.0], minlength=self.count)
         return int(used.max(initial=0))
 
     def share(self, weights: Floats | None = None) -> Floats:
-        """Return the weight of every row times its own one; a person's add up to at most the cap."""
+        """Return the weight of every row times its own one; a person's obey the cap."""
         return self.weights if weights is None else np.asarray(self.weights * weights)
 
     def take(self, rows: Indices) -> "Persons":
@@ -356,9 +356,9 @@ class Persons(Unit):
         # proof: PERSON-WEIGHTS
         if weights is None or weights.shape != (self.rows,):
             raise InvalidData("the rows of a person must share one weight.")
-        if not self.obeyed_by(weights, bound):
+        if not self._obeyed_by(weights, bound):
             raise InvalidData("the weights of one person's rows must add up to at most one weight.")
-        if max_rows is not None and self.most_used(weights) > max_rows:
+        if max_rows is not None and self._most_used(weights) > max_rows:
             raise InvalidData(f"a person has more than max_rows={max_rows} rows.")
 
     def batches(self, edges: Integers, order: Integers, *, drawn: bool) -> tuple[Any, Any]:
@@ -379,7 +379,7 @@ class Persons(Unit):
         return np.asarray(rows[np.repeat(starts[chosen], sizes) + steps])
 
     def shuffled(self, randomness: Randomness) -> "Persons":
-        """Return the same grouping with persons numbered at random, by nothing that anyone knows."""
+        """Return the same grouping with persons numbered at random, by nothing that is known."""
         # proof: PERSON-ORDER
         number = randomness.generator.permutation(self.count)
         return self._like(number[self.index], at_random=True)

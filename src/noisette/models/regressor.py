@@ -261,7 +261,7 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
             rows, target, weights, near = present(rows, target, weights, unit)
         trained = train(
             chosen.algorithm, chosen.public, Records(rows, [target], weights, near),
-            ledger=ledger, randomness=randomness, observer=self._observer,
+            ledger=ledger, randomness=randomness,
             label=f"fit ({chosen.algorithm.name})", model=type(self).__name__,
         )  # fmt: skip
         self._finish(trained, chosen, unit, weighed=sample_weight is not None)

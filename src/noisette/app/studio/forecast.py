@@ -104,6 +104,7 @@ def _forecast_of(schema: Schema, budget: Budget) -> Forecast:
     from noisette.core.guarantee import Guarantee, too_large
     from noisette.report.decision import attacker
     from noisette.report.numbers import curve_of
+    from noisette.tables.person_facts import planned_unit
     from noisette.tables.pipeline.table_outlook import NAMES
 
     rows = budget.rows
@@ -119,7 +120,7 @@ def _forecast_of(schema: Schema, budget: Budget) -> Forecast:
 
     asked = outlook()
     found = others(outlook, budget.epsilon, budget.delta, budget.adjacency, rows)
-    unit = schema.planned(rows)
+    unit = planned_unit(schema.persons, rows)
     promised = Guarantee(
         budget.epsilon, budget.delta, asked.plan.under(Adjacency.of(budget.adjacency)), "a model",
         unit=unit.word, max_rows=unit.max_rows,

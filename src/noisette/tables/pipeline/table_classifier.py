@@ -26,6 +26,7 @@ from noisette.models import inputs
 from noisette.models.outputs import labels_fact
 from noisette.models.private import Scored
 from noisette.tables import Schema
+from noisette.tables.person_facts import planned_unit
 from noisette.tables.pipeline.categories import keys_of
 from noisette.tables.pipeline.pairs import checked_pairs
 from noisette.tables.pipeline.parted_tables import frame_of, labels_of

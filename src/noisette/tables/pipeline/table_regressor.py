@@ -23,6 +23,7 @@ from noisette.models.outputs import BOUGHT_TARGET, target_fact
 from noisette.models.private import Scored
 from noisette.models.regressor import checked_target_bounds
 from noisette.tables import Schema
+from noisette.tables.person_facts import planned_unit
 from noisette.tables.pipeline.bounds import least_tail
 from noisette.tables.pipeline.categories import keys_of
 from noisette.tables.pipeline.pairs import checked_pairs
@@ -159,7 +160,7 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
         ledger, _ = self._check_public()
         n = _validate.integer("n", n)
         schema = self._read_schema(target=False)
-        public = self._public(schema.planned(n), ledger.adjacency)
+        public = self._public(planned_unit(schema.persons, n), ledger.adjacency)
         if public.size is None:
             public = replace(public, size=n)
         most = self._for_training(public)
