@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from noisette import _files
-from noisette._version import __version__
+from noisette import __version__, _files
 from reproductions import figures
 from reproductions.base import Claim, Experiment, Figure, Table
 

@@ -10,11 +10,12 @@ path for each name, the shortest.
 
 import importlib
 import sys
+from collections.abc import Callable, Mapping
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any
 
-from noisette._version import __version__
+__version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from noisette import audit, errors, models, nn, scores, tables, tuning
@@ -140,12 +141,22 @@ sys.meta_path.insert(
 )  # before a search of the room's own folder, which would find a second copy
 
 
-def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return importlib.import_module(f"{__name__}.{_ROOMS[name]}")
-    if name in _NAMES:
-        return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
-    raise AttributeError(f"module 'noisette' has no attribute {name!r}")
+def _lazily(
+    package: str, homes: Mapping[str, str], rooms: Mapping[str, str]
+) -> Callable[[str], Any]:
+    """Return a ``__getattr__`` that imports modules, or names from their homes, at their use."""
+
+    def find(name: str) -> Any:
+        if name in rooms:
+            return importlib.import_module(f"{package}.{rooms[name]}")
+        if name in homes:
+            return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return find
+
+
+__getattr__ = _lazily(__name__, _NAMES, _ROOMS)
 
 
 def __dir__() -> list[str]:

@@ -1,13 +1,21 @@
-"""Argument checks: each returns a plain Python value or raises one sentence with the value."""
+"""Argument checks: each returns a plain Python value or raises one sentence with the value.
+
+And text from elsewhere, made `visible`: a name must steer neither a screen nor a reader's eye.
+"""
 
 import math
 import numbers
 import os
 import reprlib
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
 from noisette.errors import InvalidParameter
+
+# Control signs, direction marks and other format signs, halves of letters, line separators.
+_STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_HARMLESS = "\n\u200c\u200d"  # the last two join letters within a word: Persian, Hindi, emoji
 
 
 def shown(value: object) -> str:
@@ -146,3 +154,17 @@ def real_path(path: str | os.PathLike[str]) -> Path:
     if found.is_symlink():  # all others have been followed
         raise InvalidParameter(f"{path} is a link that leads back to itself; give another name.")
     return found
+
+
+def steers(sign: str) -> bool:
+    """Whether a sign can move the cursor, turn the direction of reading or hide."""
+    return unicodedata.category(sign) in _STEERING and sign not in _HARMLESS
+
+
+def visible(text: str) -> str:
+    r"""Return the text with such signs written out, as in \u202e: names stay different names."""
+    if text.isascii() and text.isprintable():  # the common case
+        return text
+    return "".join(
+        sign.encode("unicode_escape").decode("ascii") if steers(sign) else sign for sign in text
+    )

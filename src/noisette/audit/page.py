@@ -6,8 +6,7 @@ import datetime
 import math
 from pathlib import Path
 
-from noisette import _files
-from noisette._version import __version__
+from noisette import __version__, _files
 from noisette.audit.findings import AuditReport, Finding, sureness
 from noisette.core.guarantee import Guarantee
 from noisette.errors import InvalidParameter

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from noisette import _files, _validate
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.core import accounting
 from noisette.core.adjacency import UNITS, Adjacency, require_same
 from noisette.core.mechanisms import GaussianThreshold, ObjectiveNoise

@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette import _files
-from noisette._version import __version__
+from noisette import __version__, _files
 from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import Guarantee
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError

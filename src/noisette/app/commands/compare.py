@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.commands import options as opt
 from noisette.app.commands.console import busy
 from noisette.app.commands.plots import figure_file, write_figure

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from noisette import _files, _validate
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.errors import InvalidParameter, PrivacyWarning, WeakModelWarning
 
 

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from noisette._carried import carried
-from noisette._text import visible
+from noisette._files import carried
+from noisette._validate import visible
 from noisette.app.commands.console import write_text
 from noisette.app.commands.train import ForceOption
 from noisette.errors import InvalidParameter

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.commands import options as opt
 from noisette.app.commands.outlooks import as_row, others, show_others, table_json
 from noisette.app.commands.train import (

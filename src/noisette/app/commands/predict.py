@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.commands import options as opt
 from noisette.app.commands.console import busy, write_text
 from noisette.app.commands.train import ForceOption, NoHeaderOption, TableArgument

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.errors import InvalidParameter
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.commands import options as opt
 from noisette.app.commands.clusters import (
     ClusterOption,

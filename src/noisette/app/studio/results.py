@@ -10,7 +10,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.studio import same
 from noisette.app.studio.chosen import choose
 from noisette.app.studio.guard import REPORT_POLICY

@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from noisette._text import steers
+from noisette._validate import steers
 from noisette.app.studio.chosen import ChosenTable
 from noisette.app.studio.forecast import Budget
 

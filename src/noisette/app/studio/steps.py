@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from noisette import _validate
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.studio import same
 from noisette.app.studio.chosen import HEADERS, choose, entries, listed, on_page
 from noisette.app.studio.facts import HELP, KINDS, UNITS, WRITTEN, FactFault, schema_from
