@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from noisette import __version__, _files
+from noisette import _files
+from noisette._package import __version__
 from reproductions import figures
 from reproductions.base import Claim, Experiment, Figure, Table
 

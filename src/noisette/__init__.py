@@ -10,12 +10,11 @@ path for each name, the shortest.
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from noisette._package import __version__, lazily
 
 if TYPE_CHECKING:
     from noisette import audit, errors, models, nn, scores, tables, tuning
@@ -141,22 +140,7 @@ sys.meta_path.insert(
 )  # before a search of the room's own folder, which would find a second copy
 
 
-def _lazily(
-    package: str, homes: Mapping[str, str], rooms: Mapping[str, str]
-) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` that imports modules, or names from their homes, at their use."""
-
-    def find(name: str) -> Any:
-        if name in rooms:
-            return importlib.import_module(f"{package}.{rooms[name]}")
-        if name in homes:
-            return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
-
-    return find
-
-
-__getattr__ = _lazily(__name__, _NAMES, _ROOMS)
+__getattr__ = lazily(__name__, _NAMES, _ROOMS)
 
 
 def __dir__() -> list[str]:

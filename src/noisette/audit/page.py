@@ -6,7 +6,8 @@ import datetime
 import math
 from pathlib import Path
 
-from noisette import __version__, _files
+from noisette import _files
+from noisette._package import __version__
 from noisette.audit.findings import AuditReport, Finding, sureness
 from noisette.core.guarantee import Guarantee
 from noisette.errors import InvalidParameter

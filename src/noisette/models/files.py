@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette import __version__, _files
+from noisette import _files
+from noisette._package import __version__
 from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import Guarantee
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError

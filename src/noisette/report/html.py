@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape as _quoted
 
-from noisette import __version__
+from noisette._package import __version__
 from noisette._validate import visible
 from noisette.report.kit import stylesheet
 

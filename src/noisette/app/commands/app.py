@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from noisette import __version__
+from noisette._package import __version__
 
 COMMANDS = {
     "schema": (

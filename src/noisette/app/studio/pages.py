@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
-from noisette import __version__
+from noisette._package import __version__
 from noisette._validate import visible
 from noisette.report.kit import stylesheet
 
