@@ -55,7 +55,8 @@ def compare_epsilons(
     [bold]Example[/bold]: noisette compare-epsilons synthetic.csv --schema patients.toml --public
     """
     from noisette import tuning
-    from noisette.tables import TableModel, read_schema
+    from noisette.tables import read_schema
+    from noisette.tables.folders import TableModel
 
     if not public:
         raise InvalidParameter(

@@ -18,7 +18,7 @@ from noisette.app.commands.train import ForceOption
 from noisette.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from noisette.tables import TableModel
+    from noisette.tables.folders import TableModel
 
 FORMATS = ("card", "onnx")
 FileArgument = Annotated[

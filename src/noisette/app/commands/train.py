@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     from noisette.app.commands.watched import WatchedLedger
     from noisette.core.adjacency import Adjacency
-    from noisette.tables import Schema, TableModel
+    from noisette.tables import Schema
+    from noisette.tables.folders import TableModel
 
 TableArgument = Annotated[
     Path,
@@ -273,8 +274,7 @@ class _Work(NamedTuple):
 
     def fit_rows(self, *, header: bool) -> int | None:
         """Train on one file, read here."""
-        from noisette.tables import TableModel
-        from noisette.tables.folders import takes_tables
+        from noisette.tables.folders import TableModel, takes_tables
 
         self.say("reading")
         with busy("reading the table"):  # and how far it is would tell the number of rows
@@ -453,8 +453,7 @@ def _keep(
     estimator: Any, facts: "Schema", budget: "WatchedLedger", *, force: bool
 ) -> tuple["TableModel", Path]:
     """Put on the disk what was paid for, before anything else."""
-    from noisette.tables import TableModel
-    from noisette.tables.folders import MODEL, fill, stated, takes_tables
+    from noisette.tables.folders import MODEL, TableModel, fill, stated, takes_tables
 
     assert budget.draft is not None
     learnt = takes_tables(estimator)

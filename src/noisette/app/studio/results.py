@@ -19,8 +19,8 @@ from noisette.app.studio.shelf import StoredModel
 from noisette.app.studio.walk import free_name
 from noisette.core.ledger import Ledger
 from noisette.errors import InvalidParameter, NoisetteError
-from noisette.tables import TableModel, read_model
-from noisette.tables.folders import takes_tables
+from noisette.tables import read_model
+from noisette.tables.folders import TableModel, takes_tables
 from noisette.tables.pipeline.cut_targets import LIMITS
 from noisette.tables.pipeline.unread import unread_in
 

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from noisette import _validate
 from noisette.core.parts import all_of, each, is_parted, total_of
 from noisette.errors import InvalidParameter
-from noisette.fitting.losses import Loss, Rows
+from noisette.fitting.losses import Loss
 from noisette.fitting.losses.parted import rows_of
+from noisette.fitting.losses.rows import Rows
 from noisette.fitting.solvers.hinge import minimise_hinge
 from noisette.fitting.solvers.limits import check_ends, check_range
 from noisette.fitting.solvers.objective import Objective
