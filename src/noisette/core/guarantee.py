@@ -204,8 +204,9 @@ class Guarantee:
         --------
         >>> from noisette import Guarantee, mechanisms, plans
         >>> run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under("zero-out")
-        >>> Guarantee(0.25, 0.0, run, "a count").epsilon_at(0.0)
-        0.25
+        >>> promise = Guarantee(0.25, 0.0, run, "a count")
+        >>> promise.epsilon_at(0.0), promise.delta_at(0.25)
+        (0.25, 0.0)
 
         """
         return accounting.epsilon(self.plan, delta=delta, adjacency=self.adjacency)
@@ -222,13 +223,6 @@ class Guarantee:
         -------
         float
             The least proven delta of the plan at that epsilon.
-
-        Examples
-        --------
-        >>> from noisette import Guarantee, mechanisms, plans
-        >>> run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under("zero-out")
-        >>> Guarantee(0.25, 0.0, run, "a count").delta_at(0.25)
-        0.0
 
         """
         return accounting.delta(self.plan, epsilon=epsilon, adjacency=self.adjacency)

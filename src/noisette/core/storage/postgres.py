@@ -40,20 +40,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from noisette.core.storage import chain, counting
+from noisette.core.storage import chain, counting, records
 from noisette.core.storage.chain import FORMAT
 from noisette.core.storage.database import Database
-from noisette.core.storage.records import (
-    RESTORE,
-    Charge,
-    Cost,
-    Header,
-    Totals,
-    charge_of,
-    header_node,
-    header_of,
-    totals_of,
-)
+from noisette.core.storage.records import Charge, Header, Totals
 from noisette.core.storage.stores import LastingStore, Node, T
 from noisette.errors import LedgerError
 
@@ -100,9 +90,9 @@ class _Point(NamedTuple):
         digest, node = chain.unseal(line.encode())
         totals, unit = self.totals, self.unit
         if node["kind"] == "charge":
-            charge = charge_of(node)
+            charge = records.charge_of(node)
             totals, unit = totals.plus(charge.cost), charge.unit
-        if node["before"] != self.digest or totals_of(node) != totals:
+        if node["before"] != self.digest or records.totals_of(node) != totals:
             raise chain.Damaged
         return _Point(self.number + 1, digest, totals, unit), node
 
@@ -144,7 +134,7 @@ class PostgresStore(LastingStore[Any]):
         state = {"_digest": self._digest, "_mine": self._mine}
         return PostgresStore, (f"{self._database.address}#{quote(self.name)}",), state
 
-    def create_or_read(self, header: Header | None, limit: Cost | None = None) -> Header:
+    def create_or_read(self, header: Header | None, limit: records.Cost | None = None) -> Header:
         """Start the ledger of this name with `header`, or return the header that it has."""
 
         def start(server: Any) -> Header | None:
@@ -161,7 +151,7 @@ class PostgresStore(LastingStore[Any]):
                 )
             row = server.execute(_HEADER, (self.name,)).fetchone()
             if row is None and header is not None:
-                line = chain.seal({"format": FORMAT, **header_node(header, limit)}).decode()
+                line = chain.seal({"format": FORMAT, **records.header_node(header, limit)}).decode()
                 server.execute(_START, (self.name, line))
                 row = server.execute(_HEADER, (self.name,)).fetchone()
             return None if row is None else self._header(row[0])
@@ -191,11 +181,11 @@ class PostgresStore(LastingStore[Any]):
         place, known = _Point(0, self.id), list[Charge]()
         if start > 1:
             digest, node = self._line(at, start - 1)
-            place = _Point(start - 1, str(digest), totals_of(node))
+            place = _Point(start - 1, str(digest), records.totals_of(node))
         for line, booked, by in at.execute(_PAGE, (self.name, start, stop)).fetchall():
             place, node = place.then(line)
             if node["kind"] == "charge":
-                known.append(charge_of(node)._replace(booked=booked, by=by))
+                known.append(records.charge_of(node)._replace(booked=booked, by=by))
         if place.number != max(stop, start) - 1:
             raise chain.Damaged
         results = at.execute(_OF_CHARGES, (self.name, -first - len(known), -first))
@@ -237,7 +227,7 @@ class PostgresStore(LastingStore[Any]):
         if type(node["format"]) is not int or node["format"] > FORMAT:
             raise chain.Newer(str(node["format"]))
         self._recognise(digest)
-        return header_of(node)
+        return records.header_of(node)
 
     def _end(self, server: Any) -> _Point:
         """Return the last record, after all costs that are new here were added up."""
@@ -256,7 +246,7 @@ class PostgresStore(LastingStore[Any]):
             since = 0 if place is None else place.number
             row = server.execute(_LAST, (since, since + _BATCH, self.name)).fetchone()
             if row is None:
-                raise LedgerError(f"{self.title} is gone; {RESTORE}. Nothing was charged.")
+                raise LedgerError(f"{self.title} is gone; {records.RESTORE}. Nothing was charged.")
             fsync, header, number, digest, lines = row
             self._lasts(fsync)
             self._header(header)
@@ -325,7 +315,7 @@ class PostgresStore(LastingStore[Any]):
         digest, node = chain.unseal(line.encode())
         # Not before: a crash of the server may lose what is not on its disk.
         self._mine = max(self._mine or (0, ""), (number, digest))
-        return totals_of(node).number
+        return records.totals_of(node).number
 
 
 def _node(line: str) -> Node:
