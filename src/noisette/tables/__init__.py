@@ -8,12 +8,13 @@
 """
 
 from noisette.tables.encoding import encode
-from noisette.tables.folders import read_model, write_model
+from noisette.tables.folders import TableModel, read_model, write_model
 from noisette.tables.schema import Schema, read_schema
 from noisette.tables.template import template
 
 __all__ = [
     "Schema",
+    "TableModel",
     "encode",
     "read_model",
     "read_schema",
