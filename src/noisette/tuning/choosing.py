@@ -16,7 +16,7 @@ from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter, MissingExtra, WeakModelWarning
 from noisette.fitting.units import Persons
 from noisette.scores import BinaryScores, measure
-from noisette.tables import Frame
+from noisette.tables.frame import Frame
 from noisette.tuning.parts import divided, taken
 from noisette.tuning.plain_model import features_of, plain_model
 

@@ -9,7 +9,7 @@ from noisette._typing import Indices
 from noisette.core.adjacency import Adjacency
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData
-from noisette.tables import Frame
+from noisette.tables.frame import Frame
 
 
 def sizes(n: int, share: float) -> tuple[int, int]:

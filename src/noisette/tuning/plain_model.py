@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from noisette._typing import Floats, Indices
-from noisette.tables import Frame
+from noisette.tables.frame import Frame
 from noisette.tables.kinds import Dates, Hats, Ignored, Numeric, Open
 
 _LEVELS = 100  # of a column: the most common ones
