@@ -46,12 +46,11 @@ OF_THE_CALL = {
     "models/one_shot": "OneShotClassifier._weights",
     "models/sgd": "SGDClassifier._fit_rows",
     "models/sgd_stream": "_chunk",
-    "nn/batches": "members_of part_of.take",
+    "nn/batches": "members_of numbered part_of.take",
     "nn/classifier": "PrivateClassifier._levels PrivateClassifier.decision_function",
-    "nn/conditions": "check_ids",
-    "nn/gradients/clipped": "ClippedGradients.add",
-    "nn/gradients/records": "BatchRecords.__init__ BatchRecords._take BatchRecords.checked",
-    "nn/loading": "numbered",
+    "nn/starting": "check_ids",
+    "nn/gradients/clipped": "BatchRecords.__init__ BatchRecords._take BatchRecords.checked "
+    "ClippedGradients.add",
     "nn/person_rows": "check_ranks grouped level_groups",
     "fitting/units": "Persons.one_each",
     "tables/pipeline/evaluation": "_as_many",
@@ -73,7 +72,7 @@ OF_THE_CALL = {
     "fitting/algorithms/network": "NetworkSteps.check",
     "fitting/algorithms/records": "check_unit",
     "fitting/algorithms/streaming": "StreamedPass.check chunks_of",
-    "tuning/parts": "taken",
+    "tuning/budget": "taken",
 }
 
 

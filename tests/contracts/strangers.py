@@ -255,7 +255,7 @@ def read_receipts(path: Path) -> None:
 def _network() -> tuple[Any, ...]:
     import torch
 
-    from noisette.nn.averaging import Average
+    from noisette.nn.checkpoint import Average
     from noisette.nn.clipping import Flat
 
     torch.manual_seed(0)

@@ -24,7 +24,7 @@ from noisette.scores.layouts import numbers_of
 from noisette.tables import Frame, Schema, encode
 from noisette.tables.pipeline import PrivateCategories
 from noisette.tables.pipeline.parted_tables import PartedFrame
-from noisette.tuning.parts import taken
+from noisette.tuning.budget import taken
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

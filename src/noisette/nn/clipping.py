@@ -17,7 +17,7 @@ from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 from noisette.errors import InvalidParameter, Unproven
-from noisette.nn.gradients import factors
+from noisette.nn.gradients import rounding
 
 COUNT_NOISE = 20.0
 """The noise on the count of small gradients is the expected batch size over this."""
@@ -184,7 +184,7 @@ class Flat(Clipping):
 
     def factors(self, norms: Tensor) -> Tensor:
         """Return min(1, C / norm)."""
-        return factors.flat(self.clip_norm)(norms)
+        return rounding.flat(self.clip_norm)(norms)
 
 
 class Automatic(Clipping):
@@ -215,7 +215,7 @@ class Automatic(Clipping):
 
     def factors(self, norms: Tensor) -> Tensor:
         """Return C / (norm + gamma)."""
-        return factors.automatic(self.clip_norm, self.gamma)(norms)
+        return rounding.automatic(self.clip_norm, self.gamma)(norms)
 
 
 class Adaptive(Clipping):
@@ -264,7 +264,7 @@ class Adaptive(Clipping):
 
     def factors(self, norms: Tensor) -> Tensor:
         """Return min(1, C / norm)."""
-        return factors.flat(self.clip_norm)(norms)
+        return rounding.flat(self.clip_norm)(norms)
 
     def note(self, norms: Tensor, shares: Tensor | None) -> None:
         """Count who is within C: the b_i - 1/2 of records, weighted within a person."""

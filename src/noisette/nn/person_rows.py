@@ -9,13 +9,13 @@ from torch import Tensor
 from noisette.core.cells import given
 from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.fitting.units import NO_COLUMN, Persons
-from noisette.nn.asked import Asked, Start
+from noisette.nn.group import Group
 
 MOST_ROWS = 2**16
 """Who brings more rows adds nothing: the allowance for underflow in NN-CLIP is for each row."""
 
 
-def grouped(asked: Asked, size: int) -> Persons | None:
+def grouped(asked: Any, size: int) -> Persons | None:
     """Return the grouping of the rows, None where every row is a record of its own."""
     if asked.persons is None:
         return None
@@ -37,7 +37,7 @@ def grouped(asked: Asked, size: int) -> Persons | None:
     return persons
 
 
-def level_groups(asked: Asked, persons: Persons | None) -> Any:
+def level_groups(asked: Any, persons: Persons | None) -> Any:
     """Return the group of every record, or of every person."""
     if persons is None or asked.groups is None:
         return asked.groups
@@ -63,9 +63,8 @@ def facts(persons: Persons | None) -> dict[str, Any]:
     return {"persons": [persons.full, persons.max_rows, persons.missing]}
 
 
-def check_ranks(start: Start) -> None:
+def check_ranks(ids: Any, group: Group) -> None:
     """Raise on every rank if one person has rows on two of them: there it would count twice."""
-    ids, group = start.asked.persons, start.group
     if ids is None or group.ranks == 1:
         return
     # proof: NN-PERSONS

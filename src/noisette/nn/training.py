@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -21,15 +22,11 @@ from noisette.core.plans import Plan
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter, PermitError
 from noisette.nn import checkpoint as files
-from noisette.nn import wording
 from noisette.nn.arrays import TensorRecords
-from noisette.nn.asked import Asked
-from noisette.nn.batches import Queue, part_of
+from noisette.nn.batches import Queue, StepBar, numbered, part_of
 from noisette.nn.canary import RunCanary
 from noisette.nn.clipping import Clipping
-from noisette.nn.gradients.factors import shared
-from noisette.nn.loading import numbered
-from noisette.nn.progress import StepBar
+from noisette.nn.gradients.rounding import shared
 from noisette.nn.starting import begin
 
 Losses = Callable[[nn.Module, Any], Tensor]
@@ -163,21 +160,13 @@ class PrivateTraining:
         label: str = "PrivateTraining",
         verbose: int = 0,
     ) -> None:
-        start = begin(
-            Asked(
-                module=module, optimizer=optimizer, plan=plan, size=size, delta=delta,
-                epsilon=epsilon, population=population, clipping=clipping, clip_norm=clip_norm,
-                micro_batch=micro_batch, copies=copies, band=band, groups=groups,
-                persons=persons, record_ids=record_ids, averaging=averaging, ledger=ledger,
-                checkpoint=checkpoint, save_every=save_every, random_state=random_state,
-                label=label,
-            )
-        )  # fmt: skip
+        asked = {name: value for name, value in locals().items() if name != "self"}
+        self._start = start = begin(SimpleNamespace(**asked))
         self.plan, self.module, self.optimizer = plan, module, optimizer
         self.normaliser = start.normaliser
         """The public number by which the noisy sum is divided."""
         self.steps_done = start.drawn
-        self._start, self._run, self._group = start, start.run, start.group
+        self._run, self._group = start.run, start.group
         self._gradients, self._clipping = start.gradients, start.clipping
         self._precision = self._summed_in()
         self._most = min(start.micro or _AT_ONCE, _AT_ONCE)
@@ -479,12 +468,7 @@ class PrivateTraining:
             raise InvalidParameter("there is no file to save to; pass checkpoint=...")
         if start.permit is None:
             return  # the first rank writes
-        state = files.contents(
-            self.module, self.optimizer, start.average, self._clipping,
-            charge=start.permit.number, steps=self.steps_done, seeded=start.randomness.seeded,
-            facts=start.facts,
-        )  # fmt: skip
-        files.write(start.file, state)
+        files.write(start.file, start.contents(charge=start.permit.number, steps=self.steps_done))
         start.permit.settle()
 
     def guarantee(
@@ -517,8 +501,8 @@ class PrivateTraining:
         resumed = ("RESUME",) if start.file is not None else ()
         return start.permit.guarantee(
             released,
-            public=(*wording.public(start), *public),
-            notes=(*wording.notes(start, given=self._word), *notes),
+            public=(*start.public(), *public),
+            notes=(*start.notes(given=self._word), *notes),
             proofs=("NN-INDEPENDENCE", "NN-CANARY", *start.prepared.proofs, *resumed),
             max_rows=start.prepared.public.max_rows,
         )
