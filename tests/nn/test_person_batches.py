@@ -394,9 +394,9 @@ def test_the_classifier_takes_a_level_for_each_person() -> None:
 def test_the_joint_vector_of_a_person_is_within_one() -> None:
     rule, norms = Adaptive(0.3), torch.tensor([0.3] * 5 + [5.0] * 2, dtype=torch.float64)
     weights = torch.from_numpy(Persons.of([0] * 7).weights)
-    rule.note(norms, weights)
+    rule._note(norms, weights)
     found = rounding.shared(rule.factors(norms), weights)
-    total = np.append([float(found.double() @ norms)], rule.counts())
-    bounded = rule.bounded(total, Adjacency.REPLACE_ONE, 5.0, 1.0)
-    assert rule.counts().tolist() == [0.0]
+    total = np.append([float(found.double() @ norms)], rule._counts())
+    bounded = rule._bounded(total, Adjacency.REPLACE_ONE, 5.0, 1.0)
+    assert rule._counts().tolist() == [0.0]
     assert 0.9 < float(np.linalg.norm(bounded.value)) <= 1.0

@@ -192,17 +192,6 @@ class _Collate:
         return [], tree_map(lambda part: part[:0], self.collate([self.dataset[0]]))
 
 
-class _Ahead:
-    """What a DataLoader asks for batches; it may ask long before they are used."""
-
-    def __init__(self, batches: Callable[[], Iterable[Indices]]) -> None:
-        self.batches = batches
-
-    def __iter__(self) -> Iterator[list[int]]:
-        for rows in self.batches():
-            yield rows.tolist()
-
-
 def numbered(
     dataset: Any, size: int, batches: Callable[[], Iterable[Indices]],
     options: dict[str, Any],
@@ -220,7 +209,7 @@ def numbered(
         raise InvalidData("the dataset must hold exactly the records that the training was told.")
     collate = options.pop("collate_fn", None) or data.default_collate
     return data.DataLoader(
-        _Numbered(dataset), batch_sampler=_Ahead(batches),
+        _Numbered(dataset), batch_sampler=(rows.tolist() for rows in batches()),  # ahead of use
         collate_fn=_Collate(dataset, collate), **options,
     )  # fmt: skip
 

@@ -15,6 +15,7 @@ The first three give `Start.facts`, which are public. Whatever can be wrong is t
 module, optimizer and files as they were. A rank that fails in a stage stops all ranks there.
 """
 
+import copy
 import hashlib
 import math
 from collections.abc import Callable, Iterator
@@ -74,7 +75,6 @@ class Start:
         self.asked, self.group = asked, present_group()
         self.permit: Permit | None = None
         self.passage: Passage | None = None
-        self.average: Average | None = None
 
     @_by_itself
     def refuse(self) -> None:
@@ -113,8 +113,10 @@ class Start:
                 "a checkpoint needs a ledger in a file, which remembers what was drawn; pass "
                 "ledger=Ledger.open(path, ...)."
             )
+        self.average = None
         if asked.averaging is not None:
             self.average = Average(asked.averaging, self.gradients.parameters, self.run.steps)
+        self.trained = files.Trained(asked.module, asked.optimizer, self.average, self.clipping)
         check_ids(asked.record_ids, size)
         self.persons = person_rows.grouped(asked, size)
         self.weights = person_rows.row_weights(self.persons)
@@ -189,8 +191,7 @@ class Start:
         """Read the checkpoint, if there is one, and make sure that all of it can be used."""
         self.file, self.state = path, state = self.group.told(self._found)
         if path is not None and state is not None:
-            trained = self.asked.module, self.asked.optimizer, self.average, self.clipping
-            self.group.together(lambda: files.check(path, state, *trained))
+            self.group.together(lambda: self.trained.check(path, state))
 
     def _found(self) -> tuple[Path | None, dict[str, Any] | None]:
         """Return the first rank's file and what it holds of this run: None if it does not exist."""
@@ -246,21 +247,18 @@ class Start:
 
     def restore(self) -> None:
         """Give every rank the same weights: those of the checkpoint, or those of the first rank."""
-        module, optimizer, state, path = (
-            self.asked.module, self.asked.optimizer, self.state, self.file,
-        )  # fmt: skip
+        path, state = self.file, self.state
         changes = state is not None or self.group.ranks > 1
-        undo = changes and files.undoing(module, optimizer, self.clipping)
+        before = copy.deepcopy(self.trained.state()) if changes else None
         try:
-            self.group.align(module)
-            if state is not None and path is not None:
-                trained = module, optimizer, self.clipping
-                self.group.together(lambda: files.take_up(path, state, *trained))
+            self.group.align(self.asked.module)
+            if state is not None:
+                self.group.together(lambda: self.trained.take_up(path, state))
         except BaseException:
-            if undo:
-                undo()
+            if before is not None:
+                self.trained.take_up(path, before)
             raise
-        optimizer.zero_grad(set_to_none=True)  # frozen weights may hold an old gradient
+        self.asked.optimizer.zero_grad(set_to_none=True)  # frozen ones may hold an old gradient
 
     def draw(self) -> None:
         """Make the source of this rank, the batches that come from it, and the way to the door."""
@@ -280,10 +278,8 @@ class Start:
 
     def contents(self, *, charge: int | None, steps: int = 0) -> dict[str, Any]:
         """Return what a checkpoint holds now."""
-        return files.contents(
-            self.asked.module, self.asked.optimizer, self.average, self.clipping, charge=charge,
-            steps=steps, seeded=self.randomness.seeded, facts=self.facts,
-        )  # fmt: skip
+        facts = {"charge": charge, "steps": steps, "seeded": self.randomness.seeded}
+        return self.trained.state() | facts | {"facts": self.facts}
 
     def public(self) -> tuple[str, ...]:
         """Return what the guarantee treats as public."""

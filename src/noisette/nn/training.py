@@ -320,7 +320,7 @@ class PrivateTraining:
         if rows is None:
             raise PermitError("step follows a batch of batches(), once for each batch.")
         self._broken = True  # meanwhile nobody takes a batch or makes another step
-        size = self._gradients.dimension + self._clipping.extra()
+        size = self._gradients.dimension + self._clipping._extra
         try:
             rule = self._rule_of_step()
             work = partial(self._clipped_sum, rule, losses, batch, rows)
@@ -336,7 +336,7 @@ class PrivateTraining:
         )  # fmt: skip
         if not rule.fixed:
             vars(self._clipping).update(vars(rule))
-            self._clipping.restore(self._group.told(rule.state))
+            self._clipping._restore(self._group.told(rule._state))
         self._apply(noisy)
         self._broken = False
         self.steps_done += 1
@@ -361,12 +361,12 @@ class PrivateTraining:
         """
         # proof: NN-CLIP
         rule = copy.deepcopy(self._clipping)
-        rule.restore(self._group.told(rule.state))
+        rule._restore(self._group.told(rule._state))
         return rule
 
     def _clipped_sum(self, rule: Clipping, losses: Losses, batch: Any, rows: Indices) -> Tensor:
         """Return the sum of the batch's clipped gradients, with the rule's own counts behind it."""
-        dimension, extra, C = self._gradients.dimension, rule.extra(), rule.clip_norm
+        dimension, extra, C = self._gradients.dimension, rule._extra, rule.clip_norm
         copies, weights = self._start.copies, self._start.weights
         total = torch.zeros(dimension + extra, dtype=self._precision)
         chance, foreign = self._gradients.chance, not isinstance(batch, TensorRecords)
@@ -390,7 +390,7 @@ class PrivateTraining:
                 "another one; move it in read, after the step."
             )
         if extra:
-            total[dimension:] = torch.from_numpy(rule.counts())
+            total[dimension:] = torch.from_numpy(rule._counts())
         return total
 
     def _released(self, rule: Clipping, total: Floats) -> Floats:
@@ -400,7 +400,7 @@ class PrivateTraining:
         if self._start.banded is not None:
             return self._start.banded(total, rule.clip_norm, adjacency, passage.release)
         z = self._run.mechanism.noise_multiplier
-        return rule.read(passage.release(rule.bounded(total, adjacency, batch, z)), batch, z)
+        return rule._read(passage.release(rule._bounded(total, adjacency, batch, z)), batch, z)
 
     def _apply(self, noisy: Tensor) -> None:
         mean = noisy.div_(self.normaliser)
@@ -513,7 +513,7 @@ def _within(rule: Clipping, clip_norm: float, shares: Tensor | None, norms: Tens
 
     With `shares` the rows of a person together stay within it.
     """
-    rule.note(norms, shares)
+    rule._note(norms, shares)
     found = rule.factors(norms)
     within = found.double().abs() * norms <= clip_norm
     found = torch.where(within, found, 0.0)
