@@ -23,7 +23,7 @@ from noisette.fitting.algorithms.levels import Levels
 from noisette.fitting.partitions.collections import beside, is_dask, parted
 from noisette.fitting.partitions.columns import DaskColumn
 from noisette.fitting.partitions.persons import persons_beside
-from noisette.fitting.units import Persons
+from noisette.fitting.units import RECORDS, Unit
 
 _SAFE = (
     "Complex data not supported",
@@ -457,28 +457,26 @@ def vector(
     return checked
 
 
-def persons(ids: Any, n: int, adjacency: Adjacency, rows: Any = None) -> Persons | None:
-    """Return whose rows the n rows are, None where every row is a record of its own.
+def unit_of(ids: Any, n: int, adjacency: Adjacency, rows: Any = None, least: int = 1) -> Unit:
+    """Return whose rows the n rows are.
 
-    `rows` are they themselves, where they may live in partitions.
+    `rows` are they themselves, where they may live in partitions; `least` is the least number of
+    records, where it is public.
     """
-    if ids is None:
-        return None
-    parts = isinstance(rows, DaskColumn)
-    found: Persons = persons_beside(rows, ids) if parts else Persons.of(ids, n)
-    if adjacency.size_is_public and found.count < 2:
-        raise InvalidData("there must be rows of at least two persons.")
+    if ids is not None and isinstance(rows, DaskColumn):
+        found: Unit = persons_beside(rows, ids)
+    else:
+        found = Unit.of(ids, n)
+    found.check_count(adjacency, least)
     return found
 
 
 def levels(
-    values: Any, n: int, epsilon: float, grouping: str = "scale", crowd: Persons | None = None
+    values: Any, n: int, epsilon: float, grouping: str = "scale", unit: Unit = RECORDS
 ) -> Levels:
-    """Return ``sample_epsilon`` as levels in (0, epsilon], one for each row or person."""
+    """Return ``sample_epsilon`` as levels in (0, epsilon], one for each row, or each unit."""
     each = vector("sample_epsilon", values, n, 0.0, epsilon, "epsilon")
-    if crowd is not None:
-        each = crowd.one_each("sample_epsilon", each)
-    return Levels(each, grouping)
+    return Levels(unit.one_each("sample_epsilon", each), grouping)
 
 
 def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:

@@ -104,6 +104,7 @@ def _forecast_of(schema: Schema, budget: Budget) -> Forecast:
     from noisette.core.guarantee import Guarantee, too_large
     from noisette.report.decision import attacker
     from noisette.report.numbers import curve_of
+    from noisette.tables.person_facts import planned_unit
     from noisette.tables.pipeline.table_outlook import NAMES
 
     rows = budget.rows
@@ -119,11 +120,10 @@ def _forecast_of(schema: Schema, budget: Budget) -> Forecast:
 
     asked = outlook()
     found = others(outlook, budget.epsilon, budget.delta, budget.adjacency, rows)
-    persons = schema.persons
+    unit = planned_unit(schema.persons, rows)
     promised = Guarantee(
         budget.epsilon, budget.delta, asked.plan.under(Adjacency.of(budget.adjacency)), "a model",
-        unit="record" if persons is None else "person",
-        max_rows=None if persons is None else persons.max_rows,
+        unit=unit.word, max_rows=unit.max_rows,
     )  # fmt: skip
     return Forecast(
         lost=round(100.0 * asked.lost),

@@ -179,7 +179,7 @@ class Balanced(Algorithm[PreparedBalanced]):
             present = each(partial(_relative, public.weight_bound), records.weights)
         factors = class_factors(passage, numbers, self.classes, present)
         weights = weighed(records.weights, factors, numbers)
-        lighter = Records(records.rows, records.targets, weights, records.persons)
+        lighter = Records(records.rows, records.targets, weights, records.unit)
         return self.algorithm.run(lighter, prepared.inner, passage.after(1))
 
     def _numbers(self, records: Records, public: Public) -> Any:

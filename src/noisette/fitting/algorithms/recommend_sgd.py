@@ -13,11 +13,12 @@ from noisette.fitting.algorithms.gradient_descent import GradientDescent
 from noisette.fitting.algorithms.levels import Levels
 from noisette.fitting.algorithms.noisy_sgd import NoisySGD, make_sampler, plan_for
 from noisette.fitting.algorithms.public import Public, check_scale
-from noisette.fitting.algorithms.recommend import Recommendation, bound_on_units
+from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.algorithms.single_pass import SinglePass, noise_for_one_use
 from noisette.fitting.algorithms.steps import Update
 from noisette.fitting.algorithms.streaming import StreamedPass
 from noisette.fitting.losses import Loss
+from noisette.fitting.units import Unit
 
 RELEASES = ("all", "last")
 
@@ -45,12 +46,11 @@ def recommend_sgd(
     return chosen if stream and wishes.population is None else chosen.judged("steps")
 
 
-def bounded_parts(public: Public, X: Any, units: int, population: int | None) -> Public:
+def bounded_parts(public: Public, X: Any, unit: Unit, population: int | None) -> Public:
     """Return the facts with a public bound on the units, where rows live in partitions."""
     if not is_parted(X):
         return public
-    most = bound_on_units(public.adjacency, units, population, public.unit)
-    return replace(public, most=most)
+    return replace(public, most=unit.known(public.adjacency, population)["most"])
 
 
 def check_parts(chosen: Recommendation, X: Any) -> None:
@@ -228,7 +228,7 @@ def _single(
         batch_size = given.batch_size
     # the records' own order may be sorted by label, which SGD does not survive
     permute = not stream if given is None else given.permute
-    shuffled = permute or public.unit == "person"  # persons are numbered at random
+    shuffled = permute or public.grouped  # persons are numbered at random
     eta0 = wishes.eta0
     if eta0 == "auto":
         eta0 = _eta0(update, dimension, rms, batch_size, size, -(-size // batch_size))

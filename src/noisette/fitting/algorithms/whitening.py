@@ -111,7 +111,7 @@ class WhitenedObjective(Algorithm[Whitened]):
         _validate.fraction("the share for whitening", self.share)
         loss = public.loss
         shape, classes = shape_of(loss), getattr(loss, "classes", 2)
-        persons = public.unit == "person"
+        persons = public.grouped
         k = public.epsilon / (_ROOM * public.adjacency.contributions)
         c = _calibrated(
             self.share, public.dimension, k, shape, classes, persons,
@@ -140,7 +140,7 @@ class WhitenedObjective(Algorithm[Whitened]):
         if is_parted(mapped):
             mapped.is_sparse = False
         inner = _inner(public, new_bound, prepared.k)
-        whitened = Records(mapped, records.targets, records.weights, records.persons)
+        whitened = Records(mapped, records.targets, records.weights, records.unit)
         (theta,) = solve_with(whitened, inner, passage, parts=(1, 2))
         noise = passage.leaf(1).mechanism
         assert isinstance(noise, ObjectiveNoise)
@@ -178,8 +178,7 @@ def _private_second_moment(records: Records, public: Public, passage: Passage) -
     taking_part = None
     if records.weights is not None:
         taking_part = each(_positive, records.weights)
-    if records.persons is not None:
-        taking_part = records.persons.share(taking_part)  # proof: PERSON-WEIGHTS
+    taking_part = records.unit.share(taking_part)  # proof: PERSON-WEIGHTS
     return second_moment(
         records.rows, math.sqrt(public.squared_bound / public.weight_bound), public.adjacency,
         passage, most=public.most or len(records.targets[0]), weights=taking_part,

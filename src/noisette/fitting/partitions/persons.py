@@ -55,12 +55,12 @@ class PartedPersons(Persons):
         """Return the weight of every row times its own one."""
         return self.weights if weights is None else each(np.multiply, self.weights, weights)
 
-    def obeyed_by(self, weights: Any, bound: float) -> bool:
+    def _obeyed_by(self, weights: Any, bound: float) -> bool:
         """Whether no row has more than its part of one weight, which is at most `bound`."""
         # proof: PERSON-WEIGHTS
         return is_parted(weights) and all_of(partial(_obeyed, bound), weights, self.weights)
 
-    def most_used(self, weights: Any) -> float:
+    def _most_used(self, weights: Any) -> float:
         """Return how many rows of a person have a weight at most, where they obey their own."""
         return math.inf if self.max_rows is None else self.max_rows
 
