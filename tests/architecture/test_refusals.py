@@ -46,12 +46,11 @@ OF_THE_CALL = {
     "models/one_shot": "OneShotClassifier._weights",
     "models/sgd": "SGDClassifier._fit_rows",
     "models/sgd_stream": "_chunk",
-    "nn/batches": "members_of numbered part_of.take",
+    "nn/batches": "check_ranks members_of numbered part_of.take unit_of",
     "nn/classifier": "PrivateClassifier._levels PrivateClassifier.decision_function",
     "nn/starting": "check_ids",
     "nn/gradients/clipped": "BatchRecords.__init__ BatchRecords._take BatchRecords.checked "
     "ClippedGradients.add",
-    "nn/person_rows": "check_ranks grouped level_groups",
     "fitting/units": "Persons.check Persons.check_count Persons.one_each Unit.check_count",
     "tables/pipeline/evaluation": "_as_many",
     "tables/pipeline/numbers": "check_columns",

@@ -255,13 +255,13 @@ def read_receipts(path: Path) -> None:
 def _network() -> Any:
     import torch
 
-    from noisette.nn.checkpoint import Average, Trained
+    from noisette.nn.checkpoint import Average, Moving
     from noisette.nn.clipping import Flat
 
     torch.manual_seed(0)
     module = torch.nn.Linear(3, 2)
     optimizer = torch.optim.Adam(module.parameters())
-    return Trained(module, optimizer, Average("tail", list(module.parameters()), 10), Flat())
+    return Moving(module, optimizer, Average("tail", list(module.parameters()), 10), Flat())
 
 
 def checkpoints(folder: Path) -> list[bytes]:

@@ -28,8 +28,8 @@ from noisette.nn import (  # noqa: E402
     make_level_plan,
     make_plan,
 )
+from noisette.nn.batches import check_ranks  # noqa: E402
 from noisette.nn.gradients import rounding  # noqa: E402
-from noisette.nn.person_rows import check_ranks  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -201,7 +201,7 @@ def test_factors_too_small_for_single_precision_are_nothing() -> None:
 
 
 def test_more_rows_than_the_theorem_allows_add_nothing() -> None:
-    from noisette.nn.person_rows import MOST_ROWS, row_weights
+    from noisette.nn.batches import MOST_ROWS, row_weights
 
     owner = np.r_[np.zeros(MOST_ROWS + 1, dtype=int), np.ones(MOST_ROWS, dtype=int)]
     weights = row_weights(Persons.of(owner))

@@ -82,8 +82,8 @@ class Average:
             mean.copy_(value)
 
 
-class Trained(NamedTuple):
-    """What a run changes, all of it released."""
+class Moving(NamedTuple):
+    """The moving parts of a run: what its steps change, all of it released."""
 
     module: nn.Module
     optimizer: torch.optim.Optimizer

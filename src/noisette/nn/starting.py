@@ -18,7 +18,7 @@ module, optimizer and files as they were. A rank that fails in a stage stops all
 import copy
 import hashlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ import torch
 from torch import nn
 
 from noisette import _validate
-from noisette._typing import Indices
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import rounded_up
@@ -43,8 +42,14 @@ from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.steps import in_random_order
 from noisette.fitting.algorithms.train import begin as pay
 from noisette.nn import checkpoint as files
-from noisette.nn import person_rows
-from noisette.nn.batches import RankBatches, members_of
+from noisette.nn.batches import (
+    MOST_ROWS,
+    RankBatches,
+    check_ranks,
+    members_of,
+    row_weights,
+    unit_of,
+)
 from noisette.nn.checkpoint import Average
 from noisette.nn.clipping import Clipping, as_clipping
 from noisette.nn.gradients import ClippedGradients
@@ -116,11 +121,11 @@ class Start:
         self.average = None
         if asked.averaging is not None:
             self.average = Average(asked.averaging, self.gradients.parameters, self.run.steps)
-        self.trained = files.Trained(asked.module, asked.optimizer, self.average, self.clipping)
+        self.trained = files.Moving(asked.module, asked.optimizer, self.average, self.clipping)
         check_ids(asked.record_ids, size)
-        self.persons = person_rows.grouped(asked, size)
-        self.weights = person_rows.row_weights(self.persons)
-        self.rows = size if self.persons is None else len(self.persons.index)
+        self.unit = unit_of(asked, size)
+        self.weights = row_weights(self.unit)
+        self.rows = len(self.unit.rows_of(np.arange(size)))
         self.delta = _validate.delta(asked.delta)
         self.copies = _validate.integer("copies", asked.copies)
         self.micro, self.save_every = (
@@ -130,13 +135,14 @@ class Start:
                 ("save_every", asked.save_every),
             )
         )
-        groups = person_rows.level_groups(asked, self.persons)
-        self.members = members_of(groups, size, self.run)
+        self.members = members_of(asked.groups, self.rows, self.unit, self.run)
         self.randomness = as_randomness(asked.random_state)
 
     def agree(self) -> None:
         """Let the ranks tell each other their public facts, and compare what must be the same."""
         asked, group, rule = self.asked, self.group, self.clipping
+        rules = [getattr(self.unit, name, None) for name in ("full", "max_rows", "missing")]
+        shared = {} if self.weights is None else {"persons": rules}
         group.agree(
             {
                 "plan": asked.plan.to_json(),
@@ -145,10 +151,10 @@ class Start:
                 "band": asked.band,
                 "trainable parameters": [(p.shape, p.dtype) for p in self.gradients.parameters],
                 "presence of record_ids": asked.record_ids is not None,
-                "presence and weights of persons": person_rows.facts(self.persons),
+                "presence and weights of persons": shared,
             }
         )
-        person_rows.check_ranks(asked.persons, group)
+        check_ranks(asked.persons, group)
         sizes = group.gathered(lambda: int(asked.size))
         ordered = asked.record_ids is not None
         self.batches = RankBatches(self.run, sizes, self.members, group, in_order=ordered)
@@ -162,7 +168,7 @@ class Start:
             "numbers of records": sizes if self.adjacency.size_is_public else None,
             "divisor": self.normaliser,
             "groups": group.gathered(lambda: _digest(asked.groups)),
-            **person_rows.facts(self.persons),
+            **shared,
             "record_ids": group.gathered(lambda: _digest(asked.record_ids)),
             "copies": self.copies,
             "clipping": [type(rule).__name__, *_settings(rule)],
@@ -183,8 +189,7 @@ class Start:
             epsilon=epsilon, delta=self.delta, adjacency=self.adjacency, size=size,
             parameters=self.gradients.dimension, plan=asked.plan,
             clip_norm=self.clipping.clip_norm, fixed=self.clipping.fixed, band=asked.band,
-            unit="record" if self.persons is None else "person",
-            max_rows=None if self.persons is None else self.persons.max_rows,
+            unit=self.unit.word, max_rows=self.unit.max_rows,
         )  # fmt: skip
 
     def read(self) -> None:
@@ -269,10 +274,8 @@ class Start:
         if self.permit is not None:
             self.passage = Passage(self.permit, source, self.run.first)
         self.gradients.chance = Chance(source.spawn(1)[0])
-        self.to_come: Iterator[Indices] = self.batches.from_step(self.drawn, source)
-        persons = in_random_order(self.persons, self.run.sampler, source)
-        if persons is not None:
-            self.to_come = map(persons.rows_of, self.to_come)
+        to_come = self.batches.from_step(self.drawn, source)
+        self.to_come = map(in_random_order(self.unit, self.run.sampler, source).rows_of, to_come)
 
     # --- afterwards ----------------------------------------------------------------------------
 
@@ -284,31 +287,30 @@ class Start:
     def public(self) -> tuple[str, ...]:
         """Return what the guarantee treats as public."""
         levels = ("everybody's level, which a changed record keeps",)
-        records = "record" if self.persons is None else "person"
+        one = f"that there is at least one {self.unit.word}"
         return (
             f"the number {self.normaliser:g} by which every noisy sum of gradients is divided",
             "the architecture, its starting weights, the optimizer and all settings",
-            *(() if self.adjacency.size_is_public else (f"that there is at least one {records}",)),
+            *(() if self.adjacency.size_is_public else (one,)),
             *(levels if len(self.run.samplers) > 1 else ()),
             *(("the record_ids",) if self.asked.record_ids is not None else ()),
         )
 
     def notes(self, *, given: bool) -> tuple[str, ...]:
         """Return what a reader must know; `given` if rows were taken on somebody's word."""
-        records = "records" if self.persons is None else "persons"
         found = [
             "Gradients are computed in the precision of the module; the norms by which they are "
             "clipped are upper bounds, rounding included; the rounding of their sum is not.",
             "Invented records were tried at secret steps; a run in which they are mixed is "
             "stopped, by them and the released weights alone.",
         ]
-        if self.persons is not None:
-            found.extend(self.persons.notes)
-            found.append(f"A person with more than {person_rows.MOST_ROWS:,} rows adds nothing.")
+        found += self.unit.notes
+        if self.weights is not None:
+            found.append(f"A person with more than {MOST_ROWS:,} rows adds nothing.")
         if given:
             found.append(
-                f"The rows of each batch are taken as given: that they belong to the {records} "
-                "whose numbers were drawn is the word of whoever handed them in."
+                "The rows of each batch are taken as given: that they belong to the "
+                f"{self.unit.word}s whose numbers were drawn is the word of whoever handed them in."
             )
         if self.banded is not None:
             found.append(f"Noise is correlated over {self.banded.band} steps.")
