@@ -116,6 +116,28 @@ class Unit:
         """Return the weight of every row times its own one."""
         return weights
 
+    def bound(self, adjacency: Adjacency, population: int | None) -> int | None:
+        """Return a public bound on the number of units where sums over all rows need one."""
+        return None
+
+    def present(self, rows: Any, numbers: Any, weights: Any) -> tuple[Any, Any, Any, "Unit"]:
+        """Return rows, numbers, weights and units of the rows whose weight is above 0.
+
+        If there are none, all of them stay, with zeros instead of their data; the solution is then
+        0 whatever their number is.
+        """
+        kept = weights > 0.0
+        if bool(np.all(kept)):
+            return rows, numbers, weights, self
+        if not bool(np.any(kept)):
+            return np.zeros((len(weights), rows.shape[1])), np.zeros_like(numbers), weights, self
+        left = np.flatnonzero(kept)
+        return rows[left], numbers[left], weights[left], self.take(left)
+
+    def within_cap(self, rows: Any, numbers: Any, weights: Any) -> tuple[Any, Any, Any, "Unit"]:
+        """Return the same without rows beyond a cap, where they cannot just count nothing."""
+        return rows, numbers, weights, self
+
     def take(self, rows: Indices) -> "Unit":
         """Return whose some of the rows are."""
         return Unit(len(rows))

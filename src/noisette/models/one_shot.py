@@ -31,7 +31,7 @@ from noisette.fitting.algorithms.class_weight import (
     weighed,
     weight_proofs,
 )
-from noisette.fitting.algorithms.levels import level_notes, present, weights_of_levels
+from noisette.fitting.algorithms.levels import level_notes, weights_of_levels
 from noisette.fitting.algorithms.recommend import Recommendation, mechanisms, recommend
 from noisette.fitting.losses import Loss, Softmax
 from noisette.fitting.units import Unit
@@ -143,7 +143,6 @@ class OneShotClassifier(LinearClassifier):
     def _fit(self, X: Any, y: Any, sample_weight: Any, sample_epsilon: Any, persons: Any) -> None:
         ledger, randomness = self._check_public()
         X, y = inputs.rows_and_labels(self, X, y, self._least)
-        inputs.whole_rows(X, sample_epsilon=sample_epsilon)
         unit = inputs.unit_of(persons, X.shape[0], ledger.adjacency, X, least=2)
         classes = inputs.sorted_classes(self.classes, y)
         numbers = inputs.label_numbers(classes, y)
@@ -159,7 +158,7 @@ class OneShotClassifier(LinearClassifier):
         self._warn(chosen)
         notes, proofs = chosen.notes, tuple[str, ...]()
         if sample_epsilon is not None:
-            levels = inputs.levels(sample_epsilon, len(numbers), float(self.epsilon))
+            levels = inputs.levels(sample_epsilon, X, float(self.epsilon))
             unit.one_each("sample_epsilon", levels.values)
             weights = weights_of_levels(levels, chosen.public)
             notes = (*notes, *level_notes(levels, ledger.adjacency))
@@ -167,7 +166,7 @@ class OneShotClassifier(LinearClassifier):
         weights, near = unit.share(weights), unit  # proof: PERSON-WEIGHTS
         # rows beyond a cap have weight 0: they are left out, so that the cap bounds rows
         if sample_epsilon is not None or unit.max_rows is not None:
-            rows, numbers, weights, near = present(rows, numbers, weights, unit)
+            rows, numbers, weights, near = unit.present(rows, numbers, weights)
         targets = self._targets(chosen.public, numbers, len(classes))
         records = Records(rows, targets, weights, near)
         name = chosen.algorithm.name.replace("whitened", "objective")

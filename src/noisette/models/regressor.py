@@ -20,7 +20,6 @@ from noisette.core.randomness import Randomness, as_randomness
 from noisette.errors import InvalidParameter, WeakModelWarning
 from noisette.fitting.algorithms import Public, Records, Trained, train, with_intercept
 from noisette.fitting.algorithms.learnt_target import LEARN, WithLimits, scaled, with_limits
-from noisette.fitting.algorithms.levels import present
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.clipping import clip_rows
 from noisette.fitting.losses import Loss
@@ -258,7 +257,7 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
         self._warn(chosen)
         target, near = self._scaled(y), unit
         if unit.max_rows is not None:  # rows beyond a cap are left out, so that it bounds rows
-            rows, target, weights, near = present(rows, target, weights, unit)
+            rows, target, weights, near = unit.present(rows, target, weights)
         trained = train(
             chosen.algorithm, chosen.public, Records(rows, [target], weights, near),
             ledger=ledger, randomness=randomness,

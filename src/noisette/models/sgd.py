@@ -26,7 +26,7 @@ from noisette.fitting.algorithms.class_weight import (
 )
 from noisette.fitting.algorithms.levels import GROUPINGS, level_notes
 from noisette.fitting.algorithms.recommend import Recommendation
-from noisette.fitting.algorithms.recommend_sgd import bounded_parts, check_parts, recommend_sgd
+from noisette.fitting.algorithms.recommend_sgd import recommend_sgd
 from noisette.fitting.algorithms.steps import Update
 from noisette.fitting.losses import Loss, classifier_loss, classifier_losses
 from noisette.fitting.partitions.lazily import lazily
@@ -339,7 +339,6 @@ class SGDClassifier(LinearClassifier, StreamReader):
         ledger, randomness = self._check_public()
         # the kernels blank huge rows
         X, y = inputs.rows_and_labels(self, X, y, self._least, tame=False)
-        inputs.whole_rows(X, sample_epsilon=sample_epsilon)
         unit = inputs.unit_of(persons, X.shape[0], ledger.adjacency, X, least=2)
         classes = inputs.sorted_classes(self.classes, y)
         loss = classifier_loss(self.loss, len(classes))
@@ -347,9 +346,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
         size = self._public_size(unit, ledger, self.population)
         levels = weights = None
         if sample_epsilon is not None:
-            levels = inputs.levels(
-                sample_epsilon, X.shape[0], float(self.epsilon), self.grouping, unit
-            )
+            levels = inputs.levels(sample_epsilon, X, float(self.epsilon), self.grouping, unit)
         if sample_weight is not None:
             weights = inputs.weights("sample_weight", sample_weight, X, 0.0, 1.0)
         if levels is not None and weights is not None:
@@ -361,9 +358,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
             weights = weighed(weights, factors, inputs.label_numbers(classes, y))
         weights = unit.share(weights)  # proof: PERSON-WEIGHTS
         public = self._describe(size, X.shape[1], loss, ledger, unit)
-        public = bounded_parts(public, X, unit, self.population)
         chosen = self._recommended(public, len(classes), levels)
-        check_parts(chosen, X)
         self._warn(chosen)
         trained = self._train(chosen, X, target, weights, unit, ledger, randomness)
         notes = chosen.notes

@@ -12,7 +12,7 @@ from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms import Public, Trained
 from noisette.fitting.algorithms.learnt_target import own_algorithm
 from noisette.fitting.algorithms.recommend import Recommendation
-from noisette.fitting.algorithms.recommend_sgd import bounded_parts, check_parts, recommend_sgd
+from noisette.fitting.algorithms.recommend_sgd import recommend_sgd
 from noisette.fitting.algorithms.steps import Update
 from noisette.fitting.losses import Huber, Loss, Squared
 from noisette.fitting.units import Unit
@@ -248,12 +248,9 @@ class SGDRegressor(LinearRegressor, StreamReader):
         proofs = ("ROW-LOCAL", *chosen.public.loss.proofs, *trained.proofs)
         self.privacy_ = self._stated(trained.permit, public=public, notes=notes, proofs=proofs)
 
-    def _steps(
-        self, unit: Unit, d: int, ledger: Ledger, guess: int | None, X: Any = None
-    ) -> Recommendation:
+    def _steps(self, unit: Unit, d: int, ledger: Ledger, guess: int | None) -> Recommendation:
         size = self._public_size(unit, ledger, guess)
-        public = self._describe(size, d, self._loss(), ledger, unit)
-        return self._planned(bounded_parts(public, X, unit, self.population))
+        return self._planned(self._describe(size, d, self._loss(), ledger, unit))
 
     def _outlined(self, unit: Unit, d: int, ledger: Ledger) -> Recommendation:
         return self._steps(unit, d, ledger, self.population or unit.count)
@@ -264,8 +261,7 @@ class SGDRegressor(LinearRegressor, StreamReader):
     def _fit(self, X: Any, y: Any, sample_weight: Any, persons: Any) -> None:
         ledger, randomness = self._check_public()
         X, y, weights, unit = self._read(X, y, sample_weight, persons, ledger.adjacency)
-        chosen = self._steps(unit, X.shape[1], ledger, self.population, X)
-        check_parts(chosen, X)
+        chosen = self._steps(unit, X.shape[1], ledger, self.population)
         self._warn(chosen)
         trained = self._train(chosen, X, self._scaled(y), weights, unit, ledger, randomness)
         proofs = (*chosen.public.loss.proofs, *unit.order)

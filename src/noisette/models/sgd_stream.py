@@ -18,7 +18,6 @@ from noisette.core.randomness import Randomness
 from noisette.core.sampling import SAMPLERS, Sampler
 from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.fitting.algorithms import Public, Records, Trained, train
-from noisette.fitting.algorithms.levels import capped_parts
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.algorithms.recommend_sgd import RELEASES, noises, recommend_sgd
 from noisette.fitting.algorithms.steps import LEARNING_RATES, Progress, canonical_rows
@@ -173,6 +172,7 @@ class StreamReader(LinearModel):
             features=features + (bias is not None),
             norm_bound=bound,
             size=size,
+            most=unit.bound(ledger.adjacency, self.population),
             unit=unit.word,
             max_rows=unit.max_rows,
         )
@@ -193,7 +193,7 @@ class StreamReader(LinearModel):
         ledger: Ledger, randomness: Randomness,
     ) -> Trained:  # fmt: skip
         method = {"noisy-sgd": "direct"}.get(chosen.algorithm.name, chosen.algorithm.name)
-        X, target, weights, near = capped_parts(X, target, weights, unit)
+        X, target, weights, near = unit.within_cap(X, target, weights)
         return train(
             chosen.algorithm, chosen.public, Records(canonical_rows(X), [target], weights, near),
             ledger=ledger, randomness=randomness,

@@ -153,6 +153,11 @@ class Balanced(Algorithm[PreparedBalanced]):
         """The algorithm's own name."""
         return self.algorithm.name
 
+    @property
+    def needs_batches(self) -> bool:  # type: ignore[override]
+        """What the algorithm itself needs."""
+        return self.algorithm.needs_batches
+
     def prepare(self, public: Public) -> PreparedBalanced:
         """Return counts and model in one plan; their costs add up to the budget."""
         # proof: CLASS-WEIGHT

@@ -30,7 +30,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from noisette import _validate
@@ -39,7 +38,7 @@ from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, step_noises
 from noisette.core.mechanisms.gaussian_curve import gdp_mu
-from noisette.core.parts import all_of, is_parted
+from noisette.core.parts import all_of
 from noisette.core.plans import Parallel, Plan, Repeat, Sampled
 from noisette.core.sampling import Poisson
 from noisette.errors import InvalidData, InvalidParameter, Unproven
@@ -53,9 +52,7 @@ from noisette.fitting.algorithms.records import (
     inside,
 )
 from noisette.fitting.algorithms.steps import Update
-from noisette.fitting.partitions.persons import PartedPersons, within_cap
 from noisette.fitting.solvers import default_tolerance
-from noisette.fitting.units import Unit
 
 GROUPINGS = ("scale", "batches")
 MOST_GROUPS = 100
@@ -110,35 +107,6 @@ def _fractions(levels: Floats, public: Public) -> Floats:
         for level in distinct
     ]
     return np.asarray(full / np.array(each))[where]
-
-
-def present(
-    rows: Any, numbers: NDArray[Any], weights: Floats, unit: Unit
-) -> tuple[Any, NDArray[Any], Floats, Unit]:
-    """Return rows, targets, weights and units of the rows whose weight is above 0.
-
-    If there are none, all of them stay, with zeros instead of their data; the solution is then 0
-    whatever their number is.
-    """
-    if is_parted(rows):  # in partitions they stay, and add nothing
-        return capped_parts(rows, numbers, weights, unit)
-    kept = weights > 0.0
-    if bool(np.all(kept)):
-        return rows, numbers, weights, unit
-    if not bool(np.any(kept)):
-        nothing = np.zeros((len(weights), rows.shape[1]))
-        return nothing, np.zeros_like(numbers), weights, unit
-    left = np.flatnonzero(kept)
-    return rows[left], numbers[left], weights[left], unit.take(left)
-
-
-def capped_parts(rows: Any, numbers: Any, weights: Any, unit: Unit) -> tuple[Any, Any, Any, Unit]:
-    """Return what is given, in partitions without the rows beyond a cap of persons."""
-    if not isinstance(unit, PartedPersons) or unit.max_rows is None:
-        return rows, numbers, weights, unit
-    own = unit.weights
-    rows, numbers, weights = (within_cap(column, own) for column in (rows, numbers, weights))
-    return rows, numbers, weights, unit.within_cap()
 
 
 # --- iterative algorithms ----------------------------------------------------------------------

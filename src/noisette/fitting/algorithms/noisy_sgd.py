@@ -110,6 +110,7 @@ class NoisySGD(Algorithm[PreparedModel]):
 
     name: ClassVar[str] = "noisy-sgd"
     summary: ClassVar[str] = "SGD with many passes, each sampler counted by its own theorem"
+    needs_batches: ClassVar[bool] = True
     weight_proofs: ClassVar[tuple[str, ...]] = ("SAMPLE-WEIGHT",)
 
     update: Update

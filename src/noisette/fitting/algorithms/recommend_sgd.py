@@ -6,7 +6,6 @@ from typing import Any
 
 from noisette.core import accounting
 from noisette.core.mechanisms import AdditiveNoise, step_noises
-from noisette.core.parts import is_parted
 from noisette.core.sampling import Disjoint, Sampler
 from noisette.errors import InvalidParameter, Unproven
 from noisette.fitting.algorithms.gradient_descent import GradientDescent
@@ -18,7 +17,6 @@ from noisette.fitting.algorithms.single_pass import SinglePass, noise_for_one_us
 from noisette.fitting.algorithms.steps import Update
 from noisette.fitting.algorithms.streaming import StreamedPass
 from noisette.fitting.losses import Loss
-from noisette.fitting.units import Unit
 
 RELEASES = ("all", "last")
 
@@ -44,24 +42,6 @@ def recommend_sgd(
     chosen = _choose(wishes, public, levels, stream=stream)
     # how long a stream will be is not known without a guess
     return chosen if stream and wishes.population is None else chosen.judged("steps")
-
-
-def bounded_parts(public: Public, X: Any, unit: Unit, population: int | None) -> Public:
-    """Return the facts with a public bound on the units, where rows live in partitions."""
-    if not is_parted(X):
-        return public
-    return replace(public, most=unit.known(public.adjacency, population)["most"])
-
-
-def check_parts(chosen: Recommendation, X: Any) -> None:
-    """Refuse rows in partitions for whatever does not take all rows in every step."""
-    name = chosen.algorithm.name
-    if is_parted(X) and name != GradientDescent.name:
-        raise InvalidParameter(
-            f"{name} takes batches, which rows in partitions do not give; use "
-            "sampling='auto' with a delta, or an estimator that solves in one go, such as "
-            "LogisticRegression or HuberRegressor."
-        )
 
 
 def _choose(wishes: Any, public: Public, levels: Levels | None, *, stream: bool) -> Recommendation:

@@ -16,8 +16,7 @@ from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import Public, PublicBudget
 from noisette.fitting.clipping import clip_factors, clipped_and_measured, row_norms
 from noisette.fitting.losses import Augmented, Measured, Rows
-from noisette.fitting.losses.parted import rows_of
-from noisette.fitting.solvers.minimise import NO_PARTS
+from noisette.fitting.losses.partitioned import rows_of
 from noisette.fitting.units import Unit
 
 
@@ -40,9 +39,9 @@ class Records:
         return "<Records>"
 
     @property
-    def parted(self) -> bool:
-        """Whether the rows live in parts."""
-        return isinstance(self.rows, Parted)
+    def proofs(self) -> tuple[str, ...]:
+        """The theorems about the place where the rows lie."""
+        return getattr(self.rows, "proofs", ())
 
     @property
     def size(self) -> int:
@@ -51,9 +50,7 @@ class Records:
 
     def check(self, public: Public) -> None:
         """Refuse what the solvers would refuse, before anything is charged or drawn."""
-        blocks = rows_of(self.rows)
-        if blocks.parted and not math.isfinite(public.loss.smoothness):
-            raise InvalidParameter(NO_PARTS)
+        blocks = rows_of(self.rows, public.loss)
         check_unit(self, public, public.weight_bound)
         check_rows_each(blocks.n, public)
         if blocks.d != public.features or len(self.targets) != public.models:
@@ -67,8 +64,7 @@ class Records:
                 f"every row must be finite with norm at most norm_bound={public.norm_bound:g}; "
                 "clip the rows first."
             )
-        if blocks.parted:
-            self.rows.within = bound
+        blocks._seen(bound)
         if not fitting:
             raise InvalidData("every target vector must have one entry for each row.")
         if not weighed or (self.weights is not None and np.shape(self.weights) != (blocks.n,)):

@@ -81,6 +81,7 @@ class SinglePass(Algorithm[PreparedPass]):
 
     name: ClassVar[str] = "single-pass"
     summary: ClassVar[str] = "one pass of SGD over disjoint batches; pure privacy, fast"
+    needs_batches: ClassVar[bool] = True
     weight_proofs: ClassVar[tuple[str, ...]] = ("SAMPLE-WEIGHT",)
 
     update: Update

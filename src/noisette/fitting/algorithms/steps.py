@@ -20,7 +20,7 @@ from noisette import _validate
 from noisette._typing import Floats, Integers
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded, InKernel
-from noisette.core.parts import is_parted
+from noisette.core.parts import each
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import Sampler
 from noisette.errors import InvalidParameter, Unproven
@@ -208,12 +208,11 @@ class Progress:
 
 
 def canonical_rows(X: Any) -> Any:
-    """Return rows as the kernels read them: C-ordered float32 or float64, or canonical CSR.
+    """Return rows as the kernels read them: C-ordered float32 or float64, or canonical CSR."""
+    return each(_canonical, X)
 
-    Those in partitions stay there.
-    """
-    if is_parted(X):
-        return X
+
+def _canonical(X: Any) -> Any:
     if sparse.issparse(X):
         if not X.has_canonical_format:
             # an entry stored in two halves would pass a norm check that it should fail

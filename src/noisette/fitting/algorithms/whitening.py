@@ -21,7 +21,7 @@ from noisette._typing import Floats
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, ObjectiveNoise
-from noisette.core.parts import each, is_parted
+from noisette.core.parts import each
 from noisette.core.plans import Plan, Run, Together
 from noisette.errors import InvalidParameter, NoisetteError, Unproven
 from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
@@ -136,9 +136,7 @@ class WhitenedObjective(Algorithm[Whitened]):
         count = public.size or public.most
         assert count is not None
         map_, new_bound = whitener(moment / count, public.norm_bound)
-        mapped = each(partial(_whitened, map_, new_bound), records.rows)
-        if is_parted(mapped):
-            mapped.is_sparse = False
+        mapped = each(partial(_whitened, map_, new_bound), records.rows, dense=True)
         inner = _inner(public, new_bound, prepared.k)
         whitened = Records(mapped, records.targets, records.weights, records.unit)
         (theta,) = solve_with(whitened, inner, passage, parts=(1, 2))

@@ -20,7 +20,6 @@ from noisette.core.mechanisms import ObjectiveNoise
 from noisette.core.parts import each, is_parted, summed
 from noisette.fitting.algorithms import Public, Records
 from noisette.fitting.algorithms.class_weight import BALANCED, balanced, weighed
-from noisette.fitting.algorithms.levels import present
 from noisette.fitting.algorithms.objective_perturbation import solve_with
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
@@ -121,6 +120,11 @@ class TableSample:
     def parted(self) -> bool:
         """Whether the rows live in parts."""
         return is_parted(self.labels)
+
+    @property
+    def proofs(self) -> tuple[str, ...]:
+        """The theorems about the place where the rows lie."""
+        return getattr(self.labels, "proofs", ())
 
     def runs(self, usual: type["TableRun"]) -> type["TableRun"]:
         """Return what runs a training on these rows: the usual, or what goes to their parts."""
@@ -491,7 +495,7 @@ class TableRun:
         if self.training.class_weight is not None:
             weights = weighed(weights, self._factors, self.sample.labels)
         if weights is not None:
-            rows, target, weights, unit = present(rows, target, weights, unit)
+            rows, target, weights, unit = unit.present(rows, target, weights)
         return Records(rows, [target], weights, unit)
 
     def _odds(self) -> float:
