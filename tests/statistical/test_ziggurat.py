@@ -12,11 +12,11 @@ import pytest
 from scipy.special import erfc
 from scipy.stats import chisquare, norm
 
-from noisette.core import noise_kernels as _ziggurat
 from noisette.core import randomness
+from noisette.core import ziggurat as _ziggurat
 from noisette.core.mechanisms import Gaussian, SphericalLaplace
-from noisette.core.noise_kernels import tables
 from noisette.core.randomness import Randomness
+from noisette.core.ziggurat import tables
 from noisette.errors import RandomnessError
 
 MANY = 1 << 20

@@ -1,6 +1,4 @@
-"""Noise in compiled code: normal numbers from random words, and their sum with a value on a grid.
-
-Normal numbers come by the ziggurat of Marsaglia and Tsang.
+"""Normal numbers from random words, in compiled code: the ziggurat of Marsaglia and Tsang.
 
 The half density f(x) = exp(-x^2/2), x >= 0, is covered by 256 layers of one area v: layer i > 0 is
 the rectangle [0, x_i] x [f(x_i), f(x_{i-1})], layer 0 is [0, r] x [0, f(r)] with the tail beyond
