@@ -13,8 +13,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "noisette"
 FILES = sorted(SOURCE.rglob("*.py"))
-ORACLES = (  # a proof that only checks others, and one of a paper's own
+ORACLES = (  # proofs that only check others, and one of a paper's own
     ROOT / "tests" / "reference" / "complex_orders.py",
+    ROOT / "tests" / "reference" / "lottery_pairs.py",
     ROOT / "reproductions" / "shuffling" / "poster.py",
 )
 THEOREMS = ROOT / "docs" / "theory" / "theorems.md"

@@ -15,14 +15,13 @@ from noisette.core.accounting.numerical.noise_pairs import (
 from noisette.core.accounting.numerical.pairs import ApproximateDP, Pair, Swapped
 from noisette.core.accounting.numerical.random_allocation import RandomAllocationPair
 from noisette.core.accounting.numerical.sampled_pairs import (
-    Labelled,
     PoissonReplace,
     PoissonSampled,
     SymmetrisedSample,
-    WithReplacement,
 )
 from reference.brackets import Discrete
 from reference.log_moments import has_log_moment, log_moment
+from reference.lottery_pairs import Labelled, WithReplacement
 
 _P, _Q = (0.2, 0.5, 0.25), (0.1, 0.3, 0.5)
 TABLE = Discrete(tuple(math.log(a / b) for a, b in zip(_P, _Q, strict=True)), _P, _Q, 0.05, 0.1)

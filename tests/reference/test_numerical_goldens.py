@@ -7,6 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 from brackets import POISSON, holds, poisson, two_orders
+from lottery_pairs import WithReplacement
 
 from noisette.core.accounting.numerical.bracket import epsilon_bracket
 from noisette.core.accounting.numerical.noise_pairs import (
@@ -18,7 +19,6 @@ from noisette.core.accounting.numerical.sampled_pairs import (
     PoissonReplace,
     PoissonSampled,
     SymmetrisedSample,
-    WithReplacement,
 )
 from reference.complex_orders import complex_order_delta, complex_order_epsilon
 

@@ -270,10 +270,12 @@ def cyclic_last_mu(
     contraction (in [0, 1]) and step_size broadcast to (epochs, batches): scalar, (epochs, 1) or
     full. noise_ratio is r = Delta/sigma. diameter is that of the projection set, in units of
     sigma/b. Valid for every fixed or random order, and for steps that vary inside an epoch (there
-    it is loose). With constant steps it is, for l >= 2 (for l = 1 see `full_batch_last_mu`),
+    it is loose). With constant steps it is, for l = 1 and T = E (LAST-ITERATE-FULL-BATCH),
+    r sqrt((1-c^T)/(1+c^T) (1+c)/(1-c)), and for l >= 2
     r sqrt(1 + c^{2l-2} (1-c^2)/(1-c^l)^2 (1-c^{l(E-1)})/(1+c^{l(E-1)})), and r sqrt(1 + (E-1)/l)
     at c = 1.
     """
+    # proof: LAST-ITERATE-FULL-BATCH (one batch)
     mus = _position_mus(contraction, batches, epochs, noise_ratio, step_size, diameter, worst=True)
     return float(mus[0])
 
