@@ -13,12 +13,11 @@ from scipy.optimize import minimize
 
 from noisette.core.accounting.last_iterate import (
     LastIterateRun,
-    cyclic_last_mu,
     last_iterate_run,
+    last_mus,
     loss_constants,
     reshuffled_last_delta,
     reshuffled_last_epsilon,
-    reshuffled_last_mus,
 )
 from noisette.core.accounting.minorant import (
     _blocks,
@@ -32,6 +31,10 @@ from noisette.core.mechanisms import Gaussian
 from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon, gdp_mu
 from noisette.core.plans import LastIterate
 from noisette.core.sampling import Cyclic
+
+
+def cyclic_last_mu(*args, **options):
+    return float(last_mus(*args, worst=True, **options)[0])
 
 
 def minorant_mu(contraction, noise, shift, start_distance=0.0):
@@ -137,7 +140,7 @@ def test_cyclic_closed_form(parts, e):
 
 @pytest.mark.parametrize(("parts", "e"), [(5, 2), (6, 2), (5, 4), (6, 9)])
 def test_reshuffled_energies(parts, e):
-    for j, mu in enumerate(reshuffled_last_mus(1.0, parts, e, 0.3), start=1):
+    for j, mu in enumerate(last_mus(1.0, parts, e, 0.3), start=1):
         last = 1 / j + 1 / (parts - j + 1) if j > (parts + 1) / 2 else 4 / (parts + 1)
         assert mu**2 == pytest.approx(0.09 * ((e - 2) / parts + last), rel=1e-12)
 
@@ -145,7 +148,7 @@ def test_reshuffled_energies(parts, e):
 def test_single_pass_position():
     """Feldman et al. 2018: the record at position j of one pass is r / sqrt(parts - j + 1)."""
     expected = 0.4 / np.sqrt(np.arange(10, 0, -1))
-    np.testing.assert_allclose(reshuffled_last_mus(1.0, 10, 1, 0.4), expected, rtol=1e-13)
+    np.testing.assert_allclose(last_mus(1.0, 10, 1, 0.4), expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +300,7 @@ def test_no_placement_of_the_record_exceeds_the_bound(seed):
     parts, e = int(rng.integers(1, 6)), int(rng.integers(1, 5))
     c = np.where(rng.random((e, parts)) < 0.1, 0.0, rng.uniform(0.3, 1.0, (e, parts)))
     eta = rng.choice([np.ones((e, parts)), rng.uniform(0.01, 1.0, (e, parts))])
-    mus = reshuffled_last_mus(c, parts, e, 0.8, step_size=eta)
+    mus = last_mus(c, parts, e, 0.8, step_size=eta)
     for _ in range(10):
         places = rng.integers(parts, size=e)
         shift = np.zeros((e, parts))
@@ -312,7 +315,7 @@ def test_no_placement_of_the_record_exceeds_the_bound(seed):
 def test_the_bound_is_a_placement_when_steps_are_constant(seed):
     rng = np.random.default_rng(seed)
     parts, e, c = int(rng.integers(1, 8)), int(rng.integers(1, 6)), float(rng.uniform(0.5, 1.0))
-    for j, mu in enumerate(reshuffled_last_mus(c, parts, e, 0.8)):
+    for j, mu in enumerate(last_mus(c, parts, e, 0.8)):
         shift = np.zeros((e, parts))
         shift[:-1, -1] = shift[-1, j] = 0.8
         assert mu == pytest.approx(minorant_mu(c, np.ones(parts * e), shift.ravel()), rel=1e-11)
@@ -326,7 +329,7 @@ def test_resets_and_starting_distances_against_the_plain_string(seed):
     parts, e, distance = int(rng.integers(1, 6)), int(rng.integers(1, 6)), rng.exponential()
     c = np.where(rng.random((e, parts)) < 0.15, 0.0, rng.uniform(0.3, 1.0, (e, parts)))
     eta = np.broadcast_to(rng.uniform(0.2, 1.0, (e, 1)), (e, parts))
-    mus = reshuffled_last_mus(c, parts, e, 0.8, step_size=eta, diameter=distance)
+    mus = last_mus(c, parts, e, 0.8, step_size=eta, diameter=distance)
     for j, mu in enumerate(mus):
         shift = np.zeros((e, parts))
         shift[:-1, -1], shift[-1, j] = 0.8 * eta[:-1, -1], 0.8 * eta[-1, j]
@@ -396,10 +399,10 @@ def test_bounded_domain_full_batch(diameter):
 
 
 def test_bounded_domain_with_batches():
-    free = reshuffled_last_mus(0.999, 10, 60, 0.5)
+    free = last_mus(0.999, 10, 60, 0.5)
     previous = np.zeros(10)
     for diameter in (0.1, 1.0, 5.0, 1e3):
-        mus = reshuffled_last_mus(0.999, 10, 60, 0.5, diameter=diameter)
+        mus = last_mus(0.999, 10, 60, 0.5, diameter=diameter)
         assert (mus >= previous).all()
         assert (mus <= free).all()
         # Oracle: start at every epoch, place the record as the theorem says, take the best.
@@ -418,7 +421,7 @@ def test_bounded_domain_with_batches():
 
 
 def test_curve_and_inverse():
-    mus = reshuffled_last_mus(0.999, 30, 4, 1.0)
+    mus = last_mus(0.999, 30, 4, 1.0)
     for delta in (0.2, 1e-3, 1e-9, 1e-100):
         epsilon = reshuffled_last_epsilon(delta, mus)
         assert reshuffled_last_delta(epsilon, mus) <= delta
@@ -502,7 +505,7 @@ def test_reshuffled_chains_never_violate():
         c, r = float(rng.uniform(0.5, 1.0)), float(rng.uniform(0.4, 1.5))
         other, own = lipschitz_map(rng, c), lipschitz_map(rng, c)
         changed = shifted(own, r, rng.uniform(-1, 2))
-        mus = reshuffled_last_mus(c, 2, 2, r)
+        mus = last_mus(c, 2, 2, r)
         pairs = []
         for order in itertools.product((True, False), repeat=2):
             flags = [f for first in order for f in ((True, False) if first else (False, True))]

@@ -169,23 +169,16 @@ class LastIterateRun:
         # Rounding 1 - eta m down would claim a contraction that is not there.
         return np.minimum(c + 2.0**-51, 1.0)
 
-    def _iteration(self) -> dict[str, Any]:
-        """Return the arguments of `cyclic_last_mu`, lengths in units of sigma/b."""
-        return {
-            "contraction": self.contractions(),
-            "batches": self.batches,
-            "epochs": self.epochs,
-            "noise_ratio": self.noise_ratio,
-            "step_size": self._steps(),
-        }
+    def position_mus(self, *, worst: bool | None = None) -> Floats:
+        """Return mu given each position in the last epoch; one value for a fixed order."""
+        return last_mus(
+            self.contractions(), self.batches, self.epochs, self.noise_ratio,
+            step_size=self._steps(), worst=not self.shuffled if worst is None else worst,
+        )  # fmt: skip
 
     def mu(self) -> float:
         """Return mu of the worst position of a record; valid for every order."""
-        return cyclic_last_mu(**self._iteration())
-
-    def position_mus(self) -> Floats:
-        """Return mu given each position in the last epoch; one value for a fixed order."""
-        return reshuffled_last_mus(**self._iteration()) if self.shuffled else np.array([self.mu()])
+        return float(self.position_mus(worst=True)[0])
 
     def _position_weights(self) -> Floats | str | None:
         # A uniform permutation puts a record in batch j with probability size_j / n.
@@ -238,11 +231,30 @@ def last_iterate_run(leaf: plans.LastIterate, adjacency: Adjacency) -> LastItera
     )
 
 
-def _position_mus(
-    contraction: ArrayLike, batches: int, epochs: int, noise_ratio: float, step_size: ArrayLike,
-    diameter: float, *, worst: bool,
-) -> Floats:  # fmt: skip
-    """Check the arguments of `cyclic_last_mu` and return mu of the worst or of each position."""
+def last_mus(
+    contraction: ArrayLike,
+    batches: int,
+    epochs: int,
+    noise_ratio: float,
+    *,
+    step_size: ArrayLike = 1.0,
+    diameter: float = math.inf,
+    worst: bool = False,
+) -> Floats:
+    """Return (mu_1, ..., mu_l) of the last iterate: mu_j if the record ends in batch j.
+
+    contraction (in [0, 1]) and step_size broadcast to (epochs, batches): scalar, (epochs, 1) or
+    full. noise_ratio is r = Delta/sigma. diameter is that of the projection set, in units of
+    sigma/b. At c = 1, E >= 2: mu_j^2 = r^2 [(E-2)/l + 1/j + 1/(l-j+1)] for j > (l+1)/2, with
+    4/(l+1) in place of the last two terms otherwise.
+
+    With `worst` the result is the largest of them alone, valid for every fixed or random order,
+    and for steps that vary inside an epoch (there it is loose). With constant steps it is, for
+    l = 1 and T = E, r sqrt((1-c^T)/(1+c^T) (1+c)/(1-c)), and for l >= 2
+    r sqrt(1 + c^{2l-2} (1-c^2)/(1-c^l)^2 (1-c^{l(E-1)})/(1+c^{l(E-1)})); r sqrt(1 + (E-1)/l) at
+    c = 1.
+    """
+    # proof: LAST-ITERATE-FULL-BATCH (one batch)
     shape = (_validate.integer("epochs", epochs), _validate.integer("batches", batches))
     c = np.broadcast_to(np.asarray(contraction, dtype=float), shape)
     eta = np.broadcast_to(np.asarray(step_size, dtype=float), shape)
@@ -254,49 +266,6 @@ def _position_mus(
         raise InvalidParameter("step_size must be positive and finite.")
     ratio = _validate.positive("noise_ratio", noise_ratio)
     return best_position_mus(c, eta, ratio, diameter, worst=worst)
-
-
-def cyclic_last_mu(
-    contraction: ArrayLike,
-    batches: int,
-    epochs: int,
-    noise_ratio: float,
-    *,
-    step_size: ArrayLike = 1.0,
-    diameter: float = math.inf,
-) -> float:
-    """Return mu of the last iterate for the worst place of a record used once per epoch.
-
-    contraction (in [0, 1]) and step_size broadcast to (epochs, batches): scalar, (epochs, 1) or
-    full. noise_ratio is r = Delta/sigma. diameter is that of the projection set, in units of
-    sigma/b. Valid for every fixed or random order, and for steps that vary inside an epoch (there
-    it is loose). With constant steps it is, for l = 1 and T = E (LAST-ITERATE-FULL-BATCH),
-    r sqrt((1-c^T)/(1+c^T) (1+c)/(1-c)), and for l >= 2
-    r sqrt(1 + c^{2l-2} (1-c^2)/(1-c^l)^2 (1-c^{l(E-1)})/(1+c^{l(E-1)})), and r sqrt(1 + (E-1)/l)
-    at c = 1.
-    """
-    # proof: LAST-ITERATE-FULL-BATCH (one batch)
-    mus = _position_mus(contraction, batches, epochs, noise_ratio, step_size, diameter, worst=True)
-    return float(mus[0])
-
-
-def reshuffled_last_mus(
-    contraction: ArrayLike,
-    batches: int,
-    epochs: int,
-    noise_ratio: float,
-    *,
-    step_size: ArrayLike = 1.0,
-    diameter: float = math.inf,
-) -> Floats:
-    """Return (mu_1, ..., mu_l): mu given that the record is in batch j of the last epoch.
-
-    Arguments as in `cyclic_last_mu`. At c = 1, E >= 2: mu_j^2 = r^2 [(E-2)/l + 1/j + 1/(l-j+1)]
-    for j > (l+1)/2, with 4/(l+1) in place of the last two terms otherwise.
-    """
-    return _position_mus(
-        contraction, batches, epochs, noise_ratio, step_size, diameter, worst=False
-    )
 
 
 def _weights(count: int, weights: ArrayLike | None) -> Floats:
@@ -328,7 +297,7 @@ def reshuffled_last_delta(
 ) -> Floats | float:
     """Return sum_j w_j delta_{mu_j}(epsilon), the last-iterate curve of a random order.
 
-    mus from `reshuffled_last_mus`; weights are the probabilities of the record's position in the
+    mus from `last_mus`; weights are the probabilities of the record's position in the
     last epoch, batch sizes / n for a uniform permutation (default: equal). Where n is not known
     they are "even" (batch sizes differ by at most one) or "rest" (full batches but for the last,
     which may be smaller), and the worst n counts. Any shape of epsilon.

@@ -160,11 +160,9 @@ class NumericalAccountant(Accountant[Composition]):
     def step(self, leaf: Leaf, adjacency: Adjacency) -> Composition:
         """Return the dominating pairs of one use in both orders."""
         if isinstance(leaf, Declared):
-            if leaf.delta > 0.0:
-                return _both(ApproximateDP(leaf.epsilon, leaf.delta), None)
-            if leaf.epsilon > 0.0:
-                return _both(ApproximateDP(leaf.epsilon), None)  # proof: PURE-RR
-            return (), ()
+            if leaf.epsilon == leaf.delta == 0.0:
+                return (), ()
+            return _both(ApproximateDP(leaf.epsilon, leaf.delta), None)  # proof: KOV-APPROX
         if isinstance(leaf, LastIterate):
             # In a composition the worst position stands for all. proof: LAST-ITERATE-GCM
             return _both(GaussianPair(last_iterate_run(leaf, adjacency).mu()), None)

@@ -327,6 +327,12 @@ def require_dimension(name: str, charged: int, bounded: Bounded) -> None:
         )
 
 
+def require_scale(scale: float) -> None:
+    """Raise where float64 would round the noise to 0, or to infinity."""
+    if not 1e-250 < scale < 1e250:
+        raise PermitError(f"a noise scale of {scale:g} is outside what float64 can serve.")
+
+
 def on_grid(values: Floats, grid: float, out: Floats | None = None) -> Floats:
     """Round to multiples of `grid`: post-processing that also hides floating-point residue."""
     rounded = np.asarray(np.divide(values, grid, out=out))

@@ -10,7 +10,7 @@ from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded, InKernel
-from noisette.core.mechanisms.base import Mechanism
+from noisette.core.mechanisms.base import Mechanism, require_scale
 from noisette.core.mechanisms.spherical_laplace_curve import response_log_moment
 from noisette.errors import InvalidParameter, PermitError, Unproven
 
@@ -98,9 +98,7 @@ class Exponential(Mechanism):
         super().check_value(bounded)
         if not isinstance(bounded.value, InKernel) and bounded.value.ndim not in (1, 2):
             raise PermitError("scores must be a vector, or a matrix with one choice per row.")
-        scale = self._scale(bounded)
-        if not 1e-250 < scale < 1e250:
-            raise PermitError(f"a noise scale of {scale:g} is outside what float64 can serve.")
+        require_scale(self._scale(bounded))
 
     def _scale(self, bounded: Bounded) -> float:
         assert bounded.linf is not None

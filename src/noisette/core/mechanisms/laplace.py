@@ -11,10 +11,14 @@ from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 from noisette.core.mechanisms import spherical_laplace_curve as curve
-from noisette.core.mechanisms.base import AdditiveNoise, Mechanism, on_grid, smallest_multiplier
-from noisette.errors import PermitError, Unproven
-
-_ROUND_UP = 1.0 + 1e-13
+from noisette.core.mechanisms.base import (
+    AdditiveNoise,
+    Mechanism,
+    on_grid,
+    require_scale,
+    smallest_multiplier,
+)
+from noisette.errors import Unproven
 
 
 @dataclass(frozen=True)
@@ -144,12 +148,8 @@ class LaplaceVector(Mechanism):
     def delta(self, epsilon: float, adjacency: Adjacency) -> float:
         """Return the curve of randomised response, any real epsilon, rounded up."""
         # proof: PURE-RR
-        epsilon, pure = _validate.real("epsilon", epsilon), self.pure_epsilon(adjacency)
-        if epsilon >= pure:
-            return 0.0
-        if epsilon <= -pure:
-            return min(1.0, -math.expm1(epsilon) * _ROUND_UP)
-        return min(1.0, -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * _ROUND_UP)
+        epsilon = _validate.real("epsilon", epsilon)
+        return curve.response_delta(epsilon, self.pure_epsilon(adjacency))
 
     def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
         """Return the moments of randomised response."""
@@ -158,10 +158,7 @@ class LaplaceVector(Mechanism):
     def check_value(self, bounded: Bounded) -> None:
         """Refuse a noise scale that float64 cannot serve."""
         super().check_value(bounded)
-        if not 1e-250 < self._scale(bounded) < 1e250:
-            raise PermitError(
-                f"a noise scale of {self._scale(bounded):g} is outside what float64 can serve."
-            )
+        require_scale(self._scale(bounded))
 
     def _scale(self, bounded: Bounded) -> float:
         assert bounded.l1 is not None

@@ -177,14 +177,11 @@ class ObjectiveNoise(AdditiveNoise):
         """
         if _validate.real("epsilon", epsilon) < 0.0:
             return 1.0
-        pure = self.pure_epsilon(adjacency)
-        if epsilon >= pure:
-            return 0.0
         # proof: PURE-RR
-        answer = -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * _ROUND_UP
-        if self.pure_only or self.persons:
+        answer = curve.response_delta(epsilon, self.pure_epsilon(adjacency))
+        if answer == 0.0 or self.pure_only or self.persons:
             # The curve of one record is not proven for persons; their pairs have PERSON-MEAN's.
-            return min(1.0, answer)
+            return answer
         if adjacency is Adjacency.REPLACE_ONE:
             return min(answer, self._two_changes(epsilon))
         at = np.array([float(epsilon)])

@@ -181,6 +181,16 @@ def largest_shift(epsilon: float, delta_target: float, d: int) -> float:
     )  # fmt: skip
 
 
+def response_delta(epsilon: float, pure: float) -> float:
+    """Return delta(epsilon) of any `pure`-private mechanism, any real epsilon, rounded up."""
+    # proof: PURE-RR
+    if epsilon >= pure:
+        return 0.0
+    if epsilon <= -pure:
+        return min(1.0, -math.expm1(epsilon) * _MOMENTS_UP)
+    return min(1.0, -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * _MOMENTS_UP)
+
+
 def response_log_moment(s: Floats, epsilon: float, log_p: float | None = None) -> Floats:
     """Return log E exp(s L), s > 0, rounded up, of a law with losses epsilon, -epsilon and 0.
 
