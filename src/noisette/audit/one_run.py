@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from noisette import _validate
 from noisette.audit import bounds
-from noisette.audit.claims import ClaimLike, as_claim
-from noisette.audit.findings import Finding, Verdict
+from noisette.audit.findings import ClaimLike, Finding, Verdict, as_claim
 from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import Guarantee
 from noisette.core.randomness import Randomness

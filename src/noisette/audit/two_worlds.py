@@ -15,11 +15,10 @@ import numpy as np
 
 from noisette import _validate
 from noisette.audit import bounds
-from noisette.audit.boxes import best_box
-from noisette.audit.claims import ClaimLike, as_claim, gaussian_mu
+from noisette.audit.bounds import odds
 from noisette.audit.engine import Data, Engine, Outcomes, Test, TwoWorlds, fixed_epsilon
-from noisette.audit.events import Event, Score, best_threshold
-from noisette.audit.sequential import odds
+from noisette.audit.events import Event, Score, best_box, best_threshold
+from noisette.audit.findings import ClaimLike, as_claim, gaussian_mu
 from noisette.audit.worlds import Output, released
 from noisette.core.guarantee import Guarantee
 from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from noisette.audit.canaries import Data
+from noisette.audit.findings import Tally
 from noisette.audit.fitted_state import State, fitted_state
 from noisette.audit.neighbour_tables import Family, Table, number_tables, text_tables
-from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.errors import NoisetteError
 

@@ -24,9 +24,8 @@ from typing import Any
 import numpy as np
 
 from noisette.audit.canaries import among_zeros, plain_table
-from noisette.audit.findings import Finding
+from noisette.audit.findings import Finding, Tally
 from noisette.audit.two_worlds import two_worlds
-from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.worlds import released
 
