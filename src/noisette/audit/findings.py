@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -221,40 +221,20 @@ ClaimLike: TypeAlias = "float | tuple[float, float] | Guarantee"
 _SHARES = (0.05, 0.25, 0.5, 0.75)
 
 
-@dataclass(frozen=True)
-class Claim:
-    """The claimed pair, and further pairs that the same guarantee promises."""
+def pairs_of(claim: ClaimLike) -> list[tuple[float, float]]:
+    """Return the (epsilon, delta) that a number, a pair or a `Guarantee` claims, first of all.
 
-    epsilon: float
-    delta: float
-    more: tuple[tuple[float, float], ...] = ()
-
-    @property
-    def pair(self) -> tuple[float, float]:
-        """The claimed (epsilon, delta)."""
-        return self.epsilon, self.delta
-
-    @property
-    def pairs(self) -> tuple[tuple[float, float], ...]:
-        """All pairs that may be tested, the claimed one first."""
-        return (self.pair, *self.more)
-
-
-def as_claim(claim: ClaimLike) -> Claim:
-    """Return the claim that a number, a pair or a `Guarantee` makes."""
+    Pairs lower on a guarantee's curve follow: promised just as much, and often easier to refute.
+    """
     if isinstance(claim, Guarantee):
-        return Claim(claim.epsilon, claim.delta, _points(claim.delta_at, claim.epsilon))
-    if isinstance(claim, tuple | list):
-        if len(claim) != 2:
-            raise InvalidParameter("claim must be epsilon, (epsilon, delta) or a Guarantee.")
-        return Claim(_validate.epsilon(claim[0]), _validate.delta(claim[1]))
-    return Claim(_validate.epsilon(claim), 0.0)
-
-
-def _points(curve: Callable[[float], float], epsilon: float) -> tuple[tuple[float, float], ...]:
-    """Pairs lower on the curve. They are promised just as much, and often easier to refute."""
-    found = [(share * epsilon, curve(share * epsilon)) for share in _SHARES]
-    return tuple((eps, delta) for eps, delta in found if delta < 0.5)
+        lower = [
+            (share * claim.epsilon, claim.delta_at(share * claim.epsilon)) for share in _SHARES
+        ]
+        return [(claim.epsilon, claim.delta), *(pair for pair in lower if pair[1] < 0.5)]
+    pair = tuple(claim) if isinstance(claim, tuple | list) else (claim, 0.0)
+    if len(pair) != 2:
+        raise InvalidParameter("claim must be epsilon, (epsilon, delta) or a Guarantee.")
+    return [(_validate.epsilon(pair[0]), _validate.delta(pair[1]))]
 
 
 def gaussian_mu(guarantee: Guarantee) -> float:

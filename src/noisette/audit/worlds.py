@@ -68,6 +68,16 @@ def _is_seed(state: Any) -> bool:
     return isinstance(state, int | np.integer) and not isinstance(state, bool)
 
 
+def fitted(model: Any, data: Any) -> Any:
+    """Fit a model on (X, y) or (X, y, further arguments) and return what ``fit`` gives, or itself.
+
+    On a copy: a fit that changes its input would turn the worlds into other data sets.
+    """
+    X, y, *more = copy.deepcopy(tuple(data))
+    found = model.fit(X, y, **(more[0] if more else {}))
+    return model if found is None else found
+
+
 class World:
     """Fits fresh models on one data set, again and again."""
 
@@ -98,10 +108,7 @@ class World:
             raise InvalidParameter(
                 f"make_model must return an estimator with fit; got a {type(model).__name__}."
             )
-        # A copy: a fit that changes its input would turn the worlds into other data sets.
-        X, y, *more = copy.deepcopy(self._data)
-        fitted = model.fit(X, y, **(more[0] if more else {}))
-        model = model if fitted is None else fitted
+        model = fitted(model, self._data)
         output = None if self._output is None else self._output(model)
         digest, pattern = (None, None) if output is None else trace(output)
         if self._statistic is not None:

@@ -11,18 +11,19 @@ import warnings
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.audit.canaries import CANARIES, Neighbours
+from noisette.audit.canaries import CANARIES
 from noisette.audit.findings import Finding, Tally
 from noisette.audit.hostile import CONTAINERS, NotHeld, RawTable, installed, invented, neighbours
 from noisette.audit.two_worlds import two_worlds
 from noisette.audit.whitebox.replay import compare
 from noisette.audit.whitebox.subject import AuditedEstimator
-from noisette.audit.worlds import released
+from noisette.audit.worlds import fitted, released
 from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidParameter, PrivacyWarning, Unproven, WeakModelWarning
 from noisette.tables import Frame, Schema
@@ -38,18 +39,17 @@ _PILOT = 30
 
 
 class _Bound:
-    """An estimator whose ``fit`` takes further arguments from the second half of the data."""
+    """An estimator that hides its seed; of hundreds of fits, some would warn of what noise did."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
 
-    def fit(self, X: Any, packed: Any) -> Any:
-        y, options = packed
-        with warnings.catch_warnings():  # of hundreds of fits, some warn of what noise did
+    def fit(self, *data: Any, **options: Any) -> Any:
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", WeakModelWarning)
             warnings.simplefilter("ignore", PrivacyWarning)
-            fitted = self._model.fit(X, y, **options)
-        return self._model if fitted is None else fitted
+            found = self._model.fit(*data, **options)
+        return self._model if found is None else found
 
 
 class Maker:
@@ -69,33 +69,7 @@ class Maker:
         return _Bound(model)
 
 
-class Projection:
-    """The model's numbers along a direction."""
-
-    def __init__(self, probes: Floats, direction: Floats) -> None:
-        self._probes, self._direction = probes, direction
-
-    def __call__(self, model: Any) -> float:
-        """Return the number of one fitted model."""
-        numbers = _numbers(model, self._probes)
-        if numbers is None or numbers.shape != self._direction.shape:
-            return -np.inf  # another shape than in the pilot is an outcome of its own
-        return float(numbers @ self._direction)
-
-
-class Shown:
-    """The released numbers: those of a linear model, else what it says of the probe rows."""
-
-    def __init__(self, probes: Floats) -> None:
-        self._probes = probes
-
-    def __call__(self, model: Any) -> Any:
-        """Return the numbers of one fitted model."""
-        found = released(model)
-        return _numbers(model, self._probes) if found is None else found
-
-
-def _numbers(model: Any, probes: Floats) -> Floats | None:
+def _numbers(probes: Floats, model: Any) -> Floats | None:
     """Return what the model shows, as one vector; None if it shows nothing."""
     if hasattr(model, "coef_"):
         parts = [np.ravel(model.coef_), np.ravel(getattr(model, "intercept_", 0.0))]
@@ -109,67 +83,73 @@ def _numbers(model: Any, probes: Floats) -> Floats | None:
     return None
 
 
+def _shown(probes: Floats, model: Any) -> Any:
+    """Return the released numbers of a linear model, else what it says of the probe rows."""
+    found = released(model)
+    return _numbers(probes, model) if found is None else found
+
+
+def _along(probes: Floats, direction: Floats, model: Any) -> float:
+    """Return the model's numbers along a direction; minus infinity where it shows other ones."""
+    numbers = _numbers(probes, model)
+    if numbers is None or numbers.shape != direction.shape:
+        return -np.inf
+    return float(numbers @ direction)
+
+
 def from_outside(
     subject: AuditedEstimator, *, alpha: float, runs: int, n_jobs: int, progress: bool,
     names: tuple[str, ...],
 ) -> list[Finding]:  # fmt: skip
     """Return the findings of `two_worlds` on the named canaries."""
     room = subject.room()
-    most = _MOST_ROWS if room.most is None else min(room.most, _MOST_ROWS)
-    room = replace(room, most=most)
+    room = replace(room, most=_MOST_ROWS if room.most is None else min(room.most, _MOST_ROWS))
+    reproducible = subject.ours and n_jobs == 1
+    seed = 10_007 * (subject.seed + 1) if reproducible else None
     found: list[Finding] = []
     for name in names:
-        pair = CANARIES[name](room)
+        pair, make = CANARIES[name](room), Maker(subject.make(**subject.unseeded()), seed)
+        attack, sides = f"two worlds: {pair.name}", [tuple(pair.first), tuple(pair.second)]
+        probes = np.stack([pair.first.X[pair.index], np.zeros(room.features)])
         try:
-            found += _one(subject, pair, alpha / len(names), runs, n_jobs, progress)
+            refused = None if subject.ours else _refused(make, sides)
+            told = _told_apart(
+                make, sides, probes, subject.claim, runs, 1.0 - alpha / len(names), n_jobs,
+                progress, attack,
+            ) if refused is None else None  # fmt: skip
         except Unproven:  # ``fit`` cannot be told of a blank record, so there is no neighbour
-            found.append(_nothing(subject, pair, "No data set says that a record is blank."))
+            told, refused = None, "No data set says that a record is blank."
+        if told is None:
+            why = refused or (
+                "The fitted model shows no coef_ and predicts nothing that could be compared."
+            )
+            found.append(Finding(attack, subject.claim, None, 1.0, "not applicable", 0, why))
+            continue
+        said = "" if subject.ours else f" The worlds are neighbours under {subject.adjacency}."
+        found += [replace(each, detail=each.detail + said) for each in told]
     return found
 
 
-def _nothing(subject: AuditedEstimator, pair: Neighbours, why: str) -> Finding:
-    name = f"two worlds: {pair.name}"
-    return Finding(name, subject.claim, None, 1.0, "not applicable", 0, why)
-
-
-def _one(
-    subject: AuditedEstimator,
-    pair: Neighbours,
-    alpha: float,
-    runs: int,
-    n_jobs: int,
-    progress: bool,
-) -> list[Finding]:
-    reproducible = subject.ours and n_jobs == 1
-    seed = 10_007 * (subject.seed + 1) if reproducible else None
-    make = Maker(subject.make(**subject.unseeded()), seed)
-    probes = np.stack([pair.first.X[pair.index], np.zeros(pair.first.X.shape[1])])
-    sides = [(side.X, (side.y, side.options)) for side in (pair.first, pair.second)]
-    if not subject.ours:
-        refused = _refused(make, sides)
-        if refused is not None:
-            return [_nothing(subject, pair, refused)]
-    direction = direction_of(make, sides, probes)
+def _told_apart(
+    make: Maker, sides: list[Any], probes: Floats, claim: tuple[float, float], runs: int,
+    confidence: float, n_jobs: int, progress: bool, name: str,
+) -> tuple[Finding, ...] | None:  # fmt: skip
+    """Return what `two_worlds` finds along a pilot's direction; None if models show nothing."""
+    direction = _direction(make, sides, probes)
     if direction is None:
-        why = "The fitted model shows no coef_ and predicts nothing that could be compared."
-        return [_nothing(subject, pair, why)]
-    result = two_worlds(
-        make, sides[0], sides[1], claim=subject.claim, statistic=Projection(probes, direction),
-        runs=runs, confidence=1.0 - alpha, output=Shown(probes), n_jobs=n_jobs, progress=progress,
-        name=f"two worlds: {pair.name}",
-    )  # fmt: skip
-    if subject.ours:
-        return list(result.findings)
-    said = f" The worlds are neighbours under {subject.adjacency}."
-    return [replace(found, detail=found.detail + said) for found in result.findings]
+        return None
+    return two_worlds(
+        make, sides[0], sides[1], claim=claim, statistic=partial(_along, probes, direction),
+        runs=runs, confidence=confidence, output=partial(_shown, probes), n_jobs=n_jobs,
+        progress=progress, name=name,
+    ).findings  # fmt: skip
 
 
 def _refused(make: Maker, sides: list[Any]) -> str | None:
     """Return why a stranger cannot be fitted on these worlds, or None if it can."""
     for side, where in zip(sides, ("D", "D'"), strict=True):
-        X, packed = copy.deepcopy(side)
         try:
-            make().fit(X, packed)
+            fitted(make(), side)
         except Exception as error:
             return (
                 f"fit refuses {where} with {type(error).__name__}, so nothing was compared; a "
@@ -178,15 +158,12 @@ def _refused(make: Maker, sides: list[Any]) -> str | None:
     return None
 
 
-def direction_of(make: Maker, sides: list[Any], probes: Floats) -> Floats | None:
+def _direction(make: Maker, sides: list[Any], probes: Floats) -> Floats | None:
     """Return the difference of the worlds' means over their variances, coordinate by coordinate.
 
     Fits that show another shape than the first are left out; None if there is nothing to see.
     """
-    shown = [
-        [_numbers(make().fit(*copy.deepcopy(side)), probes) for _ in range(_PILOT)]
-        for side in sides
-    ]
+    shown = [[_numbers(probes, fitted(make(), side)) for _ in range(_PILOT)] for side in sides]
     first = shown[0][0]
     if first is None or not first.size:
         return None
@@ -198,6 +175,8 @@ def direction_of(make: Maker, sides: list[Any], probes: Floats) -> Floats | None
     floor = 1e-12 * (1.0 + float(np.max(spread)))
     return np.asarray(gap / (spread + floor))
 
+
+# --- raw tables ----------------------------------------------------------------------------------
 
 _SIZES = (300, 3_000, 30_000)
 _LEARNT = ("categories", "center", "high", "knots", "low", "reference", "spikes", "width")
@@ -219,7 +198,7 @@ def check_tables(
         table = _table(node, rows)
         model = Maker(_made(estimator, node, rows), 1)
         try:
-            model().fit(table.whole(_target(node), node.get("person")), (None, {}))
+            fitted(model(), (table.whole(_target(node), node.get("person")), None))
             break
         except InvalidParameter:
             if rows == _SIZES[-1]:
@@ -229,18 +208,14 @@ def check_tables(
     first, others = neighbours(table, adjacency, single=node.get("person_missing") == "single")
     replayed = _replayed(bare, node, first, others, claim, containers or tuple(installed()))
     sides: list[Any] = [
-        (world.whole(_target(node), node.get("person")), (None, {}))
+        (world.whole(_target(node), node.get("person")), None)
         for world in (first, others["the other end"])
     ]
-    make, probes = Maker(bare, None if n_jobs != 1 else 10_007), np.empty(0)
-    direction = direction_of(make, sides, probes)
-    assert direction is not None
-    result = two_worlds(
-        make, sides[0], sides[1], claim=claim, statistic=Projection(probes, direction), runs=runs,
-        confidence=confidence, output=Shown(probes), n_jobs=n_jobs, progress=progress,
-        name="two worlds: a record at the other end",
+    told = _told_apart(
+        Maker(bare, None if n_jobs != 1 else 10_007), sides, np.empty(0), claim, runs, confidence,
+        n_jobs, progress, "two worlds: a record at the other end",
     )  # fmt: skip
-    return (replayed, *result.findings)
+    return (replayed, *(told or ()))
 
 
 def _opened(schema: Any) -> dict[str, Any]:
