@@ -110,6 +110,25 @@ class Mechanism(ABC):
 
         """
 
+    def renyi(self, order: Floats, adjacency: Adjacency) -> Floats:
+        """Return the Renyi divergence bound at `order` > 1: log_moment(order - 1)/(order - 1).
+
+        Parameters
+        ----------
+        order : ndarray of float
+            The orders, above 1.
+        adjacency : Adjacency
+            The neighbouring relation.
+
+        Returns
+        -------
+        ndarray of float
+            An upper bound for each order.
+
+        """
+        s = np.asarray(order, dtype=float) - 1.0
+        return np.asarray(self.log_moment(s, adjacency) / s)
+
     def mu(self, adjacency: Adjacency) -> float | None:
         """Return mu if one use is exactly mu-GDP (Gaussian), else None.
 
