@@ -13,7 +13,7 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.plans import Parallel, Plan, RunLaw, Selected
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.tables import Frame
+from noisette.tables.frame import Frame
 
 _CLOSE = 0.985  # of epsilon: closer is not worth another round
 _ROUNDS = 8

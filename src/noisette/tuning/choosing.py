@@ -20,7 +20,7 @@ from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter, MissingExtra, WeakModelWarning
 from noisette.fitting.units import Persons
 from noisette.scores import BinaryScores, measure
-from noisette.tables import Frame
+from noisette.tables.frame import Frame
 from noisette.tables.kinds import Dates, Hats, Ignored, Numeric, Open
 from noisette.tuning.budget import divided, taken
 
