@@ -8,8 +8,8 @@ from functools import cache
 from html import escape as _quoted
 from typing import TYPE_CHECKING, Any
 
-from noisette._text import visible
-from noisette._version import __version__
+from noisette._package import __version__
+from noisette._validate import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from noisette._version import __version__
+from noisette._package import __version__
 from noisette.core.ledger import Ledger
 from noisette.core.storage import Charge
 from noisette.errors import NoisetteError

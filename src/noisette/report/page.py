@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from noisette._version import __version__
+from noisette._package import __version__
 from noisette.core.guarantee import Guarantee, too_large
 from noisette.core.ledger import Ledger
 from noisette.errors import NoisetteError

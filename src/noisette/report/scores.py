@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from noisette.report import svg
-from noisette.scores import BinaryScores, Calibration, MulticlassScores, RegressionScores, Score
+from noisette.scores import BinaryScores, MulticlassScores, RegressionScores, Score
+from noisette.scores.binary import Calibration
 
 Scores = BinaryScores | MulticlassScores | RegressionScores
 

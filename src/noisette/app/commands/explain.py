@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisette import _files
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.commands import options as opt
 from noisette.app.commands.console import (
     check_file,
@@ -22,7 +22,7 @@ from noisette.app.commands.console import (
 from noisette.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from noisette.tables import TableModel
+    from noisette.tables.folders import TableModel
 
 FORMATS = ("card", "onnx")
 

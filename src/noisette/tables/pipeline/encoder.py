@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from noisette._scikit import BaseEstimator, TransformerMixin, check_is_fitted
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.tables import Frame, Schema, read_schema
+from noisette.tables import Schema, read_schema
+from noisette.tables.frame import Frame
 
 
 class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
