@@ -12,8 +12,8 @@ from noisette._lazy import lazily
 if TYPE_CHECKING:
     from noisette.models.huber_regressor import HuberRegressor
     from noisette.models.linear_regression import LinearRegression
-    from noisette.models.linear_svc import LinearSVC
     from noisette.models.logistic_regression import LogisticRegression
+    from noisette.models.one_shot import LinearSVC
     from noisette.models.poisson_regressor import PoissonRegressor
     from noisette.models.sgd import SGDClassifier
     from noisette.models.sgd_regressor import SGDRegressor

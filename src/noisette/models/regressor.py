@@ -25,9 +25,8 @@ from noisette.fitting.partitions.lazily import lazily
 from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.linear_model import LinearModel, Ready
-from noisette.models.outlook import Outlook
 from noisette.models.outputs import BOUGHT_TARGET, size_facts, target_fact
-from noisette.models.private import Scored
+from noisette.models.private import Outlook, Scored
 
 
 def checked_target_bounds(given: Any) -> tuple[float, float]:

@@ -34,8 +34,7 @@ from noisette.fitting.algorithms.class_weight import (
 from noisette.fitting.algorithms.network import NetworkSteps, PublicNetwork
 from noisette.fitting.units import Unit
 from noisette.models import inputs
-from noisette.models.outlook import Outlook
-from noisette.models.private import PrivateEstimator, Scored
+from noisette.models.private import Outlook, PrivateEstimator, Scored
 from noisette.nn.arrays import TensorRecords, as_rows, as_tensor, made_up
 from noisette.nn.balancing import balanced_factors, balanced_plan
 from noisette.nn.clipping import Clipping, as_clipping

@@ -14,9 +14,8 @@ from noisette._typing import Floats
 from noisette.core.parts import MOST_PARTS, Parted, both, merges_of, total_of
 from noisette.errors import InvalidParameter
 from noisette.fitting.losses.base import Loss
-from noisette.fitting.losses.blocks import weigh
+from noisette.fitting.losses.blocks import Total, weigh
 from noisette.fitting.losses.rows import SPARSE_ROWS, Rows, Solving, block_rows_for
-from noisette.fitting.losses.totals import Total
 
 _SAMPLED = 16
 """A sample is taken from so many parts: all of them would have to be read."""

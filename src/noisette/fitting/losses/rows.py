@@ -10,8 +10,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from noisette.errors import InvalidParameter
-from noisette.fitting.losses.blocks import Scaled, squared, weigh
-from noisette.fitting.losses.totals import Total
+from noisette.fitting.losses.blocks import Scaled, Total, squared, weigh
 
 # One block of float64 entries (2 MB) should stay in cache, so that the two products with it
 # (scores, then gradient) read memory once; measured best between 1024 and 4096 rows at d = 100.
