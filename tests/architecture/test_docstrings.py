@@ -49,7 +49,7 @@ NO_EXAMPLE = {
 
 # Users call no method of these themselves: the library does, or who adds a file to a registry.
 HOOKS = {
-    "Accountant", "Augmented", "Clipping", "Loss", "Mechanism", "Rows", "RunLaw", "Sampler",
+    "Accountant", "Clipping", "Loss", "Mechanism", "RunLaw", "Sampler",
     "Source", "Unit",
 }  # fmt: skip
 

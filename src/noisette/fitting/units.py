@@ -331,6 +331,7 @@ class Persons(Unit):
 
     def share(self, weights: Floats | None = None) -> Floats:
         """Return the weight of every row times its own one; a person's obey the cap."""
+        # proof: PERSON-WEIGHTS
         return self.weights if weights is None else np.asarray(self.weights * weights)
 
     def take(self, rows: Indices) -> "Persons":

@@ -31,7 +31,7 @@ __all__ = [
 _HOMES = {
     "HuberRegressor": "huber_regressor",
     "LinearRegression": "linear_regression",
-    "LinearSVC": "linear_svc",
+    "LinearSVC": "one_shot",
     "LogisticRegression": "logistic_regression",
     "PoissonRegressor": "poisson_regressor",
     "SGDClassifier": "sgd",

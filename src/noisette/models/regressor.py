@@ -221,7 +221,7 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
         unit, weights = inputs.unit_of(persons, X.shape[0], adjacency, X, least=2), None
         if sample_weight is not None:
             weights = inputs.weights("sample_weight", sample_weight, X, 0.0, 1.0)
-        return X, y, unit.share(weights), unit  # proof: PERSON-WEIGHTS
+        return X, y, unit.share(weights), unit
 
     def _publish(self, ready: Ready, trained: Trained) -> None:
         if self._learns:

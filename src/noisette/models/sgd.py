@@ -19,7 +19,6 @@ from noisette.fitting.algorithms.class_weight import (
     balancing,
     check_class_weight,
     for_model,
-    own,
     public_weights,
     weighed,
     weight_proofs,
@@ -349,7 +348,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
         public = self._describe(size, X.shape[1], loss, adjacency, unit)
         chosen = self._recommended(public, len(classes), levels)
         told = () if levels is None else level_notes(levels, adjacency)
-        weights = unit.share(weights)  # proof: PERSON-WEIGHTS
+        weights = unit.share(weights)
         return self._ready_for_steps(
             chosen, X, targets_of(loss, numbers), weights, unit, classes=classes,
             weighed=sample_weight is not None, notes=(*chosen.notes, *told),
@@ -379,7 +378,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
     ) -> None:  # fmt: skip
         """Set the fitted attributes: released numbers and public facts."""
         loss = chosen.public.loss
-        update: Update = own(chosen.algorithm).update  # what ran: parameters may have changed since
+        update: Update = chosen.algorithm.own.update  # what ran: parameters may have changed since
         self._set_model(trained.weights, loss, update.bias, classes)
         known = self._facts(
             sizes, update.norm_bound, update.bias, labels_fact(classes, given=given)

@@ -11,7 +11,6 @@ from noisette.core.randomness import Randomness
 from noisette.core.sampling import Sampler
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms import Public, Trained
-from noisette.fitting.algorithms.learnt_target import own_algorithm
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.algorithms.recommend_sgd import recommend_sgd
 from noisette.fitting.algorithms.steps import Update
@@ -264,6 +263,6 @@ class SGDRegressor(LinearRegressor, StreamReader):
         )  # fmt: skip
 
     def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
-        update: Update = own_algorithm(chosen.algorithm).update
+        update: Update = chosen.algorithm.own.update
         self._set_model(trained.weights[0], update.bias)
         return ()

@@ -176,8 +176,9 @@ class Public(PublicBudget):
         """Return what a solver may know; `linear_norm` bounds the random linear term."""
         if self.most is None:
             raise InvalidParameter("the solvers need most=..., a public bound on the rows.")
-        # proof: PERSON-WEIGHTS
-        total = self.most * self.weight_bound if self.grouped else None
+        total = None
+        if self.grouped:
+            total = self.most * self.weight_bound  # proof: PERSON-WEIGHTS
         return PublicFacts(
             rows=self.most * self.rows_each,
             features=self.features,

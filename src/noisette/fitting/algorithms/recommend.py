@@ -41,6 +41,7 @@ from noisette.core.mechanisms import Gaussian, SphericalLaplace
 from noisette.core.mechanisms.spherical_laplace_curve import largest_shift
 from noisette.core.plans import Plan
 from noisette.errors import InvalidParameter, Unproven
+from noisette.fitting.algorithms.algorithms import ALGORITHMS, one_shot
 from noisette.fitting.algorithms.objective_perturbation import TOLERANCE, least_regularization
 from noisette.fitting.algorithms.output_perturbation import noise_for
 from noisette.fitting.algorithms.public import Public
@@ -87,15 +88,8 @@ class Recommendation:
         return public.regularization / public.size
 
 
-def mechanisms() -> tuple[str, ...]:
-    """Return what users may ask for as ``mechanism``."""
-    return ("auto", *_one_shot())
-
-
-def _one_shot() -> dict[str, Any]:
-    from noisette.fitting.algorithms.algorithms import one_shot  # which imports the algorithms
-
-    return one_shot()
+MECHANISMS = ("auto", *one_shot())
+"""What users may ask for as ``mechanism``."""
 
 
 def recommend(
@@ -117,21 +111,21 @@ def recommend(
         notes.append("Delta is not used: for so few weights it would hardly lower the noise.")
     ridge, why = choose_regularization(regularization, chosen, public)
     notes.append(why)
-    algorithm = _one_shot()[chosen]()
+    algorithm = ALGORITHMS[chosen]()
     public = replace(public, regularization=ridge)
     return Recommendation(algorithm, public, tuple(notes)).judged(chosen)
 
 
 def choose_mechanism(asked: str, loss: Loss, *, levels: bool, whiten: object) -> tuple[str, str]:
     """Return what was asked for, else "objective" wherever a theorem covers it, else "output"."""
-    asked = _validate.choice("mechanism", asked, mechanisms())
+    asked = _validate.choice("mechanism", asked, MECHANISMS)
     smooth = math.isfinite(loss.smoothness)
     if asked == "objective" and not smooth:
         raise Unproven(
             f"objective perturbation has no proof for the {loss.name} loss, which has a kink; "
             "use loss='softplus' or mechanism='output'."
         )
-    if levels and asked != "auto" and not _one_shot()[asked].takes_levels:
+    if levels and asked != "auto" and not ALGORITHMS[asked].takes_levels:
         raise Unproven("sample_epsilon is proven for mechanism='output' only.")
     chosen = asked
     if asked == "auto":
@@ -280,8 +274,10 @@ def for_objective(public: Public) -> float:
     """Return B^2 k / (d W^2 h) for one model, k as derived above; 0 where n is not public."""
     if public.size is None:
         return 0.0
-    hessian, weight = _hessian(public, public.size, public.features), _weight(public)
-    flat = _squared_term(public) / (weight * weight * hessian)
+    hessian = _hessian(public, public.size, public.features)
+    weight, moved = WEIGHT_NORM / public.norm_bound, _moved(public)
+    each = replace(public, epsilon=public.epsilon / public.models)
+    flat = _spread(each, public.dimension) * moved * moved / (weight * weight * hessian)
     few = flat * (DIRECTIONS / public.features) ** 2
     filled = public.features
     if public.dimension > public.features:  # one row of weights for each class
@@ -291,9 +287,11 @@ def for_objective(public: Public) -> float:
 
 def for_output(public: Public, size: int) -> float:
     """Return the Lambda with Lambda^3 = 2 h M^2 / W^2; W^2 counts once for each model."""
-    weight = public.models * _weight(public) ** 2
-    hessian = _hessian(public, size, public.features)
-    return float(np.cbrt(2.0 * hessian * _squared_reach(public) / weight))
+    weight = public.models * (WEIGHT_NORM / public.norm_bound) ** 2
+    hessian, moved = _hessian(public, size, public.features), _moved(public)
+    spread = _spread(public, public.models * public.dimension)  # M^2 of all models together
+    reach = spread * public.models * moved * moved
+    return float(np.cbrt(2.0 * hessian * reach / weight))
 
 
 def weakness(public: Public, mechanism: str) -> str:
@@ -306,7 +304,8 @@ def weakness(public: Public, mechanism: str) -> str:
     noise = _about(public) * public.adjacency.contributions * public.gradient_bound
     if mechanism == "output":
         noise *= 1.0 + hessian / public.ridge
-    ratio = noise * math.sqrt(filled / public.features) / (_weight(public) * hessian)
+    signal = WEIGHT_NORM / public.norm_bound * hessian
+    ratio = noise * math.sqrt(filled / public.features) / signal
     if not ratio > DROWNED:
         return ""
     delta = "" if public.delta > 0.0 or public.dimension <= 10 else "a delta such as 1e-6, "
@@ -322,27 +321,15 @@ def weakness(public: Public, mechanism: str) -> str:
     )
 
 
-def _weight(public: Public) -> float:
-    return WEIGHT_NORM / public.norm_bound
-
-
 def _hessian(public: Public, size: int, directions: int, most: float = math.inf) -> float:
     """Return h = n c R^2 / k, c at most `most`."""
     bend = min(public.loss.initial_curvature, most)
     return size * bend * public.norm_bound**2 / directions
 
 
-def _squared_term(public: Public) -> float:
-    """Return B^2 of one model."""
-    each = replace(public, epsilon=public.epsilon / public.models)
-    moved = public.adjacency.contributions * public.gradient_bound
-    return _spread(each, public.dimension) * moved * moved
-
-
-def _squared_reach(public: Public) -> float:
-    """Return M^2 of all models together."""
-    moved = public.adjacency.contributions * public.gradient_bound
-    return _spread(public, public.models * public.dimension) * public.models * moved * moved
+def _moved(public: Public) -> float:
+    """Return how far one unit can move a sum of gradients."""
+    return public.adjacency.contributions * public.gradient_bound
 
 
 def _spread(public: Public, dimension: int) -> float:

@@ -176,7 +176,7 @@ class Batches:
 
     def rows_of(self, unit: Unit, *, drawn: bool = False) -> "Batches":
         """Return the same batches by rows; see `Unit.batches`."""
-        edges, rows = unit.batches(self.edges, self.order, drawn=drawn)  # proof: PERSON-ORDER
+        edges, rows = unit.batches(self.edges, self.order, drawn=drawn)
         return Batches(edges, self.normalisers, rows)
 
     def blocks(self, dimension: int) -> Iterator["Batches"]:
@@ -189,7 +189,7 @@ class Batches:
 
 def in_random_order(unit: Unit, sampler: Sampler, randomness: Randomness) -> Unit:
     """Return the units as a sampler may number them, for a whole run and after its charge."""
-    return unit if sampler.independent else unit.shuffled(randomness)  # proof: PERSON-ORDER
+    return unit if sampler.independent else unit.shuffled(randomness)
 
 
 class Progress:

@@ -183,7 +183,7 @@ def _private_second_moment(records: Records, public: Public, passage: Passage) -
     taking_part = None
     if records.weights is not None:
         taking_part = each(_positive, records.weights)
-    taking_part = records.unit.share(taking_part)  # proof: PERSON-WEIGHTS
+    taking_part = records.unit.share(taking_part)
     return second_moment(
         records.rows, math.sqrt(public.squared_bound / public.weight_bound), public.adjacency,
         passage, most=public.most or len(records.targets[0]), weights=taking_part,

@@ -14,7 +14,9 @@ from noisette.fitting.losses.huber import Huber
 from noisette.fitting.losses.huber_hinge import HuberHinge
 from noisette.fitting.losses.logistic import Logistic
 from noisette.fitting.losses.poisson_counts import PoissonCounts
-from noisette.fitting.losses.rows import Augmented, Measured, Rows
+from noisette.fitting.losses.rows import Augmented as Augmented
+from noisette.fitting.losses.rows import Measured as Measured
+from noisette.fitting.losses.rows import Rows as Rows
 from noisette.fitting.losses.softmax import Softmax
 from noisette.fitting.losses.softplus_hinge import SoftplusHinge
 from noisette.fitting.losses.squared import Squared
@@ -97,17 +99,14 @@ def classifier_loss(name: str, classes: int) -> Loss:
 
 __all__ = [
     "LOSSES",
-    "Augmented",
     "Hinge",
     "Huber",
     "HuberHinge",
     "Logistic",
     "Loss",
     "MarginLoss",
-    "Measured",
     "PoissonCounts",
     "RegressionLoss",
-    "Rows",
     "ScalarLoss",
     "Softmax",
     "SoftplusHinge",

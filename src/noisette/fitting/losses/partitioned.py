@@ -86,11 +86,11 @@ class PartedRows(Rows):
             self.matrix.within = bound  # looked at once: a look may be a pass over files
         return bool(self.matrix.within == bound)
 
-    def _seen(self, bound: float) -> None:
+    def seen(self, bound: float) -> None:
         """Remember that all rows were seen to be within `bound`."""
         self.matrix.within = bound
 
-    def _slopes_along(self, loss: Any, w: Any, p: Any, y: Any, omega: Any) -> Callable[..., float]:
+    def slopes_along(self, loss: Any, w: Any, p: Any, y: Any, omega: Any) -> Callable[..., float]:
         """Return t -> the slope of the summed losses at w + tp along p."""
 
         def slope(t: float) -> float:
