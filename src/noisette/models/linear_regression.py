@@ -14,7 +14,8 @@ from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter, Unproven
 from noisette.fitting.algorithms import Public, SufficientStatistics, Trained
 from noisette.fitting.algorithms.recommend import Recommendation
-from noisette.fitting.losses import Loss, Rows, Squared
+from noisette.fitting.losses import Loss, Squared
+from noisette.fitting.losses.rows import Rows
 from noisette.models import inputs
 from noisette.models.noise_bars import NoiseBars
 from noisette.models.regressor import LinearRegressor

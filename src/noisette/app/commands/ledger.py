@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.commands import options as opt
 from noisette.errors import InvalidParameter, LedgerError
 
@@ -91,7 +91,7 @@ def ledger(
         if title is not None:
             opened.answer(title, same=same)
     if check:
-        from noisette.audit.charges import check_charges
+        from noisette.audit.receipts import check_charges
 
         check_charges(opened)
     if copy is not None:

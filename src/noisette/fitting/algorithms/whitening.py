@@ -37,7 +37,9 @@ from noisette.fitting.algorithms.public import Public
 from noisette.fitting.algorithms.records import Records
 from noisette.fitting.algorithms.second_moment import second_moment, whitener
 from noisette.fitting.clipping import clip_rows
-from noisette.fitting.losses import Loss, MarginLoss, Rows
+from noisette.fitting.losses import Loss
+from noisette.fitting.losses.base import MarginLoss
+from noisette.fitting.losses.rows import Rows
 
 
 class NoisyWeights(list[Floats]):
