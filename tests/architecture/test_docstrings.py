@@ -54,7 +54,7 @@ HOOKS = {
 }  # fmt: skip
 
 # Bases that no public room offers: their own methods are for the library alone.
-INNER = {"Unit"}
+INNER = {"MarginLoss", "RegressionLoss", "ScalarLoss", "Unit"}
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ class LogisticRegression(OneShotClassifier):
 
         """
         scores = self.decision_function(X)
-        if scores.ndim == 1 or self.multi_class != "ovr":
+        if scores.ndim == 1 or getattr(self, "multi_class", "") != "ovr":
             return probabilities(scores)
         each = np.maximum(softplus_parts(scores)[1], np.finfo(float).tiny)
         return np.asarray(each / each.sum(axis=1, keepdims=True))

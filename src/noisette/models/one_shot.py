@@ -309,14 +309,7 @@ class LinearSVC(OneShotClassifier):
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        super().__init__(
-            epsilon, delta, mechanism=mechanism, regularization=regularization,
-            norm_bound=norm_bound, adjacency=adjacency, fit_intercept=fit_intercept,
-            classes=classes, multi_class=multi_class, whiten=whiten, weight_bound=weight_bound,
-            class_weight=class_weight, population=population, missing=missing,
-            random_state=random_state, ledger=ledger,
-        )  # fmt: skip
-        self.loss = loss
+        self._keep(locals())
 
     def _loss(self, classes: int) -> Loss:
         offered = classifier_losses(probabilities=False)

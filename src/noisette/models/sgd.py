@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
 from noisette import _validate
-from noisette._typing import Floats, Labels
+from noisette._typing import Labels
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness
@@ -28,12 +28,11 @@ from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.algorithms.recommend_sgd import recommend_sgd
 from noisette.fitting.algorithms.steps import Update
 from noisette.fitting.losses import Loss, classifier_loss, classifier_losses
-from noisette.fitting.partitions.lazily import lazily
 from noisette.fitting.units import RECORDS, Unit
 from noisette.models import inputs
 from noisette.models.linear_model import LinearClassifier, Ready
 from noisette.models.logistic_regression import LogisticRegression
-from noisette.models.outputs import labels_fact, probabilities, size_facts
+from noisette.models.outputs import labels_fact, size_facts
 from noisette.models.sgd_stream import StreamReader, targets_of
 
 
@@ -388,22 +387,5 @@ class SGDClassifier(LinearClassifier, StreamReader):
 
     # --- using the model -------------------------------------------------------------------
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    @lazily
-    def predict_proba(self, X: Any) -> Floats:
-        """Return class probabilities, shape (n, K).
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix of shape (n, d)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            One column for each of ``classes_``; rows add up to 1.
-
-        """
-        return probabilities(self.decision_function(X))
-
+    predict_proba = available_if(_has_probabilities)(LogisticRegression.predict_proba)
     predict_log_proba = available_if(_has_probabilities)(LogisticRegression.predict_log_proba)
