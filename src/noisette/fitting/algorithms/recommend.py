@@ -159,7 +159,10 @@ def choose_regularization(asked: object, mechanism: str, public: Public) -> tupl
             chosen = _solvable(public, chosen, 0.0)
             return chosen, _note(chosen, "least estimated excess risk, from public facts")
         return given, _note(given, "as asked")
-    least = _least(public)
+    least = least_regularization(
+        public.loss, public.epsilon / public.models, public.adjacency.contributions,
+        public.squared_bound, persons=public.grouped,
+    )  # fmt: skip
     if given is None:
         chosen = _solvable(public, max(least, for_objective(public)), TOLERANCE)
         why = "the least that the theorem needs without more noise"
@@ -189,14 +192,6 @@ def _solvable(public: Public, chosen: float, relative: float) -> float:
 
 def _note(regularization: float, why: str) -> str:
     return f"Regularization: Lambda={regularization:.6g} beside the sum of losses ({why})."
-
-
-def _least(public: Public) -> float:
-    epsilon = public.epsilon / public.models
-    return least_regularization(
-        public.loss, epsilon, public.adjacency.contributions, public.squared_bound,
-        persons=public.grouped,
-    )  # fmt: skip
 
 
 def pure_is_as_good(public: Public) -> bool:
