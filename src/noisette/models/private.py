@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
+from noisette._scikit import BaseEstimator
 from noisette.core import accounting
 from noisette.core.adjacency import UNITS, Adjacency, require_same
 from noisette.core.guarantee import ONE_FIT, TAKEN_AS_GIVEN, Guarantee
