@@ -172,7 +172,7 @@ class SinglePass(Algorithm[PreparedPass]):
                 records.rows.shape[1], passage.permit.adjacency, "PARALLEL-GROUPS"
             )
             streams.append(passage.release(bounded, part=part))
-            members = records.unit.mixed(members, passage.randomness)  # proof: PERSON-ORDER
+            members = records.unit.mixed(members, passage.randomness)
             schedules.append(_members(sampler, members, passage.randomness))
         for _, part in sorted(turns):
             batch = Batches.of([next(schedules[part])], self.batch_size)

@@ -30,13 +30,15 @@ from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import Public, check_scale
 from noisette.fitting.algorithms.records import Records
-from noisette.fitting.algorithms.regression_moments import MOST, Moments, release_moments
-from noisette.fitting.algorithms.residual_sums import (
+from noisette.fitting.algorithms.regression_moments import (
     DIRECTIONS,
+    MOST,
     SQUARES,
     Cuts,
+    Moments,
     ResidualSums,
     Whitener,
+    release_moments,
     release_residual_sums,
 )
 

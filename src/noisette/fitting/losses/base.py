@@ -271,66 +271,18 @@ class ScalarLoss(Loss):
 
     @abstractmethod
     def value(self, t: npt.ArrayLike) -> AnyFloats:
-        """Return the loss l(t).
-
-        Parameters
-        ----------
-        t : array_like
-            Margins or residuals.
-
-        Returns
-        -------
-        ndarray
-            Of the same shape.
-
-        """
+        """Return the loss l(t)."""
 
     @abstractmethod
     def derivative(self, t: npt.ArrayLike) -> AnyFloats:
-        """Return the derivative l'(t) (a subgradient where l has a kink).
-
-        Parameters
-        ----------
-        t : array_like
-            Margins or residuals.
-
-        Returns
-        -------
-        ndarray
-            Of the same shape.
-
-        """
+        """Return the derivative l'(t) (a subgradient where l has a kink)."""
 
     @abstractmethod
     def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
-        """Return the second derivative l''(t) (one of the one-sided values at a jump of l').
-
-        Parameters
-        ----------
-        t : array_like
-            Margins or residuals.
-
-        Returns
-        -------
-        ndarray
-            Of the same shape.
-
-        """
+        """Return the second derivative l''(t) (one of the one-sided values at a jump of l')."""
 
     def value_and_derivative(self, t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats]:
-        """Return both at once; losses that share an exponential override this for speed.
-
-        Parameters
-        ----------
-        t : array_like
-            Margins or residuals.
-
-        Returns
-        -------
-        tuple of ndarray
-            What `value` and `derivative` return.
-
-        """
+        """Return both at once; losses that share an exponential override this for speed."""
         return self.value(t), self.derivative(t)
 
 

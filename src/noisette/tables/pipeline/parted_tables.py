@@ -18,9 +18,8 @@ from noisette.core.parts import all_of, summed
 from noisette.core.randomness import Randomness
 from noisette.core.summaries import KnownCounts, Ranks, part_counts
 from noisette.errors import InvalidData
-from noisette.fitting.partitions.coins import drawn
 from noisette.fitting.partitions.collections import beside, is_dask, parted
-from noisette.fitting.partitions.columns import DaskColumn
+from noisette.fitting.partitions.columns import DaskColumn, drawn
 from noisette.fitting.units import Persons, UnreadPersons
 from noisette.tables import Schema
 from noisette.tables.encoding import check_columns

@@ -18,7 +18,7 @@ from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.algorithm import Algorithm, Prepared
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.fitting.partitions.coins import MOST_DRAWN_FROM
+from noisette.fitting.partitions.columns import MOST_DRAWN_FROM
 from noisette.scores.layouts import Layout, RegressionLayout, layout_for
 from noisette.scores.measure import AnyScores
 from noisette.tables.pipeline.score_table import ScoreTable, codes_of, counted, table_for
