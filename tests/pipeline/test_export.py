@@ -35,6 +35,7 @@ KINDS: dict[str, Any] = {
     "gain": "numeric",
     "ward": "categorical",
     "born": "date",
+    "came": "weekday",
     "code": {"kind": "categorical", "categories": ["1", "2", "true"], "reference": "1"},
     "unit": {"kind": "categorical", "groups": {"x": ["x1", "x2"], "y": ["y1"]}, "missing": ["?"]},
     "place": {"kind": "hashed", "buckets": 8},
@@ -55,7 +56,9 @@ def people(n: int, seed: int) -> dict[str, Any]:
         "unit": ["x1", "x2", "y1", "?", "z"],
         "place": ["Bern", "Basel", "Zürich", "", "8000", "8000.0"],
     }
-    table: dict[str, Any] = {"age": age, "gain": gain, "born": born}
+    came = np.array([f"2024-{m:02}-{d:02}" for m, d in rng.integers(1, 13, (n, 2))], dtype=object)
+    came[::23] = ""
+    table: dict[str, Any] = {"age": age, "gain": gain, "born": born, "came": came}
     for name, texts in cells.items():
         table[name] = np.array(texts, dtype=object)[rng.integers(0, len(texts), n)]
     return table | {"id": np.arange(n)}

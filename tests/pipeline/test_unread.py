@@ -12,8 +12,8 @@ from noisette.app.commands.explain import coefficients
 from noisette.errors import WeakModelWarning
 from noisette.tables import TableModel
 from noisette.tables.kinds import Hats
+from noisette.tables.pipeline.table_columns import nearly_none, unread_in
 from noisette.tables.pipeline.table_page import page_of
-from noisette.tables.pipeline.unread import nearly_none, unread_in
 
 N = 4000
 AGE = np.random.default_rng(0).integers(20, 80, N).astype(float)

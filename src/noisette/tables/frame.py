@@ -14,20 +14,9 @@ from numpy.typing import NDArray
 from noisette._typing import Floats, Integers
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.units import Persons
-from noisette.tables.encoding import check_columns, is_date, label_numbers, names_of
+from noisette.tables.encoding import check_columns, label_numbers, names_of
 from noisette.tables.file_facts import FileFacts
-from noisette.tables.kinds import (
-    Cells,
-    Column,
-    DateCells,
-    Dates,
-    Hats,
-    Ignored,
-    Numeric,
-    Open,
-    canonical,
-    encode_rows,
-)
+from noisette.tables.kinds import Cells, Column, canonical, encode_rows
 from noisette.tables.kinds.base import for_texts
 from noisette.tables.memory import columns_of
 from noisette.tables.reading import pieces
@@ -148,10 +137,9 @@ class Frame:
         path = Path(path)
         names, given = names_of(path, schema, target=target, header=header)
         check_columns(path, names, schema, target=target)
-        numbers = [column.name for column in schema.columns if _holds_numbers(column)]
+        numbers, wanted = list(schema.numeric), list(schema.used)
         if target and schema.target_bounds is not None:
             numbers.append(schema.target)
-        wanted = [c.name for c in schema.columns if not isinstance(c, Ignored)]
         if target:
             wanted.append(schema.target)
         if target and schema.persons is not None:  # to train, and for nothing else
@@ -293,12 +281,7 @@ class Frame:
 
         """
         cells, facts = self.cells(name), self._facts.get(name)
-        if isinstance(facts, Dates) or (isinstance(facts, Open) and facts.kind == "date"):
-            return DateCells(cells, facts.forms, facts.missing).numbers()
-        found = cells.numbers()
-        for code in _number_codes(facts):
-            found[found == code] = np.nan
-        return found
+        return cells.numbers() if facts is None else facts.reading.numbers(cells, facts.missing)
 
     def codes(self, name: str) -> tuple[Integers, list[str]]:
         """Return a column as places in a sorted list of the texts that occur; -1 is missing.
@@ -419,8 +402,8 @@ def _check_types(columns: dict[str, Any], schema: Schema) -> None:
     A column's type is as public as its name.
     """
     # proof: ROW-LOCAL
-    numeric = {column.name for column in schema.columns if _holds_numbers(column)}
-    unused = {column.name for column in schema.columns if isinstance(column, Ignored)}
+    numeric = set(schema.numeric)
+    unused = {column.name for column in schema.columns if not column.used}
     if schema.target_bounds is not None:
         unused.add(schema.target)
     for name, cells in columns.items():
@@ -432,21 +415,3 @@ def _check_types(columns: dict[str, Any], schema: Schema) -> None:
             )
         if name not in numeric | unused:
             cells.given.check(f"column {name!r}")
-
-
-def _holds_numbers(column: Column) -> bool:
-    numeric = isinstance(column, Numeric | Hats)
-    return numeric or (isinstance(column, Open) and column.kind == "numeric")
-
-
-def _number_codes(facts: Column | None) -> list[float]:
-    """Return the codes that mean missing in a column of numbers."""
-    if isinstance(facts, Numeric | Hats):
-        return list(facts.missing)
-    found = []
-    for code in facts.missing if isinstance(facts, Open) and not is_date(facts) else ():
-        try:
-            found.append(float(code))
-        except ValueError:
-            continue
-    return found

@@ -10,7 +10,6 @@ from sklearn.preprocessing import StandardScaler
 
 from noisette._typing import Floats, Indices
 from noisette.tables import Frame
-from noisette.tables.kinds import Dates, Hats, Ignored, Numeric, Open
 
 _LEVELS = 100  # of a column: the most common ones
 
@@ -21,11 +20,9 @@ def features_of(estimator: Any, X: Any) -> Any:
         return X if sparse.issparse(X) else _filled(np.asarray(X, dtype=float).reshape(len(X), -1))
     parts = []
     for column in estimator._read_schema(target=False).columns:
-        if isinstance(column, Ignored):
-            continue
-        kind = column.kind if isinstance(column, Open) else ""
-        numbers = isinstance(column, Numeric | Hats | Dates) or kind in ("numeric", "date")
-        parts.append(_number(X, column.name) if numbers else _levels(X, column.name))
+        if column.used:
+            part = _number if column.reading.word else _levels
+            parts.append(part(X, column.name))
     return np.hstack(parts)
 
 

@@ -167,9 +167,7 @@ def _show(asked: Any, found: list[dict[str, Any]], facts: "Schema", *, counted: 
     for name in ("column", "kind", "features", "what is bought, and what is worth knowing"):
         table.add_column(name, justify="right" if name == "features" else "left")
     for column in asked.columns:
-        note = (
-            column.note if column.matters or column.kind == "ignore" else f"IN VAIN: {column.note}"
-        )
+        note = column.note if column.matters or not column.used else f"IN VAIN: {column.note}"
         cells = column.name, column.kind, str(column.features), note
         table.add_row(*(Text(visible(cell)) for cell in cells))
     console.print(table)

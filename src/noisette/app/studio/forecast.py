@@ -131,7 +131,7 @@ def _forecast_of(schema: Schema, budget: Budget) -> Forecast:
         warning=asked.warning.replace('(kind = "ignore")', "(“leave it out” in step 2)"),
         steps=[(f"{100.0 * s.part:.2g} %", NAMES[s.name], s.expected) for s in asked.steps],
         others=[(_words(row["change"]), _lost(row)) for row in found],
-        idle=[(c.name, c.note) for c in asked.columns if not c.matters and c.kind != "ignore"],
+        idle=[(c.name, c.note) for c in asked.columns if c.used and not c.matters],
         seconds=asked.seconds,
         promise=_promise(promised),
         gain=Markup(attacker(promised, curve_of(promised))),  # escaped by the kit of the report

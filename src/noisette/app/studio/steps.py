@@ -12,13 +12,14 @@ from noisette import _validate
 from noisette._text import visible
 from noisette.app.studio import same
 from noisette.app.studio.chosen import HEADERS, choose, entries, listed, on_page
-from noisette.app.studio.facts import HELP, KINDS, UNITS, WRITTEN, FactFault, schema_from
+from noisette.app.studio.facts import UNITS, WRITTEN, FactFault, schema_from
 from noisette.app.studio.forecast import MODELS, RELATIONS, Budget, budget_from, forecast_of
 from noisette.app.studio.walk import Walk, open_books
 from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.tables import toml
 from noisette.tables.counting import count_units
+from noisette.tables.kinds import KINDS
 
 if TYPE_CHECKING:
     from noisette.app.studio.app import Studio
@@ -95,7 +96,7 @@ class Steps:
         typed = {name: facts["kind"] != "?" for name, facts in walk.table.columns.items()}
         return self._page(
             "facts", walk, 200, names=names, form=form, typed=typed,
-            kinds=KINDS, help=HELP, units=UNITS, written=WRITTEN,
+            kinds=KINDS, units=UNITS, written=WRITTEN,
             error=visible(str(error)) if error else "",
             fault=None if error is None else error.card, same=same.for_table(walk.table),
         )  # fmt: skip

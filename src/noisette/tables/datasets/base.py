@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette._typing import Floats, Integers
-from noisette.tables.kinds import Encodes, Numeric, View, encode_rows
+from noisette.tables.kinds import Column, Numeric, View, encode_rows
 
 Table = Mapping[str, NDArray[np.generic]]
 
@@ -104,7 +104,7 @@ class ArrayCells:
 class Encoder:
     """All columns side by side, divided by `typical_norm`, rows clipped to norm 1."""
 
-    columns: tuple[Encodes, ...]
+    columns: tuple[Column, ...]
     typical_norm: float
 
     @property

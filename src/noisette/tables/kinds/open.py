@@ -1,27 +1,46 @@
 """A column some of whose facts nobody has written down: they are to be learnt privately."""
 
 from dataclasses import dataclass
-from typing import Never
+from typing import ClassVar, Never
 
+from noisette._typing import Floats
+from noisette.core.grid import Grid
 from noisette.errors import InvalidParameter
-from noisette.tables.kinds.base import Cells
+from noisette.tables.kinds.base import Cells, Column
 
 
 @dataclass(frozen=True)
-class Open:
+class Open(Column):
     """What is known of such a column; None is what is not.
 
-    `kind` is "numeric", "date" (numbers are days since 1970) or "categorical". `missing` holds
-    codes as canonical texts. It has no features yet, so nothing can be encoded with it.
+    Its reading says whether numbers, days or levels are to be learnt. `missing` holds codes as
+    canonical texts. It has no features yet, so nothing can be encoded with it.
     """
 
-    name: str
-    kind: str
     low: float | None = None
     high: float | None = None
-    missing: tuple[str, ...] = ()
-    missing_slot: bool = False
-    forms: tuple[str, ...] = ()
+
+    open: ClassVar[bool] = True
+    counted: ClassVar[bool] = False
+
+    @property
+    def buys(self) -> str:
+        """Where its numbers lie, or its levels."""
+        return "knots" if self.reading.word else "levels"
+
+    @property
+    def grid(self) -> Grid:
+        """The candidates for knots, within what is known of its bounds."""
+        return Grid(self.low, self.high, dates=self.reading.moments)
+
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        """Its bounds, as far as they are known."""
+        return self.low, self.high
+
+    def describe(self) -> str:
+        """Return that facts are missing."""
+        return "facts still to be learnt"
 
     def _refuse(self) -> Never:
         raise InvalidParameter(
@@ -35,11 +54,6 @@ class Open:
         self._refuse()
 
     @property
-    def mean_square(self) -> float:
-        """Refused: it follows from the facts that are to be learnt."""
-        self._refuse()
-
-    @property
     def most_square(self) -> float:
         """Refused: it follows from the facts that are to be learnt."""
         self._refuse()
@@ -49,6 +63,6 @@ class Open:
         """Refused: it follows from the facts that are to be learnt."""
         self._refuse()
 
-    def fill(self, cells: Cells, out: object) -> None:
+    def fill(self, cells: Cells, out: Floats) -> None:
         """Refuse to write anything."""
         self._refuse()

@@ -9,25 +9,22 @@ from scipy import sparse
 
 from noisette._typing import Floats
 from noisette.fitting.clipping import clip_rows
-from noisette.tables.kinds.base import Cells, Encodes, EncodesSparsely, Entries
+from noisette.tables.kinds.base import Cells, Column, Entries
 
 _WIDE, _TIMES = 200, 8
 
 
-def is_sparse(columns: Sequence[Encodes]) -> bool:
+def is_sparse(columns: Sequence[Column]) -> bool:
     """Whether rows are kept sparse: more than 200 features, at most an eighth of them not zero.
 
     It is a matter of the public columns alone: the same for every table.
     """
     d = sum(len(column.features) for column in columns)
-    if d <= _WIDE or not all(isinstance(column, EncodesSparsely) for column in columns):
-        return False
-    most = sum(column.nonzeros for column in columns if isinstance(column, EncodesSparsely))
-    return most * _TIMES <= d
+    return d > _WIDE and sum(column.nonzeros for column in columns) * _TIMES <= d
 
 
 def encode_rows(
-    columns: Sequence[Encodes], cells: Mapping[str, Cells], row_norm: float | None
+    columns: Sequence[Column], cells: Mapping[str, Cells], row_norm: float | None
 ) -> Floats:
     """Return the rows, shape (n, d): columns side by side, divided by `row_norm`, cut to norm 1.
 
@@ -53,7 +50,7 @@ def _divided(X: Any, row_norm: float) -> Any:
     return X
 
 
-def _dense(used: Sequence[Encodes], cells: Mapping[str, Cells], n: int) -> Floats:
+def _dense(used: Sequence[Column], cells: Mapping[str, Cells], n: int) -> Floats:
     X = np.zeros((n, sum(len(column.features) for column in used)))
     start = 0
     for column in used:
@@ -63,13 +60,13 @@ def _dense(used: Sequence[Encodes], cells: Mapping[str, Cells], n: int) -> Float
     return X
 
 
-def _sparse(used: Sequence[Any], cells: Mapping[str, Cells], n: int) -> Any:
+def _sparse(used: Sequence[Column], cells: Mapping[str, Cells], n: int) -> Any:
     """Return a CSR matrix; no dense row ever exists."""
     features, values = sparse_entries(used, cells, n)
     return matrix_of(features, values, sum(len(column.features) for column in used))
 
 
-def sparse_entries(used: Sequence[Any], cells: Mapping[str, Cells], n: int) -> Entries:
+def sparse_entries(used: Sequence[Column], cells: Mapping[str, Cells], n: int) -> Entries:
     """Return the entries of all columns side by side."""
     width = sum(column.nonzeros for column in used)
     features, values = np.empty((n, width), dtype=np.int32), np.empty((n, width))

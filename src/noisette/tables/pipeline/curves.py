@@ -4,7 +4,7 @@ A linear model of hats, levels and missing cells is additive: the score of a row
 average row plus what each column adds. All of it is post-processing of released values.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,20 +12,13 @@ import numpy as np
 
 from noisette._typing import Floats
 from noisette.tables import Schema
-from noisette.tables.kinds import (
-    Categorical,
-    Column,
-    Dates,
-    Hashed,
-    Hats,
-    Ignored,
-    Numeric,
-    day_text,
-)
+from noisette.tables.kinds import Column, day_text
 from noisette.tables.pipeline.bars import Bars
 
-_POINTS = 33  # of a column that enters by a smooth curve
-_BUCKETS = 40  # of a hashed column are shown
+LABELS: dict[str, Callable[[Any], str]] = {
+    "levels": str, "number": "{:.6g}".format, "date": day_text,
+}  # fmt: skip
+"""How the points of each form are written."""
 BAND = (
     "The band is two standard deviations of the noise that was added for privacy: its law is "
     "public, the curvature is estimated from released counts (model-based). It does not say how "
@@ -85,10 +78,7 @@ class ColumnCurve:
     @property
     def labels(self) -> tuple[str, ...]:
         """The points as texts, days as dates."""
-        if self.kind == "levels":
-            return tuple(map(str, self.at))
-        shown = day_text if self.kind == "date" else "{:.6g}".format
-        return tuple(shown(point) for point in self.at)
+        return tuple(map(LABELS[self.kind], self.at))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and texts, for JSON.
@@ -120,22 +110,6 @@ def blank(curve: ColumnCurve, note: str) -> ColumnCurve:
     return replace(curve, at=at, value=curve.value[kept], deviation=noise, note=note)
 
 
-class _Given:
-    """Cells that are numbers."""
-
-    def __init__(self, numbers: Sequence[float]) -> None:
-        self._numbers = np.array(numbers, dtype=np.float64)
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def numbers(self) -> Floats:
-        return self._numbers.copy()
-
-    def texts(self) -> Sequence[str]:
-        return [str(number) for number in self._numbers]
-
-
 def curves_of(
     schema: Schema, coef: Floats, bars: dict[str, Bars] | None = None, scale: float = 1.0
 ) -> tuple[ColumnCurve, ...]:
@@ -143,7 +117,7 @@ def curves_of(
     found, start = [], 0
     weights = np.atleast_2d(coef) / scale
     for column in schema.columns:
-        if isinstance(column, Ignored) or not column.features:
+        if not column.features:
             continue
         stop = start + len(column.features)
         noise = None if bars is None else bars.get(column.name)
@@ -153,24 +127,20 @@ def curves_of(
 
 
 def _curve(column: Column, weights: Floats, bars: Bars | None) -> ColumnCurve:
-    kind, at, rows = _points(column)
+    form, at, rows = column.points
     centre = np.zeros(weights.shape[1]) if bars is None else np.array(bars.centre)
     value = rows @ weights - centre
     deviation = None if bars is None else _deviation(rows, bars)
     missing = missing_deviation = None
-    if kind != "levels" and getattr(_inner(column), "missing_slot", False):
+    if len(at) < len(rows):
         missing = _plain(value[-1:])[0]
         missing_deviation = None if bars is None else bars.cells[-1]
         value, deviation = value[:-1], None if deviation is None else deviation[:-1]
-    return ColumnCurve(column.name, kind, at, _plain(value), deviation, missing, missing_deviation)
+    return ColumnCurve(column.name, form, at, _plain(value), deviation, missing, missing_deviation)
 
 
 def _plain(value: Floats) -> Floats:
     return value[:, 0] if value.shape[1] == 1 else value
-
-
-def _inner(column: Column) -> Column:
-    return column.column if isinstance(column, Dates) else column
 
 
 def _deviation(rows: Floats, bars: Bars) -> Floats:
@@ -178,39 +148,6 @@ def _deviation(rows: Floats, bars: Bars) -> Floats:
     spread = np.sqrt((rows**2) @ np.array(bars.cells) ** 2)
     spread[~rows.any(axis=1)] = bars.nothing
     return np.asarray(spread)
-
-
-def _points(column: Column) -> tuple[str, tuple[Any, ...], Floats]:
-    """Return the kind, the points and their features; a missing number's features stand last."""
-    inner = _inner(column)
-    if isinstance(inner, Hats | Numeric):
-        kind = "date" if isinstance(column, Dates) else "number"
-        if isinstance(inner, Hats):
-            at = inner.knots if len(inner.knots) > 1 else ()
-        else:
-            low, high = (f(getattr(v, e) for v in inner.views) for f, e in _ENDS)
-            at = tuple(np.linspace(low, high, _POINTS).tolist())
-        gone = [np.nan] * inner.missing_slot
-        rows = np.zeros((len(at) + len(gone), len(inner.features)))
-        inner.fill(_Given([*at, *gone]), rows)
-        return kind, at, rows
-    names = _levels(inner)
-    rows = np.eye(len(inner.features))[: len(names)] * getattr(inner, "weight", 1.0)
-    if isinstance(inner, Categorical) and inner.reference is not None:
-        names, rows = (*names, inner.reference), np.vstack([rows, np.zeros(rows.shape[1])])
-    return "levels", names, rows
-
-
-_ENDS = ((min, "low"), (max, "high"))
-
-
-def _levels(column: Column) -> tuple[str, ...]:
-    if isinstance(column, Hashed):
-        shown = tuple(f"#{bucket}" for bucket in range(column.buckets))
-        return (*shown, "(missing)") if column.missing_slot else shown
-    assert isinstance(column, Categorical)
-    named = tuple(group for group, _ in column.groups if group != column.reference)
-    return (*named, *("(other)",) * column.other, *("(missing)",) * column.missing_slot)
 
 
 def score_unit(model: Any) -> str:

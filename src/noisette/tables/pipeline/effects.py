@@ -7,10 +7,9 @@ import numpy as np
 from noisette.report import Effect, PairEffect
 from noisette.tables import TableModel
 from noisette.tables.folders import takes_tables
-from noisette.tables.kinds import Numeric
 from noisette.tables.pipeline.bars import Bars
 from noisette.tables.pipeline.curves import BAND, ColumnCurve, curves_of, score_unit
-from noisette.tables.pipeline.surfaces import PairSurface
+from noisette.tables.pipeline.pairs import PairSurface
 
 LINES = "The model has no noise band: it was not released with what such a band needs."
 
@@ -95,17 +94,13 @@ def column_weights_in(fitted: TableModel) -> list[dict[str, Any]]:
     bars = None if takes_tables(fitted.model) else _bars(fitted)
     for curve in curves_in(fitted):
         noise, column = curve.deviation, columns[curve.column]
-        if isinstance(column, Numeric) and _is_line(column):
+        if column.line is not None:
             across = curve.at[-1] - curve.at[0]
             slope = (curve.value[-1] - curve.value[0]) / across
-            low, high = column.views[0].span
+            low, high = column.line
             each = None if bars is None else bars[curve.column].cells[0] * (high - low) / across
             found.append(_entry(curve.column, "for each 1", slope, each))
-            if curve.missing is not None:
-                gone = curve.missing, curve.missing_deviation
-                found.append(_entry(curve.column, "(missing)", *gone))
-            continue
-        for k, at in enumerate(curve.labels):
+        for k, at in enumerate(curve.labels if column.line is None else ()):
             found.append(
                 _entry(curve.column, at, curve.value[k], None if noise is None else noise[k])
             )
@@ -125,13 +120,6 @@ def weights_in(fitted: TableModel) -> list[dict[str, Any]]:
                 noise = surface.deviation[i, j]
                 found.append(_entry(surface.name, at, surface.value[i, j], noise))
     return found
-
-
-def _is_line(column: Numeric) -> bool:
-    """Whether one number says all of a column: it enters as it is, between its bounds."""
-    return (
-        len(column.views) == 1 and column.views[0].curve == "linear" and not column.views[0].square
-    )
 
 
 def named_weights(model: Any) -> tuple[list[dict[str, Any]], str]:

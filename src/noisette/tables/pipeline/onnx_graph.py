@@ -78,6 +78,8 @@ class _Graph:
         elif "levels" in column:
             kind = TensorProto.STRING
             self._levels(column)
+        elif "cycle" in column:
+            self._cycle(column)
         else:
             self._numbers(column)
         return self._helper.make_tensor_value_info(column["name"], kind, ["rows"])
@@ -159,6 +161,16 @@ class _Graph:
             value = self.node("Mul", [value, self.constant(np.array(view["scale"]))])
             found.append(value if view["power"] == 1 else self.node("Mul", [value, value]))
         return self.node("Concat", found, axis=1)
+
+    def _cycle(self, column: dict[str, Any]) -> None:
+        """Add what a day of the cycle adds; the last row of the table is for missing cells."""
+        rows, cell = [*column["cycle"], column["missing"]], column["name"]
+        length = self.constant(np.array(float(len(rows) - 1)))
+        turns = self.node("Floor", [self.node("Div", [self.node("Floor", [cell]), length])])
+        day = self.node("Sub", [self.node("Floor", [cell]), self.node("Mul", [turns, length])])
+        # infinity has no day: it is NaN less NaN
+        place = self.node("Where", [self.node("IsNaN", [day]), length, day])
+        self.parts.append(self._gathered(rows, self.node("Cast", [place], to=7)))
 
     def _levels(self, column: dict[str, Any]) -> None:
         """Add what a level adds: its row in a table, the last row for any other text."""

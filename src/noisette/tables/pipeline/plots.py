@@ -7,7 +7,7 @@ import numpy as np
 
 from noisette.errors import MissingExtra
 from noisette.tables.pipeline.curves import ColumnCurve
-from noisette.tables.pipeline.surfaces import PairSurface
+from noisette.tables.pipeline.pairs import PairSurface
 
 _ACROSS = 3
 _COLOURS = ("#0072B2", "#B34700", "#009E73", "#CC79A7", "#56B4E9")

@@ -28,12 +28,12 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from noisette._typing import Floats
 from noisette.core.mechanisms import ObjectiveNoise
 from noisette.core.plans import Noisy
 from noisette.fitting.algorithms import Public
 from noisette.tables import Frame
-from noisette.tables.kinds import Categorical, Column, Hashed, Ignored
+from noisette.tables.kinds import Column
+from noisette.tables.kinds.base import evenly_filled, falling
 from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, ShownLevels
 from noisette.tables.pipeline.coordinates import Block, Coordinates, moment_of
@@ -44,12 +44,10 @@ from noisette.tables.pipeline.table_training import (
     TableRun,
     TableSample,
     TableTraining,
-    inner_of,
 )
 from noisette.tables.pipeline.walks import KNOTS
 
 _LEVELS = 8  # guessed of a column whose levels nobody listed
-_FEW_BUCKETS = 128  # who hashes into more of them has more levels than that
 _RARER_CLASS = 0.25
 _WEAK = 0.7  # of the signal lost; docs/tables.md says what it divides
 _SCORES, _NUMBERS = 1.0, 0.02  # S: variance of logits, and of predictions in [-1, 1]
@@ -73,7 +71,7 @@ def weakness(training: TableTraining, prepared: PreparedTable, rows: int) -> Wea
 def judged(typical: "TypicalTable") -> Weakness:
     """Say whether a typical table of that shape could teach anything."""
     counts, rows, public = typical.deviations[""], int(typical.size), typical.public
-    used = sum(not isinstance(column, Ignored) for column in typical.training.schema.columns)
+    used = len(typical.training.schema.used)
     same = "mean of the targets" if typical.training.regression else "commonest label"
     everybody = f"so the model may do little better than to give everybody the {same}"
     hopeless = counts > rows
@@ -152,7 +150,7 @@ class TypicalTable(TableRun):
 
     def _guess_levels(self, bar: float) -> None:
         """Guess a few levels for each column that nobody listed, those that reach the bar."""
-        counts = [self._rows * part for part in _falling(_LEVELS) if self._rows * part >= bar]
+        counts = [self._rows * part for part in falling(_LEVELS) if self._rows * part >= bar]
         names = tuple(f"level {k}" for k in range(len(counts)))
         for column in self.training.unknown:
             self.levels[column.name] = ShownLevels(names, tuple(counts))
@@ -160,18 +158,7 @@ class TypicalTable(TableRun):
 
     def _guess_sums(self, column: Column) -> Any:
         """Return how rows spread over the features of one column."""
-        width = max(len(column.features), 1)
-        inner = inner_of(column)
-        if isinstance(inner, Hashed) and inner.buckets <= _FEW_BUCKETS:
-            parts = _falling(min(_LEVELS, inner.buckets))
-            return self._rows * np.concatenate([parts, np.zeros(width - len(parts))])
-        if not isinstance(inner, Categorical):
-            slots = width - bool(getattr(inner, "missing_slot", False))
-            hats = self._hats if column.name in self._bought else math.inf
-            return self._rows * _evenly(width, max(slots, 1), hats)
-        slots = len(inner.groups) - (inner.reference is not None)
-        parts = _falling(slots + (inner.reference is not None))[-slots:] if slots else []
-        return self._rows * np.concatenate([parts, np.zeros(width - slots)])
+        return self._rows * column.typical(self._hats if column.name in self._bought else math.inf)
 
     @property
     def drowned(self) -> bool:
@@ -201,7 +188,7 @@ class TypicalTable(TableRun):
         for name, block in zip(names, blocks, strict=True):
             own = block.noise * noise[start : start + block.features]
             start += block.features
-            bare = block.shares is None or name in self.levels
+            bare = block.shares is None or block.rows is not None or name in self.levels
             out.append(block if bare else replace(block, shares=block.shares + own))
         return out
 
@@ -224,7 +211,7 @@ class TypicalTable(TableRun):
             told.append(moment_of(replace(quiet, merged=noisy.groups())))
             if name in self._bought:
                 slots = quiet.features - (quiet.filled is not None)
-                quiet = replace(quiet, shares=_evenly(quiet.features, slots))
+                quiet = replace(quiet, shares=evenly_filled(quiet.features, slots))
             whole = moment_of(replace(quiet, least=0.0))
             every += _UNLISTED if name in self.levels else whole.trace()
         kept, width = sum(moment.trace() for moment in told), self._model.map.shape[1]
@@ -279,18 +266,4 @@ class TypicalTable(TableRun):
         return self._push(facts, self._noise) / self._bend, math.sqrt(self._typical / live)
 
 
-def _falling(levels: int) -> list[float]:
-    """Return shares of levels of which each is rarer than the one before: 1, 1/2, 1/3, ..."""
-    parts = 1.0 / np.arange(1.0, levels + 1.0)
-    return list(map(float, parts / parts.sum()))
-
-
-def _evenly(width: int, slots: int, most: float = math.inf) -> Floats:
-    """Return shares of rows that fill the first `slots` features evenly, or `most` of them."""
-    filled = int(min(slots, most))
-    out = np.zeros(width)
-    out[np.linspace(0.0, slots - 1.0, filled).round().astype(np.intp)] = 1.0 / filled
-    return out
-
-
-_UNLISTED = 1.0 - sum(part * part for part in _falling(_LEVELS))
+_UNLISTED = 1.0 - sum(part * part for part in falling(_LEVELS))
