@@ -2,18 +2,21 @@
 
 import json
 import math
+import subprocess
+import sys
 import warnings
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from noisette import TableClassifier, load, save
 from noisette.app.studio.chosen import ChosenTable
 from noisette.app.studio.facts import schema_from
 from noisette.errors import WeakModelWarning
-from noisette.tables import Frame, Schema, TableModel, encode, read_model, template, write_model
+from noisette.tables import Frame, Schema, TableModel, encode, read_model, template
 from noisette.tables.cells import TextCells
 from noisette.tables.describe import facts_of
 from noisette.tables.kinds import KINDS, column_of
@@ -51,7 +54,7 @@ def table_of(kind: str) -> dict[str, Any]:
     cells = EXAMPLES[kind][1]
     rng = np.random.default_rng(1)
     which = rng.integers(0, len(cells), N)
-    label = np.where(rng.random(N) < np.where(which % 2, 0.8, 0.2), "yes", "no")
+    label = np.where(rng.random(N) < np.where(which < len(cells) / 2, 0.8, 0.2), "yes", "no")
     return {"x": np.array(cells, dtype=object)[which], "z": rng.random(N), "y": label}
 
 
@@ -105,8 +108,6 @@ def test_fit_predict_save_load_plan_and_words(models, kind, tmp_path):
     save(model, tmp_path / "model")
     again = load(tmp_path / "model")
     assert np.array_equal(again.decision_function(table), scores)
-    write_model(tmp_path / "folder", TableModel(model, model.schema_), "<html>")
-    assert read_model(tmp_path / "folder").schema == model.schema_
     assert again.schema_.columns == model.schema_.columns
     column = model.plan(N).columns[0]
     assert (column.name, column.kind, column.used) == ("x", kind, kind != "ignore")
@@ -214,3 +215,22 @@ class TestWeekday:
             warnings.simplefilter("ignore", WeakModelWarning)
             model.fit(table)
         assert any("could be read as a date" in note for note in model.privacy_.notes)
+
+
+def test_the_commands_train_and_explain_with_weekdays(tmp_path):
+    pd.DataFrame(table_of("weekday")).to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "facts.toml").write_text(
+        'target = "y"\nclasses = ["no", "yes"]\nunit = "one row is one person"\n'
+        '[columns.x]\nkind = "weekday"\n[columns.z]\nkind = "numeric"\nlow = 0\nhigh = 1\n'
+    )
+    asked = ("train people.csv --schema facts.toml --epsilon 4 --delta 1e-6 --out model --json",
+             "explain model --json")  # fmt: skip
+    for words in asked:
+        done = subprocess.run([sys.executable, "-m", "noisette", *words.split()], cwd=tmp_path,
+                              capture_output=True, text=True)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    assert "Wednesday" in done.stdout
+    assert read_model(tmp_path / "model").schema.kinds["x"] == "weekday"
+    assert "cos(x)" in read_model(tmp_path / "model").schema.features
+    page = (tmp_path / "model" / "report.html").read_text()
+    assert "the day of the week, as a point on a circle" in page

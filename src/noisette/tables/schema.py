@@ -158,6 +158,11 @@ class Schema:
         Schema
             A schema without open facts.
 
+        Raises
+        ------
+        InvalidParameter
+            If a column or fact is unknown or stated, or a fact stays open.
+
         """
         by_name = {column.name: column for column in self.columns}
         for name in released:

@@ -192,9 +192,19 @@ class Column:
     # --- features ---
 
     @property
+    def slots(self) -> tuple[str, ...]:
+        """What each feature stands for."""
+        return ()
+
+    @property
+    def weight(self) -> float:
+        """The value of a feature that is there."""
+        return 1.0
+
+    @property
     def features(self) -> tuple[str, ...]:
         """The names of its features."""
-        return ()
+        return tuple(f"{self.name} {slot}" for slot in self.slots)
 
     @property
     def mean_square(self) -> float:
@@ -204,16 +214,20 @@ class Column:
     @property
     def most_square(self) -> float:
         """The most that it adds to a squared row length, whatever the cell."""
-        return 0.0
+        return self.weight**2
 
     @property
     def nonzeros(self) -> int:
         """The most features of one cell that differ from zero."""
         return 1
 
+    def _place(self, text: str) -> int:
+        """Return the feature of a cell, from its own text and public facts alone."""
+        raise NotImplementedError
+
     def entries(self, cells: Cells) -> Entries:
         """Return the entries of all cells that may differ from zero."""
-        raise NotImplementedError
+        return in_slots(for_texts(cells, self._place, np.int32), len(self.slots), self.weight)
 
     def fill(self, cells: Cells, out: Floats) -> None:
         """Write the features of all cells into `out`, shape (n, len(features))."""
@@ -228,7 +242,8 @@ class Column:
 
     def spread(self, cells: Cells) -> Entries:
         """Return what every cell adds to the places: at least 0, and in all at most 1."""
-        return self.entries(cells)
+        features, values = self.entries(cells)
+        return features, values / self.weight
 
     @property
     def place_rows(self) -> Floats | None:
@@ -280,7 +295,7 @@ class Column:
     @property
     def points(self) -> Points:
         """The cells that stand for it."""
-        raise NotImplementedError
+        return Points("levels", self.slots, np.eye(len(self.features)) * self.weight)
 
     @property
     def size(self) -> int:
@@ -354,6 +369,7 @@ class Ignored(Column):
     states: ClassVar[tuple[str, ...]] = ()
     kind: ClassVar[str] = "ignored"
     nonzeros: ClassVar[int] = 0
+    most_square: ClassVar[float] = 0.0
 
     def entries(self, cells: Cells) -> Entries:
         """Return no entry: the cells are not looked at."""

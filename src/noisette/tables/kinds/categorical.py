@@ -10,11 +10,10 @@ import numpy as np
 
 from noisette._typing import Bools, Floats
 from noisette.errors import InvalidParameter
-from noisette.tables.kinds.base import Cells, Kind, Points, Stated, falling, some
+from noisette.tables.kinds.base import Cells, Column, Kind, Points, Stated, falling, some
 from noisette.tables.kinds.codes import CodeGroups, check_codes, is_pattern
 from noisette.tables.kinds.facts import UNKNOWN, canonical, flag, is_open, only, text_list, weight
 from noisette.tables.kinds.open import Open
-from noisette.tables.kinds.slots import Slots
 
 Groups = tuple[tuple[str, tuple[str, ...]], ...]
 _MOST_LEVELS = 12  # in a pair, the commonest
@@ -27,7 +26,7 @@ def _codes(patterns: tuple[tuple[str, str], ...]) -> CodeGroups:
 
 
 @dataclass(frozen=True)
-class Categorical(Slots):
+class Categorical(Column):
     """Named groups of levels, the slot "other", and perhaps a slot for missing cells.
 
     Without `other`, an unlisted level is the zero vector, as the reference is. `patterns` are

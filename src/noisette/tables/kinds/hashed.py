@@ -13,9 +13,8 @@ import numpy as np
 
 from noisette._typing import Floats
 from noisette.errors import InvalidParameter
-from noisette.tables.kinds.base import Kind, Stated, falling
+from noisette.tables.kinds.base import Column, Kind, Stated, falling
 from noisette.tables.kinds.facts import canonical, weight
-from noisette.tables.kinds.slots import Slots
 
 _MOST_BUCKETS = 1 << 20
 _FEW_BUCKETS = 128  # who hashes into more of them has more levels than that
@@ -23,7 +22,7 @@ _LEVELS = 8  # guessed of a column whose levels nobody listed
 
 
 @dataclass(frozen=True)
-class Hashed(Slots):
+class Hashed(Column):
     """Levels by the hash of their text in one of `buckets` slots."""
 
     buckets: int
@@ -38,11 +37,6 @@ class Hashed(Slots):
         """The buckets, and missing cells if there is a slot for them."""
         buckets = (f"#{bucket}" for bucket in range(self.buckets))
         return (*buckets, *["(missing)"] * self.missing_slot)
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """One feature for each slot."""
-        return tuple(f"{self.name} {slot}" for slot in self.slots)
 
     def _place(self, text: str) -> int:
         """Return the slot of a cell; a missing one without a slot of its own is in none."""

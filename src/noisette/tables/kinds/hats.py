@@ -29,7 +29,7 @@ from noisette.tables.kinds.base import (
 
 
 @dataclass(frozen=True)
-class NumberColumn(Column):
+class ReadAsNumber(Column):
     """A column whose cells are read as numbers, or as dates."""
 
     _: KW_ONLY
@@ -70,7 +70,7 @@ class NumberColumn(Column):
 
 
 @dataclass(frozen=True)
-class Hats(NumberColumn):
+class Hats(ReadAsNumber):
     """A number through the hats of increasing `knots`; `missing` are codes such as 999.
 
     A missing number counts as `center`, or as the middle knot if there is none; with

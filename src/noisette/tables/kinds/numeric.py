@@ -26,7 +26,7 @@ from noisette.tables.kinds.base import (
     number_codes,
 )
 from noisette.tables.kinds.facts import UNKNOWN, flag, number, only, weight
-from noisette.tables.kinds.hats import Hats, NumberColumn
+from noisette.tables.kinds.hats import Hats, ReadAsNumber
 from noisette.tables.kinds.open import Open
 
 CURVES: dict[str, Callable[[Floats], Floats]] = {
@@ -101,7 +101,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Numeric(NumberColumn):
+class Numeric(ReadAsNumber):
     """A number, seen through one or more views; `missing` are codes such as 999."""
 
     views: tuple[View, ...]
