@@ -59,7 +59,15 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
 
 def test_every_registry_has_its_recipe_and_no_recipe_is_long() -> None:
     text = RECIPES.read_text()
-    for registry in ("MECHANISMS", "SAMPLERS", "LOSSES", "ACCOUNTANTS", "ALGORITHMS", "DATASETS", "KINDS"):
+    for registry in (
+        "MECHANISMS",
+        "SAMPLERS",
+        "LOSSES",
+        "ACCOUNTANTS",
+        "ALGORITHMS",
+        "DATASETS",
+        "KINDS",
+    ):
         assert f"`{registry}`" in text
     recipes = text.split("\n### ")[1:]
     assert len(recipes) == 10
