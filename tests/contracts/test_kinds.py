@@ -18,14 +18,12 @@ from noisette.app.studio.facts import schema_from
 from noisette.errors import WeakModelWarning
 from noisette.tables import Frame, Schema, TableModel, encode, read_model, template
 from noisette.tables.cells import TextCells
-from noisette.tables.describe import facts_of
 from noisette.tables.kinds import KINDS, column_of
 from noisette.tables.kinds.weekday import WEEK, Weekday
-from noisette.tables.pipeline.card import card_of
+from noisette.tables.pipeline.card import card_of, onnx_of
 from noisette.tables.pipeline.cell_counts import state_of
 from noisette.tables.pipeline.effects import effects_in, weights_in
-from noisette.tables.pipeline.onnx_graph import onnx_of
-from noisette.tables.pipeline.table_page import page_of
+from noisette.tables.pipeline.table_page import facts_of, page_of
 from noisette.tables.pipeline.table_words import done
 
 N = 3000

@@ -26,8 +26,7 @@ from noisette.errors import InvalidParameter, MissingExtra
 from noisette.tables import Frame, Schema
 from noisette.tables.kinds import Hashed
 from noisette.tables.kinds.dates import days
-from noisette.tables.pipeline.card import card_of
-from noisette.tables.pipeline.onnx_graph import onnx_of
+from noisette.tables.pipeline.card import card_of, onnx_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "additive.md"
 KINDS: dict[str, Any] = {

@@ -186,8 +186,8 @@ class Column:
 
     @property
     def grid(self) -> Grid:
-        """The public candidates for the knots that are bought."""
-        raise InvalidParameter(f"column {self.name!r} has no knots to be learnt.")
+        """The public candidates for its knots, within what is known of its bounds."""
+        return Grid(*self.ends, dates=self.reading.moments)
 
     # --- features ---
 

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.core.grid import Grid
 from noisette.errors import InvalidParameter
 from noisette.tables.kinds.base import (
     NUMBERS,
@@ -106,17 +105,8 @@ class Numeric(ReadAsNumber):
 
     views: tuple[View, ...]
 
+    buys: ClassVar[str] = "knots"  # they take the place of its stated curve
     counted: ClassVar[bool] = False
-
-    @property
-    def buys(self) -> str:
-        """Knots take the place of its stated curve."""
-        return "knots"
-
-    @property
-    def grid(self) -> Grid:
-        """The candidates for knots between its bounds."""
-        return Grid(*self.ends, dates=self.reading.moments)
 
     @property
     def ends(self) -> tuple[float, float]:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Never
 
 from noisette._typing import Floats
-from noisette.core.grid import Grid
 from noisette.errors import InvalidParameter
 from noisette.tables.kinds.base import Cells, Column
 
@@ -27,11 +26,6 @@ class Open(Column):
     def buys(self) -> str:
         """Where its numbers lie, or its levels."""
         return "knots" if self.reading.word else "levels"
-
-    @property
-    def grid(self) -> Grid:
-        """The candidates for knots, within what is known of its bounds."""
-        return Grid(self.low, self.high, dates=self.reading.moments)
 
     @property
     def ends(self) -> tuple[float | None, float | None]:

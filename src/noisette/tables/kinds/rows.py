@@ -1,6 +1,6 @@
 """All columns side by side: the rows of a matrix, dense or sparse, each of norm at most 1."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,16 @@ def is_sparse(columns: Sequence[Column]) -> bool:
     """
     d = sum(len(column.features) for column in columns)
     return d > _WIDE and sum(column.nonzeros for column in columns) * _TIMES <= d
+
+
+def slices(columns: Sequence[Column]) -> Iterator[tuple[Column, slice]]:
+    """Yield each column that has features, and which ones of all they are."""
+    start = 0
+    for column in columns:
+        stop = start + len(column.features)
+        if stop > start:
+            yield column, slice(start, stop)
+        start = stop
 
 
 def encode_rows(
@@ -52,11 +62,8 @@ def _divided(X: Any, row_norm: float) -> Any:
 
 def _dense(used: Sequence[Column], cells: Mapping[str, Cells], n: int) -> Floats:
     X = np.zeros((n, sum(len(column.features) for column in used)))
-    start = 0
-    for column in used:
-        stop = start + len(column.features)
-        column.fill(cells[column.name], X[:, start:stop])
-        start = stop
+    for column, part in slices(used):
+        column.fill(cells[column.name], X[:, part])
     return X
 
 
@@ -70,12 +77,12 @@ def sparse_entries(used: Sequence[Column], cells: Mapping[str, Cells], n: int) -
     """Return the entries of all columns side by side."""
     width = sum(column.nonzeros for column in used)
     features, values = np.empty((n, width), dtype=np.int32), np.empty((n, width))
-    place = start = 0
-    for column in used:
+    place = 0
+    for column, own in slices(used):
         part = slice(place, place + column.nonzeros)
         found, values[:, part] = column.entries(cells[column.name])
-        np.add(found, start, out=features[:, part])
-        place, start = part.stop, start + len(column.features)
+        np.add(found, own.start, out=features[:, part])
+        place = part.stop
     return features, values
 
 

@@ -76,11 +76,6 @@ class Weekday(Column):
         return in_slots(self._days(cells), self.places, 1.0)
 
     @property
-    def whole(self) -> bool:
-        """Whether missing cells are counted, too."""
-        return self.missing_slot
-
-    @property
     def points(self) -> Points:
         """The days of the week."""
         return Points("levels", (*WEEK, *["(missing)"] * self.missing_slot), self.place_rows)

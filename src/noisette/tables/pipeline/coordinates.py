@@ -350,7 +350,7 @@ def moment_of(block: Block) -> ShareMoment:
         )
     if block.rows is not None:
         parts = np.maximum(block.shares, 0.0)
-        parts /= max(float(parts.sum()), 1e-12 if block.whole else 1.0)
+        parts /= max(float(parts.sum()), 1.0)
         square = block.rows.T @ (parts[:, None] * block.rows)
         return ShareMoment(merge, parts @ block.rows, np.zeros(size), block.noise, square=square)
     p = np.maximum(np.bincount(group[used], weights=block.shares[used], minlength=size), 0.0)

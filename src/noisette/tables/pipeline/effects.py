@@ -7,6 +7,7 @@ import numpy as np
 from noisette.report import Effect, PairEffect
 from noisette.tables import TableModel
 from noisette.tables.folders import takes_tables
+from noisette.tables.kinds.rows import slices
 from noisette.tables.pipeline.bars import Bars
 from noisette.tables.pipeline.curves import BAND, ColumnCurve, curves_of, score_unit
 from noisette.tables.pipeline.pairs import PairSurface
@@ -28,15 +29,12 @@ def _bars(fitted: TableModel) -> dict[str, Bars] | None:
     noise = fitted.model.noise_bars().coef
     if noise is None:
         return None
-    found, start = {}, 0
     each = np.atleast_2d(noise).max(axis=0) / fitted.schema.row_norm
-    for column in fitted.schema.columns:
-        if column.features:
-            stop = start + len(column.features)
-            centre = (0.0,) * np.atleast_2d(noise).shape[0]
-            found[column.name] = Bars(centre, tuple(each[start:stop].tolist()), 0.0)
-            start = stop
-    return found
+    centre = (0.0,) * np.atleast_2d(noise).shape[0]
+    return {
+        column.name: Bars(centre, tuple(each[part].tolist()), 0.0)
+        for column, part in slices(fitted.schema.columns)
+    }
 
 
 def note_for(fitted: TableModel) -> str:

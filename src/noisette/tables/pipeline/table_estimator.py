@@ -27,10 +27,9 @@ from noisette.models.private import PrivateEstimator
 from noisette.scores.layouts import layout_for
 from noisette.tables import Frame, Schema, read_schema
 from noisette.tables.pipeline.bars import read_bars
-from noisette.tables.pipeline.curves import ColumnCurve, blank, curves_of, score_unit
+from noisette.tables.pipeline.curves import ColumnCurve, blank, curves_of, plotted, score_unit
 from noisette.tables.pipeline.pairs import ColumnPair, PairSurface, pair_scores, surfaces_of
 from noisette.tables.pipeline.parted_tables import PartedFrame
-from noisette.tables.pipeline.plots import plotted
 from noisette.tables.pipeline.table_columns import unread_in
 from noisette.tables.pipeline.table_training import FittedTable, TableSample, TableTraining
 from noisette.tables.pipeline.table_words import on_others, spent

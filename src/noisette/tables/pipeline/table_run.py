@@ -38,8 +38,15 @@ from noisette.tables.pipeline.knots import LearnKnots
 from noisette.tables.pipeline.pair_cells import PairView, filled_cells, kernel
 from noisette.tables.pipeline.pairs import ColumnPair, filled_pairs
 from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.shares import LearnShares, Spread, WalkedSpread
-from noisette.tables.pipeline.spikes import NOBODY, LearnSpikes, hollow, with_spikes
+from noisette.tables.pipeline.shares import (
+    NOBODY,
+    LearnShares,
+    LearnSpikes,
+    Spread,
+    WalkedSpread,
+    hollow,
+    with_spikes,
+)
 from noisette.tables.pipeline.step import PreparedStep, Step
 from noisette.tables.pipeline.stored_rows import encoded_rows, room_for
 from noisette.tables.pipeline.table_columns import evenly, nearly_none, unread_note

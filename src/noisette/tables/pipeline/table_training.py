@@ -37,8 +37,7 @@ from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, keys_of
 from noisette.tables.pipeline.knots import LearnKnots
 from noisette.tables.pipeline.recipe import TableRecipe
-from noisette.tables.pipeline.shares import LearnShares
-from noisette.tables.pipeline.spikes import LearnSpikes
+from noisette.tables.pipeline.shares import LearnShares, LearnSpikes
 from noisette.tables.pipeline.step import PreparedStep, Step
 from noisette.tables.pipeline.table_run import FittedTable, TableRun, TableSample, is_wide
 

@@ -15,8 +15,7 @@ from noisette.core.grid import Grid
 from noisette.tables import Frame
 from noisette.tables.kinds import Column
 from noisette.tables.pipeline.pair_cells import PairView
-from noisette.tables.pipeline.shares import RowSpread, Spread, WalkedSpread
-from noisette.tables.pipeline.spikes import cells_of
+from noisette.tables.pipeline.shares import RowSpread, Spread, WalkedSpread, cells_of
 
 _BLOCK = 1 << 16
 KNOTS = np.linspace(-1.0, 1.0, 9)
