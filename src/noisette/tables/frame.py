@@ -16,7 +16,7 @@ from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.units import Persons
 from noisette.tables.encoding import check_columns, label_numbers, names_of
 from noisette.tables.file_facts import FileFacts
-from noisette.tables.kinds import Cells, Column, canonical, encode_rows
+from noisette.tables.kinds import Cells, canonical, encode_rows
 from noisette.tables.kinds.base import for_texts
 from noisette.tables.memory import columns_of
 from noisette.tables.reading import pieces
@@ -69,9 +69,7 @@ class Frame:
 
     def __init__(self, columns: dict[str, Cells], schema: Schema | None = None) -> None:
         self._cells, self.schema = columns, schema
-        self._facts: dict[str, Column] = {
-            column.name: column for column in (() if schema is None else schema.columns)
-        }
+        self._facts = {} if schema is None else schema.by_name
 
     def __repr__(self) -> str:
         return "<Frame>"

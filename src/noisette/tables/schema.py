@@ -109,6 +109,11 @@ class Schema:
         return tuple(column for column in self.columns if column.open)
 
     @property
+    def by_name(self) -> dict[str, Column]:
+        """The columns by their names."""
+        return {column.name: column for column in self.columns}
+
+    @property
     def used(self) -> tuple[str, ...]:
         """The names of the columns that are not ignored."""
         return tuple(column.name for column in self.columns if column.used)
@@ -164,20 +169,18 @@ class Schema:
             If a column or fact is unknown or stated, or a fact stays open.
 
         """
-        by_name = {column.name: column for column in self.columns}
-        for name in released:
-            if name not in by_name:
-                raise InvalidParameter(f"column {name!r} is not in the schema.")
+        for name in {*released} - {*self.by_name}:
+            raise InvalidParameter(f"column {name!r} is not in the schema.")
         node = {key: value for key, value in self.source.items() if key != "learn"}
         facts = dict(self.source["columns"])
-        for name, column in by_name.items():
+        for name, column in self.by_name.items():
             if column.open and not released.get(name):
                 raise InvalidParameter(f"column {name!r} has open facts, and nothing was released.")
             if released.get(name):
                 kind = KINDS[facts[name]["kind"]]
                 facts[name] = kind.completed(column, facts[name], released[name])
         bought = {name for name in released if released[name] and name not in free}
-        learnt = [name for name in by_name if name in bought or name in self.learnt]
+        learnt = [name for name in facts if name in bought or name in self.learnt]
         node["columns"] = facts
         if learnt:
             node["learnt"] = learnt

@@ -64,11 +64,6 @@ def _kind_line(kind: Kind) -> str:
     return f"#   {named:22} {told}".rstrip()
 
 
-def _as_comment(text: str) -> str:
-    """Return text that stays on one line of comment; TOML forbids control characters there."""
-    return "".join(c if c.isprintable() else "?" for c in text)
-
-
 def _names(path: Path, facts: FileFacts) -> list[str]:
     """Return the names under one separator; none if quotes forbid it (one after a name in them)."""
     with contextlib.suppress(InvalidData):
@@ -189,7 +184,9 @@ def _text(
     introduction = _LEARNING if learn else _INTRODUCTION
     lines = [
         introduction.format(
-            name=_as_comment(name), looked=looked, kinds="\n".join(map(_kind_line, KINDS.values()))
+            name="".join(c if c.isprintable() else "?" for c in name),  # else it is no comment
+            looked=looked,
+            kinds="\n".join(map(_kind_line, KINDS.values())),
         ),
         f"target = {toml.value(target or UNKNOWN)}  # the column to predict"
         + ("" if target else "; take it out of the columns below"),

@@ -45,32 +45,19 @@ def encode_rows(
     # proof: ROW-LOCAL
     used = [column for column in columns if column.features]
     n = len(cells[used[0].name]) if used else len(next(iter(cells.values())))
-    X: Any = _sparse(used, cells, n) if is_sparse(used) else _dense(used, cells, n)
+    width, thin = sum(len(column.features) for column in used), is_sparse(used)
+    if thin:  # no dense row ever exists
+        X = matrix_of(*sparse_entries(used, cells, n), width)
+    else:
+        X = np.zeros((n, width))
+        for column, part in slices(used):
+            column.fill(cells[column.name], X[:, part])
     if row_norm is not None:
-        X = clip_rows(_divided(X, row_norm), 1.0)
+        values = X.data if thin else X
+        values /= row_norm
+        X = clip_rows(X, 1.0)
     rows: Floats = X
     return rows
-
-
-def _divided(X: Any, row_norm: float) -> Any:
-    if sparse.issparse(X):
-        X.data /= row_norm
-    else:
-        X /= row_norm
-    return X
-
-
-def _dense(used: Sequence[Column], cells: Mapping[str, Cells], n: int) -> Floats:
-    X = np.zeros((n, sum(len(column.features) for column in used)))
-    for column, part in slices(used):
-        column.fill(cells[column.name], X[:, part])
-    return X
-
-
-def _sparse(used: Sequence[Column], cells: Mapping[str, Cells], n: int) -> Any:
-    """Return a CSR matrix; no dense row ever exists."""
-    features, values = sparse_entries(used, cells, n)
-    return matrix_of(features, values, sum(len(column.features) for column in used))
 
 
 def sparse_entries(used: Sequence[Column], cells: Mapping[str, Cells], n: int) -> Entries:

@@ -50,7 +50,9 @@ def card_of(model: Any, schema: Schema | None = None) -> dict[str, Any]:
         columns = _features(model, weights)
     else:
         scale = 1.0 if hasattr(model, "schema_") else facts.row_norm
-        columns = _columns(facts, weights / scale)
+        weights = weights / scale
+        columns = [{"name": column.name, **column.card(weights[part])}
+                   for column, part in slices(facts.columns)]  # fmt: skip
     node: dict[str, Any] = {
         "noisette_card": CARD,
         "target": None if facts is None else facts.target,
@@ -87,13 +89,6 @@ def _features(model: Any, weights: Floats) -> list[dict[str, Any]]:
     return [
         {"name": name, "slope": row.tolist(), "missing": [], "codes": []}
         for name, row in zip(names, weights, strict=True)
-    ]
-
-
-def _columns(schema: Schema, weights: Floats) -> list[dict[str, Any]]:
-    return [
-        {"name": column.name, **column.card(weights[part])}
-        for column, part in slices(schema.columns)
     ]
 
 

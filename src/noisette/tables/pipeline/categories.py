@@ -62,6 +62,11 @@ class ShownLevels:
     counts: tuple[float, ...]
 
     @property
+    def by_text(self) -> dict[str, float]:
+        """The count of each level."""
+        return dict(zip(self.levels, self.counts, strict=True))
+
+    @property
     def reference(self) -> str | None:
         """The most frequent level; None if no level was released, and all are "other"."""
         return self.levels[0] if self.levels else None

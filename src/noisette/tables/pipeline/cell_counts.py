@@ -95,7 +95,11 @@ def count_cells(
     _validate.delta_for(delta, known["size"], "delta")
     public = PublicBudget(epsilon=epsilon, delta=delta, adjacency=adjacency, **known)
     step = LearnShares(len(columns), exact_pure=delta == 0.0)
-    spreads = [_spread(codes[column.name], len(column.states)) for column in columns]
+    spreads = []
+    for column in columns:
+        rows = np.flatnonzero(codes[column.name] >= 0)
+        states = codes[column.name][rows].astype(np.intp)
+        spreads.append(Spread((rows, states, np.ones(len(rows))), len(column.states)))
     trained = train(
         step, public, Sample(spreads, count=count).group(persons), ledger=ledger,
         randomness=randomness, label="noisette plan: counts of odd cells",
@@ -138,8 +142,3 @@ def _states_of(
         raise InvalidData(f"{path} has no rows.")
     codes = {name: np.concatenate(each) for name, each in parts.items()}
     return codes, None if who is None else who.group(ids)
-
-
-def _spread(codes: NDArray[np.int8], width: int) -> Spread:
-    rows = np.flatnonzero(codes >= 0)
-    return Spread((rows, codes[rows].astype(np.intp), np.ones(len(rows))), width)

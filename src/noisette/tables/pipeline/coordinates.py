@@ -34,8 +34,7 @@ class Block:
 
     Parameters
     ----------
-    shares : the noisy share of every feature; None for a column of other numbers, whose mean
-        square `size` is a public guess.
+    shares : the noisy share of every feature.
     ordered : whether neighbours in order are alike (hats), else they are levels.
     filled : for hats with a slot for missing cells, which is then the last feature: the hats of a
         missing cell.
@@ -43,7 +42,6 @@ class Block:
     slot : a slot for missing cells with a smaller share is left out.
     whole : whether the features of a row add up to 1; else a reference level has none.
     noise : the deviation of the shares' noise.
-    size : see `shares`.
     alike : how alike neighbours in order are.
     merged, prior : for a pair of columns, the group of every cell, and the prior covariance of
         their weights.
@@ -53,13 +51,12 @@ class Block:
     """
 
     features: int
-    shares: Floats | None = None
+    shares: Floats
     ordered: bool = False
     filled: Floats | None = None
     least: float = 0.0
     whole: bool = True
     noise: float = 0.0
-    size: float = 1.0
     alike: float = _ALIKE
     slot: float = 0.0
     merged: NDArray[np.intp] | None = None
@@ -75,7 +72,7 @@ class Block:
         """Return the group of every feature, numbered from 0; -1 is left out."""
         if self.merged is not None:
             return self.merged
-        if self.shares is None or self.rows is not None:
+        if self.rows is not None:
             return np.arange(self.features)
         p = self.shares
         hats = self.features - (self.filled is not None)
@@ -344,10 +341,6 @@ def moment_of(block: Block) -> ShareMoment:
     merge = sparse.csr_matrix(
         (np.ones(len(used)), (used, group[used])), shape=(block.features, size)
     )
-    if block.shares is None:
-        return ShareMoment(
-            merge, np.zeros(size), np.full(size, block.size / max(block.features, 1))
-        )
     if block.rows is not None:
         parts = np.maximum(block.shares, 0.0)
         parts /= max(float(parts.sum()), 1.0)

@@ -88,7 +88,7 @@ def _effect(curve: ColumnCurve, outputs: list[str], unit: str) -> Effect:
 def column_weights_in(fitted: TableModel) -> list[dict[str, Any]]:
     """Return one entry for each knot, level and missing cell: what it adds, and the noise in it."""
     found: list[dict[str, Any]] = []
-    columns = {column.name: column for column in fitted.schema.columns}
+    columns = fitted.schema.by_name
     bars = None if takes_tables(fitted.model) else _bars(fitted)
     for curve in curves_in(fitted):
         noise, column = curve.deviation, columns[curve.column]
@@ -132,7 +132,8 @@ def named_weights(model: Any) -> tuple[list[dict[str, Any]], str]:
         for name, value, noise in zip(curve.at, curve.value, spread, strict=True)
     ]
     rest = None if bars.intercept is None else float(np.max(bars.intercept))
-    rows.append(_entry("(intercept)", "", _one(np.atleast_1d(model.intercept_)), rest))
+    start = np.asarray(model.intercept_)
+    rows.append(_entry("(intercept)", "", start.item() if start.size == 1 else start, rest))
     return rows, bars.says
 
 
@@ -145,10 +146,6 @@ def weights_curve(model: Any) -> ColumnCurve:
     spread = None if noise is None else np.atleast_2d(noise).max(axis=0)
     value = coef[:, 0] if coef.shape[1] == 1 else coef
     return ColumnCurve("weights", "levels", names, value, spread)
-
-
-def _one(weights: Any) -> Any:
-    return weights[0] if len(weights) == 1 else weights
 
 
 def _entry(column: str, at: str, value: Any, deviation: Any) -> dict[str, Any]:

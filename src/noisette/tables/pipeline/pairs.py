@@ -135,7 +135,7 @@ def checked_pairs(pairs: Any, schema: Schema) -> tuple[tuple[str, str], ...]:
     """Return the pairs of names that the user states, or refuse them in one sentence."""
     if pairs is None:
         return ()
-    known = {column.name: column for column in schema.columns}
+    known = schema.by_name
     found: list[tuple[str, str]] = []
     for each in [pairs] if isinstance(pairs, str) else pairs:
         if isinstance(each, str) or len(each) != 2 or each[0] == each[1]:
@@ -188,10 +188,9 @@ def filled_pairs(
 
 def surfaces_of(schema: Schema, pairs: Sequence[ColumnPair]) -> tuple[PairSurface, ...]:
     """Return the surface of every pair: post-processing of released values."""
-    columns = {column.name: column for column in schema.columns}
     found = []
     for pair in pairs:
-        first, second = (columns[name].points for name in pair.columns)
+        first, second = (schema.by_name[name].points for name in pair.columns)
         at = (_at(first, pair.kept[0]), _at(second, pair.kept[1]))
         value = np.moveaxis(pair.weights - np.array(pair.centre)[:, None, None], 0, -1)
         value = value[:, :, 0] if value.shape[2] == 1 else value

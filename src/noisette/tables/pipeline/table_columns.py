@@ -49,7 +49,7 @@ def nearly_none(column: Column, counts: Floats | ShownLevels, size: float, noise
     if noise > _CLEAR * size:
         return False
     if isinstance(counts, ShownLevels):
-        gone = [count for text, count in zip(counts.levels, counts.counts, strict=True) if not text]
+        gone = [count for text, count in counts.by_text.items() if not text]
     else:
         gone = counts[len(counts) - column.gone :].tolist()
     read = size - sum(gone)

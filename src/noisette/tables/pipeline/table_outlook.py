@@ -186,7 +186,7 @@ def table_outlook(training: TableTraining, prepared: PreparedTable, rows: int) -
 def _columns(typical: TypicalTable) -> tuple[ColumnOutlook, ...]:
     """Return what becomes of every column."""
     training, groups = typical.training, typical.told_apart()
-    stated = {column.name: column for column in training.schema.columns}
+    stated = training.schema.by_name
     bought = {column.name for column in training.numbers}
     found = []
     for column in typical.schema.columns:

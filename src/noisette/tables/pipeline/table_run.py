@@ -240,10 +240,9 @@ class TableRun:
             self.facts[name]["knots"] = with_spikes(found[name], own, sigma, grids[name])
 
     def _count(self, step: LearnShares, ready: PreparedStep, passage: Passage) -> None:
-        known = {column.name: column for column in self.schema.columns}
         names = [column.name for column in self.training.counted]
         self.pairs = [self._pair(*pair) for pair in self.training.used_pairs]
-        data = self._spreads([known[name] for name in names])
+        data = self._spreads([self.schema.by_name[name] for name in names])
         sample = Sample(data, self.sample.weights, count=self.sample.frame.rows)
         *sums, self.per_class = step.run(sample, ready, passage)
         self.sums, self.pair_sums = tuple(sums[: len(names)]), sums[len(names) :]
@@ -252,18 +251,16 @@ class TableRun:
 
     def _pair(self, first: str, second: str) -> PairView:
         """Return the views of a pair, fixed by what was released."""
-        known = {column.name: column for column in self.schema.columns}
         kept = []
         for name in (first, second):
-            levels = self.levels.get(name)
-            counts = dict(zip(levels.levels, levels.counts, strict=True)) if levels else {}
-            kept.append(known[name].coarse(self.training.recipe.cells, counts))
+            counts = self.levels[name].by_text if name in self.levels else {}
+            kept.append(self.schema.by_name[name].coarse(self.training.recipe.cells, counts))
         return PairView((first, second), (kept[0], kept[1]))
 
     def _pair_blocks(self) -> list[Block]:
         """Return what is known of the cells of every pair."""
         blocks, recipe = [], self.training.recipe
-        known = {column.name: column for column in self.schema.columns}
+        known = self.schema.by_name
         noise = self.deviations[""] / self.size
         for pair, sums in zip(self.pairs, self.pair_sums, strict=True):
             each = zip(pair.columns, pair.shape, strict=True)
@@ -365,14 +362,10 @@ class TableRun:
             if not column.features:
                 continue
             width = len(column.features)
-            sums = shares.get(column.name)
             if column.name in self.levels:
-                found = self.levels[column.name]
-                counts = dict(zip(found.levels, found.counts, strict=True))
-                sums = column.level_sums(counts, self.size)
-            if sums is None:
-                blocks.append(Block(width, size=column.mean_square))
-                continue
+                sums = column.level_sums(self.levels[column.name].by_text, self.size)
+            else:
+                sums = shares[column.name]
             hats, recipe = column.ordered, self.training.recipe
             sure = recipe.sure * self.deviations[column.name] / self.size
             least = sure / 2.0 if hats else max(recipe.rare, sure)

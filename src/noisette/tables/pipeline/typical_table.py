@@ -23,7 +23,6 @@ S is the one thing that no public fact tells; docs/tables.md says on what it was
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -32,7 +31,6 @@ from noisette.core.mechanisms import ObjectiveNoise
 from noisette.core.plans import Noisy
 from noisette.fitting.algorithms import Public
 from noisette.tables import Frame
-from noisette.tables.kinds import Column
 from noisette.tables.kinds.base import evenly_filled, falling
 from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, ShownLevels
@@ -134,8 +132,11 @@ class TypicalTable(TableRun):
             knots = [float(k) for k in range(count)]
             self.facts[column.name] = {"knots": knots, "center": knots[len(knots) // 2]}
         self.schema = training.schema.completed(self.facts, free=self.free)
-        known = {column.name: column for column in self.schema.columns}
-        self.sums = tuple(self._guess_sums(known[column.name]) for column in training.counted)
+        every = dict.fromkeys(self._bought, self._hats)
+        self.sums = tuple(
+            self._rows * self.schema.by_name[c.name].typical(every.get(c.name, math.inf))
+            for c in training.counted
+        )
         rest = max(training.classes - 1, 1)
         rarer = [self._rows * _RARER_CLASS / rest] * rest
         self.per_class = np.array([self._rows - sum(rarer), *rarer])
@@ -155,10 +156,6 @@ class TypicalTable(TableRun):
         for column in self.training.unknown:
             self.levels[column.name] = ShownLevels(names, tuple(counts))
             self.facts[column.name] = {"categories": list(names)}
-
-    def _guess_sums(self, column: Column) -> Any:
-        """Return how rows spread over the features of one column."""
-        return self._rows * column.typical(self._hats if column.name in self._bought else math.inf)
 
     @property
     def drowned(self) -> bool:
@@ -188,7 +185,7 @@ class TypicalTable(TableRun):
         for name, block in zip(names, blocks, strict=True):
             own = block.noise * noise[start : start + block.features]
             start += block.features
-            bare = block.shares is None or block.rows is not None or name in self.levels
+            bare = block.rows is not None or name in self.levels
             out.append(block if bare else replace(block, shares=block.shares + own))
         return out
 
