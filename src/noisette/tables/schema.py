@@ -228,10 +228,11 @@ class Schema:
     @property
     def public(self) -> tuple[str, ...]:
         """What a guarantee should say is treated as public."""
-        used = [column for column in self.columns if column.features]
+        used, learnt = [column for column in self.columns if column.features], len(self.learnt)
         facts = (
             f"the schema {self.fingerprint} (names, bounds and categories of {len(used)} columns, "
-            "the labels" + self._bought
+            "the labels)"
+            + (f", of which facts of {learnt} columns were released privately" if learnt else "")
         )
         scale = (
             f"the scale {self.row_norm:.6g} by which encoded rows were divided before they were "
@@ -243,12 +244,6 @@ class Schema:
     def public_form(self) -> str:
         """What is treated as public of the file as a whole."""
         return "that the file is a table of the schema's form with at least one row"
-
-    @property
-    def _bought(self) -> str:
-        if not self.learnt:
-            return ")"
-        return f"), of which facts of {len(self.learnt)} columns were released privately"
 
     @classmethod
     def from_dict(cls, node: Any, target: str | None = None, *, learn: bool = False) -> "Schema":

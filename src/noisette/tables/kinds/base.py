@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from noisette._typing import Bools, Floats
 from noisette.core.grid import Grid
 from noisette.errors import InvalidParameter
-from noisette.tables.kinds.facts import codes_of, is_open
+from noisette.tables.kinds.facts import canonical, is_open
 
 Entries = tuple[NDArray[np.int32], Floats]
 """Feature and value of everything in a row that may differ from zero, each of shape (n, nonzeros).
@@ -406,7 +406,7 @@ class Stated:
     @property
     def texts(self) -> tuple[str, ...]:
         """The codes for missing cells, as texts."""
-        return codes_of(self.codes)
+        return tuple(dict.fromkeys(map(canonical, self.codes)))
 
 
 Merge = Callable[[Column, dict[str, Any], Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any]]]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,8 @@ class Categorical(Column):
     other: bool = True
     weight: float = 1.0
     patterns: tuple[tuple[str, str], ...] = ()
+
+    states: ClassVar[tuple[str, ...]] = ("missing", "other")
 
     @classmethod
     def of(
@@ -107,11 +109,6 @@ class Categorical(Column):
         """The slots for cells that are missing or hold no level."""
         return self.missing_slot + bool(self.groups and self.other)
 
-    @property
-    def states(self) -> tuple[str, ...]:
-        """A cell may hold no listed level."""
-        return "missing", "other"
-
     def unlisted(self, cells: Cells) -> Bools:
         """Whether each cell is there and no listed level."""
         slots = replace(self, other=True, missing_slot=True)  # the last two of its features
@@ -147,12 +144,14 @@ class Categorical(Column):
 
     def describe(self) -> str:
         """Return its levels and codes, and what becomes of all others."""
-        text = some(named(self.groups))
-        if self.patterns:
-            text += "; codes " + some([f"{code} ({group})" for code, group in self.patterns])
-        text += f"; reference {self.reference}" if self.reference is not None else ""
-        text += "; anything else: other" if self.other else "; anything else: reference"
-        return text + "; a slot for missing" * self.missing_slot
+        codes = some([f"{code} ({group})" for code, group in self.patterns])
+        told = (
+            some(named(self.groups)) + (f"; codes {codes}" if codes else ""),
+            "" if self.reference is None else f"reference {self.reference}",
+            "anything else: other" if self.other else "anything else: reference",
+            "a slot for missing" if self.missing_slot else "",
+        )
+        return "; ".join(filter(None, told))
 
     def unread(self, *, learnt: bool) -> str:
         """Say that nearly no cell held a level, where these were listed."""

@@ -90,8 +90,3 @@ def weight(facts: dict[str, Any], key: str, where: str, default: float = 1.0) ->
     if value is not None and not 1e-6 <= value <= 1e6:
         raise InvalidParameter(f"{where}: {key} must lie between 1e-6 and 1e6; got {value:g}.")
     return default if value is None else value
-
-
-def codes_of(codes: Iterable[str]) -> tuple[str, ...]:
-    """Return codes for missing cells as texts to compare with, each once."""
-    return tuple(dict.fromkeys(map(canonical, codes)))

@@ -79,16 +79,14 @@ class View:
 
     def describe(self, reading: Reading) -> str:
         """Return its facts in words."""
-        parts = [f"{reading.label(self.low)} to {reading.label(self.high)}"]
-        if self.center is not None:
-            parts.append(f"centre {reading.label(self.center)}")
-        if self.curve != "linear":
-            parts.append(self.curve)
-        if self.square:
-            parts.append("squared")
-        if self.width != 2.0:
-            parts.append(f"width {self.width:g}")
-        return ", ".join(parts)
+        told = (
+            f"{reading.label(self.low)} to {reading.label(self.high)}",
+            "" if self.center is None else f"centre {reading.label(self.center)}",
+            "" if self.curve == "linear" else self.curve,
+            "squared" if self.square else "",
+            "" if self.width == 2.0 else f"width {self.width:g}",
+        )
+        return ", ".join(filter(None, told))
 
     def card(self) -> dict[str, Any]:
         """Return (curve(t) - zero) * scale, squared if asked, for t between low and high."""

@@ -34,7 +34,7 @@ from noisette.tables.pipeline.table_columns import unread_in
 from noisette.tables.pipeline.table_training import FittedTable, TableSample, TableTraining
 from noisette.tables.pipeline.table_words import on_others, spent
 from noisette.tables.pipeline.train_and_test import TrainAndTest, divided
-from noisette.tables.pipeline.typical_table import weakness
+from noisette.tables.pipeline.typical_table import TypicalTable, judged
 
 TARGET = "the label"
 """The name of a target that is no column of the table."""
@@ -154,7 +154,7 @@ class TableEstimator(PrivateEstimator):
         """Warn before the charge if the model can hardly learn; refuse what cannot be paid for."""
         if public.size is None:
             return
-        found = weakness(training, training.prepare(public), public.size)
+        found = judged(TypicalTable(training, training.prepare(public), public.size))
         if found.hopeless:
             raise InvalidParameter(found.sentence)
         if found.sentence:

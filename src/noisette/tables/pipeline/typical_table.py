@@ -61,11 +61,6 @@ class Weakness:
     hopeless: bool = False
 
 
-def weakness(training: TableTraining, prepared: PreparedTable, rows: int) -> Weakness:
-    """Judge from public facts alone whether the model can learn."""
-    return judged(TypicalTable(training, prepared, rows))
-
-
 def judged(typical: "TypicalTable") -> Weakness:
     """Say whether a typical table of that shape could teach anything."""
     counts, rows, public = typical.deviations[""], int(typical.size), typical.public
