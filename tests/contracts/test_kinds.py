@@ -16,8 +16,9 @@ from noisette import TableClassifier, load, save
 from noisette.app.studio.chosen import ChosenTable
 from noisette.app.studio.facts import schema_from
 from noisette.errors import WeakModelWarning
-from noisette.tables import Frame, Schema, TableModel, encode, read_model, template
+from noisette.tables import Schema, TableModel, encode, read_model, template
 from noisette.tables.cells import TextCells
+from noisette.tables.frame import Frame
 from noisette.tables.kinds import KINDS, column_of
 from noisette.tables.kinds.weekday import WEEK, Weekday
 from noisette.tables.pipeline.card import card_of, onnx_of

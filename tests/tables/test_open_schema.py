@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from helpers import assert_one_sentence
 from noisette.errors import InvalidParameter
-from noisette.tables import Frame, Schema, encode, read_schema, toml
+from noisette.tables import Schema, encode, read_schema, toml
+from noisette.tables.frame import Frame
 from noisette.tables.pipeline.table_page import facts_of
 
 NODE = {

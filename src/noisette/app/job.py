@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from noisette._text import steers
+from noisette._validate import steers
 from noisette.errors import NoisetteError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 from noisette import _files
-from noisette._version import __version__
+from noisette._package import __version__
 from noisette.audit.findings import AuditReport, Finding, sureness
 from noisette.core.guarantee import Guarantee
 from noisette.errors import InvalidParameter

@@ -28,20 +28,30 @@ from noisette.fitting.algorithms.class_weight import (
     BALANCED,
     BALANCED_NOTE,
     check_class_weight,
+    class_factors,
+    counting,
+    for_model,
     public_weights,
     weight_proofs,
 )
 from noisette.fitting.algorithms.network import NetworkSteps, PublicNetwork
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Unit
 from noisette.models import inputs
-from noisette.models.outlook import Outlook, planned_persons
+from noisette.models.outlook import Outlook
 from noisette.models.private import PrivateEstimator, Scored
-from noisette.nn.arrays import TensorRecords, as_rows, as_tensor, made_up
-from noisette.nn.balancing import balanced_factors, balanced_plan
+from noisette.nn.arrays import (
+    TensorRecords,
+    as_rows,
+    as_tensor,
+    fresh,
+    fresh_module,
+    made_up,
+    same_alone,
+)
 from noisette.nn.clipping import Clipping, as_clipping
 from noisette.nn.gradients import check_module
+from noisette.nn.starting import public_size
 from noisette.nn.training import PrivateTraining
-from noisette.nn.trial import fresh, fresh_module, same_alone
 
 Optimizer = Callable[[Any], torch.optim.Optimizer]
 
@@ -253,10 +263,10 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
 
         """
         _, adjacency, _ = self._check_public()
-        crowd = planned_persons(persons, None)
         n = _validate.integer("n", n)
+        unit = Unit.planned(n, persons=persons, max_rows=None)
         entries = n * (1 if d is None else _validate.integer("d", d))
-        size = n if adjacency.size_is_public else self._public_size()
+        size = n if adjacency.size_is_public else public_size(self.population)
         with torch.random.fork_rng(devices=[]):  # a function may draw starting weights
             module = fresh(self.module)
         weights = sum(p.numel() for p in module.parameters() if p.requires_grad)
@@ -281,7 +291,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
                 "Time and memory are for layers that use each weight once for each record.",
                 *((BALANCED_NOTE,) if self._even else ()),
             ),
-            unit="record" if crowd is None else "person",
+            unit=unit.word,
         )
 
     def _fit(self, X: Any, y: Any, sample_epsilon: Any, persons: Any) -> None:
@@ -289,10 +299,9 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         array, labels = as_rows(X, y, self._least)
         classes = inputs.sorted_classes(self.classes, labels)
         targets = torch.from_numpy(inputs.label_numbers(classes, labels))
-        people = None if persons is None else Persons.of(persons, len(array))
-        units = len(array) if people is None else people.count
-        size = units if adjacency.size_is_public else self._public_size()
-        levels, groups = self._levels(sample_epsilon, len(array), people)
+        unit = Unit.of(persons, len(array))
+        size = unit.count if adjacency.size_is_public else public_size(self.population)
+        levels, groups = self._levels(sample_epsilon, len(array), unit)
         plan = self._planned(self._describe(size, adjacency, levels))
         with torch.random.fork_rng(devices=[]):
             if randomness.seeded:  # starting weights; all other chance is ours
@@ -303,7 +312,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
             self._factors = None if factors is None else torch.from_numpy(factors).float()
             self._try(module, rows, len(classes))
             training = PrivateTraining(
-                module, self._optimizer(module), plan, size=units, delta=float(self.delta),
+                module, self._optimizer(module), plan, size=unit.count, delta=float(self.delta),
                 epsilon=float(self.epsilon), population=size, persons=persons,
                 clipping=copy.deepcopy(as_clipping(self.clipping, self.clip_norm)),
                 micro_batch=self.micro_batch, copies=self.copies, band=self.band, groups=groups,
@@ -318,14 +327,12 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         self.module_, self.classes_, self._dtype = module, classes, dtype
         self._shape, self.n_features_in_ = array.shape[1:], int(np.prod(array.shape[1:]))
         self.privacy_ = training.guarantee(
-            public=self._public(
-                size, classes, adjacency, "records" if people is None else "persons"
-            ),
+            public=self._public(size, classes, adjacency, f"{unit.word}s"),
             notes=(
                 *((BALANCED_NOTE,) if self._even else ()),
                 TAKEN_AS_GIVEN,
                 ONE_FIT,
-                *self._refused(persons=people is not None, weighed=False),
+                *self._refused(unit, weighed=False),
             ),
         )
         if self.class_weight is not None:
@@ -402,14 +409,6 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         randomness = as_randomness(self.random_state)
         return self._ledger_to_charge(epsilon, delta, adjacency), adjacency, randomness
 
-    def _public_size(self) -> int:
-        if self.population is None:
-            raise InvalidParameter(
-                "under add-remove the number of records is private; pass population=..., a public "
-                "number to stand for it."
-            )
-        return _validate.integer("population", self.population)
-
     def _batch(self, size: int) -> int:
         if self.batch_size == "auto":
             return min(size, max(64, min(4096, size // 60)))
@@ -439,7 +438,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         return balanced_plan(public)
 
     def _levels(
-        self, sample_epsilon: Any, n: int, people: Persons | None
+        self, sample_epsilon: Any, n: int, unit: Unit
     ) -> tuple[tuple[tuple[float, int], ...], Indices | None]:
         """Return the levels with their numbers of people, and the group of every row."""
         if sample_epsilon is None:
@@ -449,7 +448,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         cap = float(self.epsilon)
         values = inputs.vector("sample_epsilon", sample_epsilon, n, 0.0, cap, "epsilon")
         known, groups = np.unique(values, return_inverse=True)
-        each = groups if people is None else people.one_each("sample_epsilon", groups)
+        each = unit.one_each("sample_epsilon", groups)
         counts = np.bincount(each)
         if known[0] <= 0.0 or len(known) > _MOST_LEVELS:
             raise InvalidData(
@@ -556,3 +555,20 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
                 "with one run; set checkpoint=None for cross validation and searches."
             )
         return super().__sklearn_clone__()
+
+
+def balanced_plan(public: PublicNetwork) -> Plan:
+    """Return counts and steps in one plan, with the least noise in the steps for the budget."""
+    # proof: CLASS-WEIGHT
+    counts = counting(public.epsilon, for_model(public).epsilon, public.adjacency)
+    return NetworkSteps().prepare(replace(public, before=counts)).plan
+
+
+def balanced_factors(training: PrivateTraining, numbers: Indices, classes: int) -> Tensor:
+    """Release the counts that were charged and return one weight in (0, 1] for each class."""
+    start = training._start
+    assert start.passage is not None  # several ranks were refused
+    # proof: CLASS-WEIGHT
+    ahead = start.passage.after(-start.run.first)
+    present = None if start.weights is None else start.weights.numpy()
+    return torch.from_numpy(class_factors(ahead, numbers, classes, present)).float()

@@ -4,7 +4,7 @@ import contextlib
 import math
 from typing import TYPE_CHECKING
 
-from noisette._version import __version__
+from noisette._package import __version__
 from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import Guarantee, rounded_up, too_large
 from noisette.core.ledger import Ledger

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from html import escape as _quoted
 
-from noisette._text import visible
-from noisette._version import __version__
+from noisette._package import __version__
+from noisette._validate import visible
 from noisette.report.kit import stylesheet
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

@@ -1,6 +1,6 @@
 """The budget: the section of a report about a ledger, and the page about a ledger alone."""
 
-from noisette._version import __version__
+from noisette._package import __version__
 from noisette.core.guarantee import Guarantee, rounded_up
 from noisette.core.ledger import Ledger
 from noisette.core.storage import Charge

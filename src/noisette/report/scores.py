@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from noisette.report import html, svg
-from noisette.scores import BinaryScores, Calibration, MulticlassScores, RegressionScores, Score
+from noisette.scores import BinaryScores, MulticlassScores, RegressionScores, Score
+from noisette.scores.binary import Calibration
 
 Scores = BinaryScores | MulticlassScores | RegressionScores
 

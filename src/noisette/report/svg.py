@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.report.html import escape
 
 __all__ = [

@@ -54,7 +54,8 @@ class TableModel:
     >>> from pathlib import Path
     >>> import numpy as np
     >>> from noisette import LogisticRegression
-    >>> from noisette.tables import Schema, TableModel
+    >>> from noisette.tables import Schema
+    >>> from noisette.tables.folders import TableModel
     >>> facts = {"target": "ill", "classes": ["no", "yes"], "unit": "one row is one person"}
     >>> facts["columns"] = {"age": {"kind": "numeric", "low": 0, "high": 100}}
     >>> X, y = np.linspace(-1, 1, 100)[:, None], np.repeat(["no", "yes"], 50)
@@ -250,7 +251,8 @@ def write_model(folder: Path, fitted: TableModel, page: str, *, force: bool = Tr
     >>> from pathlib import Path
     >>> import numpy as np
     >>> from noisette import LogisticRegression
-    >>> from noisette.tables import Schema, TableModel, read_model, write_model
+    >>> from noisette.tables import Schema, read_model, write_model
+    >>> from noisette.tables.folders import TableModel
     >>> facts = {"target": "ill", "classes": ["no", "yes"], "unit": "one row is one person"}
     >>> facts["columns"] = {"age": {"kind": "numeric", "low": 0, "high": 100}}
     >>> schema = Schema.from_dict(facts)

@@ -13,7 +13,8 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from noisette._typing import Floats
-from noisette.fitting.losses import Huber, HuberHinge, Loss, MarginLoss, SoftplusHinge
+from noisette.fitting.losses import Huber, HuberHinge, Loss, SoftplusHinge
+from noisette.fitting.losses.base import MarginLoss
 
 CONSTANTS = {
     "logistic": (1.0, 0.25),

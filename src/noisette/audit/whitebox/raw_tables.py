@@ -19,7 +19,8 @@ from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.replay import compare
 from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidParameter
-from noisette.tables import Frame, Schema
+from noisette.tables import Schema
+from noisette.tables.frame import Frame
 
 _SIZES = (300, 3_000, 30_000)
 _LEARNT = ("categories", "center", "high", "knots", "low", "reference", "spikes", "width")

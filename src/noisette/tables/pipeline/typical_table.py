@@ -30,7 +30,7 @@ from scipy.special import ndtri
 from noisette.core.mechanisms import ObjectiveNoise
 from noisette.core.plans import Noisy
 from noisette.fitting.algorithms import Public
-from noisette.tables import Frame
+from noisette.tables.frame import Frame
 from noisette.tables.kinds.base import evenly_filled, falling
 from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, ShownLevels
