@@ -72,24 +72,21 @@ class Categorical(Column):
         return self.weight**2 * (1.0 if self.reference is None else 0.5)
 
     @cached_property
-    def _known(self) -> tuple[dict[str, int], int, int]:
-        """The slot of every known text, that of any other, and the number that means no slot."""
-        nowhere, first = len(self.slots), len(self._named)
-        unlisted = first if self.other else nowhere
+    def _known(self) -> tuple[dict[str, int], int, dict[str | None, int]]:
+        """The slot of every known text, that of any other, and that of every group."""
+        nowhere = len(self.slots)
+        slot: dict[str | None, int] = {group: k for k, group in enumerate(self._named)}
+        slot[self.reference] = nowhere
+        unlisted = len(self._named) if self.other else nowhere
         absent = nowhere - 1 if self.missing_slot else unlisted
         known = {"": absent} | dict.fromkeys(self.missing, absent)
         for group, levels in self.groups:
-            known.update(dict.fromkeys(levels, self._slot[group]))
-        return known, unlisted, nowhere
-
-    @cached_property
-    def _slot(self) -> dict[str | None, int]:
-        """The slot of every group; the reference has none."""
-        return {group: k for k, group in enumerate(self._named)} | {self.reference: len(self.slots)}
+            known.update(dict.fromkeys(levels, slot[group]))
+        return known, unlisted, slot
 
     def _place(self, text: str) -> int:
         """Return the slot of a cell, from its own text and public facts alone."""
-        known, unlisted, _ = self._known
+        known, unlisted, slot = self._known
         if text in known:  # levels are in canonical form
             return known[text]
         text = canonical(text)
@@ -97,7 +94,7 @@ class Categorical(Column):
         if place is not None or not self.patterns:
             return unlisted if place is None else place
         group = _codes(self.patterns).find(text)
-        return unlisted if group is None else self._slot[group]
+        return unlisted if group is None else slot[group]
 
     @property
     def whole(self) -> bool:
