@@ -12,7 +12,7 @@ from noisette.errors import InvalidData, InvalidParameter
 from noisette.tables import toml
 from noisette.tables.cells import arrow
 from noisette.tables.kinds import KINDS
-from noisette.tables.kinds.base import Kind
+from noisette.tables.kinds.kind import Kind
 from noisette.tables.reading import csv_header, is_parquet, open_parquet
 from noisette.tables.schema import UNKNOWN, FileFacts
 

@@ -1,7 +1,7 @@
 """Row-local encoders of columns: a cell and public facts -> features.
 
 One kind of column is one file and one line in `KINDS`; `hats.py` is what bought knots make of a
-number, `open.py` a column whose facts are still to be learnt.
+number, `kind.py` has columns that are ignored or whose facts are still to be learnt.
 
 Out-of-range, unlisted and unreadable cells are mapped silently. A warning or a count would tell
 something about the rows, and no theorem has paid for it.
@@ -10,14 +10,14 @@ something about the rows, and no theorem has paid for it.
 from typing import Any
 
 from noisette.errors import InvalidParameter
-from noisette.tables.kinds.base import IGNORE, Cells, Column, Ignored, Stated
+from noisette.tables.kinds.base import Cells, Column
 from noisette.tables.kinds.categorical import CATEGORICAL, Categorical
 from noisette.tables.kinds.dates import DATE, Days, day_text
 from noisette.tables.kinds.facts import UNKNOWN, canonical, flag, only, text_list
 from noisette.tables.kinds.hashed import HASHED, Hashed
 from noisette.tables.kinds.hats import Hats
+from noisette.tables.kinds.kind import IGNORE, Ignored, Open, Stated
 from noisette.tables.kinds.numeric import CURVES, NUMERIC, Numeric, View
-from noisette.tables.kinds.open import Open
 from noisette.tables.kinds.rows import encode_rows, is_sparse
 from noisette.tables.kinds.weekday import WEEKDAY
 

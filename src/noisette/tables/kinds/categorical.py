@@ -10,10 +10,10 @@ import numpy as np
 
 from noisette._typing import Bools, Floats
 from noisette.errors import InvalidParameter
-from noisette.tables.kinds.base import Cells, Column, Kind, Points, Stated, falling, some
+from noisette.tables.kinds.base import Cells, Column, Points, falling, some
 from noisette.tables.kinds.codes import CodeGroups, check_codes, is_pattern
 from noisette.tables.kinds.facts import UNKNOWN, canonical, flag, is_open, only, text_list, weight
-from noisette.tables.kinds.open import Open
+from noisette.tables.kinds.kind import Kind, Open, Stated
 
 Groups = tuple[tuple[str, tuple[str, ...]], ...]
 _MOST_LEVELS = 12  # in a pair, the commonest

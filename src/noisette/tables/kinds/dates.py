@@ -18,8 +18,9 @@ import numpy as np
 
 from noisette._typing import Floats
 from noisette.errors import InvalidParameter
-from noisette.tables.kinds.base import Cells, Column, Kind, Reading, Stated, for_texts
+from noisette.tables.kinds.base import Cells, Column, Reading, for_texts
 from noisette.tables.kinds.facts import UNKNOWN, canonical
+from noisette.tables.kinds.kind import Kind, Stated
 from noisette.tables.kinds.numeric import KEYS, LEARNS, merge_numbers, number_column
 
 _UNAMBIGUOUS = ("%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S")

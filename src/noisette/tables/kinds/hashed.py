@@ -13,8 +13,9 @@ import numpy as np
 
 from noisette._typing import Floats
 from noisette.errors import InvalidParameter
-from noisette.tables.kinds.base import Column, Kind, Stated, falling
+from noisette.tables.kinds.base import Column, falling
 from noisette.tables.kinds.facts import canonical, weight
+from noisette.tables.kinds.kind import Kind, Stated
 
 _MOST_BUCKETS = 1 << 20
 _FEW_BUCKETS = 128  # who hashes into more of them has more levels than that

@@ -14,19 +14,10 @@ import numpy as np
 
 from noisette._typing import Floats
 from noisette.errors import InvalidParameter
-from noisette.tables.kinds.base import (
-    NUMBERS,
-    Cells,
-    Column,
-    Entries,
-    Kind,
-    Reading,
-    Stated,
-    number_codes,
-)
+from noisette.tables.kinds.base import NUMBERS, Cells, Column, Entries, Reading, number_codes
 from noisette.tables.kinds.facts import UNKNOWN, flag, number, only, weight
 from noisette.tables.kinds.hats import Hats, ReadAsNumber
-from noisette.tables.kinds.open import Open
+from noisette.tables.kinds.kind import Kind, Open, Stated
 
 CURVES: dict[str, Callable[[Floats], Floats]] = {
     "linear": lambda t: t,

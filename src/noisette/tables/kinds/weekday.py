@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette._typing import Floats
-from noisette.tables.kinds.base import Cells, Column, Entries, Kind, Points, Stated, in_slots
+from noisette.tables.kinds.base import Cells, Column, Entries, Points, in_slots
 from noisette.tables.kinds.dates import Days
+from noisette.tables.kinds.kind import Kind, Stated
 
 WEEK = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _INSIDE = 1.0 - 2.0**-50  # more than the rounding of cosine and sine
