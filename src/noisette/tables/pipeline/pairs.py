@@ -25,19 +25,8 @@ _MOST_PAIRS = 20
 class ColumnPair(PairView):
     """What two columns add together: the views of both, and what was released of their cells.
 
-    Parameters
-    ----------
-    columns : tuple of two str
-        Their names.
-    kept : two tuples of int
-        Which features of each column are the knots or levels of its view.
-    weights : ndarray of shape (outputs, a, b)
-        The weight of every cell; what the pair adds to an average row is `centre`.
-    centre : tuple of float
-        For each output.
-    deviation : ndarray of shape (a, b)
-        The noise of a cell, model-based.
-
+    `weights` are of shape (outputs, a, b), `centre` is what the pair adds to each output of an
+    average row, `deviation` the noise of every cell, model-based.
     """
 
     weights: Floats

@@ -24,14 +24,7 @@ Pair = tuple[bytes, float]
 
 
 class TextCounts:
-    """Texts of one column with their counts, in the order of the texts.
-
-    Parameters
-    ----------
-    limit : int, optional
-        So many bytes of texts are counted in memory; `spill.IN_MEMORY` unless given.
-
-    """
+    """Texts of one column with their counts, in order; `limit` bytes of them are in memory."""
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = IN_MEMORY if limit is None else limit
