@@ -190,6 +190,20 @@ class TestWeekday:
         curve = models["weekday"].curves()[0]
         assert curve.labels == (*WEEK, "(missing)")
 
+    def test_counts_by_features_are_seen(self, monkeypatch):
+        monkeypatch.setattr(Weekday, "spread", Weekday.entries)
+        with pytest.raises(AssertionError):
+            test_features_counts_and_points_keep_their_promises("weekday")
+
+    def test_a_slot_that_nobody_fills_has_no_weight(self):
+        table = table_of("weekday")
+        table["x"] = np.where(table["x"] < "2024-01-07", table["x"], "2024-01-06")
+        table["x"] = np.where(table["x"] == "", "2024-01-02", table["x"])
+        model = TableClassifier(8.0, 1e-6, schema=schema_of("weekday", {}), random_state=0)
+        model.fit(table)
+        assert model.coef_[0][2] == 0.0
+        assert np.abs(model.coef_[0][:2]).min() > 0.0
+
     def test_a_pair_is_refused_in_one_sentence(self):
         model = TableClassifier(1.0, 1e-6, schema=schema_of("weekday", {}))
         from noisette.errors import InvalidParameter

@@ -72,8 +72,9 @@ class Block:
         """Return the group of every feature, numbered from 0; -1 is left out."""
         if self.merged is not None:
             return self.merged
-        if self.rows is not None:
-            return np.arange(self.features)
+        if self.rows is not None:  # a feature that hardly any row has is left out
+            common = np.maximum(self.shares, 0.0) @ np.abs(self.rows) >= self.slot
+            return np.where(common, np.cumsum(common) - 1, -1)
         p = self.shares
         hats = self.features - (self.filled is not None)
         kept = p >= self.least
@@ -344,8 +345,9 @@ def moment_of(block: Block) -> ShareMoment:
     if block.rows is not None:
         parts = np.maximum(block.shares, 0.0)
         parts /= max(float(parts.sum()), 1.0)
-        square = block.rows.T @ (parts[:, None] * block.rows)
-        return ShareMoment(merge, parts @ block.rows, np.zeros(size), block.noise, square=square)
+        rows = block.rows[:, used]
+        square = rows.T @ (parts[:, None] * rows)
+        return ShareMoment(merge, parts @ rows, np.zeros(size), block.noise, square=square)
     p = np.maximum(np.bincount(group[used], weights=block.shares[used], minlength=size), 0.0)
     total = float(p.sum())
     p /= max(total, 1e-12) if block.whole else max(total, 1.0)
