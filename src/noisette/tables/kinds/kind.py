@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Never
 
 import numpy as np
 
-from noisette._typing import Floats
 from noisette.errors import InvalidParameter
 from noisette.tables.kinds.base import Cells, Column, Entries
 from noisette.tables.kinds.facts import canonical, is_open
@@ -61,8 +60,8 @@ class Open(Column):
         """Refused: it follows from the facts that are to be learnt."""
         self._refuse()
 
-    def fill(self, cells: Cells, out: Floats) -> None:
-        """Refuse to write anything."""
+    def entries(self, cells: Cells) -> Entries:
+        """Refused: they follow from the facts that are to be learnt."""
         self._refuse()
 
 

@@ -100,10 +100,8 @@ class Weekday(Column):
 
 
 def _parse(stated: Stated) -> Weekday:
-    reading = Days.of(stated)
-    return Weekday(
-        stated.name, missing=stated.texts, missing_slot=stated.slot, reading=reading
-    )  # fmt: skip
+    known: dict[str, Any] = {"missing": stated.texts, "missing_slot": stated.slot}
+    return Weekday(stated.name, reading=Days.of(stated), **known)
 
 
 WEEKDAY = Kind(
