@@ -21,6 +21,7 @@ import numpy as np
 from noisette.audit.canaries import OTHER, OWN
 from noisette.core.adjacency import Adjacency
 from noisette.core.randomness import Randomness
+from noisette.tables.kinds import column_of
 
 _DAY = datetime.date(2020, 12, 31)
 _WHOLE = 2**53 + 1
@@ -177,12 +178,12 @@ def invented(
 
 def _column(fact: dict[str, Any]) -> tuple[str, list[Any], tuple[Any, Any]]:
     """Return the plain kind of a column, values for it, and two that lie far apart."""
-    kind = fact["kind"]
-    if kind == "numeric":
+    reading = column_of("x", fact, (), learn=True).reading
+    if reading.word == "number":
         low, high = _stated(fact, "low", 0.0), _stated(fact, "high", 100.0)
         values: list[Any] = [low + (high - low) * k / 40 for k in range(41)]
         return "numeric", values, (low, high)
-    if kind == "date":
+    if reading.moments:
         low, high = _stated(fact, "low", "1990-01-01"), _stated(fact, "high", "2020-12-31")
         first, last = (datetime.date.fromisoformat(str(end)[:10]) for end in (low, high))
         step = (last - first) / 40
