@@ -16,7 +16,7 @@ from noisette.audit import bounds
 from noisette.audit.bounds import Betting, best_stake
 from noisette.audit.events import Event, Outcome, repeats
 from noisette.audit.findings import Finding, Verdict
-from noisette.audit.worlds import Output, Runner, World, bar, jobs, refuse_generators
+from noisette.audit.worlds import Output, World, bar, jobs, refuse_generators, running
 from noisette.errors import InvalidParameter
 
 REPEAT_SHARE = 0.1
@@ -209,16 +209,16 @@ class Engine:
         total = 2 * (self.pilot + self.tested)
         with (
             bar(name, total, progress) as tick,
-            Runner(list(self._worlds), self._n_jobs, tick) as runner,
+            running(list(self._worlds), self._n_jobs, tick) as rounds,
         ):
-            on_d, on_d_prime = runner.rounds(self.pilot)
+            on_d, on_d_prime = rounds(self.pilot)
             self._shown = any(each.digest is not None for each in (*on_d, *on_d_prime))
             tests = chosen(on_d, on_d_prime)
             repeated = self._repeat_tests(on_d, on_d_prime, pair, early_stop)
             done, stopped, size = 0, False, max(32, self._n_jobs * 8)
             while done < self.tested and not stopped:
                 count = min(size, self.tested - done)
-                on_d, on_d_prime = runner.rounds(count)
+                on_d, on_d_prime = rounds(count)
                 needed = [test.add(on_d, on_d_prime) for test in (*tests, *repeated)]
                 stopped = any(each is not None for each in needed)
                 done, size = done + count, min(2 * size, 4096)
