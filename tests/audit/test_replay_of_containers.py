@@ -18,7 +18,8 @@ from noisette.audit.hostile import CONTAINERS, NotHeld, RawTable, installed, nei
 from noisette.audit.whitebox.from_outside import check_tables
 from noisette.audit.whitebox.replay import compare
 from noisette.core.adjacency import Adjacency
-from noisette.tables import Frame, Schema
+from noisette.tables import Schema
+from noisette.tables.frame import Frame
 from noisette.tables.pipeline import PrivateCategories
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -11,7 +11,7 @@ from torch import nn  # noqa: E402
 from noisette.audit import check_estimator  # noqa: E402
 from noisette.core.mechanisms import Gaussian, LaplaceVector  # noqa: E402
 from noisette.fitting.algorithms import passage  # noqa: E402
-from noisette.nn import PrivateClassifier, person_rows, training  # noqa: E402
+from noisette.nn import PrivateClassifier, starting, training  # noqa: E402
 from noisette.nn.group import Group  # noqa: E402
 
 torch.set_num_threads(1)
@@ -115,7 +115,7 @@ def test_mutants_are_caught(
 real_fit = PrivateClassifier._fit
 COUNTING = {
     "every row of a person weighs 1": (
-        person_rows,
+        starting,
         "row_weights",
         lambda persons: torch.ones(len(persons.index), dtype=torch.float64),
         "replay",

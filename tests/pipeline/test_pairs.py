@@ -10,7 +10,7 @@ import pytest
 from noisette import AdditiveClassifier, AdditiveRegressor, load, save
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.tables import Frame
+from noisette.tables.frame import Frame
 from noisette.tables.kinds import Categorical, Hats
 from noisette.tables.kinds.rows import matrix_of
 from noisette.tables.pipeline import coordinates as coordinates_module

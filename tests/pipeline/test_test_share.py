@@ -13,7 +13,7 @@ from noisette.core.plans import Parallel
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
 from noisette.scores import BinaryScores, measure
-from noisette.tables import Frame
+from noisette.tables.frame import Frame
 from noisette.tables.pipeline.table_training import TableSample
 from noisette.tables.pipeline.train_and_test import divided, drawn_for_test
 from tests.pipeline.spy import Spy, budget

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from noisette.errors import AdjacencyMismatch, InvalidParameter
 
-__all__ = ["ADD_REMOVE", "REPLACE_ONE", "UNITS", "ZERO_OUT", "Adjacency", "require_same"]
+__all__ = ["ADD_REMOVE", "REPLACE_ONE", "ZERO_OUT", "Adjacency"]
 
 
 class Protected(NamedTuple):
@@ -118,33 +118,7 @@ ADD_REMOVE = Adjacency.ADD_REMOVE
 
 
 def require_same(first: Adjacency, first_is: str, second: Adjacency, second_is: str) -> None:
-    """Raise `AdjacencyMismatch` by name unless both relations are the same.
-
-    Parameters
-    ----------
-    first : Adjacency
-        A relation.
-    first_is : str
-        Whose relation it is, for the message.
-    second : Adjacency
-        Another relation.
-    second_is : str
-        Whose relation that is, for the message.
-
-    Raises
-    ------
-    AdjacencyMismatch
-        If they differ.
-
-    Examples
-    --------
-    >>> from noisette.adjacency import ADD_REMOVE, ZERO_OUT, require_same
-    >>> require_same(ZERO_OUT, "the plan", ZERO_OUT, "the ledger")
-    >>> require_same(ZERO_OUT, "the plan", ADD_REMOVE, "the ledger")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    noisette.errors.AdjacencyMismatch: the plan is for zero-out neighbours but the ledger is for ...
-
-    """
+    """Raise `AdjacencyMismatch` by name unless both relations are the same."""
     if first is not second:
         raise AdjacencyMismatch(
             f"{first_is} is for {first} neighbours but {second_is} is for {second} neighbours; "

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _files
-from noisette._version import __version__
+from noisette._package import __version__
 from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import Guarantee
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
 
 from noisette import _validate
+from noisette._scikit import ClassifierMixin
 from noisette._typing import Floats
 from noisette.core.cells import given
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError

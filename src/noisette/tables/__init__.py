@@ -7,15 +7,12 @@
 ('age',)
 """
 
-from noisette.tables.encoding import Encoded, encode
+from noisette.tables.encoding import encode
 from noisette.tables.folders import TableModel, read_model, write_model
-from noisette.tables.frame import Frame
 from noisette.tables.schema import Schema, read_schema
 from noisette.tables.template import template
 
 __all__ = [
-    "Encoded",
-    "Frame",
     "Schema",
     "TableModel",
     "encode",

@@ -49,7 +49,7 @@ class Encoded:
     Examples
     --------
     >>> import numpy as np
-    >>> from noisette.tables import Encoded
+    >>> from noisette.tables.encoding import Encoded
     >>> Encoded(np.zeros((3, 2)), None)
     <Encoded table>
 

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from noisette import _files, _validate
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.errors import InvalidParameter, NoisetteError, PrivacyWarning, WeakModelWarning
 
 

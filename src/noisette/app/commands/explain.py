@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisette import _files
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.commands import options as opt
 from noisette.app.commands.console import check_file, figure_file, write_figure, write_text
 from noisette.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from noisette.tables import TableModel
+    from noisette.tables.folders import TableModel
 
 FORMATS = ("card", "onnx")
 

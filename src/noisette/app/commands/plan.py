@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.commands.console import busy, figure_file, write_figure
 from noisette.app.commands.train import estimator_of, learns
 from noisette.app.job import Job, takes
@@ -322,7 +322,8 @@ def _down(value: float) -> str:
 def _compare(job: Job) -> None:
     """Train on a public table at each epsilon; what is shown are exact facts about that table."""
     from noisette import tuning
-    from noisette.tables import TableModel, read_schema
+    from noisette.tables import read_schema
+    from noisette.tables.folders import TableModel
 
     assert job.table is not None
     assert job.schema is not None

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from noisette import _validate
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.job import Job
 from noisette.app.studio import pages
 from noisette.app.studio.chosen import HEADERS, choose, entries, listed, on_page

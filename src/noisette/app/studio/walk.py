@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from noisette import _files, _validate
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.job import Job
 from noisette.app.studio.chosen import ChosenTable
 from noisette.app.studio.runs import Order

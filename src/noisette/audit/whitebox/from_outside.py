@@ -26,7 +26,8 @@ from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.worlds import fitted, released
 from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidParameter, PrivacyWarning, Unproven, WeakModelWarning
-from noisette.tables import Frame, Schema
+from noisette.tables import Schema
+from noisette.tables.frame import Frame
 
 FIRST_LOOK = ("saturated push",)
 """Canaries for estimators that the white-box checks have already seen from inside."""

@@ -19,7 +19,8 @@ from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, Mechanism, ObjectiveNoise, SphericalLaplace
 from noisette.core.plans import Noisy, Plan, Run, Sampled
-from noisette.fitting.losses import Huber, HuberHinge, Loss, MarginLoss, SoftplusHinge
+from noisette.fitting.losses import Huber, HuberHinge, Loss, SoftplusHinge
+from noisette.fitting.losses.base import MarginLoss
 
 CONTRIBUTIONS = {"replace-one": 2.0, "zero-out": 1.0, "add-remove": 1.0}
 """How many contribution bounds a sum moves by between neighbours."""

@@ -15,8 +15,8 @@ from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import Public, PublicBudget
 from noisette.fitting.clipping import clip_factors, clipped_and_measured, row_norms
-from noisette.fitting.losses import Augmented, Measured, Rows
 from noisette.fitting.losses.partitioned import rows_of
+from noisette.fitting.losses.rows import Augmented, Measured, Rows
 from noisette.fitting.units import Unit
 
 

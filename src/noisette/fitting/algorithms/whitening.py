@@ -37,7 +37,7 @@ from noisette.fitting.algorithms.public import Public
 from noisette.fitting.algorithms.records import Records
 from noisette.fitting.algorithms.second_moment import second_moment, whitener
 from noisette.fitting.clipping import clip_rows
-from noisette.fitting.losses import Rows
+from noisette.fitting.losses.rows import Rows
 
 _SHARE_OF_HIDING = 1e-6  # of mu squared
 _ROOM = 1.5  # Lambda relative to the least one: keeps the objective step close to Gaussian

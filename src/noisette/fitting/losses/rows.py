@@ -54,7 +54,7 @@ class Augmented:
     Examples
     --------
     >>> import numpy as np
-    >>> from noisette.losses import Augmented
+    >>> from noisette.fitting.losses.rows import Augmented
     >>> rows = Augmented(np.ones((2, 1)), np.array([1.0, 0.5]), np.array([0.35, 0.35]))
     >>> rows[:].tolist()
     [[1.0, 0.35], [0.5, 0.35]]
@@ -192,7 +192,7 @@ class Measured(sparse.csr_array):  # type: ignore[misc]
     Examples
     --------
     >>> import numpy as np
-    >>> from noisette.losses import Measured
+    >>> from noisette.fitting.losses.rows import Measured
     >>> rows = Measured(np.eye(2), squares=np.ones(2))
     >>> rows.known_squares().tolist(), rows[:1].known_squares() is None
     ([1.0, 1.0], True)
@@ -241,7 +241,7 @@ class Rows:
     Examples
     --------
     >>> import numpy as np
-    >>> from noisette.losses import Rows
+    >>> from noisette.fitting.losses.rows import Rows
     >>> rows = Rows(np.eye(3, dtype=np.float32), block_rows=2)
     >>> [(part.start, part.stop, block.dtype.name) for part, block in rows.blocks()]
     [(0, 2, 'float64'), (2, 3, 'float64')]

@@ -14,8 +14,9 @@ import numpy.typing as npt
 from scipy import linalg, sparse
 
 from noisette._typing import Floats
-from noisette.fitting.losses import Loss, Rows
+from noisette.fitting.losses import Loss
 from noisette.fitting.losses.blocks import back, squared, weigh, weighted
+from noisette.fitting.losses.rows import Rows
 from noisette.fitting.solvers.rounding import EXACT_ROWS, UNIT, PublicFacts, gradient_error
 
 # widest data for which a (d, d) model is factorised: beyond, its cost exceeds its gain

@@ -27,7 +27,8 @@ import numpy as np
 from scipy import linalg
 
 from noisette._typing import Floats
-from noisette.fitting.losses import Loss, Rows
+from noisette.fitting.losses import Loss
+from noisette.fitting.losses.rows import Rows
 from noisette.fitting.solvers.continuation import continuation
 from noisette.fitting.solvers.interior import interior_points
 from noisette.fitting.solvers.limits import interior_plan

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from noisette.core.grid import Grid
-from noisette.tables import Frame
+from noisette.tables.frame import Frame
 from noisette.tables.kinds import Column
 from noisette.tables.pipeline.coordinates import Coordinates
 from noisette.tables.pipeline.pair_cells import PairView

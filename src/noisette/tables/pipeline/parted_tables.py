@@ -22,8 +22,9 @@ from noisette.fitting.partitions.coins import drawn
 from noisette.fitting.partitions.collections import beside, is_dask, parted
 from noisette.fitting.partitions.columns import DaskColumn
 from noisette.fitting.units import Persons, UnreadPersons
-from noisette.tables import Frame, Schema
+from noisette.tables import Schema
 from noisette.tables.encoding import check_columns
+from noisette.tables.frame import Frame
 from noisette.tables.kinds import Ignored
 from noisette.tables.person_facts import PersonFacts
 from noisette.tables.pipeline.coordinates import Coordinates

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from noisette.errors import InvalidData
-from noisette.tables import Frame, Schema
+from noisette.tables import Schema
+from noisette.tables.frame import Frame
 from noisette.tables.kinds import Categorical, Hashed, Ignored
 from noisette.tables.pipeline.coordinates import Coordinates
 from noisette.tables.pipeline.pair_cells import CELLS, PairView

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
+from noisette._scikit import check_is_fitted
 from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
@@ -24,7 +24,8 @@ from noisette.models import inputs
 from noisette.models.outputs import size_facts
 from noisette.models.private import PrivateEstimator
 from noisette.scores.layouts import layout_for
-from noisette.tables import Frame, Schema, read_schema
+from noisette.tables import Schema, read_schema
+from noisette.tables.frame import Frame
 from noisette.tables.pipeline.bars import read_bars
 from noisette.tables.pipeline.curves import ColumnCurve, blank, curves_of, score_unit
 from noisette.tables.pipeline.pairs import ColumnPair, pair_scores

@@ -26,7 +26,8 @@ from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.records import check_rows_each
 from noisette.fitting.losses import Softmax
 from noisette.fitting.units import Unit
-from noisette.tables import Frame, Schema
+from noisette.tables import Schema
+from noisette.tables.frame import Frame
 from noisette.tables.kinds import Categorical, Column, Hats, Ignored
 from noisette.tables.pipeline.bars import Bars, bars_of, mean_bend
 from noisette.tables.pipeline.bounds import LearnBounds

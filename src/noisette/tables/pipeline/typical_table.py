@@ -32,7 +32,7 @@ from noisette._typing import Floats
 from noisette.core.mechanisms import ObjectiveNoise
 from noisette.core.plans import Noisy
 from noisette.fitting.algorithms import Public
-from noisette.tables import Frame
+from noisette.tables.frame import Frame
 from noisette.tables.kinds import Categorical, Column, Hashed, Ignored
 from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, ShownLevels
