@@ -42,7 +42,7 @@ OUTSIDE = (
 OF_THE_CALL = {
     "core/cells": "given",
     "fitting/clipping": "row_norms",
-    "models/inputs": "_counted _part_rows matrix persons rows_and_labels rows_and_numbers weights",
+    "models/inputs": "_counted _part_rows matrix rows_and_labels rows_and_numbers weights",
     "models/one_shot": "OneShotClassifier._weights",
     "models/sgd": "SGDClassifier._fit_rows",
     "models/sgd_stream": "_chunk",
@@ -53,7 +53,7 @@ OF_THE_CALL = {
     "nn/gradients/records": "BatchRecords.__init__ BatchRecords._take BatchRecords.checked",
     "nn/loading": "numbered",
     "nn/person_rows": "check_ranks grouped level_groups",
-    "fitting/units": "Persons.one_each",
+    "fitting/units": "Persons.check Persons.check_count Persons.one_each Unit.check_count",
     "tables/pipeline/evaluation": "_as_many",
     "tables/pipeline/numbers": "check_columns",
     "tables/pipeline/parted_tables": "PartedFrame.beside PartedFrame.of _chosen_rows labels_of",

@@ -18,12 +18,26 @@ An epsilon under one relation is not an epsilon under another; nothing here conv
 """
 
 from enum import Enum
+from typing import NamedTuple
 
 from noisette.errors import AdjacencyMismatch, InvalidParameter
 
 __all__ = ["ADD_REMOVE", "REPLACE_ONE", "ZERO_OUT", "Adjacency"]
 
-UNITS = ("record", "person")
+
+class Protected(NamedTuple):
+    """What there is to say of all units of one word, whoever asks."""
+
+    grouped: bool
+    """Whether several rows may be of one unit; they share one weight then."""
+    theirs: str
+    proofs: tuple[str, ...] = ()
+
+
+UNITS = {
+    "record": Protected(False, "that person's record"),
+    "person": Protected(True, "all rows of that person", ("PERSON-WEIGHTS",)),
+}
 """Whose data are protected together: one row, or all rows of one person."""
 
 

@@ -18,9 +18,10 @@ from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.clipping import checked_bound
 from noisette.fitting.losses import Loss, Softmax
 from noisette.fitting.partitions.lazily import lazily
+from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.noise_bars import NoiseBars
-from noisette.models.outlook import Crowd, Outlook, outlook, planned_persons
+from noisette.models.outlook import Outlook, outlook
 from noisette.models.outputs import labels_fact, rows_fact
 from noisette.models.private import PrivateEstimator, Scored
 
@@ -129,18 +130,16 @@ class LinearClassifier(Scored, ClassifierMixin, LinearModel):  # type: ignore[mi
         """
         ledger, _ = self._check_public()
         n, d = _validate.integer("n", n), _validate.integer("d", d)
-        crowd = planned_persons(persons, max_rows)
-        return outlook(self._outlined(n, d, self._count(classes), ledger, crowd), n)
+        unit = Unit.planned(n, persons=persons, max_rows=max_rows)
+        return outlook(self._outlined(unit, d, self._count(classes), ledger), n)
 
     @abstractmethod
     def _check_public(self) -> tuple[Ledger, Randomness]:
         """Check every constructor parameter before the data are looked at."""
 
     @abstractmethod
-    def _outlined(
-        self, n: int, d: int, classes: int, ledger: Ledger, crowd: Crowd | None
-    ) -> Recommendation:
-        """Return the training that ``fit`` on n rows of d features would choose."""
+    def _outlined(self, unit: Unit, d: int, classes: int, ledger: Ledger) -> Recommendation:
+        """Return the training that ``fit`` on rows of d features would choose."""
 
     def _count(self, told: int | None) -> int:
         """Return the number of classes for a plan: as told, as listed, else two."""

@@ -122,7 +122,7 @@ class LinearRegression(IntervalRegressor):
         solved = trained.released
         self._set_model(solved[0], self._intercept())
         # rows of one person are not independent
-        known = chosen.public.unit == "record"
+        known = not chosen.public.grouped
         self._set_spread(solved if known else None)
         self.residual_scale_ = float(solved.variance**0.5) * self._scale[1]
         self.clipped_share_ = float(solved.clipped)

@@ -31,14 +31,13 @@ from noisette.fitting.algorithms.class_weight import (
     weighed,
     weight_proofs,
 )
-from noisette.fitting.algorithms.levels import level_notes, present, weights_of_levels
-from noisette.fitting.algorithms.recommend import Recommendation, mechanisms, recommend, units
+from noisette.fitting.algorithms.levels import level_notes, weights_of_levels
+from noisette.fitting.algorithms.recommend import Recommendation, mechanisms, recommend
 from noisette.fitting.losses import Loss, Softmax
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.linear_model import LinearClassifier
 from noisette.models.noise_bars import bars_of_fit
-from noisette.models.outlook import Crowd
 from noisette.models.outputs import size_facts
 
 
@@ -89,17 +88,13 @@ class OneShotClassifier(LinearClassifier):
     def _loss(self, classes: int) -> Loss:
         """Return the loss for that many classes (2 for each one-vs-rest model)."""
 
-    def _outlined(
-        self, n: int, d: int, classes: int, ledger: Ledger, crowd: Crowd | None
-    ) -> Recommendation:
-        known = ledger.adjacency.size_is_public
-        _validate.delta_for(self.delta, n if known else self.population)
+    def _outlined(self, unit: Unit, d: int, classes: int, ledger: Ledger) -> Recommendation:
         bias = self._intercept()
         bound = self._row_bound()
         if bias is not None:
             bound = math.hypot(bound, bias) * (1.0 + 2.0**-50)
         features = d + (bias is not None)
-        public = self._describe(n, features, bound, classes, ledger.adjacency, crowd)
+        public = self._describe(unit, features, bound, classes, ledger.adjacency)
         return self._recommend(public, classes, levels=False)
 
     def fit(
@@ -147,16 +142,12 @@ class OneShotClassifier(LinearClassifier):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, sample_epsilon: Any, persons: Any) -> None:
         ledger, randomness = self._check_public()
-        known = ledger.adjacency.size_is_public
-        X, y = inputs.rows_and_labels(self, X, y, 2 if known and persons is None else self._least)
-        inputs.whole_rows(X, sample_epsilon=sample_epsilon)
-        crowd = inputs.persons(persons, X.shape[0], ledger.adjacency, X)
-        n = X.shape[0] if crowd is None else crowd.count
-        _validate.delta_for(self.delta, n if known else self.population)
+        X, y = inputs.rows_and_labels(self, X, y, self._least)
+        unit = inputs.unit_of(persons, X.shape[0], ledger.adjacency, X, least=2)
         classes = inputs.sorted_classes(self.classes, y)
         numbers = inputs.label_numbers(classes, y)
         rows, bound = with_intercept(X, self._row_bound(), self._intercept())
-        public = self._describe(n, rows.shape[1], bound, len(classes), ledger.adjacency, crowd)
+        public = self._describe(unit, rows.shape[1], bound, len(classes), ledger.adjacency)
         weights = self._weights(sample_weight, sample_epsilon, X)
         if weights is not None:
             public = replace(public, weight_bound=float(self.weight_bound))
@@ -167,19 +158,17 @@ class OneShotClassifier(LinearClassifier):
         self._warn(chosen)
         notes, proofs = chosen.notes, tuple[str, ...]()
         if sample_epsilon is not None:
-            levels = inputs.levels(sample_epsilon, len(numbers), float(self.epsilon))
-            if crowd is not None:
-                crowd.one_each("sample_epsilon", levels.values)
+            levels = inputs.levels(sample_epsilon, X, float(self.epsilon))
+            unit.one_each("sample_epsilon", levels.values)
             weights = weights_of_levels(levels, chosen.public)
             notes = (*notes, *level_notes(levels, ledger.adjacency))
             proofs = ("PER-PERSON-SCALE",)
-        told = crowd
-        if crowd is not None:
-            weights = crowd.share(weights)  # proof: PERSON-WEIGHTS
-        if weights is not None and (sample_epsilon is not None or _capped(crowd)):
-            rows, numbers, weights, crowd = present(rows, numbers, weights, crowd)
+        weights, near = unit.share(weights), unit  # proof: PERSON-WEIGHTS
+        # rows beyond a cap have weight 0: they are left out, so that the cap bounds rows
+        if sample_epsilon is not None or unit.max_rows is not None:
+            rows, numbers, weights, near = unit.present(rows, numbers, weights)
         targets = self._targets(chosen.public, numbers, len(classes))
-        records = Records(rows, targets, weights, crowd)
+        records = Records(rows, targets, weights, near)
         name = chosen.algorithm.name.replace("whitened", "objective")
         trained = train(
             chosen.algorithm, chosen.public, records, ledger=ledger, randomness=randomness,
@@ -195,7 +184,7 @@ class OneShotClassifier(LinearClassifier):
             public=self._known(chosen.public, classes, weighed=sample_weight is not None),
             notes=notes,
             proofs=(*proofs, *weight_proofs(self.class_weight), *trained.proofs),
-            persons=told,
+            unit=unit,
             weighed=sample_weight is not None,
         )
 
@@ -234,12 +223,13 @@ class OneShotClassifier(LinearClassifier):
         return "auto" if self.whiten is True else self.whiten
 
     def _describe(
-        self, n: int, features: int, bound: float, classes: int, adjacency: Adjacency,
-        persons: Persons | Crowd | None = None,
-    ) -> Public:  # fmt: skip
+        self, unit: Unit, features: int, bound: float, classes: int, adjacency: Adjacency
+    ) -> Public:
         """Return the public facts of a fit; `bound` and `features` count the constant column."""
         softmax = "softmax" in self._schemes and self.multi_class in ("auto", "softmax")
         joint = classes == 2 or softmax
+        known = unit.known(adjacency, self.population)
+        _validate.delta_for(self.delta, known["size"])
         return Public(
             epsilon=float(self.epsilon),
             delta=float(self.delta),
@@ -248,7 +238,7 @@ class OneShotClassifier(LinearClassifier):
             features=features,
             norm_bound=bound,
             models=1 if joint else classes,
-            **units(adjacency, n, self.population, persons),
+            **known,
         )
 
     def _recommend(self, public: Public, classes: int, *, levels: bool) -> Recommendation:
@@ -297,8 +287,3 @@ class OneShotClassifier(LinearClassifier):
 
 def _signs(number: int, numbers: NDArray[np.intp]) -> Floats:
     return np.where(numbers == number, 1.0, -1.0)
-
-
-def _capped(persons: Persons | None) -> bool:
-    """Whether rows beyond a cap have weight 0: they are left out, so that the cap bounds rows."""
-    return persons is not None and persons.max_rows is not None

@@ -16,7 +16,7 @@ from noisette.core.permit import Permit
 from noisette.core.randomness import Randomness
 from noisette.core.refusals import stated
 from noisette.errors import InvalidParameter, warn_of_privacy
-from noisette.fitting.units import Persons
+from noisette.fitting.units import RECORDS, Unit
 from noisette.models.inputs import MISSING_AS_ZERO
 
 _LEFT_BEHIND = "left behind when the estimator was pickled"
@@ -82,23 +82,21 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _stated(
         self, permit: Permit, *, public: tuple[str, ...], notes: tuple[str, ...],
-        proofs: tuple[str, ...], persons: Persons | None = None, weighed: bool = False,
+        proofs: tuple[str, ...], unit: Unit = RECORDS, weighed: bool = False,
     ) -> Guarantee:  # fmt: skip
         """Return the guarantee of one fit, with what every fit leaves uncovered."""
-        refused = self._refused(persons=persons is not None, weighed=weighed)
-        max_rows = None
-        if persons is not None:
-            max_rows, notes = persons.max_rows, (*persons.notes, *notes)
+        refused, notes = self._refused(unit, weighed=weighed), (*unit.notes, *notes)
         if getattr(self, "missing", None) == "zero":
             notes, proofs = (MISSING_AS_ZERO, *notes), (*proofs, "ROW-LOCAL")
         return permit.guarantee(
             self._released, public=public,
-            notes=(TAKEN_AS_GIVEN, ONE_FIT, *refused, *notes), proofs=proofs, max_rows=max_rows,
+            notes=(TAKEN_AS_GIVEN, ONE_FIT, *refused, *notes), proofs=proofs,
+            max_rows=unit.max_rows,
         )  # fmt: skip
 
-    def _refused(self, *, persons: bool, weighed: bool) -> tuple[str, ...]:
+    def _refused(self, unit: Unit, *, weighed: bool) -> tuple[str, ...]:
         """Return the sentence on refusals, as far as the parameters leave them possible."""
-        found = [*self._refuses, *["weights"] * weighed, *["identifiers"] * persons]
+        found = [*self._refuses, *["weights"] * weighed, *unit.refusals]
         if getattr(self, "missing", None) == "zero":
             found = ["infinite" if each == "entries" else each for each in found]
         if getattr(self, "_stream", None) is not None:

@@ -20,15 +20,14 @@ from noisette.core.randomness import Randomness, as_randomness
 from noisette.errors import InvalidParameter, WeakModelWarning
 from noisette.fitting.algorithms import Public, Records, Trained, train, with_intercept
 from noisette.fitting.algorithms.learnt_target import LEARN, WithLimits, scaled, with_limits
-from noisette.fitting.algorithms.levels import present
-from noisette.fitting.algorithms.recommend import Recommendation, units
+from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.clipping import clip_rows
 from noisette.fitting.losses import Loss
 from noisette.fitting.partitions.lazily import lazily
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.linear_model import LinearModel
-from noisette.models.outlook import Crowd, Outlook, outlook, planned_persons
+from noisette.models.outlook import Outlook, outlook
 from noisette.models.outputs import BOUGHT_TARGET, rows_fact, size_facts, target_fact
 from noisette.models.private import Scored
 
@@ -103,12 +102,13 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
         """
         ledger, _ = self._check_public()
         n, d = _validate.integer("n", n), _validate.integer("d", d)
-        return outlook(self._outlined(n, d, ledger, planned_persons(persons, max_rows)), n)
+        unit = Unit.planned(n, persons=persons, max_rows=max_rows)
+        return outlook(self._outlined(unit, d, ledger), n)
 
-    def _outlined(self, n: int, d: int, ledger: Ledger, crowd: Crowd | None) -> Recommendation:
-        """Return the training that ``fit`` on n rows of d features would choose."""
+    def _outlined(self, unit: Unit, d: int, ledger: Ledger) -> Recommendation:
+        """Return the training that ``fit`` on rows of d features would choose."""
         features = d + bool(self.fit_intercept)
-        return self._planned(self._described(n, features, ledger.adjacency, crowd))
+        return self._planned(self._described(unit, features, ledger.adjacency))
 
     def _planned(self, public: Public) -> Recommendation:
         """Return the training, behind one that buys the limits of the target if that is asked."""
@@ -130,11 +130,9 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
     def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
         """Set what was released as attributes; return notes for the guarantee."""
 
-    def _described(
-        self, n: int, features: int, adjacency: Adjacency, persons: Persons | Crowd | None = None
-    ) -> Public:
+    def _described(self, unit: Unit, features: int, adjacency: Adjacency) -> Public:
         """Return the public facts of a fit; `features` counts the constant column."""
-        known = units(adjacency, n, self.population, persons)
+        known = unit.known(adjacency, self.population)
         _validate.delta_for(self.delta, known["size"])
         return Public(
             epsilon=float(self.epsilon), delta=float(self.delta), adjacency=adjacency,
@@ -252,37 +250,33 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, persons: Any) -> None:
         ledger, randomness = self._check_public()
-        X, y, weights, crowd = self._read(X, y, sample_weight, persons, ledger.adjacency)
-        n = X.shape[0] if crowd is None else crowd.count
+        X, y, weights, unit = self._read(X, y, sample_weight, persons, ledger.adjacency)
         rows, bound = with_intercept(X, self._row_bound(), self._intercept())
-        public = self._described(n, rows.shape[1], ledger.adjacency, crowd)
+        public = self._described(unit, rows.shape[1], ledger.adjacency)
         chosen = self._planned(replace(public, norm_bound=bound))
         self._warn(chosen)
-        target, told = self._scaled(y), crowd
-        if weights is not None and crowd is not None and crowd.max_rows is not None:
-            rows, target, weights, crowd = present(rows, target, weights, crowd)
+        target, near = self._scaled(y), unit
+        if unit.max_rows is not None:  # rows beyond a cap are left out, so that it bounds rows
+            rows, target, weights, near = unit.present(rows, target, weights)
         trained = train(
-            chosen.algorithm, chosen.public, Records(rows, [target], weights, crowd),
+            chosen.algorithm, chosen.public, Records(rows, [target], weights, near),
             ledger=ledger, randomness=randomness,
             label=f"fit ({chosen.algorithm.name})", model=type(self).__name__,
         )  # fmt: skip
-        self._finish(trained, chosen, told, weighed=sample_weight is not None)
+        self._finish(trained, chosen, unit, weighed=sample_weight is not None)
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, persons: Any, adjacency: Adjacency
-    ) -> tuple[Any, Floats, Floats | None, Persons | None]:
+    ) -> tuple[Any, Floats, Any, Unit]:
         """Return checked rows, targets, weights and whose rows they are."""
-        least = 2 if adjacency.size_is_public and persons is None else 1
-        X, y = inputs.rows_and_numbers(self, X, y, least)
-        crowd, weights = inputs.persons(persons, X.shape[0], adjacency, X), None
+        X, y = inputs.rows_and_numbers(self, X, y, 1)
+        unit, weights = inputs.unit_of(persons, X.shape[0], adjacency, X, least=2), None
         if sample_weight is not None:
             weights = inputs.weights("sample_weight", sample_weight, X, 0.0, 1.0)
-        if crowd is not None:
-            weights = crowd.share(weights)  # proof: PERSON-WEIGHTS
-        return X, y, weights, crowd
+        return X, y, unit.share(weights), unit  # proof: PERSON-WEIGHTS
 
     def _finish(
-        self, trained: Trained, chosen: Recommendation, persons: Persons | None,
+        self, trained: Trained, chosen: Recommendation, unit: Unit,
         proofs: tuple[str, ...] = (), *, weighed: bool = False,
     ) -> None:  # fmt: skip
         if self._learns:
@@ -292,7 +286,7 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
         notes = self._take(trained, chosen)
         self.privacy_ = self._stated(
             trained.permit, public=self._known(chosen.public), notes=(*chosen.notes, *notes),
-            proofs=("ROW-LOCAL", *proofs, *trained.proofs), persons=persons, weighed=weighed,
+            proofs=("ROW-LOCAL", *proofs, *trained.proofs), unit=unit, weighed=weighed,
         )  # fmt: skip
 
     # --- using the model -----------------------------------------------------------------------

@@ -26,15 +26,14 @@ from noisette.fitting.algorithms.class_weight import (
 )
 from noisette.fitting.algorithms.levels import GROUPINGS, level_notes
 from noisette.fitting.algorithms.recommend import Recommendation
-from noisette.fitting.algorithms.recommend_sgd import bounded_parts, check_parts, recommend_sgd
+from noisette.fitting.algorithms.recommend_sgd import recommend_sgd
 from noisette.fitting.algorithms.steps import Update
 from noisette.fitting.losses import Loss, classifier_loss, classifier_losses
 from noisette.fitting.partitions.lazily import lazily
-from noisette.fitting.units import Persons
+from noisette.fitting.units import RECORDS, Unit
 from noisette.models import inputs
 from noisette.models.linear_model import LinearClassifier
 from noisette.models.logistic_regression import LogisticRegression
-from noisette.models.outlook import Crowd
 from noisette.models.outputs import probabilities, size_facts
 from noisette.models.sgd_stream import StreamReader, targets_of
 
@@ -322,13 +321,10 @@ class SGDClassifier(LinearClassifier, StreamReader):
     ) -> None:
         self._publish(trained, chosen, self.classes_, sizes, notes)
 
-    def _outlined(
-        self, n: int, d: int, classes: int, ledger: Ledger, crowd: Crowd | None
-    ) -> Recommendation:
+    def _outlined(self, unit: Unit, d: int, classes: int, ledger: Ledger) -> Recommendation:
         # as in `fit`: where n is private, a public guess stands for it (n itself, if none is given)
-        size = n if ledger.adjacency.size_is_public else self.population or n
-        _validate.delta_for(self.delta, size)
-        public = self._describe(size, d, classifier_loss(self.loss, classes), ledger, crowd)
+        size = self._public_size(unit, ledger, self.population or unit.count)
+        public = self._describe(size, d, classifier_loss(self.loss, classes), ledger, unit)
         return self._recommended(public, classes)
 
     def _recommended(self, public: Public, classes: int, levels: Any = None) -> Recommendation:
@@ -341,21 +337,16 @@ class SGDClassifier(LinearClassifier, StreamReader):
         self, X: Any, y: Any, sample_epsilon: Any, sample_weight: Any, persons: Any
     ) -> None:
         ledger, randomness = self._check_public()
-        known = ledger.adjacency.size_is_public
-        X, y = inputs.rows_and_labels(
-            self, X, y, 2 if known and persons is None else self._least, tame=False
-        )  # the kernels blank huge rows
-        inputs.whole_rows(X, sample_epsilon=sample_epsilon)
-        crowd = inputs.persons(persons, X.shape[0], ledger.adjacency, X)
+        # the kernels blank huge rows
+        X, y = inputs.rows_and_labels(self, X, y, self._least, tame=False)
+        unit = inputs.unit_of(persons, X.shape[0], ledger.adjacency, X, least=2)
         classes = inputs.sorted_classes(self.classes, y)
         loss = classifier_loss(self.loss, len(classes))
         target = targets_of(loss, inputs.label_numbers(classes, y))
-        n = X.shape[0]
-        people = n if crowd is None else crowd.count
-        size = self._public_size(people, ledger)
+        size = self._public_size(unit, ledger, self.population)
         levels = weights = None
         if sample_epsilon is not None:
-            levels = inputs.levels(sample_epsilon, n, float(self.epsilon), self.grouping, crowd)
+            levels = inputs.levels(sample_epsilon, X, float(self.epsilon), self.grouping, unit)
         if sample_weight is not None:
             weights = inputs.weights("sample_weight", sample_weight, X, 0.0, 1.0)
         if levels is not None and weights is not None:
@@ -365,19 +356,16 @@ class SGDClassifier(LinearClassifier, StreamReader):
             raise InvalidParameter("pass sample_epsilon or class_weight, not both.")
         if factors is not None:
             weights = weighed(weights, factors, inputs.label_numbers(classes, y))
-        if crowd is not None:
-            weights = crowd.share(weights)  # proof: PERSON-WEIGHTS
-        public = self._describe(size, X.shape[1], loss, ledger, crowd)
-        public = bounded_parts(public, X, people, self.population)
+        weights = unit.share(weights)  # proof: PERSON-WEIGHTS
+        public = self._describe(size, X.shape[1], loss, ledger, unit)
         chosen = self._recommended(public, len(classes), levels)
-        check_parts(chosen, X)
         self._warn(chosen)
-        trained = self._train(chosen, X, target, weights, crowd, ledger, randomness)
+        trained = self._train(chosen, X, target, weights, unit, ledger, randomness)
         notes = chosen.notes
         if levels is not None:
             notes = (*notes, *level_notes(levels, ledger.adjacency))
         sizes = size_facts(chosen.public, self.population, solved=True)
-        self._publish(trained, chosen, classes, sizes, notes, crowd, sample_weight is not None)
+        self._publish(trained, chosen, classes, sizes, notes, unit, sample_weight is not None)
 
     # --- public facts and results ----------------------------------------------------------
 
@@ -400,7 +388,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
 
     def _publish(
         self, trained: Trained, chosen: Recommendation, classes: NDArray[Any], sizes: list[str],
-        notes: tuple[str, ...], persons: Persons | None = None, weighed: bool = False,
+        notes: tuple[str, ...], unit: Unit = RECORDS, weighed: bool = False,
     ) -> None:  # fmt: skip
         """Set the fitted attributes: released numbers and public facts."""
         loss = chosen.public.loss
@@ -411,10 +399,9 @@ class SGDClassifier(LinearClassifier, StreamReader):
         # a stream's classes are always given, if not to the constructor then to its first call
         given = self.classes is not None or sizes[0].endswith("each chunk")
         public = self._facts(sizes, classes, (update.norm_bound, update.bias), given=given)
-        proofs = (*loss.proofs, *weight_proofs(self.class_weight), *trained.proofs)
-        proofs += ("PERSON-ORDER",) if persons else ()
+        proofs = (*loss.proofs, *weight_proofs(self.class_weight), *trained.proofs, *unit.order)
         self.privacy_ = self._stated(
-            trained.permit, public=public, notes=notes, proofs=proofs, persons=persons,
+            trained.permit, public=public, notes=notes, proofs=proofs, unit=unit,
             weighed=weighed,
         )  # fmt: skip
 

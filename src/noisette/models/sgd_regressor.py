@@ -12,12 +12,11 @@ from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms import Public, Trained
 from noisette.fitting.algorithms.learnt_target import own_algorithm
 from noisette.fitting.algorithms.recommend import Recommendation
-from noisette.fitting.algorithms.recommend_sgd import bounded_parts, check_parts, recommend_sgd
+from noisette.fitting.algorithms.recommend_sgd import recommend_sgd
 from noisette.fitting.algorithms.steps import Update
 from noisette.fitting.losses import Huber, Loss, Squared
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Unit
 from noisette.models import inputs
-from noisette.models.outlook import Crowd
 from noisette.models.regressor import LinearRegressor
 from noisette.models.sgd_stream import StreamReader
 
@@ -249,31 +248,24 @@ class SGDRegressor(LinearRegressor, StreamReader):
         proofs = ("ROW-LOCAL", *chosen.public.loss.proofs, *trained.proofs)
         self.privacy_ = self._stated(trained.permit, public=public, notes=notes, proofs=proofs)
 
-    def _steps(
-        self, n: int, d: int, ledger: Ledger, persons: Persons | Crowd | None, X: Any = None
-    ) -> Recommendation:
-        size = self._public_size(n, ledger)
-        public = self._describe(size, d, self._loss(), ledger, persons)
-        return self._planned(bounded_parts(public, X, n, self.population))
+    def _steps(self, unit: Unit, d: int, ledger: Ledger, guess: int | None) -> Recommendation:
+        size = self._public_size(unit, ledger, guess)
+        return self._planned(self._describe(size, d, self._loss(), ledger, unit))
 
-    def _outlined(self, n: int, d: int, ledger: Ledger, crowd: Crowd | None) -> Recommendation:
-        size = n if ledger.adjacency.size_is_public else self.population or n
-        return self._steps(size, d, ledger, crowd)
+    def _outlined(self, unit: Unit, d: int, ledger: Ledger) -> Recommendation:
+        return self._steps(unit, d, ledger, self.population or unit.count)
 
     def _recommended(self, public: Public) -> Recommendation:
         return recommend_sgd(self, public)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, persons: Any) -> None:
         ledger, randomness = self._check_public()
-        X, y, weights, crowd = self._read(X, y, sample_weight, persons, ledger.adjacency)
-        n = X.shape[0] if crowd is None else crowd.count
-        chosen = self._steps(n, X.shape[1], ledger, crowd, X)
-        check_parts(chosen, X)
+        X, y, weights, unit = self._read(X, y, sample_weight, persons, ledger.adjacency)
+        chosen = self._steps(unit, X.shape[1], ledger, self.population)
         self._warn(chosen)
-        trained = self._train(chosen, X, self._scaled(y), weights, crowd, ledger, randomness)
-        order = () if crowd is None else ("PERSON-ORDER",)
-        proofs = (*chosen.public.loss.proofs, *order)
-        self._finish(trained, chosen, crowd, proofs, weighed=sample_weight is not None)
+        trained = self._train(chosen, X, self._scaled(y), weights, unit, ledger, randomness)
+        proofs = (*chosen.public.loss.proofs, *unit.order)
+        self._finish(trained, chosen, unit, proofs, weighed=sample_weight is not None)
 
     def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
         update: Update = own_algorithm(chosen.algorithm).update

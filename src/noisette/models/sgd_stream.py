@@ -18,7 +18,6 @@ from noisette.core.randomness import Randomness
 from noisette.core.sampling import SAMPLERS, Sampler
 from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.fitting.algorithms import Public, Records, Trained, train
-from noisette.fitting.algorithms.levels import capped_parts
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.algorithms.recommend_sgd import RELEASES, noises, recommend_sgd
 from noisette.fitting.algorithms.steps import LEARNING_RATES, Progress, canonical_rows
@@ -32,10 +31,9 @@ from noisette.fitting.algorithms.streaming import (
 from noisette.fitting.algorithms.train import begin
 from noisette.fitting.losses import Loss, Softmax
 from noisette.fitting.partitions.collections import is_dask
-from noisette.fitting.units import Persons
+from noisette.fitting.units import RECORDS, Unit
 from noisette.models import inputs
 from noisette.models.linear_model import LinearModel
-from noisette.models.outlook import Crowd
 
 _MOST_WORK = 100_000  # far more than two slices of one matrix need
 _KEPT = ("_stream", "_chosen", "_traces", "classes_", "n_features_in_", "feature_names_in_")
@@ -161,9 +159,8 @@ class StreamReader(LinearModel):
             _validate.integer("verbose", self.verbose, least=0)
 
     def _describe(
-        self, size: int, features: int, loss: Loss, ledger: Ledger,
-        crowd: Persons | Crowd | None = None,
-    ) -> Public:  # fmt: skip
+        self, size: int, features: int, loss: Loss, ledger: Ledger, unit: Unit = RECORDS
+    ) -> Public:
         """Return the public facts of a fit on rows of that many features."""
         bias = self._intercept()
         bound = math.inf if self.norm_bound is None else math.hypot(self.norm_bound, bias or 0.0)
@@ -175,13 +172,14 @@ class StreamReader(LinearModel):
             features=features + (bias is not None),
             norm_bound=bound,
             size=size,
-            unit="record" if crowd is None else "person",
-            max_rows=None if crowd is None else crowd.max_rows,
+            most=unit.bound(ledger.adjacency, self.population),
+            unit=unit.word,
+            max_rows=unit.max_rows,
         )
 
-    def _public_size(self, n: int, ledger: Ledger) -> int:
-        """Return the number of records, or the guess that stands for it where it is private."""
-        size = n if ledger.adjacency.size_is_public else self.population
+    def _public_size(self, unit: Unit, ledger: Ledger, guess: int | None) -> int:
+        """Return the number of units, or the guess that stands for it where it is private."""
+        size = unit.size(ledger.adjacency, guess)
         if size is None:
             raise InvalidParameter(
                 "under add-remove n is private and schedules need a public number instead; give "
@@ -191,11 +189,11 @@ class StreamReader(LinearModel):
         return size
 
     def _train(
-        self, chosen: Recommendation, X: Any, target: Any, weights: Any, crowd: Persons | None,
+        self, chosen: Recommendation, X: Any, target: Any, weights: Any, unit: Unit,
         ledger: Ledger, randomness: Randomness,
     ) -> Trained:  # fmt: skip
         method = {"noisy-sgd": "direct"}.get(chosen.algorithm.name, chosen.algorithm.name)
-        X, target, weights, near = capped_parts(X, target, weights, crowd)
+        X, target, weights, near = unit.within_cap(X, target, weights)
         return train(
             chosen.algorithm, chosen.public, Records(canonical_rows(X), [target], weights, near),
             ledger=ledger, randomness=randomness,

@@ -32,9 +32,9 @@ from noisette.fitting.algorithms.class_weight import (
     weight_proofs,
 )
 from noisette.fitting.algorithms.network import NetworkSteps, PublicNetwork
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Unit
 from noisette.models import inputs
-from noisette.models.outlook import Outlook, planned_persons
+from noisette.models.outlook import Outlook
 from noisette.models.private import PrivateEstimator, Scored
 from noisette.nn.arrays import TensorRecords, as_rows, as_tensor, made_up
 from noisette.nn.balancing import balanced_factors, balanced_plan
@@ -253,8 +253,8 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
 
         """
         _, adjacency, _ = self._check_public()
-        crowd = planned_persons(persons, None)
         n = _validate.integer("n", n)
+        unit = Unit.planned(n, persons=persons, max_rows=None)
         entries = n * (1 if d is None else _validate.integer("d", d))
         size = n if adjacency.size_is_public else self._public_size()
         with torch.random.fork_rng(devices=[]):  # a function may draw starting weights
@@ -281,7 +281,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
                 "Time and memory are for layers that use each weight once for each record.",
                 *((BALANCED_NOTE,) if self._even else ()),
             ),
-            unit="record" if crowd is None else "person",
+            unit=unit.word,
         )
 
     def _fit(self, X: Any, y: Any, sample_epsilon: Any, persons: Any) -> None:
@@ -289,10 +289,9 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         array, labels = as_rows(X, y, self._least)
         classes = inputs.sorted_classes(self.classes, labels)
         targets = torch.from_numpy(inputs.label_numbers(classes, labels))
-        people = None if persons is None else Persons.of(persons, len(array))
-        units = len(array) if people is None else people.count
-        size = units if adjacency.size_is_public else self._public_size()
-        levels, groups = self._levels(sample_epsilon, len(array), people)
+        unit = Unit.of(persons, len(array))
+        size = unit.count if adjacency.size_is_public else self._public_size()
+        levels, groups = self._levels(sample_epsilon, len(array), unit)
         plan = self._planned(self._describe(size, adjacency, levels))
         with torch.random.fork_rng(devices=[]):
             if randomness.seeded:  # starting weights; all other chance is ours
@@ -303,7 +302,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
             self._factors = None if factors is None else torch.from_numpy(factors).float()
             self._try(module, rows, len(classes))
             training = PrivateTraining(
-                module, self._optimizer(module), plan, size=units, delta=float(self.delta),
+                module, self._optimizer(module), plan, size=unit.count, delta=float(self.delta),
                 epsilon=float(self.epsilon), population=size, persons=persons,
                 clipping=copy.deepcopy(as_clipping(self.clipping, self.clip_norm)),
                 micro_batch=self.micro_batch, copies=self.copies, band=self.band, groups=groups,
@@ -318,14 +317,12 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         self.module_, self.classes_, self._dtype = module, classes, dtype
         self._shape, self.n_features_in_ = array.shape[1:], int(np.prod(array.shape[1:]))
         self.privacy_ = training.guarantee(
-            public=self._public(
-                size, classes, adjacency, "records" if people is None else "persons"
-            ),
+            public=self._public(size, classes, adjacency, f"{unit.word}s"),
             notes=(
                 *((BALANCED_NOTE,) if self._even else ()),
                 TAKEN_AS_GIVEN,
                 ONE_FIT,
-                *self._refused(persons=people is not None, weighed=False),
+                *self._refused(unit, weighed=False),
             ),
         )
         if self.class_weight is not None:
@@ -439,7 +436,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         return balanced_plan(public)
 
     def _levels(
-        self, sample_epsilon: Any, n: int, people: Persons | None
+        self, sample_epsilon: Any, n: int, unit: Unit
     ) -> tuple[tuple[tuple[float, int], ...], Indices | None]:
         """Return the levels with their numbers of people, and the group of every row."""
         if sample_epsilon is None:
@@ -449,7 +446,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         cap = float(self.epsilon)
         values = inputs.vector("sample_epsilon", sample_epsilon, n, 0.0, cap, "epsilon")
         known, groups = np.unique(values, return_inverse=True)
-        each = groups if people is None else people.one_each("sample_epsilon", groups)
+        each = unit.one_each("sample_epsilon", groups)
         counts = np.bincount(each)
         if known[0] <= 0.0 or len(known) > _MOST_LEVELS:
             raise InvalidData(

@@ -223,8 +223,8 @@ def draw(start: Start) -> Start:
         passage = Passage(start.permit, source, start.run.first)
     start.gradients.chance = Chance(source.spawn(1)[0])
     to_come = start.batches.from_step(start.drawn, source)
-    persons = in_random_order(start.persons, start.run.sampler, source)
-    if persons is not None:
+    if start.persons is not None:
+        persons = in_random_order(start.persons, start.run.sampler, source)
         to_come = map(persons.rows_of, to_come)
     return replace(start, passage=passage, to_come=to_come)
 

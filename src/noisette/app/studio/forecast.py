@@ -101,15 +101,15 @@ def _forecast_of(schema: Schema, job: Job) -> Forecast:
     from noisette.core.guarantee import Guarantee, too_large
     from noisette.report.decision import attacker
     from noisette.report.numbers import curve_of
+    from noisette.tables.person_facts import planned_unit
     from noisette.tables.pipeline.table_outlook import NAMES
 
     asked = outlook_of(job, schema)
     found = others(job, lambda changed: outlook_of(changed, schema))
-    persons = schema.persons
+    unit = planned_unit(schema.persons, 0)
     promised = Guarantee(
         job.epsilon, job.delta, asked.plan.under(Adjacency.of(job.adjacency)), "a model",
-        unit="record" if persons is None else "person",
-        max_rows=None if persons is None else persons.max_rows,
+        unit=unit.word, max_rows=unit.max_rows,
     )  # fmt: skip
     return Forecast(
         lost=round(100.0 * asked.lost),

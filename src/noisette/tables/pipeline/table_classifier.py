@@ -26,6 +26,7 @@ from noisette.models import inputs
 from noisette.models.outputs import labels_fact
 from noisette.models.private import Scored
 from noisette.tables import Schema
+from noisette.tables.person_facts import planned_unit
 from noisette.tables.pipeline.categories import keys_of
 from noisette.tables.pipeline.pairs import checked_pairs
 from noisette.tables.pipeline.parted_tables import frame_of, labels_of
@@ -222,7 +223,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         schema = self._read_schema(target=False)
         if classes is None:
             classes = len(schema.classes if self.classes is None else self.classes)
-        public = self._public(n, ledger.adjacency, schema.persons)
+        public = self._public(planned_unit(schema.persons, n), ledger.adjacency)
         if public.size is None:
             public = replace(public, size=n)
         classes = _validate.integer("classes", classes, least=2)
@@ -270,7 +271,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
             )
         frame = frame_of(X, schema, target=y is None)
         self._check_parts(frame, persons)
-        crowd = self._persons(persons, frame, schema, adjacency)
+        unit = self._unit(persons, frame, schema, adjacency)
         y = _checked_labels(labels_of(frame, y), frame.rows, self._least)
         given = self.classes
         if given is None and schema.source["classes"] != _CLASSES:
@@ -279,18 +280,17 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         numbers = _class_numbers(classes, y)
         if is_parted(numbers):
             summed(len, numbers)  # a label that is not listed is said before anything is charged
-        n = frame.rows if crowd is None else crowd.count
-        public = self._public(n, adjacency, crowd)
+        public = self._public(unit, adjacency)
         if given is None:
             _check_count(len(classes), public.size)
         most = self._for_training(public)
         training = self._training(schema, len(classes), most, classes)
-        sample = TableSample(frame, numbers, crowd)
+        sample = TableSample(frame, numbers, unit)
         sample.pairs = len(training.used_pairs)
         trained, notes = self._trained(training, public, sample, self._bare(classes), budget)
         self.classes_ = classes
         fact = labels_fact(classes, given=given is not None)
-        self._promised(trained, notes, public, fact, crowd)
+        self._promised(trained, notes, public, fact, unit)
 
     def _bare(self, classes: NDArray[Any]) -> "TableClassifier":
         """Return the model as far as it is public."""
@@ -337,7 +337,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         elif weight is not None:
             weight = BALANCED
         keys = keys_of(public) if bare.unknown else 1
-        persons = public.unit == "person"
+        persons = public.grouped
         pairs = checked_pairs(self.pairs, schema)
         recipe = with_room_for(recipe, public, len(pairs), numbers=False)
         training = TableTraining(schema, loss, recipe, classes, persons, keys, weight)

@@ -19,8 +19,7 @@ from noisette.core.randomness import Randomness, as_randomness
 from noisette.errors import InvalidParameter, WeakModelWarning
 from noisette.fitting.algorithms import Trained, train
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.fitting.algorithms.recommend import units
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
 from noisette.models.private import PrivateEstimator
@@ -124,18 +123,16 @@ class TableEstimator(PrivateEstimator):
                 )
         return Schema.from_dict(node, learn=True)
 
-    def _persons(
-        self, given: Any, frame: Any, schema: Schema, adjacency: Adjacency
-    ) -> Persons | None:
+    def _unit(self, given: Any, frame: Any, schema: Schema, adjacency: Adjacency) -> Unit:
         """Return whose rows they are: as given, or by the column that the schema names."""
         rows = getattr(frame, "frames", None)
         if schema.persons is None:
-            return inputs.persons(given, frame.rows, adjacency, rows)
+            return inputs.unit_of(given, frame.rows, adjacency, rows)
         if given is not None:
             raise InvalidParameter(
                 f"the schema names column {schema.persons.column!r} as person; leave out persons."
             )
-        return inputs.persons(frame.persons(), frame.rows, adjacency, rows)
+        return inputs.unit_of(frame.persons(), frame.rows, adjacency, rows)
 
     def _check_parts(self, frame: Any, persons: Any) -> None:
         """Refuse what is not offered for a table in partitions."""
@@ -146,8 +143,8 @@ class TableEstimator(PrivateEstimator):
                 "on some of them and use evaluate on others, of other people."
             )
 
-    def _public(self, n: int, adjacency: Adjacency, persons: Any = None) -> PublicBudget:
-        known = units(adjacency, n, self.population, persons)
+    def _public(self, unit: Unit, adjacency: Adjacency) -> PublicBudget:
+        known = unit.known(adjacency, self.population)
         _validate.delta_for(self.delta, known["size"])
         return PublicBudget(
             epsilon=float(self.epsilon), delta=float(self.delta), adjacency=adjacency, **known
@@ -208,7 +205,7 @@ class TableEstimator(PrivateEstimator):
 
     def _promised(
         self, trained: Trained, notes: tuple[str, ...], public: PublicBudget, target: str,
-        persons: Persons | None,
+        unit: Unit,
     ) -> None:  # fmt: skip
         """State the guarantee; `target` is what is public of the target."""
         count = self.n_features_in_
@@ -217,7 +214,7 @@ class TableEstimator(PrivateEstimator):
         sizes = size_facts(public, public.size, solved=True)
         self.privacy_ = self._stated(
             trained.permit, public=(*sizes, columns, target, program), notes=notes,
-            proofs=trained.proofs, persons=persons,
+            proofs=trained.proofs, unit=unit,
         )  # fmt: skip
         if self.test_share is not None:
             self.test_ = replace(self.test_, privacy_=self.privacy_)

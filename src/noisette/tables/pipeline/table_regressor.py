@@ -23,6 +23,7 @@ from noisette.models.outputs import BOUGHT_TARGET, target_fact
 from noisette.models.private import Scored
 from noisette.models.regressor import checked_target_bounds
 from noisette.tables import Schema
+from noisette.tables.person_facts import planned_unit
 from noisette.tables.pipeline.bounds import least_tail
 from noisette.tables.pipeline.categories import keys_of
 from noisette.tables.pipeline.pairs import checked_pairs
@@ -159,7 +160,7 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
         ledger, _ = self._check_public()
         n = _validate.integer("n", n)
         schema = self._read_schema(target=False)
-        public = self._public(n, ledger.adjacency, schema.persons)
+        public = self._public(planned_unit(schema.persons, n), ledger.adjacency)
         if public.size is None:
             public = replace(public, size=n)
         most = self._for_training(public)
@@ -202,16 +203,15 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
         target = each(_numbers, labels_of(frame, y))
         if frame.rows < 1 or target.shape != (frame.rows,) or not all_of(_finite, target):
             raise InvalidData("the table needs rows, and y one finite number for each of them.")
-        crowd = self._persons(persons, frame, schema, budget[0].adjacency)
-        n = frame.rows if crowd is None else crowd.count
-        public = self._public(n, budget[0].adjacency, crowd)
+        unit = self._unit(persons, frame, schema, budget[0].adjacency)
+        public = self._public(unit, budget[0].adjacency)
         training = self._training(schema, self._for_training(public))
-        sample = TableSample(frame, target, crowd)
+        sample = TableSample(frame, target, unit)
         sample.pairs = len(training.used_pairs)
         trained, notes = self._trained(training, public, sample, self._bare(training), budget)
         bounds = self.target_bounds_
         fact = BOUGHT_TARGET if training.buys_bounds else target_fact(*bounds)
-        self._promised(trained, (*notes, target_cut(*bounds)), public, fact, crowd)
+        self._promised(trained, (*notes, target_cut(*bounds)), public, fact, unit)
 
     def _bare(self, training: TableTraining) -> "TableRegressor":
         """Return the model as far as it is public; limits that are bought are not yet known."""
@@ -264,7 +264,7 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
     def _training(self, schema: Schema, public: PublicBudget) -> TableTraining:
         bounds, loss = self._limits(schema), Huber(float(self.threshold))
         least = recipe_for_numbers(public, bought=1, counted=1, unknown=0)
-        bare = TableTraining(schema, loss, least, persons=public.unit == "person", bounds=bounds)
+        bare = TableTraining(schema, loss, least, persons=public.grouped, bounds=bounds)
         bare = replace(bare, pairs=checked_pairs(self.pairs, schema))
         if bare.unknown:
             bare = replace(bare, keys=keys_of(public))

@@ -20,13 +20,12 @@ from noisette.core.mechanisms import ObjectiveNoise
 from noisette.core.parts import each, is_parted, summed
 from noisette.fitting.algorithms import Public, Records
 from noisette.fitting.algorithms.class_weight import BALANCED, balanced, weighed
-from noisette.fitting.algorithms.levels import present
 from noisette.fitting.algorithms.objective_perturbation import solve_with
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.records import check_rows_each
 from noisette.fitting.losses import Softmax
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Unit
 from noisette.tables import Schema
 from noisette.tables.frame import Frame
 from noisette.tables.kinds import Categorical, Column, Hats, Ignored
@@ -85,9 +84,9 @@ def is_wide(rows: float, features: int) -> bool:
 class TableSample:
     """The sensitive half: cells, class numbers or numbers to predict, and whose row it is."""
 
-    def __init__(self, frame: Frame, labels: NDArray[Any], persons: Persons | None = None) -> None:
-        self.frame, self.labels, self.persons = frame, labels, persons
-        self.weights = None if persons is None else persons.weights
+    def __init__(self, frame: Frame, labels: NDArray[Any], unit: Unit | None = None) -> None:
+        self.frame, self.labels, self.unit = frame, labels, unit or Unit(len(labels))
+        self.weights = self.unit.weights
         self.pairs = 0
         """How many pairs of columns the model looks at, for the room that their cells need."""
         self.room: Spill | None = None
@@ -98,14 +97,12 @@ class TableSample:
 
     def part(self, chosen: Any) -> "TableSample":
         """Return the rows of the chosen units: records, or persons with all their rows."""
-        persons = self.persons
         if self.parted:
             frame: Any = self.frame
             found = frame.where(chosen)
             return TableSample(found, each(_picked, self.labels, chosen, shape=(found.rows,)))
-        rows = np.flatnonzero(chosen if persons is None else chosen[persons.index])
-        few = None if persons is None else persons.take(rows)
-        part = TableSample(self.frame.take(rows), self.labels[rows], few)
+        rows = np.flatnonzero(chosen[self.unit.index])
+        part = TableSample(self.frame.take(rows), self.labels[rows], self.unit.take(rows))
         part.room = self.room
         return part
 
@@ -118,12 +115,17 @@ class TableSample:
     @property
     def units(self) -> int:
         """How many units there are: rows, or persons."""
-        return self.frame.rows if self.persons is None else self.persons.count
+        return self.unit.count
 
     @property
     def parted(self) -> bool:
         """Whether the rows live in parts."""
         return is_parted(self.labels)
+
+    @property
+    def proofs(self) -> tuple[str, ...]:
+        """The theorems about the place where the rows lie."""
+        return getattr(self.labels, "proofs", ())
 
     def runs(self, usual: type["TableRun"]) -> type["TableRun"]:
         """Return what runs a training on these rows: the usual, or what goes to their parts."""
@@ -136,7 +138,7 @@ class TableSample:
     def check(self, public: PublicBudget) -> None:
         """Refuse what would break a bound, before anything is charged."""
         sample = Sample([], None, self.labels, count=self.frame.rows)
-        sample.group(self.persons).check(public)
+        sample.group(self.unit).check(public)
         used = self.frame.rows
         if self.weights is not None:
             used = int(summed(np.count_nonzero, self.weights))
@@ -490,12 +492,12 @@ class TableRun:
 
     def _records(self, rows: Any, target: NDArray[Any]) -> Records:
         """Return the rows that count; those beyond the cap of a person are left out."""
-        weights, persons = self.sample.weights, self.sample.persons
+        weights, unit = self.sample.weights, self.sample.unit
         if self.training.class_weight is not None:
             weights = weighed(weights, self._factors, self.sample.labels)
         if weights is not None:
-            rows, target, weights, persons = present(rows, target, weights, persons)
-        return Records(rows, [target], weights, persons)
+            rows, target, weights, unit = unit.present(rows, target, weights)
+        return Records(rows, [target], weights, unit)
 
     def _odds(self) -> float:
         sums = np.maximum(self.per_class, self.deviations[""]) * self._factors

@@ -145,7 +145,7 @@ class TableTraining(Algorithm[PreparedTable]):
 
     def prepare(self, public: PublicBudget) -> PreparedTable:
         """Return all steps and the model in one plan with the least noise for the budget."""
-        if self.persons != (public.unit == "person"):
+        if self.persons != public.grouped:
             # proof: PERSON-MEAN
             raise InvalidParameter(f"this plan is not for {public.unit}s as the unit.")
         if self.unknown and self.keys < keys_of(public):

@@ -62,7 +62,7 @@ def divided(public: PublicBudget, share: float) -> tuple[PublicBudget, PublicBud
             f"test_share={share:g} of {public.size} leaves too few on one side; give another share."
         )
     # how many rows persons have on one side is private, so there the bound for all of them stays
-    known = public.adjacency.size_is_public and public.unit == "record"
+    known = public.adjacency.size_is_public and not public.grouped
     parts = [
         replace(public, size=size, most=size if known else public.most)
         for size in (public.size - test, test)
