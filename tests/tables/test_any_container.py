@@ -25,7 +25,7 @@ from noisette.tables import Schema, encode
 from noisette.tables.frame import Frame
 from noisette.tables.pipeline import PrivateCategories
 from noisette.tables.pipeline.parted_tables import PartedFrame
-from noisette.tuning.parts import taken
+from noisette.tuning.budget import taken
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

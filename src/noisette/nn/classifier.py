@@ -28,6 +28,9 @@ from noisette.fitting.algorithms.class_weight import (
     BALANCED,
     BALANCED_NOTE,
     check_class_weight,
+    class_factors,
+    counting,
+    for_model,
     public_weights,
     weight_proofs,
 )
@@ -36,12 +39,19 @@ from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.outlook import Outlook
 from noisette.models.private import PrivateEstimator, Scored
-from noisette.nn.arrays import TensorRecords, as_rows, as_tensor, made_up
-from noisette.nn.balancing import balanced_factors, balanced_plan
+from noisette.nn.arrays import (
+    TensorRecords,
+    as_rows,
+    as_tensor,
+    fresh,
+    fresh_module,
+    made_up,
+    same_alone,
+)
 from noisette.nn.clipping import Clipping, as_clipping
 from noisette.nn.gradients import check_module
+from noisette.nn.starting import public_size
 from noisette.nn.training import PrivateTraining
-from noisette.nn.trial import fresh, fresh_module, same_alone
 
 Optimizer = Callable[[Any], torch.optim.Optimizer]
 
@@ -256,7 +266,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         n = _validate.integer("n", n)
         unit = Unit.planned(n, persons=persons, max_rows=None)
         entries = n * (1 if d is None else _validate.integer("d", d))
-        size = n if adjacency.size_is_public else self._public_size()
+        size = n if adjacency.size_is_public else public_size(self.population)
         with torch.random.fork_rng(devices=[]):  # a function may draw starting weights
             module = fresh(self.module)
         weights = sum(p.numel() for p in module.parameters() if p.requires_grad)
@@ -290,7 +300,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         classes = inputs.sorted_classes(self.classes, labels)
         targets = torch.from_numpy(inputs.label_numbers(classes, labels))
         unit = Unit.of(persons, len(array))
-        size = unit.count if adjacency.size_is_public else self._public_size()
+        size = unit.count if adjacency.size_is_public else public_size(self.population)
         levels, groups = self._levels(sample_epsilon, len(array), unit)
         plan = self._planned(self._describe(size, adjacency, levels))
         with torch.random.fork_rng(devices=[]):
@@ -398,14 +408,6 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         as_clipping(self.clipping, self.clip_norm)
         randomness = as_randomness(self.random_state)
         return self._ledger_to_charge(epsilon, delta, adjacency), adjacency, randomness
-
-    def _public_size(self) -> int:
-        if self.population is None:
-            raise InvalidParameter(
-                "under add-remove the number of records is private; pass population=..., a public "
-                "number to stand for it."
-            )
-        return _validate.integer("population", self.population)
 
     def _batch(self, size: int) -> int:
         if self.batch_size == "auto":
@@ -553,3 +555,20 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
                 "with one run; set checkpoint=None for cross validation and searches."
             )
         return super().__sklearn_clone__()
+
+
+def balanced_plan(public: PublicNetwork) -> Plan:
+    """Return counts and steps in one plan, with the least noise in the steps for the budget."""
+    # proof: CLASS-WEIGHT
+    counts = counting(public.epsilon, for_model(public).epsilon, public.adjacency)
+    return NetworkSteps().prepare(replace(public, before=counts)).plan
+
+
+def balanced_factors(training: PrivateTraining, numbers: Indices, classes: int) -> Tensor:
+    """Release the counts that were charged and return one weight in (0, 1] for each class."""
+    start = training._start
+    assert start.passage is not None  # several ranks were refused
+    # proof: CLASS-WEIGHT
+    ahead = start.passage.after(-start.run.first)
+    present = None if start.weights is None else start.weights.numpy()
+    return torch.from_numpy(class_factors(ahead, numbers, classes, present)).float()

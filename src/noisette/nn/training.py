@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -21,15 +22,11 @@ from noisette.core.plans import Plan
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter, PermitError
 from noisette.nn import checkpoint as files
-from noisette.nn import wording
 from noisette.nn.arrays import TensorRecords
-from noisette.nn.asked import Asked
-from noisette.nn.batches import Queue, part_of
+from noisette.nn.batches import Queue, StepBar, numbered, part_of
 from noisette.nn.canary import RunCanary
 from noisette.nn.clipping import Clipping
-from noisette.nn.gradients.factors import shared
-from noisette.nn.loading import numbered
-from noisette.nn.progress import StepBar
+from noisette.nn.gradients.rounding import shared
 from noisette.nn.starting import begin
 
 Losses = Callable[[nn.Module, Any], Tensor]
@@ -163,21 +160,13 @@ class PrivateTraining:
         label: str = "PrivateTraining",
         verbose: int = 0,
     ) -> None:
-        start = begin(
-            Asked(
-                module=module, optimizer=optimizer, plan=plan, size=size, delta=delta,
-                epsilon=epsilon, population=population, clipping=clipping, clip_norm=clip_norm,
-                micro_batch=micro_batch, copies=copies, band=band, groups=groups,
-                persons=persons, record_ids=record_ids, averaging=averaging, ledger=ledger,
-                checkpoint=checkpoint, save_every=save_every, random_state=random_state,
-                label=label,
-            )
-        )  # fmt: skip
+        asked = {name: value for name, value in locals().items() if name != "self"}
+        self._start = start = begin(SimpleNamespace(**asked))
         self.plan, self.module, self.optimizer = plan, module, optimizer
         self.normaliser = start.normaliser
         """The public number by which the noisy sum is divided."""
         self.steps_done = start.drawn
-        self._start, self._run, self._group = start, start.run, start.group
+        self._run, self._group = start.run, start.group
         self._gradients, self._clipping = start.gradients, start.clipping
         self._precision = self._summed_in()
         self._most = min(start.micro or _AT_ONCE, _AT_ONCE)
@@ -331,7 +320,7 @@ class PrivateTraining:
         if rows is None:
             raise PermitError("step follows a batch of batches(), once for each batch.")
         self._broken = True  # meanwhile nobody takes a batch or makes another step
-        size = self._gradients.dimension + self._clipping.extra()
+        size = self._gradients.dimension + self._clipping._extra
         try:
             rule = self._rule_of_step()
             work = partial(self._clipped_sum, rule, losses, batch, rows)
@@ -347,7 +336,7 @@ class PrivateTraining:
         )  # fmt: skip
         if not rule.fixed:
             vars(self._clipping).update(vars(rule))
-            self._clipping.restore(self._group.told(rule.state))
+            self._clipping._restore(self._group.told(rule._state))
         self._apply(noisy)
         self._broken = False
         self.steps_done += 1
@@ -372,12 +361,12 @@ class PrivateTraining:
         """
         # proof: NN-CLIP
         rule = copy.deepcopy(self._clipping)
-        rule.restore(self._group.told(rule.state))
+        rule._restore(self._group.told(rule._state))
         return rule
 
     def _clipped_sum(self, rule: Clipping, losses: Losses, batch: Any, rows: Indices) -> Tensor:
         """Return the sum of the batch's clipped gradients, with the rule's own counts behind it."""
-        dimension, extra, C = self._gradients.dimension, rule.extra(), rule.clip_norm
+        dimension, extra, C = self._gradients.dimension, rule._extra, rule.clip_norm
         copies, weights = self._start.copies, self._start.weights
         total = torch.zeros(dimension + extra, dtype=self._precision)
         chance, foreign = self._gradients.chance, not isinstance(batch, TensorRecords)
@@ -401,7 +390,7 @@ class PrivateTraining:
                 "another one; move it in read, after the step."
             )
         if extra:
-            total[dimension:] = torch.from_numpy(rule.counts())
+            total[dimension:] = torch.from_numpy(rule._counts())
         return total
 
     def _released(self, rule: Clipping, total: Floats) -> Floats:
@@ -411,7 +400,7 @@ class PrivateTraining:
         if self._start.banded is not None:
             return self._start.banded(total, rule.clip_norm, adjacency, passage.release)
         z = self._run.mechanism.noise_multiplier
-        return rule.read(passage.release(rule.bounded(total, adjacency, batch, z)), batch, z)
+        return rule._read(passage.release(rule._bounded(total, adjacency, batch, z)), batch, z)
 
     def _apply(self, noisy: Tensor) -> None:
         mean = noisy.div_(self.normaliser)
@@ -479,12 +468,7 @@ class PrivateTraining:
             raise InvalidParameter("there is no file to save to; pass checkpoint=...")
         if start.permit is None:
             return  # the first rank writes
-        state = files.contents(
-            self.module, self.optimizer, start.average, self._clipping,
-            charge=start.permit.number, steps=self.steps_done, seeded=start.randomness.seeded,
-            facts=start.facts,
-        )  # fmt: skip
-        files.write(start.file, state)
+        files.write(start.file, start.contents(charge=start.permit.number, steps=self.steps_done))
         start.permit.settle()
 
     def guarantee(
@@ -517,8 +501,8 @@ class PrivateTraining:
         resumed = ("RESUME",) if start.file is not None else ()
         return start.permit.guarantee(
             released,
-            public=(*wording.public(start), *public),
-            notes=(*wording.notes(start, given=self._word), *notes),
+            public=(*start.public(), *public),
+            notes=(*start.notes(given=self._word), *notes),
             proofs=("NN-INDEPENDENCE", "NN-CANARY", *start.prepared.proofs, *resumed),
             max_rows=start.prepared.public.max_rows,
         )
@@ -529,7 +513,7 @@ def _within(rule: Clipping, clip_norm: float, shares: Tensor | None, norms: Tens
 
     With `shares` the rows of a person together stay within it.
     """
-    rule.note(norms, shares)
+    rule._note(norms, shares)
     found = rule.factors(norms)
     within = found.double().abs() * norms <= clip_norm
     found = torch.where(within, found, 0.0)

@@ -26,8 +26,7 @@ from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.models.inputs import label_vector
 from noisette.models.private import PrivateEstimator, Scored
-from noisette.tuning.budget import RunBudget, run_budget
-from noisette.tuning.parts import divided, sizes, taken
+from noisette.tuning.budget import RunBudget, divided, run_budget, sizes, taken
 from noisette.tuning.scores import SCORES, RunScore
 
 Init = TypeVar("Init", bound=Callable[..., None])
