@@ -31,7 +31,7 @@ from noisette.fitting.algorithms.class_weight import (
     weight_proofs,
 )
 from noisette.fitting.algorithms.levels import level_notes, weights_of_levels
-from noisette.fitting.algorithms.recommend import MECHANISMS, Recommendation, recommend
+from noisette.fitting.algorithms.recommend import Recommendation, mechanisms, recommend
 from noisette.fitting.losses import Loss, Softmax
 from noisette.fitting.units import Unit
 from noisette.models import inputs
@@ -184,7 +184,7 @@ class OneShotClassifier(LinearClassifier):
         self._row_bound()
         _validate.positive("weight_bound", self.weight_bound)
         check_class_weight(self.class_weight)
-        _validate.choice("mechanism", self.mechanism, MECHANISMS)
+        _validate.choice("mechanism", self.mechanism, mechanisms())
         _validate.choice("multi_class", self.multi_class, self._schemes)
         whiten = self._whiten
         known = whiten == "auto" if isinstance(whiten, str) else isinstance(whiten, float | int)

@@ -42,7 +42,7 @@ def exposed(subject: AuditedEstimator) -> Tally:
         _claims(promise, trace, subject, out)
         for seen in trace.releases:
             _law(seen, subject, out)
-        _sensitivities(trace, out)
+        _sensitivities(trace, subject, out)
         _weights(trace, data.options.get("persons"), out)
         _iterates(trace, out)
     out.note = (
@@ -120,19 +120,23 @@ def _law(seen: Release, subject: AuditedEstimator, out: Tally) -> None:
         out.fault("a released value is not rounded to the public grid")
 
 
-def _sensitivities(trace: Trace, out: Tally) -> None:
-    """Declared bounds of objectives and kernels, which `replay` need not attain."""
-    for seen in trace.releases:
-        law = seen.mechanism
-        if trace.solves and isinstance(law, ObjectiveNoise):
-            problem = trace.solves[0].problem
-            L, c = constants(problem.loss)
-            # the longest row that the solver saw; the long-row table attains the bound
-            row, cap = np.max(np.linalg.norm(problem.rows, axis=1)), np.max(problem.weight)
+def _sensitivities(trace: Trace, subject: AuditedEstimator, out: Tally) -> None:
+    """Declared bounds of solutions, objectives and kernels, which `replay` need not attain."""
+    for seen in trace.releases if trace.solves else ():
+        law, first = seen.mechanism, trace.solves[0]
+        problem = first.problem
+        L, c = constants(problem.loss)
+        # the longest row that the solver saw; the long-row table attains the bound
+        row, cap = np.max(np.linalg.norm(problem.rows, axis=1)), np.max(problem.weight)
+        if isinstance(law, ObjectiveNoise):
             out.ratio(cap * L * row, seen.bounded.contribution or 0.0, "one record's gradient")
             per_row = {"self-bounded": 4.0 * c, "softmax": 1.0 - 1.0 / law.classes}
             k = cap * per_row.get(law.shape, c) * row * row / problem.ridge
             out.ratio(k, law.curvature, "one record's Hessian over Lambda")
+        elif first.linear is None:
+            moved = math.sqrt(len(trace.solves)) * CONTRIBUTIONS[subject.adjacency.value]
+            moved *= L * row * cap / problem.ridge
+            out.ratio(moved, seen.bounded.l2 or 0.0, "the sensitivity of the solution")
     for step in trace.steps:
         bound = trace.releases[0].bounded.contribution or 0.0
         if step.update.contribution > bound * (1.0 + _TIGHT):

@@ -88,8 +88,9 @@ class Recommendation:
         return public.regularization / public.size
 
 
-MECHANISMS = ("auto", *one_shot())
-"""What users may ask for as ``mechanism``."""
+def mechanisms() -> tuple[str, ...]:
+    """Return what users may ask for as ``mechanism``: asked when needed, so a new one counts."""
+    return ("auto", *one_shot())
 
 
 def recommend(
@@ -118,7 +119,7 @@ def recommend(
 
 def choose_mechanism(asked: str, loss: Loss, *, levels: bool, whiten: object) -> tuple[str, str]:
     """Return what was asked for, else "objective" wherever a theorem covers it, else "output"."""
-    asked = _validate.choice("mechanism", asked, MECHANISMS)
+    asked = _validate.choice("mechanism", asked, mechanisms())
     smooth = math.isfinite(loss.smoothness)
     if asked == "objective" and not smooth:
         raise Unproven(
