@@ -57,10 +57,18 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
 
 def test_every_registry_has_its_recipe_and_no_recipe_is_long() -> None:
     text = RECIPES.read_text()
-    for registry in ("MECHANISMS", "SAMPLERS", "LOSSES", "ACCOUNTANTS", "ALGORITHMS", "DATASETS"):
+    for registry in (
+        "MECHANISMS",
+        "SAMPLERS",
+        "LOSSES",
+        "ACCOUNTANTS",
+        "ALGORITHMS",
+        "DATASETS",
+        "KINDS",
+    ):
         assert f"`{registry}`" in text
     recipes = text.split("\n### ")[1:]
-    assert len(recipes) == 9
+    assert len(recipes) == 10
     for recipe in recipes:
         lines = [line for line in recipe.splitlines()[1:] if line.strip()]
         assert len(lines) <= MOST_LINES, recipe.splitlines()[0]

@@ -16,7 +16,8 @@ from noisette._validate import visible
 from noisette.core import accounting
 from noisette.core.adjacency import UNITS, Adjacency, require_same
 from noisette.core.mechanisms import GaussianThreshold, ObjectiveNoise
-from noisette.core.plans import LastIterate, Noisy, Parallel, Plan, Selected
+from noisette.core.plans import LastIterate, Parallel, Plan, Selected
+from noisette.core.plans.leaves import Noisy
 from noisette.core.sampling import FullBatch
 from noisette.core.theorems import with_grounds
 from noisette.errors import InvalidParameter

@@ -12,7 +12,9 @@ from noisette import _validate
 from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import Guarantee
 from noisette.core.mechanisms import Mechanism
-from noisette.core.plans import Leaf, Noisy, Plan, Selected
+from noisette.core.plans import Plan, Selected
+from noisette.core.plans.base import Leaf
+from noisette.core.plans.leaves import Noisy
 from noisette.core.storage import Drawn
 from noisette.errors import PermitError
 

@@ -14,17 +14,7 @@ from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.units import Persons
 from noisette.tables.cells import arrow, is_moment, is_text
 from noisette.tables.file_parts import FileColumn
-from noisette.tables.kinds import (
-    Cells,
-    Column,
-    Dates,
-    Hats,
-    Ignored,
-    Numeric,
-    Open,
-    canonical,
-    encode_rows,
-)
+from noisette.tables.kinds import Cells, canonical, encode_rows
 from noisette.tables.kinds.base import for_texts
 from noisette.tables.reading import csv_header, is_parquet, open_parquet, pieces
 from noisette.tables.schema import Schema, spelling
@@ -99,11 +89,10 @@ def names_of(
 def _checked_types(types: Any, schema: Schema) -> list[str]:
     """Return the names of Parquet columns; refuse a used one whose type has no encoding."""
     pa = arrow()
-    used = {column.name for column in schema.columns if not isinstance(column, Ignored)}
-    used.add(schema.target)
+    used = {*schema.used, schema.target}
     if schema.persons is not None:
         used.add(schema.persons.column)
-    dates = {column.name for column in schema.columns if is_date(column)}
+    dates = {column.name for column in schema.columns if column.reading.moments}
     for field in types:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         plain = (
@@ -121,11 +110,6 @@ def _checked_types(types: Any, schema: Schema) -> list[str]:
 
 def _advised(kind: Any) -> str:
     return "date" if is_moment(kind) else "ignore"
-
-
-def is_date(column: Column) -> bool:
-    """Whether the cells of a column are dates."""
-    return isinstance(column, Dates) or (isinstance(column, Open) and column.kind == "date")
 
 
 def check_columns(path: Path | None, names: Sequence[str], schema: Schema, *, target: bool) -> None:
@@ -158,8 +142,7 @@ def check_columns(path: Path | None, names: Sequence[str], schema: Schema, *, ta
                 f"column {name!r} of the table is not in the schema; add it there, or give it "
                 'kind = "ignore".'
             )
-    needed = [column.name for column in schema.columns if not isinstance(column, Ignored)]
-    for name in (*needed, schema.target) if target else needed:
+    for name in (*schema.used, schema.target) if target else schema.used:
         if name not in present:
             raise InvalidData(f"the table has no column {name!r}, which the schema names.")
     if target and schema.persons is not None:
@@ -232,8 +215,7 @@ def encode(
     ids: list[str] = []
     if who is not None:
         asked.append(who.column)
-    numbers = [column.name for column in schema.columns if isinstance(column, Numeric | Hats)]
-    for piece in pieces(path, schema.file, asked, given, numbers):
+    for piece in pieces(path, schema.file, asked, given, schema.numeric):
         kept.add(encode_rows(schema.columns, piece, schema.row_norm))
         if target:
             found = label_numbers(piece[schema.target], positions, schema.target)

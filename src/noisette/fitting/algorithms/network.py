@@ -16,7 +16,8 @@ from noisette._typing import Floats, Indices
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, LaplaceVector
-from noisette.core.plans import Noisy, Parallel, Plan, Repeat, Run, Sampled, Together
+from noisette.core.plans import Parallel, Plan, Repeat, Run, Sampled, Together
+from noisette.core.plans.leaves import Noisy
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import Cyclic, Poisson, Sampler
 from noisette.errors import InvalidData, InvalidParameter, Unproven

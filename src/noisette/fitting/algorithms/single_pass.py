@@ -25,7 +25,8 @@ from noisette._typing import Floats
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.door import NoiseStream
-from noisette.core.mechanisms import AdditiveNoise, step_noises
+from noisette.core.mechanisms import step_noises
+from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.plans import Parallel, Plan, Run, Sampled
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import Disjoint

@@ -23,7 +23,8 @@ from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, Mechanism, SphericalLaplace
 from noisette.core.parts import each
-from noisette.core.plans import Noisy, Plan, Repeat, Run, Together
+from noisette.core.plans import Plan, Repeat, Run, Together
+from noisette.core.plans.leaves import Noisy
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
 from noisette.fitting.algorithms.passage import Passage

@@ -24,7 +24,6 @@ from noisette.fitting.units import Persons, UnreadPersons
 from noisette.tables import Schema
 from noisette.tables.encoding import check_columns
 from noisette.tables.frame import Frame
-from noisette.tables.kinds import Ignored
 from noisette.tables.person_facts import PersonFacts
 from noisette.tables.pipeline.coordinates import Coordinates
 from noisette.tables.pipeline.pair_cells import PairView
@@ -68,8 +67,7 @@ class PartedFrame:
             raise InvalidData("a table in partitions is a dask.dataframe.DataFrame.")
         names = [str(name) for name in table.columns]
         check_columns(None, names, schema, target=target)
-        wanted = {column.name for column in schema.columns if not isinstance(column, Ignored)}
-        wanted |= {schema.target} if target else set()
+        wanted = {*schema.used, *[schema.target] * target}
         wanted |= {schema.persons.column} if schema.persons is not None else set()
         frames, *_ = parted(table[[name for name in table.columns if str(name) in wanted]])
         assert frames is not None
@@ -151,7 +149,7 @@ class PartedFrame:
 
 
 def _framed(schema: Schema, part: Any) -> Frame:
-    absent = [c.name for c in schema.columns if isinstance(c, Ignored) and c.name not in part]
+    absent = [c.name for c in schema.columns if not c.used and c.name not in part]
     table = part.assign(**dict.fromkeys(absent, ""))
     return Frame.of(table, schema, target=schema.target in table.columns)
 

@@ -6,7 +6,6 @@ from typing import Any
 from noisette.errors import InvalidData
 from noisette.tables import Schema
 from noisette.tables.frame import Frame
-from noisette.tables.kinds import Categorical, Hashed, Ignored
 from noisette.tables.pipeline.coordinates import Coordinates
 from noisette.tables.pipeline.pair_cells import CELLS, PairView
 from noisette.tables.spill import IN_MEMORY, Spill
@@ -24,10 +23,7 @@ def room_for(frame: Frame, pairs: int = 0) -> Spill | None:
     comes after it.
     """
     columns = () if frame.schema is None else frame.schema.columns
-    few = (Categorical, Hashed, Ignored)
-    entries = 1 + sum(
-        1 if isinstance(c, few) or getattr(c, "kind", "") == "categorical" else 3 for c in columns
-    )
+    entries = 1 + sum(3 if column.reading.word else 1 for column in columns)
     entries += CELLS * pairs
     copies = 1 if frame.schema is None or frame.schema.persons is None else 2  # without those
     size = 12 * entries * frame.rows  # beyond a person's cap

@@ -28,29 +28,28 @@ from noisette.fitting.losses import Softmax
 from noisette.fitting.units import Unit
 from noisette.tables import Schema
 from noisette.tables.frame import Frame
-from noisette.tables.kinds import Categorical, Column, Hats, Ignored
+from noisette.tables.kinds import Column
 from noisette.tables.pipeline.bars import Bars, bars_of, mean_bend
 from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, ShownLevels
 from noisette.tables.pipeline.coordinates import Block, Coordinates, coordinates
 from noisette.tables.pipeline.cut_targets import cut_note
 from noisette.tables.pipeline.knots import LearnKnots
-from noisette.tables.pipeline.pair_cells import PairView, coarse, filled_cells, kernel, steps_of
+from noisette.tables.pipeline.pair_cells import PairView, filled_cells, kernel
 from noisette.tables.pipeline.pairs import ColumnPair, filled_pairs
 from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.shares import LearnShares, Spread, WalkedSpread
-from noisette.tables.pipeline.spikes import NOBODY, LearnSpikes, hollow, with_spikes
+from noisette.tables.pipeline.shares import (
+    NOBODY,
+    LearnShares,
+    LearnSpikes,
+    Spread,
+    WalkedSpread,
+    hollow,
+    with_spikes,
+)
 from noisette.tables.pipeline.step import PreparedStep, Step
 from noisette.tables.pipeline.stored_rows import encoded_rows, room_for
-from noisette.tables.pipeline.table_columns import (
-    evenly,
-    filled,
-    grid_of,
-    inner_of,
-    knot_facts,
-    sums_of_levels,
-)
-from noisette.tables.pipeline.unread import nearly_none, unread_note
+from noisette.tables.pipeline.table_columns import evenly, nearly_none, unread_note
 from noisette.tables.pipeline.walks import (
     KNOTS,
     CodedColumn,
@@ -171,7 +170,7 @@ class TableRun:
         self.training, self.sample, self.prepared = training, sample, prepared
         self.public = prepared.public
         self.facts: dict[str, dict[str, Any]] = {
-            column.name: evenly(grid_of(column), training.recipe.public_knots)
+            column.name: evenly(column.grid, training.recipe.public_knots)
             for column in training.plain
             if column not in training.numbers
         }
@@ -201,7 +200,8 @@ class TableRun:
             data = self._numbers(names, step.grids, (None,))
             found = step.run(Sample(data, weights, count=frame.rows), ready, passage)
             for name, knots in zip(names, found, strict=True):
-                self.facts[name] = knot_facts(knots)
+                found_knots = list(knots.knots) or [knots.median]
+                self.facts[name] = {"knots": found_knots, "center": knots.median}
         elif isinstance(step, LearnCategories):
             names = [column.name for column in self.training.unknown]
             data = self._coded(names)
@@ -232,7 +232,7 @@ class TableRun:
     def _take_spikes(self, step: LearnSpikes, ready: PreparedStep, passage: Passage) -> None:
         """Give the columns with the fewest knots more of them, at numbers that many share."""
         frame = self.sample.frame
-        grids = {column.name: grid_of(column) for column in self.training.numbers}
+        grids = {column.name: column.grid for column in self.training.numbers}
         found = {name: self.facts[name]["knots"] for name in grids}
         names = hollow(found, self.training.recipe.depth, step.columns)
         data = self._cells({name: grids[name] for name in names})
@@ -243,10 +243,9 @@ class TableRun:
             self.facts[name]["knots"] = with_spikes(found[name], own, sigma, grids[name])
 
     def _count(self, step: LearnShares, ready: PreparedStep, passage: Passage) -> None:
-        known = {column.name: column for column in self.schema.columns}
         names = [column.name for column in self.training.counted]
         self.pairs = [self._pair(*pair) for pair in self.training.used_pairs]
-        data = self._spreads([known[name] for name in names])
+        data = self._spreads([self.schema.by_name[name] for name in names])
         sample = Sample(data, self.sample.weights, count=self.sample.frame.rows)
         *sums, self.per_class = step.run(sample, ready, passage)
         self.sums, self.pair_sums = tuple(sums[: len(names)]), sums[len(names) :]
@@ -255,26 +254,24 @@ class TableRun:
 
     def _pair(self, first: str, second: str) -> PairView:
         """Return the views of a pair, fixed by what was released."""
-        known = {column.name: column for column in self.schema.columns}
         kept = []
         for name in (first, second):
-            levels = self.levels.get(name)
-            counts = dict(zip(levels.levels, levels.counts, strict=True)) if levels else None
-            kept.append(coarse(known[name], self.training.recipe.cells, counts))
+            counts = self.levels[name].by_text if name in self.levels else {}
+            kept.append(self.schema.by_name[name].coarse(self.training.recipe.cells, counts))
         return PairView((first, second), (kept[0], kept[1]))
 
     def _pair_blocks(self) -> list[Block]:
         """Return what is known of the cells of every pair."""
         blocks, recipe = [], self.training.recipe
-        known = {column.name: column for column in self.schema.columns}
+        known = self.schema.by_name
         noise = self.deviations[""] / self.size
         for pair, sums in zip(self.pairs, self.pair_sums, strict=True):
             each = zip(pair.columns, pair.shape, strict=True)
             first, second = (kernel(known[name], count) for name, count in each)
             prior = np.asarray(recipe.together * np.kron(first, second), dtype=np.float64)
             shares = sums / self.size
-            coarser = tuple(steps_of(known[name]) for name in pair.columns)
-            merged = filled_cells(shares.reshape(pair.shape), coarser, recipe.rare_cells, noise)
+            ordered = [known[name].ordered for name in pair.columns]
+            merged = filled_cells(shares.reshape(pair.shape), ordered, recipe.rare_cells, noise)
             blocks.append(
                 Block(len(sums), shares, whole=False, noise=noise, merged=merged, prior=prior)
             )
@@ -365,25 +362,20 @@ class TableRun:
         shares = dict(zip(names, self.sums, strict=True))
         blocks = []
         for column in self.schema.columns:
-            if isinstance(column, Ignored) or not column.features:
+            if not column.features:
                 continue
             width = len(column.features)
-            sums = shares.get(column.name)
             if column.name in self.levels:
-                sums = sums_of_levels(self.levels[column.name], column, self.size)
-            if sums is None:
-                blocks.append(Block(width, size=column.mean_square))
-                continue
-            inner = inner_of(column)
-            hats = isinstance(inner, Hats)
-            recipe = self.training.recipe
+                sums = column.level_sums(self.levels[column.name].by_text, self.size)
+            else:
+                sums = shares[column.name]
+            hats, recipe = column.ordered, self.training.recipe
             sure = recipe.sure * self.deviations[column.name] / self.size
             least = sure / 2.0 if hats else max(recipe.rare, sure)
-            whole = hats or (isinstance(inner, Categorical) and inner.reference is None)
             noise = self.deviations[column.name] / self.size
             shares_of = sums / self.size
-            block = Block(width, shares_of, hats, filled(inner), least, whole, noise)
-            blocks.append(replace(block, alike=recipe.alike, slot=sure))
+            block = Block(width, shares_of, hats, column.filled, least, column.whole, noise)
+            blocks.append(replace(block, alike=recipe.alike, slot=sure, rows=column.place_rows))
         return blocks
 
     def model(self, passage: Passage) -> FittedTable:

@@ -32,15 +32,13 @@ from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.losses import Loss
 from noisette.tables import Schema
-from noisette.tables.kinds import Categorical, Column, Hashed, Hats, Open
+from noisette.tables.kinds import Column
 from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, keys_of
 from noisette.tables.pipeline.knots import LearnKnots
 from noisette.tables.pipeline.recipe import TableRecipe
-from noisette.tables.pipeline.shares import LearnShares
-from noisette.tables.pipeline.spikes import LearnSpikes
+from noisette.tables.pipeline.shares import LearnShares, LearnSpikes
 from noisette.tables.pipeline.step import PreparedStep, Step
-from noisette.tables.pipeline.table_columns import grid_of, inner_of, is_bounded, is_plain
 from noisette.tables.pipeline.table_run import FittedTable, TableRun, TableSample, is_wide
 
 __all__ = [
@@ -49,8 +47,6 @@ __all__ = [
     "TableRun",
     "TableSample",
     "TableTraining",
-    "inner_of",
-    "is_plain",
     "is_wide",
 ]
 
@@ -90,25 +86,23 @@ class TableTraining(Algorithm[PreparedTable]):
     @property
     def plain(self) -> list[Column]:
         """The columns that get knots."""
-        return [column for column in self.schema.columns if is_plain(column)]
+        return [column for column in self.schema.columns if column.buys == "knots"]
 
     @property
     def numbers(self) -> list[Column]:
         """Those of them whose knots are bought."""
         free = self.recipe.public_knots > 0
-        return [column for column in self.plain if not (free and is_bounded(column))]
+        return [c for c in self.plain if not free or None in (c.grid.low, c.grid.high)]
 
     @property
-    def unknown(self) -> list[Open]:
+    def unknown(self) -> list[Column]:
         """The columns whose levels nobody listed."""
-        return [column for column in self.schema.open if column.kind == "categorical"]
+        return [column for column in self.schema.columns if column.buys == "levels"]
 
     @property
     def counted(self) -> list[Column]:
         """The columns whose shares are bought: those with knots, and those of public levels."""
-        kinds = (Categorical, Hashed, Hats)
-        known = [c for c in self.schema.columns if isinstance(inner_of(c), kinds)]
-        return [*self.plain, *known]
+        return [*self.plain, *(column for column in self.schema.columns if column.counted)]
 
     @property
     def regression(self) -> bool:
@@ -130,10 +124,10 @@ class TableTraining(Algorithm[PreparedTable]):
         recipe = self.recipe
         if self.regression and (self.buys_bounds or self.numbers):
             ends = [Grid(*self.bounds)] if self.buys_bounds else []
-            ends += map(grid_of, self.numbers)
+            ends += [column.grid for column in self.numbers]
             yield LearnBounds(tuple(ends), recipe.tail, wider=True), recipe.knots
         elif self.numbers:
-            grids = tuple(map(grid_of, self.numbers))
+            grids = tuple(column.grid for column in self.numbers)
             yield LearnKnots(grids, recipe.depth, recipe.tails), recipe.knots
             if recipe.spikes:
                 yield LearnSpikes(min(_SLOTS, len(self.numbers))), recipe.spikes
