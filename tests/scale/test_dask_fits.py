@@ -1,6 +1,7 @@
 """Rows in partitions: the same model and guarantee as in memory, however they are cut."""
 
 import warnings
+from functools import partial
 from typing import Any
 
 import cloudpickle
@@ -27,6 +28,8 @@ from noisette import (
     evaluate,
 )
 from noisette.core.grid import Grid
+from noisette.core.parts import joined
+from noisette.core.summaries import Ranks
 from noisette.fitting.algorithms.learnt_target import _ranks
 from noisette.fitting.partitions import columns as columns_module
 from noisette.fitting.partitions import parted
@@ -95,10 +98,10 @@ def test_partitions_change_nothing(model: Any, target: str, weighed: bool) -> No
 
 def test_ranks_of_targets_and_their_weights_are_exact() -> None:
     grid, weight = Grid(), WEIGHT * (Z > 0.0)  # weights that lean to one side
-    whole = _ranks(grid, Z, weight, up=True)
+    whole = _ranks(grid, True, Z, weight)
     rows, target, weights = parted(da.from_array(X, chunks=(177, D)), Z, weight)
     assert rows is not None
-    found = _ranks(grid, target, weights, up=True)
+    found = joined(partial(_ranks, grid, True), Ranks.join, target, weights)
     assert all(np.array_equal(value, vars(found)[name]) for name, value in vars(whole).items())
 
 
