@@ -99,6 +99,7 @@ def raised() -> set[str]:
 
 def test_every_refusal_is_registered():
     listed = {place for refusal in REFUSALS.values() for place in refusal.raised}
+    listed -= set(REFUSALS["canary"].raised)  # of the code, by invented records
     listed |= {f"{room}:{name}" for room, names in OF_THE_CALL.items() for name in names.split()}
     assert raised() == listed
 

@@ -37,8 +37,8 @@ from noisette import (
     evaluate,
     save,
 )
+from noisette.audit.findings import Tally
 from noisette.audit.hostile import RawTable, invented, neighbours
-from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.replay import compare
 from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidParameter, Unproven

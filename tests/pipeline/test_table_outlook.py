@@ -11,7 +11,7 @@ from noisette.core.accounting import epsilon as epsilon_of
 from noisette.core.adjacency import REPLACE_ONE
 from noisette.core.guarantee import Guarantee
 from noisette.errors import InvalidParameter, WeakModelWarning
-from noisette.report.steps import steps_of
+from noisette.report.numbers import steps_of
 from noisette.tables.pipeline import TableClassifier
 from noisette.tables.pipeline.table_outlook import TableOutlook
 from noisette.tables.pipeline.table_words import cost_rows, done

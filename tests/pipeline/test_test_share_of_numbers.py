@@ -14,7 +14,7 @@ from noisette.core.plans import Parallel
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.scores import RegressionScores, measure
-from noisette.scores.stored import restored, stored
+from noisette.scores.measure import restored, stored
 from noisette.tables import template
 from noisette.tables.pipeline.train_and_test import drawn_for_test
 from tests.pipeline.spy import Spy, budget

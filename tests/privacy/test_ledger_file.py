@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from noisette.audit.charges import check_charges
+from noisette.audit.receipts import check_charges
 from noisette.core.ledger import Ledger
 from noisette.core.mechanisms import Gaussian, Laplace
 from noisette.core.plans import Repeat, Run

@@ -14,7 +14,7 @@ from noisette.app import studio as web
 from noisette.app.studio.chosen import choose, guessed_kind
 from noisette.app.studio.facts import split_list
 from noisette.core.storage import chain
-from noisette.report.kit import LIGHT
+from noisette.report.html import LIGHT
 from noisette.tables import read_schema
 
 HOSTILE = [

@@ -30,7 +30,7 @@ Words = str | Callable[[], str]
 def asked(default: Any, *flags: str, also: dict[str, Any] | None = None, **words: Words) -> Any:
     """Return the field of a record: its default, its flags, and its help by command.
 
-    `also` is what Typer is told beside; there `on` gives a command flags of its own, `needed` names
+    `also` is for Typer; there `on` gives a command flags of its own, `needed` names
     the commands that cannot do without, and `argument` the word of an argument.
     """
     return field(default=default, metadata={"flags": flags, "words": words, **(also or {})})
@@ -200,7 +200,7 @@ class Job:
 
     @property
     def epsilon(self) -> float:
-        """The one epsilon of one model; a list of them is told what it would cost."""
+        """The one epsilon of one model; a list of them hears what it would cost."""
         if len(self.epsilons) == 1:
             return self.epsilons[0]
         # Not an InvalidParameter: typer would put its own words in the place of a ValueError's.

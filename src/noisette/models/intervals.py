@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.special import ndtri
-from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
+from noisette._scikit import check_is_fitted
 from noisette._typing import Floats
 from noisette.errors import Unproven
 from noisette.fitting.losses.rows import Rows

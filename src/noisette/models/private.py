@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
+from noisette._scikit import BaseEstimator
 from noisette.core.adjacency import Adjacency, require_same
 from noisette.core.guarantee import ONE_FIT, TAKEN_AS_GIVEN, Guarantee
 from noisette.core.ledger import Ledger

@@ -8,10 +8,9 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
+from noisette._scikit import RegressorMixin, check_is_fitted
 from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.parts import each

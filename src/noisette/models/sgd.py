@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.metaestimators import available_if
 
 from noisette import _validate
+from noisette._scikit import available_if
 from noisette._typing import Floats, Labels
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger

@@ -34,6 +34,7 @@ from noisette.core.guarantee import rounded_up
 from noisette.core.ledger import Ledger
 from noisette.core.permit import Permit
 from noisette.core.randomness import Randomness, as_randomness
+from noisette.core.refusals import REFUSALS
 from noisette.core.storage import Drawn
 from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.fitting.algorithms.correlation import Banded
@@ -299,8 +300,7 @@ class Start:
         found = [
             "Gradients are computed in the precision of the module; the norms by which they are "
             "clipped are upper bounds, rounding included; the rounding of their sum is not.",
-            "Invented records were tried at secret steps; a run in which they are mixed is "
-            "stopped, by them and the released weights alone.",
+            REFUSALS["canary"].words,
         ]
         found += self.unit.notes
         if self.weights is not None:

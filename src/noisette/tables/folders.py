@@ -26,13 +26,6 @@ from noisette.tables.schema import Schema, read_schema
 MODEL, RECEIPT = model_files.IN_FOLDER, model_files.RECEIPT
 SCHEMA, GUARANTEE, REPORT = "schema.toml", "guarantee.json", "report.html"
 _FILES = {MODEL, SCHEMA, GUARANTEE, REPORT, RECEIPT}
-_NO_PAGE = html.document(
-    "Privacy report",
-    html.prose(
-        "This page could not be made when the model was trained. The model beside it is whole; "
-        "`noisette inspect` on this folder checks its guarantee and shows it."
-    ),
-)
 _LEARNT = 20
 _ROOM = 1 << 19  # bytes of a page and of what does not grow with the columns
 
@@ -201,7 +194,7 @@ def prepare(draft: Draft, schema: Schema) -> None:
     width = _LEARNT * len(schema.columns) if schema.open else len(schema.features)
     spread = 24 * width**2 if schema.target_bounds is not None else 0  # what intervals need
     draft.new.mkdir()
-    _files.write(draft.new / REPORT, _NO_PAGE)
+    _files.write(draft.new / REPORT, html.page("absent.html", "Privacy report"))
     draft.reserve(_ROOM + 256 * width * outputs + spread)
 
 

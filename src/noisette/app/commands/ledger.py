@@ -91,7 +91,7 @@ def ledger(
         if title is not None:
             opened.answer(title, same=same)
     if check:
-        from noisette.audit.charges import check_charges
+        from noisette.audit.receipts import check_charges
 
         check_charges(opened)
     if copy is not None:

@@ -14,7 +14,7 @@ from noisette._package import __version__
 from noisette._validate import visible
 from noisette.app.job import command_line
 from noisette.app.studio.chosen import ChosenTable
-from noisette.report.kit import stylesheet
+from noisette.report.html import stylesheet
 
 STEPS = (
     ("table", "Table"),

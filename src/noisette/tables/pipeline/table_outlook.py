@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from noisette import _validate
 from noisette.core import accounting
 from noisette.core.plans import Plan
-from noisette.report.steps import steps_of
+from noisette.report.numbers import steps_of
 from noisette.tables.kinds import Column, Hashed, Hats, Ignored
 from noisette.tables.pipeline.table_training import PreparedTable, TableTraining, inner_of, is_wide
 from noisette.tables.pipeline.typical_table import TypicalTable, judged
