@@ -350,6 +350,18 @@ def test_a_checkpoint_is_not_shared_by_clones(tmp_path: Path) -> None:
     assert ledger.charges == []
 
 
+def test_what_is_passed_on_to_the_training_is_a_parameter_like_others() -> None:
+    model = classifier(clip_norm=0.7, averaging="tail")
+    assert model.get_params()["band"] is None
+    again = clone(model).set_params(clip_norm=0.5, micro_batch=16)
+    assert (again.clip_norm, again.averaging, again.micro_batch) == (0.5, "tail", 16)
+    assert model.fit(RNG.normal(size=(120, 4)), TWO).module_ is not None
+    with pytest.raises(TypeError, match="has no parameter 'clipnorm'"):
+        classifier(clipnorm=1.0)
+    with pytest.raises(ValueError, match="Invalid parameter 'persons'"):
+        model.set_params(persons=1)
+
+
 class Hashed(nn.Module):
     """Takes tokens of any size, and numbers as well."""
 

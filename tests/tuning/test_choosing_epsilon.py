@@ -12,7 +12,7 @@ from helpers import run_command
 from noisette import HuberRegressor, Ledger, LogisticRegression, TableClassifier
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Persons, Unit
 from noisette.tuning import choosing, compare_epsilons
 
 X, Y = make_classification(1500, 4, n_informative=3, n_redundant=0, random_state=3)
@@ -51,7 +51,7 @@ def test_more_epsilon_is_better_and_ends_at_the_model_without_privacy():
 
 
 def test_the_model_without_privacy_is_the_one_of_scikit_learn():
-    train, test, _ = choosing._divided(1500, None, 0.2, None, Randomness.from_seed(5))
+    train, test, _ = choosing._divided(Unit(1500), 0.2, None, Randomness.from_seed(5))
     found = compare_epsilons(MODEL, X, Y, [1.0], repeats=1, seed=5)
     scaled = StandardScaler().fit(X[train])
     plain = PlainRegression(max_iter=2000).fit(scaled.transform(X[train]), Y[train])
@@ -73,7 +73,7 @@ def test_nobody_is_on_both_sides_and_persons_reach_the_model():
     ids = np.arange(1500) // 3
     for seed in range(3):
         train, test, units = choosing._divided(
-            1500, Persons.of(ids), 0.2, 300, Randomness.from_seed(seed)
+            Persons.of(ids), 0.2, 300, Randomness.from_seed(seed)
         )
         assert units == 300
         assert (len(train), len(test)) == (900, 300)

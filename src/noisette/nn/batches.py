@@ -204,8 +204,6 @@ def part_of(batch: Any, rows: Indices, chosen: slice, copies: int) -> Any:
     whole = chosen.start == 0 and chosen.stop == len(rows)
 
     def take(part: Any) -> Any:
-        if part is None:
-            return None
         shape = getattr(part, "shape", None)
         if shape is None:
             # A list of labels is data as well, and would be everybody's.

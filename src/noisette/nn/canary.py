@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -81,10 +82,8 @@ class RunCanary:
             self._resting = self._resting or drawn
         return True
 
-    def _invented(self, like: Tensor | None) -> Tensor | None:
+    def _invented(self, like: Tensor) -> Tensor:
         """Return numbers of the same kind; whole ones are 0 and 1, which most things can be."""
-        if like is None:
-            return None
         shape = (self._size * like.shape[0], *like.shape[1:])
         if like.is_floating_point() or like.is_complex():
             values = torch.from_numpy(self._source.random(shape) * 3.4 - 1.7)
@@ -118,15 +117,12 @@ class RunCanary:
 
         difference = self._booked(losses, batch, self._size, together)
         for i in chosen:
-            difference -= self._booked(losses, self._one(batch, i), 1, _constant(scales[i]))
+            own = partial(torch.full_like, fill_value=scales[i], dtype=torch.float32)
+            difference -= self._booked(losses, self._one(batch, i), 1, own)
         return float(difference.norm())
 
     def _one(self, batch: Any, i: int) -> Any:
-        def row(x: Any) -> Any:
-            rows = len(x) // self._size
-            return x[i * rows : (i + 1) * rows]
-
-        return mapped_parts(lambda x: None if x is None else row(x), batch)
+        return mapped_parts(lambda x: x.view(self._size, -1, *x.shape[1:])[i], batch)
 
     def _booked(self, losses: Losses, batch: Any, size: int, factors: Any) -> Tensor:
         out = torch.zeros(self._gradients.dimension, dtype=torch.float64)
@@ -134,13 +130,7 @@ class RunCanary:
         return out
 
 
-def _blank(x: Any, count: int) -> Tensor | None:
+def _blank(x: Any, count: int) -> Tensor:
     """Return zeros in place of the rows of one of `count` records."""
-    if x is None:
-        return None
     rows = torch.as_tensor(x)
     return rows.new_zeros((rows.shape[0] // count, *rows.shape[1:]))
-
-
-def _constant(scale: float) -> Callable[[Tensor], Tensor]:
-    return lambda norms: torch.full_like(norms, scale, dtype=torch.float32)

@@ -18,7 +18,7 @@ from noisette._typing import Floats, Indices
 from noisette.core.adjacency import Adjacency
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter, MissingExtra, WeakModelWarning
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Persons, Unit
 from noisette.scores import BinaryScores, measure
 from noisette.tables.frame import Frame
 from noisette.tuning.budget import divided, taken
@@ -272,14 +272,14 @@ def compare_epsilons(
     repeats, y = _validate.integer("repeats", repeats), np.asarray(y)
     if hasattr(estimator, "schema"):
         X = Frame.of(X, estimator._read_schema(target=False))
-    crowd = _crowd(estimator, X, y, persons)
+    unit = _unit(X, y, persons)
     randomness = Randomness.from_seed(_validate.integer("seed", seed, least=0))
     features, found = features_of(estimator, X), []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakModelWarning)  # the figure shows it
         for _ in range(repeats):
-            parts = _divided(len(y), crowd, test_share, rows, randomness)
-            more = {} if persons is None else {"persons": _of(crowd, parts[0])}
+            parts = _divided(unit, test_share, rows, randomness)
+            more = {} if persons is None else {"persons": _of(unit, parts[0])}
             found.append(_once(estimator, (X, y, features), parts, asked, more, randomness))
     return _joined(estimator, asked, found)
 
@@ -307,42 +307,39 @@ def _check(estimator: Any, test_share: float) -> None:
     _validate.fraction("test_share", test_share)
 
 
-def _crowd(estimator: Any, X: Any, y: Any, persons: Any) -> Persons | None:
+def _unit(X: Any, y: Any, persons: Any) -> Unit:
     """Return whose rows they are, so that nobody is on both sides."""
     if y.ndim != 1 or len(y) < 10:
         raise InvalidData("y must be one label for each row, of at least ten rows.")
     count = X.rows if isinstance(X, Frame) else len(X) if not hasattr(X, "shape") else X.shape[0]
     if count != len(y):
         raise InvalidData(f"X has {count} rows and y has {len(y)} labels.")
-    own = X.persons() if isinstance(X, Frame) else None
-    if own is not None and persons is not None:
+    given = [
+        ids for ids in (X.persons() if isinstance(X, Frame) else None, persons) if ids is not None
+    ]
+    if len(given) > 1:
         raise InvalidParameter("the schema names its persons itself; leave out persons.")
-    return own if persons is None else Persons.of(persons)
+    return Unit.of(given[0] if given else None, count)
 
 
 def _divided(
-    n: int, crowd: Persons | None, share: float, rows: int | None, randomness: Randomness
+    unit: Unit, share: float, rows: int | None, randomness: Randomness
 ) -> tuple[Indices, Indices, int]:
     """Return the rows to train on, those to test on, and how many units train."""
-    units = n if crowd is None else crowd.count
-    train, test = divided(units, float(share), Adjacency.REPLACE_ONE, randomness)
+    train, test = divided(unit.count, float(share), Adjacency.REPLACE_ONE, randomness)
     if rows is not None:
         most = len(train)
         if _validate.integer("rows", rows, least=2) > most:
             raise InvalidParameter(
                 f"rows must be at most {most}, what the table has beside the test part; got {rows}."
             )
-        train = np.sort(randomness.generator.permutation(train)[:rows])
-    if crowd is None:
-        return train, test, len(train)
-    members = [np.flatnonzero(np.isin(crowd.index, each)) for each in (train, test)]
-    return members[0], members[1], len(train)
+        train = randomness.generator.permutation(train)[:rows]
+    return np.sort(unit.rows_of(train)), np.sort(unit.rows_of(test)), len(train)
 
 
-def _of(crowd: Persons | None, rows: Indices) -> Persons:
+def _of(unit: Any, rows: Indices) -> Persons:
     """Return whose these rows are, by the same rules."""
-    assert crowd is not None
-    return Persons.of(crowd.index[rows], full=crowd.full, max_rows=crowd.max_rows)
+    return Persons.of(unit.index[rows], full=unit.full, max_rows=unit.max_rows)
 
 
 def _once(

@@ -110,7 +110,10 @@ class LogLoss(_Total):
 
     def check(self, model: Any) -> None:
         """Refuse a model without probabilities."""
-        _probabilities(model, self.name)
+        if not hasattr(model, "predict_proba"):
+            raise InvalidParameter(
+                "scoring='log-loss' needs a model with probabilities; use 'accuracy' or 'auc'."
+            )
 
     def each(self, model: Any, X: Any, y: Any) -> Floats:
         """Return 1 - min(-log p(truth), log 100) / log 100; an unknown label has p = 0."""
@@ -161,13 +164,6 @@ class AreaUnderCurve(RunScore):
         found: BinaryScores = layout.scores(sums, deviation=deviation)
         area = found.auc.value
         return area if math.isfinite(area) else _BY_CHANCE
-
-
-def _probabilities(model: Any, name: str) -> None:
-    if not hasattr(model, "predict_proba"):
-        raise InvalidParameter(
-            f"scoring={name!r} needs a model with probabilities; use 'accuracy' or 'auc'."
-        )
 
 
 SCORES: dict[str, type[RunScore]] = {

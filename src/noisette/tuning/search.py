@@ -1,8 +1,8 @@
 """`PrivateSearch`: scikit-learn's search, with one guarantee for everything that was tried."""
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any, NoReturn, TypeVar
 
@@ -19,7 +19,7 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import ONE_FIT
 from noisette.core.ledger import Ledger
 from noisette.core.permit import Permit
-from noisette.core.plans import LAWS, Plan, Selected
+from noisette.core.plans import LAWS, Plan
 from noisette.core.plans.laws import RunLaw
 from noisette.core.plans.leaves import Noisy, PlanLike, as_plan
 from noisette.core.randomness import Randomness, as_randomness
@@ -27,6 +27,7 @@ from noisette.core.search import LentLedger, best_run
 from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.models.inputs import label_vector
+from noisette.models.outlook import Outlook
 from noisette.models.private import PrivateEstimator, Scored
 from noisette.tuning.budget import RunBudget, divided, run_budget, sizes, taken
 from noisette.tuning.scores import SCORES, RunScore
@@ -66,53 +67,6 @@ class _Probe(Ledger):
         if options.get("unit", "record") != "record":
             raise Unproven(_NO_PERSONS)
         raise _Planned(as_plan(plan).under(self.adjacency))
-
-
-@dataclass(frozen=True)
-class SearchOutlook:
-    """What a search will release and cost, from public facts, before any data exist.
-
-    Parameters
-    ----------
-    plan : Selected
-        What would be charged.
-    epsilon, delta : float
-        The guarantee of that plan.
-    run_epsilon, run_delta : float
-        The budget of one run: of a model, and of its score on other people's rows.
-    adjacency : str
-        Whose neighbour it is about.
-    candidates : int
-        How many candidates there are.
-    mean : float
-        The mean number of runs.
-
-    Examples
-    --------
-    >>> from noisette import LogisticRegression, PrivateSearch
-    >>> grid = {"regularization": [1e-4, 1e-3]}
-    >>> search = PrivateSearch(LogisticRegression(norm_bound=1.0), grid, 1.0, mean=4.0)
-    >>> shown = search.plan(5000, 10)
-    >>> shown.candidates, shown.epsilon <= 1.0, 0.3 < shown.run_epsilon < 0.5
-    (2, True, True)
-
-    """
-
-    plan: Selected
-    epsilon: float
-    delta: float
-    run_epsilon: float
-    run_delta: float
-    adjacency: str
-    candidates: int
-    mean: float
-
-    def __str__(self) -> str:
-        return (
-            f"A search over {self.candidates} candidates, {self.mean:g} runs on average: epsilon = "
-            f"{self.epsilon:.4g}, delta = {self.delta:g} ({self.adjacency}).\n"
-            f"Every run has epsilon = {self.run_epsilon:.4g}, delta = {self.run_delta:g}."
-        )
 
 
 def _offers(name: str) -> Any:
@@ -191,8 +145,8 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
     >>> grid = {"regularization": [1e-3, 1e-1]}
     >>> model = LogisticRegression(norm_bound=3.0, classes=[0, 1])
     >>> search = PrivateSearch(model, grid, 2.0, mean=3.0, random_state=0)
-    >>> search.plan(4000, 5).run_epsilon < 1.2
-    True
+    >>> print(search.plan(4000, 5).notes[1])
+    Every run has epsilon = 1.031, delta = 0.
     >>> _ = search.fit(X, y)
     >>> sorted(search.best_params_), search.best_estimator_.privacy_.epsilon
     (['regularization'], 2.0)
@@ -409,7 +363,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
 
     # --- public facts --------------------------------------------------------------------------
 
-    def plan(self, n: int, d: int | None = None) -> SearchOutlook:
+    def plan(self, n: int, d: int | None = None) -> Outlook:
         """Return what ``fit`` on n rows would charge, from public facts alone.
 
         Parameters
@@ -421,8 +375,8 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
 
         Returns
         -------
-        SearchOutlook
-            The plan, its epsilon, and the budget of one run.
+        Outlook
+            The plan, its epsilon, the budget of one run, memory and time to expect.
 
         Raises
         ------
@@ -437,22 +391,25 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         asked = (train,) if d is None else (train, _validate.integer("d", d))
         adjacency = ledger.adjacency
 
+        shown: list[Any] = []
+
         def plans(epsilon: float, delta: float) -> list[Plan]:
             models = [self._candidate(each, epsilon, delta, None) for each in candidates]  # type: ignore[arg-type]
-            return [_of_records(model.plan(*asked).plan) for model in models]
+            shown[:] = [model.plan(*asked) for model in models]
+            return [_of_records(each.plan) for each in shown]
 
-        budget = self._budget(plans, law, score, adjacency)
-        delta = float(self.delta)
-        return SearchOutlook(
-            plan=budget.plan,
+        budget, delta = self._budget(plans, law, score, adjacency), float(self.delta)
+        return Outlook(
+            algorithm="search", plan=budget.plan, delta=delta, adjacency=str(adjacency),
             epsilon=accounting.epsilon(budget.plan, delta=delta, adjacency=adjacency),
-            delta=delta,
-            run_epsilon=budget.epsilon,
-            run_delta=budget.delta,
-            adjacency=str(adjacency),
-            candidates=len(candidates),
-            mean=law.mean,
-        )
+            weight_noise=None, typical_weight=math.nan,
+            memory=max(each.memory for each in shown),
+            seconds=law.mean * max(each.seconds for each in shown),
+            notes=(
+                f"{len(candidates)} candidates, {law.mean:g} runs on average.",
+                f"Every run has epsilon = {budget.epsilon:.4g}, delta = {budget.delta:g}.",
+            ),
+        )  # fmt: skip
 
     # --- using the model -----------------------------------------------------------------------
 

@@ -12,6 +12,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients.linear import REASONS
 
+_WRAPPERS = {
+    "OptimizedModule", "DataParallel", "DistributedDataParallel", "FullyShardedDataParallel",
+}  # fmt: skip
 _REPLACE = "use GroupNorm, LayerNorm, or InstanceNorm without running statistics instead"
 
 
@@ -87,22 +90,13 @@ _CHANGED = InvalidParameter(
 def _reason(layer: Any) -> str | None:
     if isinstance(layer, torch.jit.ScriptModule):
         return "is a TorchScript module, whose layers cannot be followed; pass the module itself"
-    wrappers = {
-        "OptimizedModule",
-        "DataParallel",
-        "DistributedDataParallel",
-        "FullyShardedDataParallel",
-    }
     names = {kind.__name__ for kind in type(layer).__mro__}
-    if names & wrappers or getattr(layer, "_compiled_call_impl", None) is not None:
+    if names & _WRAPPERS or getattr(layer, "_compiled_call_impl", None) is not None:
         return "is compiled or wrapped, so its layers cannot be followed; pass the module inside it"
     if isinstance(layer, nn.Embedding):
         for option, why in REASONS.items():
             if getattr(layer, option, None):
                 return f"has {option}, which {why}; leave it off"
-    running = _remembers(layer)
-    if running:
-        return running
     if names & {"_SpectralNorm", "SpectralNorm"}:
         return "updates its power iteration in every forward pass; remove the spectral norm"
     if isinstance(layer, nn.EmbeddingBag):
@@ -119,11 +113,14 @@ def _reason(layer: Any) -> str | None:
             "has a weight that a hook computes from other parameters (pruning, for instance), "
             "which cannot be followed; make it permanent, or use torch.nn.utils.parametrize"
         )
-    return _hooked(layer)
+    return _remembers(layer) or _hooked(layer)
 
 
 def _hooked(layer: Any) -> str | None:
-    hooked = [p for p in layer._parameters.values() if p is not None and _hooks(p)]
+    hooked = [
+        p for p in layer._parameters.values()
+        if p is not None and (p._backward_hooks or p._post_accumulate_grad_hooks)
+    ]  # fmt: skip
     if layer._backward_hooks or layer._backward_pre_hooks or hooked:
         return (
             "has a hook on its gradients, which would see those of all records, or run for none; "
@@ -139,10 +136,6 @@ def _refuse_global_hooks() -> None:
             "hooks on the gradients of all modules are set (torch.nn.modules.module), which would "
             "see those of all records, or run for none; remove them."
         )
-
-
-def _hooks(parameter: Any) -> bool:
-    return bool(parameter._backward_hooks or parameter._post_accumulate_grad_hooks)
 
 
 def _remembers(layer: Any) -> str | None:

@@ -42,8 +42,6 @@ class BatchRecords:
             raise InvalidData("the batch holds no tensor with a row for each record.")
 
     def _take(self, x: Any) -> Any:
-        if x is None:
-            return None
         if isinstance(x, np.ndarray):
             x = torch.as_tensor(x)
         if not isinstance(x, Tensor):
@@ -93,14 +91,14 @@ class _Place:
 
 
 def mapped_parts(take: Callable[[Any], Any], batch: Any) -> Any:
-    """Return the batch with `take` of each of its tensors."""
+    """Return the batch with `take` of each of its tensors; None stays None."""
     if isinstance(batch, Mapping):
         return {name: mapped_parts(take, part) for name, part in batch.items()}
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
         return type(batch)(*(mapped_parts(take, part) for part in batch))
     if isinstance(batch, tuple | list):
         return type(batch)(mapped_parts(take, part) for part in batch)
-    return take(batch)
+    return None if batch is None else take(batch)
 
 
 class ClippedGradients:

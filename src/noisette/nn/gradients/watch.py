@@ -107,10 +107,6 @@ _DRAW: set[Any] = set()
 """The functions that were seen to draw."""
 
 
-def _batched(x: Any) -> bool:
-    return _functorch.maybe_get_level(x) != -1
-
-
 class Nested(Exception):
     """The code has transforms of its own (torch.vmap), whose tensors come from nowhere."""
 
@@ -327,7 +323,11 @@ class Watch(TorchFunctionMode):
         self._known.clear()
         # Whatever the pass has made is in the youngest generation, unless somebody collected.
         found = gc.get_objects(0 if collections() == self._collected else None)
-        refs = [weakref.ref(x) for x in found if issubclass(type(x), Tensor) and _batched(x)]
+        refs = [
+            weakref.ref(x)
+            for x in found
+            if issubclass(type(x), Tensor) and _functorch.maybe_get_level(x) != -1
+        ]
         found.clear()
         for generation in (0, 2):
             if not any(ref() is not None for ref in refs):
