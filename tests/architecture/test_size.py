@@ -22,6 +22,7 @@ ESTIMATORS = {
 }  # fmt: skip
 INHERITING = {"LogisticRegression"}  # the constructor of `OneShotClassifier`
 COMMANDS = {
+    "app/commands/audit.py audit",
     "app/commands/ledger.py ledger",
 }
 

@@ -152,18 +152,18 @@ def test_what_speaks_against_a_model_stands_beside_its_scores():
         def verdict(self):
             return "It is not certain that the model beats the answer 'nein' to everybody."
 
-    class Fitted:
-        model = type("Model", (), {"test_": Tested()})
-        guarantee = type(
+    class Model:
+        test_ = Tested()
+        privacy_ = type(
             "Promise", (), {"notes": ("a", "3 % have the rarer label: rank records by it.")}
         )
 
-    assert results_module._verdict(Fitted) == [
+    assert results_module._verdict(Model) == [
         "It is not certain that the model beats the answer 'nein' to everybody.",
         "3 % have the rarer label: sort the predictions by their probability instead.",
     ]
-    shown = dict(results_module._scores(Fitted))
-    assert shown["AUC"].startswith("1.000 ± 0.020")  # 1.015 cannot be
+    shown = dict(results_module.scores_of(Model))
+    assert str(shown["AUC"]).startswith("1.000 ± 0.020")  # 1.015 cannot be
 
 
 def test_a_schema_that_was_changed_behind_the_page_starts_nothing(person, patients, monkeypatch):

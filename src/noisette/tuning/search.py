@@ -27,8 +27,7 @@ from noisette.core.search import LentLedger, best_run
 from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.models.inputs import label_vector
-from noisette.models.outlook import Outlook
-from noisette.models.private import PrivateEstimator, Scored
+from noisette.models.private import Outlook, PrivateEstimator, Scored
 from noisette.tuning.budget import RunBudget, divided, run_budget, sizes, taken
 from noisette.tuning.scores import SCORES, RunScore
 

@@ -90,7 +90,7 @@ def _outcome() -> tuple[int, str]:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         if error.filename is not None:
-            return 2, f"{_printable(error.filename)} cannot be used ({reason})."
+            return 2, f"{console.readable(os.fsdecode(error.filename))} cannot be used ({reason})."
         return UNPRINTED, f"the answer could not be printed ({reason}); {_WHOLE}."
     except Exception as error:
         if os.environ.get("NOISETTE_DEBUG"):
@@ -111,10 +111,6 @@ def _fault(error: Exception) -> str:
         f"a fault in the program ({type(error).__name__}{place}){notes}. Please report it; its "
         "text is not shown, for it may quote data (NOISETTE_DEBUG=1 shows it)."
     )
-
-
-def _printable(name: object) -> str:
-    return "".join(c if c.isprintable() else "?" for c in os.fsdecode(name))  # type: ignore[arg-type]
 
 
 def _flushed() -> bool:

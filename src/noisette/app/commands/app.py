@@ -37,7 +37,7 @@ COMMANDS = {
     ),
     "inspect": ("inspect", "Check a model's guarantee against the plan that ran, and show it."),
     "recover": (
-        "recover",
+        "watched",
         "Bring back results that were paid for and whose command was stopped before the end.",
     ),
     "ledger": ("ledger", "Show what a ledger holds, or start one with --epsilon."),

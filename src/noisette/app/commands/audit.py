@@ -14,67 +14,61 @@ from noisette.app.commands.console import Stopped
 from noisette.errors import InvalidParameter, NoisetteError
 
 if TYPE_CHECKING:
-    from noisette.audit import AuditReport
     from noisette.audit.findings import Finding, Verdict
-
-Target = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL_OR_IMPORT_PATH",
-        help="A model file, a folder that noisette train wrote, a class such as "
-        "noisette.LogisticRegression, or a function without arguments that returns an estimator, "
-        "such as mypackage.module:make_model.",
-    ),
-]
-Epsilon = Annotated[
-    float | None,
-    typer.Option(help="The claimed epsilon. A model or a factory may bring its own."),
-]
-Delta = Annotated[float | None, typer.Option(help="The claimed delta; 0 is a pure claim.")]
-Runs = Annotated[int | None, typer.Option(help="Fits in each world for the black-box attacks.")]
-Confidence = Annotated[float, typer.Option(help="A false alarm is at most as likely as 1 - this.")]
-Long = Annotated[bool, typer.Option("--long", help="Run the long battery: more attacks and runs.")]
-Report = Annotated[str | None, typer.Option(help="Write an HTML page with a figure here.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Relation = Annotated[
-    str | None,
-    typer.Option(
-        "--adjacency",
-        help="The neighbours that another library's claim speaks of (default: its parameter of "
-        "this name, else replace-one).",
-    ),
-]
-Bound = Annotated[
-    float | None,
-    typer.Option(
-        "--norm-bound",
-        help="The bound on the rows that another library's claim presumes (default: its "
-        "parameter of this name, else 1).",
-    ),
-]
-OfPersons = Annotated[
-    bool,
-    typer.Option(
-        "--persons",
-        help="The claim is about all rows of one person; the fit must take persons.",
-    ),
-]
-Jobs = Annotated[int, typer.Option(help="Processes; -1 is one for each core.")]
 
 
 def audit(
-    target: Target,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    runs: Runs = None,
-    confidence: Confidence = 0.99,
-    long: Long = False,
-    report: Report = None,
-    json: Json = False,
-    jobs: Jobs = 1,
-    adjacency: Relation = None,
-    norm_bound: Bound = None,
-    persons: OfPersons = False,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL_OR_IMPORT_PATH",
+            help="A model file, a folder that noisette train wrote, a class such as "
+            "noisette.LogisticRegression, or a function without arguments that returns an "
+            "estimator, such as mypackage.module:make_model.",
+        ),
+    ],
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="The claimed epsilon. A model or a factory may bring its own."),
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="The claimed delta; 0 is a pure claim.")
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option(help="Fits in each world for the black-box attacks.")
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(help="A false alarm is at most as likely as 1 - this.")
+    ] = 0.99,
+    long: Annotated[
+        bool, typer.Option("--long", help="Run the long battery: more attacks and runs.")
+    ] = False,
+    report: Annotated[
+        str | None, typer.Option(help="Write an HTML page with a figure here.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 is one for each core.")] = 1,
+    adjacency: Annotated[
+        str | None,
+        typer.Option(
+            help="The neighbours that another library's claim speaks of (default: its parameter "
+            "of this name, else replace-one).",
+        ),
+    ] = None,
+    norm_bound: Annotated[
+        float | None,
+        typer.Option(
+            help="The bound on the rows that another library's claim presumes (default: its "
+            "parameter of this name, else 1).",
+        ),
+    ] = None,
+    persons: Annotated[
+        bool,
+        typer.Option(
+            "--persons",
+            help="The claim is about all rows of one person; the fit must take persons.",
+        ),
+    ] = False,
 ) -> None:
     """Attack a claimed epsilon, ours or anybody's.
 
@@ -83,33 +77,10 @@ def audit(
     [bold]Example[/bold]: noisette audit noisette.LogisticRegression --epsilon 1
     --report audit.html
     """
-    try:
-        found = _audit(
-            target, epsilon, delta, runs, confidence, long, report, json, jobs, adjacency,
-            norm_bound, persons,
-        )  # fmt: skip
-    except KeyboardInterrupt:
-        raise Stopped("stopped; nothing was written.") from None
-    raise typer.Exit({"violated": 1, "not applicable": 3}.get(found.verdict, 0))
-
-
-def _audit(
-    target: str,
-    epsilon: float | None,
-    delta: float | None,
-    runs: int | None,
-    confidence: float,
-    long: bool,
-    report: str | None,
-    as_json: bool,
-    jobs: int,
-    adjacency: str | None,
-    norm_bound: float | None,
-    persons: bool,
-) -> "AuditReport":
     from noisette import _validate
     from noisette.audit import AuditReport, check_estimator
     from noisette.audit.engine import LEAST_RUNS
+    from noisette.audit.whitebox.from_outside import check_tables
     from noisette.audit.worlds import jobs as processes
 
     if epsilon is not None:
@@ -125,42 +96,37 @@ def _audit(
         from noisette.audit import page as pages
 
         page = pages.check_target(report)
-    first: tuple[Finding, ...] = ()
-    guarantee = None
-    if _is_file(target):
-        estimator, guarantee, first = _from_file(target, epsilon, delta, persons)
-        epsilon, delta = first[0].claim
-        persons = persons or (guarantee is not None and guarantee.unit == "person")
-    else:
-        estimator = _from_path(target, epsilon, delta)
-    attacks: tuple[Finding, ...] = ()
-    if estimator is not None and hasattr(estimator, "schema"):
-        many = runs or (1000 if long else 100)
-        attacks = _of_tables(estimator, first[0].claim, many, confidence, jobs, not as_json)
-    elif estimator is not None:
-        attacks = check_estimator(
-            estimator, epsilon=epsilon, delta=delta, runs=runs, confidence=confidence, long=long,
-            n_jobs=jobs, progress=not as_json, adjacency=adjacency, norm_bound=norm_bound,
-            persons=persons,
-        ).findings  # fmt: skip
-    found = AuditReport(target, (*first, *attacks), "person" if persons else "record")
+    try:
+        first: tuple[Finding, ...] = ()
+        guarantee = None
+        if _is_file(target):
+            estimator, guarantee, first = _from_file(target, epsilon, delta, persons)
+            epsilon, delta = first[0].claim
+            persons = persons or (guarantee is not None and guarantee.unit == "person")
+        else:
+            estimator = _from_path(target, epsilon, delta)
+        attacks: tuple[Finding, ...] = ()
+        if estimator is not None and hasattr(estimator, "schema"):
+            many = runs or (1000 if long else 100)
+            attacks = check_tables(
+                estimator, claim=first[0].claim, runs=many, confidence=confidence, n_jobs=jobs,
+                progress=not json,
+            )  # fmt: skip
+        elif estimator is not None:
+            attacks = check_estimator(
+                estimator, epsilon=epsilon, delta=delta, runs=runs, confidence=confidence,
+                long=long, n_jobs=jobs, progress=not json, adjacency=adjacency,
+                norm_bound=norm_bound, persons=persons,
+            ).findings  # fmt: skip
+        found = AuditReport(target, (*first, *attacks), "person" if persons else "record")
+    except KeyboardInterrupt:
+        raise Stopped("stopped; nothing was written.") from None
     if page is not None:
         pages.write(found, page, guarantee)
-    print(found.to_json() if as_json else found)
-    if page is not None and not as_json:
+    print(found.to_json() if json else found)
+    if page is not None and not json:
         print(f"report written to {page}")
-    return found
-
-
-def _of_tables(
-    estimator: Any, claim: tuple[float, float], runs: int, confidence: float, jobs: int, bar: bool
-) -> tuple["Finding", ...]:
-    """Attack a model that takes raw tables, on invented ones."""
-    from noisette.audit.whitebox.from_outside import check_tables
-
-    return check_tables(
-        estimator, claim=claim, runs=runs, confidence=confidence, n_jobs=jobs, progress=bar
-    )
+    raise typer.Exit({"violated": 1, "not applicable": 3}.get(found.verdict, 0))
 
 
 # --- what to audit -------------------------------------------------------------------------------

@@ -4,6 +4,8 @@ Ctrl-C and its relatives get a polite end, with a sentence about what the stop h
 """
 
 import contextlib
+import csv
+import io
 import signal
 import sys
 import warnings
@@ -119,6 +121,13 @@ def write_text(path: Path, text: str, *, force: bool) -> None:
         _files.write(_validate.real_path(path), text)
     except OSError as error:
         raise InvalidParameter(f"{path} cannot be written ({error.strerror}).") from None
+
+
+def csv_text(header: Iterable[object], rows: Iterable[Iterable[object]], ending: str = "\n") -> str:
+    """Return a table as CSV."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator=ending).writerows([header, *rows])
+    return file.getvalue()
 
 
 def figure_file(option: str, path: str | Path, *, force: bool = True) -> Path:

@@ -1,10 +1,7 @@
 """``noisette example``, ``theorem`` and ``studio``: to try, to look up, and without a shell."""
 
-import csv
 import difflib
-import io
 import json as json_module
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +10,7 @@ import typer
 from noisette._files import carried
 from noisette._validate import visible
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import write_text
+from noisette.app.commands.console import check_file, csv_text, write_text
 from noisette.errors import InvalidParameter
 
 _ROWS, _KNOWN = 20_000, 16_000
@@ -35,27 +32,18 @@ def example(
     columns = mixed_table(_ROWS, seed=0).columns
     rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
     texts = {
-        "loans.csv": _table(columns, rows[:_KNOWN]),
-        "new_loans.csv": _table(columns, rows[_KNOWN:]),
+        "loans.csv": csv_text(columns, rows[:_KNOWN], "\r\n"),
+        "new_loans.csv": csv_text(columns, rows[_KNOWN:], "\r\n"),
         "loans.toml": carried("loans.toml"),
     }
     if folder.exists() and not folder.is_dir():
         raise InvalidParameter(f"{folder} is a file; name a folder.")
-    taken = [name for name in texts if (folder / name).exists()]
-    if taken and not force:
-        raise InvalidParameter(f"{folder / taken[0]} exists; --force replaces it.")
+    for name in texts:
+        check_file(folder / name, force=force)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         write_text(folder / name, text, force=force)
         typer.echo(visible(f"wrote {folder / name}"), err=True)
-
-
-def _table(header: Iterable[str], rows: list[tuple[object, ...]]) -> str:
-    file = io.StringIO()
-    writer = csv.writer(file)
-    writer.writerow(header)
-    writer.writerows(rows)
-    return file.getvalue()
 
 
 def theorem(

@@ -1,7 +1,5 @@
 """``noisette ledger``: read a budget, start one, export its books."""
 
-import csv
-import io
 import json as json_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +8,7 @@ import typer
 
 from noisette._validate import visible
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import as_text, print_table
+from noisette.app.commands.console import as_text, csv_text, print_table
 from noisette.errors import InvalidParameter, LedgerError
 
 if TYPE_CHECKING:
@@ -249,14 +247,13 @@ def _exported(ledger: "Ledger", file: Path) -> str:
     if file.suffix == ".json":
         return json_module.dumps(_as_json(ledger), indent=2) + "\n"
     unit = {"sums": "epsilon", "renyi": "renyi", "gdp": "mu_squared"}[ledger.rule]
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     named = ("booked", "by", "label", "model", "table")
-    writer.writerow(["number", *named, unit, "delta", "seeded", "plan"])
-    for number, charge in enumerate(ledger.charges, start=1):
-        words = (_harmless(getattr(charge, name)) for name in named)
-        writer.writerow([number, *words, *map(repr, charge.cost), charge.seeded, charge.plan])
-    return out.getvalue()
+    rows = (
+        (number, *(_harmless(getattr(charge, name)) for name in named), *map(repr, charge.cost),
+         charge.seeded, charge.plan)
+        for number, charge in enumerate(ledger.charges, start=1)
+    )  # fmt: skip
+    return csv_text(("number", *named, unit, "delta", "seeded", "plan"), rows)
 
 
 def _harmless(text: str) -> str:

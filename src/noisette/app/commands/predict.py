@@ -1,7 +1,5 @@
 """``noisette predict`` and ``noisette evaluate``: use a model, and say how good it is."""
 
-import csv
-import io
 import json as json_module
 import sys
 from pathlib import Path
@@ -11,7 +9,7 @@ import typer
 
 from noisette._validate import visible
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import busy, warn_of_large, warning_aloud, write_text
+from noisette.app.commands.console import busy, csv_text, warn_of_large, warning_aloud, write_text
 from noisette.errors import InvalidParameter
 
 ThresholdOption = Annotated[
@@ -65,10 +63,10 @@ def predict(
         names += [f"probability of {label}" for label in fitted.model.classes_]
         columns += fitted.model.predict_proba(rows.X).T.tolist()
     if json:
-        shown = dict(zip(names, columns, strict=True))
-        text = json_module.dumps(shown) + "\n"
+        text = json_module.dumps(dict(zip(names, columns, strict=True))) + "\n"
     else:
-        text = _csv_text(names, columns)
+        shown = [columns[0], *([f"{p:.6f}" for p in column] for column in columns[1:])]
+        text = csv_text(names, zip(*shown, strict=True))
     if out is None:
         sys.stdout.write(text)
         return
@@ -210,12 +208,3 @@ def at_threshold(found: Any, threshold: float) -> tuple[dict[str, Any], list[str
 def visible_lines(lines: list[str]) -> str:
     """Return lines for a terminal; labels come from files."""
     return "\n".join(map(visible, lines))
-
-
-def _csv_text(names: list[str], columns: list[list[Any]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(names)
-    shown = [columns[0], *([f"{p:.6f}" for p in column] for column in columns[1:])]
-    writer.writerows(zip(*shown, strict=True))
-    return buffer.getvalue()

@@ -370,30 +370,42 @@ def _add_page(
         warn(f"the report could not be made ({type(error).__name__}); the model is not touched.")
 
 
-def _tested_lines(model: Any) -> list[str]:
-    """Return the scores on test people in a few lines; without them, what speaks against it."""
+def scores_of(model: Any) -> list[tuple[str, Any]]:
+    """Return the private scores on test people by name, with error bars; nothing without them."""
+    found = getattr(model, "test_", None)
+    if found is None:
+        return []
+    if hasattr(found, "r2"):
+        return [("R2", found.r2), ("mean absolute error", found.mae)]
+    answer, share = found.majority
+    scores = [("AUC", found.auc)] if hasattr(found, "auc") else []
+    everybody = f"accuracy of answering {str(answer)!r} to everybody"
+    return [*scores, ("accuracy", found.accuracy), (everybody, share)]
+
+
+def doubts_of(model: Any) -> tuple[list[str], list[str]]:
+    """Return what the statement says of a rare label, and of targets beyond their limits."""
     from noisette.tables.pipeline.cut_targets import LIMITS
 
+    notes = model.privacy_.notes
+    rare = [note for note in notes if "have the rarer label" in note]
+    return rare, [note for note in notes if LIMITS in note]
+
+
+def _tested_lines(model: Any) -> list[str]:
+    """Return the scores on test people in a few lines; without them, what speaks against it."""
+    rare, cut = doubts_of(model)
     found = getattr(model, "test_", None)
-    cut = [note for note in model.privacy_.notes if LIMITS in note]
     if found is None:
-        rare = [note for note in model.privacy_.notes if "have the rarer label" in note]
         hint = (
             "a training with --class-weight balanced lets it count as much as the other, one with "
             "--test-share 0.2 is scored on other people; each costs its own epsilon"
         )
         return [*rare, *([hint] * len(rare)), *cut]
-    more = cut
-    if hasattr(found, "r2"):
-        shown = [f"R2 {found.r2}", f"mean absolute error {found.mae}"]
-        more = [found.scope, *cut]
-    else:
-        shown = [f"AUC {found.auc}"] if hasattr(found, "auc") else []
-        shown.append(f"accuracy {found.accuracy}")
-        answer, share = found.majority
-        more = [f"the answer {answer!r} to everybody would have accuracy {share}"]
-    lines = [f"{line} on other people, part of the guarantee" for line in shown]
-    return [*lines, *more, *filter(None, [found.verdict()])]
+    lines = [
+        f"{name} {score} on other people, part of the guarantee" for name, score in scores_of(model)
+    ]
+    return [*lines, *filter(None, [getattr(found, "scope", ""), *cut, found.verdict()])]
 
 
 def _balance(budget: "WatchedLedger") -> dict[str, Any]:

@@ -90,9 +90,16 @@ class ChosenTable:
         code = self.file.get("encoding", "utf-8")
         return f"{words} separate its columns, numbers are written {number}, its letters are {code}"
 
+    @property
+    def changed(self) -> bool:
+        """Whether it vanished or is not the one of step 1."""
+        return _stamp(self.path) != self.stamp
+
     def check_same(self) -> None:
-        """Refuse to go on with a table that vanished or is not the one of step 1."""
-        if _stamp(self.path) != self.stamp:
+        """Refuse to go on with another table than that of step 1."""
+        if not self.path.exists():
+            raise InvalidData(f"there is no table {visible(str(self.path))} any more.")
+        if self.changed:
             raise InvalidData(
                 f"{visible(str(self.path))} was changed or replaced since it was chosen; choose it "
                 "again, and check what you said about it."
@@ -102,8 +109,8 @@ class ChosenTable:
 def _stamp(path: Path) -> tuple[int, ...]:
     try:
         found = os.stat(path)
-    except OSError:
-        raise InvalidData(f"there is no table {visible(str(path))} any more.") from None
+    except OSError:  # it is gone
+        return ()
     return found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev
 
 

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from noisette._validate import visible
+from noisette.app.commands.train import doubts_of, scores_of
 from noisette.app.studio import pages
 from noisette.app.studio.chosen import choose
 from noisette.app.studio.guard import REPORT_POLICY
@@ -22,7 +23,6 @@ from noisette.core.ledger import Ledger
 from noisette.errors import InvalidParameter, NoisetteError
 from noisette.tables import read_model
 from noisette.tables.folders import MODEL, REPORT, TableModel, takes_tables
-from noisette.tables.pipeline.cut_targets import LIMITS
 from noisette.tables.pipeline.table_columns import unread_in
 
 if TYPE_CHECKING:
@@ -134,12 +134,12 @@ class Results:
         walk = known["walk"]
         known |= {
             "files": FILES, "guarantee": fitted.guarantee, "target": fitted.schema.target,
-            "unit": fitted.schema.protected, "scores": _scores(fitted),
+            "unit": fitted.schema.protected, "scores": scores_of(fitted.model),
             "predicted": self._predicted.get(run.order.key, []), "card": _card(fitted)[1],
             "left": self._left(run), "form": {},
             "same": pages.for_model(run.order.out, proba=_has_proba(fitted)),
-            "changed": walk is not None and _changed(walk.table),
-            "headless": bool(fitted.schema.file.names), "verdict": _verdict(fitted),
+            "changed": walk is not None and walk.table.changed,
+            "headless": bool(fitted.schema.file.names), "verdict": _verdict(fitted.model),
             "unread": list(unread_in(fitted.model).values()) if takes_tables(fitted.model) else [],
         }  # fmt: skip
         return self._studio.show("result.html", status, at="result", **known | more)
@@ -242,38 +242,14 @@ def _card(fitted: TableModel) -> tuple[dict[str, Any] | None, str]:
         return None, str(error)
 
 
-def _changed(table: Any) -> bool:
-    try:
-        table.check_same()
-    except NoisetteError:
-        return True
-    return False
-
-
 def _has_proba(fitted: TableModel) -> bool:
     return hasattr(fitted.model, "predict_proba")
 
 
-def _verdict(fitted: TableModel) -> list[str]:
+def _verdict(model: Any) -> list[str]:
     """Return what speaks against the model: no better than one answer, a label that is rare."""
-    found = getattr(fitted.model, "test_", None)
-    spoken = "" if found is None else found.verdict()
-    rare = [note for note in fitted.guarantee.notes if "have the rarer label" in note]
+    spoken = model.test_.verdict() if hasattr(model, "test_") else ""
+    rare, cut = doubts_of(model)
     advice = ": sort the predictions by their probability instead."
     rare = [note.partition(": rank ")[0].rstrip(".") + advice for note in rare]
-    cut = [note for note in fitted.guarantee.notes if LIMITS in note]
     return [visible(words) for words in (spoken, *rare, *cut) if words]
-
-
-def _scores(fitted: TableModel) -> list[tuple[str, str]]:
-    """Return the private scores on test people, with their error bars; nothing without them."""
-    found = getattr(fitted.model, "test_", None)
-    if found is None:
-        return []
-    if hasattr(found, "r2"):
-        return [("R²", str(found.r2)), ("mean absolute error", str(found.mae))]
-    rows = [("AUC", str(found.auc))] if hasattr(found, "auc") else []
-    answer, share = found.majority
-    rows.append(("accuracy", str(found.accuracy)))
-    rows.append((f"accuracy of answering “{visible(str(answer))}” to everybody", str(share)))
-    return rows
