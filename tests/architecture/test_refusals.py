@@ -44,7 +44,7 @@ OF_THE_CALL = {
     "fitting/clipping": "row_norms",
     "models/inputs": "_counted _part_rows matrix rows_and_labels rows_and_numbers weights",
     "models/one_shot": "OneShotClassifier._weights",
-    "models/sgd": "SGDClassifier._fit_rows",
+    "models/sgd": "SGDClassifier._ready",
     "models/sgd_stream": "_chunk",
     "nn/batches": "check_ranks members_of numbered part_of.take unit_of",
     "nn/classifier": "PrivateClassifier._levels PrivateClassifier.decision_function",

@@ -30,7 +30,7 @@ from noisette.core.sampling.base import Participation
 from noisette.fitting.algorithms import Public, Records
 from noisette.fitting.algorithms.steps import Batches, Update
 from noisette.fitting.losses import Softmax
-from noisette.models import LinearSVC, LogisticRegression, SGDClassifier, one_shot
+from noisette.models import LinearSVC, LogisticRegression, SGDClassifier, linear_model, one_shot
 
 # Modules and functions share names here, so modules are asked for by path.
 door = import_module("noisette.core.door")
@@ -407,14 +407,14 @@ def _uncounted(self: Any, part: int, count: int, *, seeded: bool, bound: str) ->
 
 @mutant("noise drawn before the charge", PURE, "exposed")
 def _before() -> Patches:
-    real = one_shot.train
+    real = linear_model.train
 
     def train(algorithm: Any, public: Any, records: Any, **options: Any) -> Any:
         law = output.noise_for(public, public.dimension)
         law.noise(1, public.dimension, 1.0, options["randomness"].generator)
         return real(algorithm, public, records, **options)
 
-    yield one_shot, "train", train
+    yield linear_model, "train", train
 
 
 @mutant("the budget is used twice and the answers averaged", PURE, "exposed")

@@ -308,7 +308,7 @@ def test_levels_are_those_of_persons(sums: list[Any]) -> None:
 
 def test_a_run_of_persons_goes_on_as_such_only(tmp_path: Path) -> None:
     ledger = Ledger.open(tmp_path / "ledger", epsilon=90.0, delta=1e-5)
-    options: dict[str, Any] = {"ledger": ledger, "checkpoint": tmp_path / "run.pt", "save_every": 1}
+    options: dict[str, Any] = {"ledger": ledger, "checkpoint": (tmp_path / "run.pt", 1)}
     run = private("cyclic", **options)
     for rows in run.batches():
         run.step(squares, ROWS[rows])

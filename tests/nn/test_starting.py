@@ -45,7 +45,7 @@ class World:
         self.options: dict[str, Any] = {
             "module": self.module, "optimizer": self.optimizer, "plan": plan_of(), "size": N,
             "delta": 1e-5, "clipping": self.rule, "ledger": self.ledger,
-            "checkpoint": folder / "run.pt", "save_every": 1,
+            "checkpoint": (folder / "run.pt", 1),
         } | changes  # fmt: skip
 
     def start(self) -> PrivateTraining:

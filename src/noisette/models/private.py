@@ -4,7 +4,7 @@ import copy
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     _least: int = 1
     """Rows that a fit asks for where their number is private; a search sets 0: nobody may train."""
 
+    def _keep(self, given: dict[str, Any]) -> None:
+        """Set the constructor's parameters, its ``locals()``, as attributes of the same names."""
+        self.__dict__.update({k: v for k, v in given.items() if k not in ("self", "__class__")})
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
     @contextmanager
     def _all_or_nothing(self, X: Any = None) -> Iterator[None]:
         """Leave the estimator as it was if what runs inside fails; X is what is fitted.
@@ -46,17 +54,26 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         warning, or an error, would reveal something about the rows.
         """
         self._count_fits()
+        with self._as_it_was(failed=True):
+            yield
+            _FITTED.pop(self, None)
+            with suppress(TypeError):  # a list or a dictionary has no weak reference
+                _FITTED[self] = weakref.ref(X)
+
+    @contextmanager
+    def _as_it_was(self, *, failed: bool = False) -> Iterator[None]:
+        """Leave the estimator as it was, whatever happens inside, or only if that has `failed`."""
         before = dict(self.__dict__)
         try:
             with np.errstate(all="ignore"):
                 yield
-            _FITTED.pop(self, None)
-            with suppress(TypeError):  # a list or a dictionary has no weak reference
-                _FITTED[self] = weakref.ref(X)
         except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
+            failed = False
             raise
+        finally:
+            if not failed:
+                self.__dict__.clear()
+                self.__dict__.update(before)
 
     def _count_fits(self) -> None:
         """Say once that clones which are fitted without a ledger are not added up by anybody."""

@@ -277,30 +277,19 @@ def numbered(
     )  # fmt: skip
 
 
-class StepBar:
-    """Shown on the terminal if `verbose`; a run without a terminal stays silent."""
+def shown(batches: Iterator[Indices], verbose: bool, steps: int, done: int) -> Iterator[Indices]:
+    """Yield batches; on a terminal, if `verbose`, a bar tells how many steps are done, no more."""
+    if not (verbose and sys.stderr.isatty()):
+        yield from batches
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    def __init__(self, verbose: int, total: int, done: int) -> None:
-        self._bar: Any = None
-        if verbose and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-            from rich.progress import Progress as Bar
-
-            self._bar = Bar(
-                TextColumn("private steps"), BarColumn(), MofNCompleteColumn(),
-                TimeRemainingColumn(), console=Console(stderr=True), transient=True,
-            )  # fmt: skip
-            self._task = self._bar.add_task("", total=total, completed=done)
-            self._bar.start()
-
-    def advance(self) -> None:
-        """Count one step."""
-        if self._bar is not None:
-            self._bar.advance(self._task)
-
-    def close(self) -> None:
-        """Remove the bar."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+    with Progress(
+        TextColumn("private steps"), BarColumn(), MofNCompleteColumn(),
+        console=Console(stderr=True), transient=True,
+    ) as bar:  # fmt: skip
+        task = bar.add_task("", total=steps, completed=done)
+        for rows in batches:
+            yield rows
+            bar.advance(task)

@@ -1,10 +1,10 @@
 """`PrivateClassifier`: a scikit-learn estimator around a PyTorch module."""
 
 import copy
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,12 +48,21 @@ from noisette.nn.arrays import (
     made_up,
     same_alone,
 )
-from noisette.nn.clipping import Clipping, as_clipping
+from noisette.nn.batches import shown
+from noisette.nn.clipping import as_clipping
 from noisette.nn.gradients import check_module
 from noisette.nn.starting import public_size
 from noisette.nn.training import PrivateTraining
 
 Optimizer = Callable[[Any], torch.optim.Optimizer]
+
+PASSED_ON = {
+    name: inspect.signature(PrivateTraining).parameters[name].default
+    for name in (
+        "averaging", "band", "checkpoint", "clip_norm", "clipping", "copies", "micro_batch",
+    )
+}  # fmt: skip
+"""Parameters of `PrivateTraining` that an estimator takes as well, and what they are by default."""
 
 _AT_ONCE = 4096  # rows in a forward pass of prediction
 _MOST_LEVELS = 32
@@ -81,21 +90,10 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         A function of the parameters, e.g. ``lambda p: torch.optim.Adam(p, 1e-3)``.
     sampling : str, default "poisson"
         A name in `noisette.sampling.SAMPLERS`.
-    clipping : Clipping or str, default "flat"
-        See `PrivateTraining`.
-    clip_norm : float, default 1.0
-        See `PrivateTraining`.
-    band : int, optional
-        See `PrivateTraining`.
-    averaging : str or float, optional
-        See `PrivateTraining`.
     augment : callable, optional
         ``augment(rows)`` returns a random variant of a tensor of rows, by operations of torch
-        on each row alone.
-    copies : int, default 1
-        Each record's gradient is the mean over so many variants, at no cost in privacy.
-    micro_batch : int, optional
-        See `PrivateTraining`.
+        on each row alone; with ``copies=K`` a record's gradient is the mean over K of them, at no
+        cost in privacy.
     adjacency : {"replace-one", "zero-out", "add-remove"}, default "replace-one"
         Who is a neighbour.
     classes : sequence, optional
@@ -108,13 +106,14 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         Public stand-in for n under add-remove.
     ledger : Ledger, optional
         What is charged; None opens one for this fit.
-    checkpoint : str or path-like, optional
-        File from which a killed ``fit`` is resumed; needs a ledger in a file.
     random_state : int or Randomness, optional
         None for cryptographic noise; a number makes an experiment repeatable and the guarantee
         void.
     verbose : int, default 0
         With 1, a progress bar with public facts is shown.
+    **training : dict
+        Passed on to `PrivateTraining`, which explains them: ``averaging``, ``band``,
+        ``checkpoint``, ``clip_norm``, ``clipping``, ``copies``, ``micro_batch``.
 
     Attributes
     ----------
@@ -159,46 +158,26 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         momentum: float = 0.9,
         optimizer: Optimizer | None = None,
         sampling: str = "poisson",
-        clipping: Clipping | str = "flat",
-        clip_norm: float = 1.0,
-        band: int | None = None,
-        averaging: str | float | None = None,
         augment: Callable[[Tensor], Tensor] | None = None,
-        copies: int = 1,
-        micro_batch: int | None = None,
         adjacency: str = "replace-one",
         classes: Labels | None = None,
         class_weight: Any = None,
         population: int | None = None,
         ledger: Ledger | None = None,
-        checkpoint: str | Path | None = None,
         random_state: int | Randomness | None = None,
         verbose: int = 0,
+        **training: Any,
     ) -> None:
-        self.module = module
-        self.epsilon = epsilon
-        self.delta = delta
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.optimizer = optimizer
-        self.sampling = sampling
-        self.clipping = clipping
-        self.clip_norm = clip_norm
-        self.band = band
-        self.averaging = averaging
-        self.augment = augment
-        self.copies = copies
-        self.micro_batch = micro_batch
-        self.adjacency = adjacency
-        self.classes = classes
-        self.class_weight = class_weight
-        self.population = population
-        self.ledger = ledger
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+        unknown = training.keys() - PASSED_ON.keys()
+        if unknown:
+            raise TypeError(f"PrivateClassifier has no parameter {min(unknown)!r}.")
+        given = locals() | PASSED_ON | training
+        del given["training"], given["unknown"]
+        self._keep(given)
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        return sorted([*super()._get_param_names(), *PASSED_ON])
 
     # --- fitting -------------------------------------------------------------------------------
 
@@ -311,17 +290,21 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
             factors = public_weights(self.class_weight, classes)
             self._factors = None if factors is None else torch.from_numpy(factors).float()
             self._try(module, rows, len(classes))
+            own = {name: getattr(self, name) for name in PASSED_ON}
+            own["clipping"] = copy.deepcopy(as_clipping(self.clipping, self.clip_norm))
             training = PrivateTraining(
                 module, self._optimizer(module), plan, size=unit.count, delta=float(self.delta),
                 epsilon=float(self.epsilon), population=size, persons=persons,
-                clipping=copy.deepcopy(as_clipping(self.clipping, self.clip_norm)),
-                micro_batch=self.micro_batch, copies=self.copies, band=self.band, groups=groups,
-                averaging=self.averaging, ledger=ledger, checkpoint=self.checkpoint,
-                random_state=randomness, label=f"{type(self).__name__}.fit", verbose=self.verbose,
+                groups=groups, ledger=ledger, random_state=randomness,
+                label=f"{type(self).__name__}.fit", **own,
             )  # fmt: skip
             if self._even:
                 self._factors = balanced_factors(training, targets.numpy(), len(classes))
-            self._run(training, rows, targets)
+            records, seen = TensorRecords(rows, targets), self.verbose and training._group.first
+            for _ in shown(training.batches(), seen, training.steps, training.steps_done):
+                training.step(self._losses, records)
+            if self.averaging is not None:
+                training.load_average()
             self._factors = None
         module.eval()
         self.module_, self.classes_, self._dtype = module, classes, dtype
@@ -343,13 +326,6 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
     @property
     def _refuses(self) -> tuple[str, ...]:  # type: ignore[override]
         return "entries" if self._dtype is torch.float32 else "tokens", "labels"
-
-    def _run(self, training: PrivateTraining, rows: Tensor, targets: Tensor) -> None:
-        records = TensorRecords(rows, targets)
-        for _ in training.batches():
-            training.step(self._losses, records)
-        if self.averaging is not None:
-            training.load_average()
 
     def _losses(self, module: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         rows, labels = batch
@@ -431,11 +407,13 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
 
     def _planned(self, public: PublicNetwork) -> Plan:
         """Return what a fit charges."""
-        if not self._even:
-            return NetworkSteps().prepare(public).plan
-        if public.levels:
-            raise InvalidParameter("pass sample_epsilon or class_weight='balanced', not both.")
-        return balanced_plan(public)
+        if self._even:
+            if public.levels:
+                raise InvalidParameter("pass sample_epsilon or class_weight='balanced', not both.")
+            # proof: CLASS-WEIGHT
+            counts = counting(public.epsilon, for_model(public).epsilon, public.adjacency)
+            public = replace(public, before=counts)
+        return NetworkSteps().prepare(public).plan
 
     def _levels(
         self, sample_epsilon: Any, n: int, unit: Unit
@@ -555,13 +533,6 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
                 "with one run; set checkpoint=None for cross validation and searches."
             )
         return super().__sklearn_clone__()
-
-
-def balanced_plan(public: PublicNetwork) -> Plan:
-    """Return counts and steps in one plan, with the least noise in the steps for the budget."""
-    # proof: CLASS-WEIGHT
-    counts = counting(public.epsilon, for_model(public).epsilon, public.adjacency)
-    return NetworkSteps().prepare(replace(public, before=counts)).plan
 
 
 def balanced_factors(training: PrivateTraining, numbers: Indices, classes: int) -> Tensor:

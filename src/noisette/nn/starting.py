@@ -93,7 +93,9 @@ class Start:
         self.clipping = as_clipping(asked.clipping, asked.clip_norm)
         self.run.refuse_unproven(self.adjacency, asked.band, fixed=self.clipping.fixed)
         self.banded = None if asked.band is None else Banded(asked.band)
-        self.file = None if asked.checkpoint is None else Path(asked.checkpoint)
+        pair = isinstance(asked.checkpoint, tuple) and len(asked.checkpoint) == 2
+        file, every = asked.checkpoint if pair else (asked.checkpoint, None)
+        self.file, self.every = None if file is None else Path(file), every
         if self.file is not None and self.banded is not None:
             raise Unproven(
                 "correlated noise cannot be resumed from a checkpoint, which holds no noise; use "
@@ -129,13 +131,9 @@ class Start:
         self.rows = len(self.unit.rows_of(np.arange(size)))
         self.delta = _validate.delta(asked.delta)
         self.copies = _validate.integer("copies", asked.copies)
-        self.micro, self.save_every = (
-            None if value is None else _validate.integer(name, value)
-            for name, value in (
-                ("micro_batch", asked.micro_batch),
-                ("save_every", asked.save_every),
-            )
-        )
+        for name, value in (("micro_batch", asked.micro_batch), ("checkpoint's steps", self.every)):
+            if value is not None:
+                _validate.integer(name, value)
         self.members = members_of(asked.groups, self.rows, self.unit, self.run)
         self.randomness = as_randomness(asked.random_state)
 

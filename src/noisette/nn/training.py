@@ -23,7 +23,7 @@ from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter, PermitError
 from noisette.nn import checkpoint as files
 from noisette.nn.arrays import TensorRecords
-from noisette.nn.batches import Queue, StepBar, numbered, part_of
+from noisette.nn.batches import Queue, numbered, part_of
 from noisette.nn.canary import RunCanary
 from noisette.nn.clipping import Clipping
 from noisette.nn.gradients.rounding import shared
@@ -82,16 +82,13 @@ class PrivateTraining:
         The tail of the run, or a decay in (0, 1); see `load_average`.
     ledger : Ledger, optional
         What is charged; None opens one for this run alone.
-    checkpoint : str or path-like, optional
-        File from which a killed run is resumed; needs a ledger in a file.
-    save_every : int, optional
-        Steps between two checkpoints; a twentieth of the run unless given.
+    checkpoint : str, path-like or tuple of a path and an int, optional
+        File from which a killed run is resumed; needs a ledger in a file. It is written 20 times,
+        or every so many steps.
     random_state : int or Randomness, optional
         None for cryptographic noise, a number for an experiment.
     label : str, default "PrivateTraining"
         A few words for the ledger.
-    verbose : int, default 0
-        With 1, a progress bar with public facts is shown.
 
     Attributes
     ----------
@@ -154,11 +151,9 @@ class PrivateTraining:
         record_ids: Any = None,
         averaging: str | float | None = None,
         ledger: Ledger | None = None,
-        checkpoint: str | Path | None = None,
-        save_every: int | None = None,
+        checkpoint: str | Path | tuple[str | Path, int] | None = None,
         random_state: int | Randomness | None = None,
         label: str = "PrivateTraining",
-        verbose: int = 0,
     ) -> None:
         asked = {name: value for name, value in locals().items() if name != "self"}
         self._start = start = begin(SimpleNamespace(**asked))
@@ -169,16 +164,14 @@ class PrivateTraining:
         self._run, self._group = start.run, start.group
         self._gradients, self._clipping = start.gradients, start.clipping
         self._precision = self._summed_in()
-        self._most = min(start.micro or _AT_ONCE, _AT_ONCE)
+        self._most = min(micro_batch or _AT_ONCE, _AT_ONCE)
         usual = min(round(self.normaliser), self._most)  # public, as the size of a batch may not be
         source = Randomness.secure()
         if start.randomness.seeded:
             source = Randomness.from_seed(start.randomness.seed_for_others())
         self._canary = RunCanary(self._gradients, usual, start.copies, source)
         self._queue = Queue(start.to_come)
-        self._save_every = start.save_every or max(1, self._run.steps // _SAVES)
-        shown = verbose if self._group.first else 0
-        self._progress = StepBar(shown, self._run.steps, self.steps_done)
+        self._save_every = start.every or max(1, self._run.steps // _SAVES)
         self._broken = False
         self._word = False  # whether rows were taken on somebody's word
 
@@ -287,7 +280,6 @@ class PrivateTraining:
         self._finish()
 
     def _finish(self) -> None:
-        self._progress.close()
         if self._start.file is not None and self.steps_done % self._save_every:
             self.save()
 
@@ -342,7 +334,6 @@ class PrivateTraining:
         self.steps_done += 1
         if self._start.average is not None:
             self._start.average.take(self.steps_done)
-        self._progress.advance()
         if self._start.file is not None and self.steps_done % self._save_every == 0:
             self.save()
 
@@ -435,7 +426,7 @@ class PrivateTraining:
         self._start.average.load()
 
     def save(self) -> None:
-        """Write the checkpoint now; it happens by itself every `save_every` steps.
+        """Write the checkpoint now; it happens by itself, too, 20 times unless asked otherwise.
 
         Raises
         ------

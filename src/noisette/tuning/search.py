@@ -216,18 +216,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.grid = grid
-        self.epsilon = epsilon
-        self.delta = delta
-        self.runs = runs
-        self.mean = mean
-        self.scoring = scoring
-        self.test_share = test_share
-        self.adjacency = adjacency
-        self.population = population
-        self.random_state = random_state
-        self.ledger = ledger
+        self._keep(locals())
 
     # --- fitting -------------------------------------------------------------------------------
 

@@ -146,10 +146,10 @@ class Results:
 
     def _left(self, run: StartedTraining | StoredModel) -> tuple[float, float] | None:
         walk = self._studio.walks.get(run.order.walk)
-        if walk is None or walk.books is None:
+        if walk is None or walk.job.ledger is None:
             return None
         try:
-            ledger = Ledger.open(walk.books.place)
+            ledger = Ledger.open(walk.job.ledger)
         except NoisetteError:
             return None
         return ledger.remaining if ledger.rule == "sums" else None

@@ -11,6 +11,7 @@ from typing import Any
 
 from noisette import _validate
 from noisette.core.mechanisms.spherical_laplace_curve import largest_shift
+from noisette.core.plans import Plan
 from noisette.errors import InvalidParameter, Unproven
 from noisette.fitting.algorithms.objective_perturbation import TOLERANCE, least_regularization
 from noisette.fitting.algorithms.prospects import for_objective, for_output, weakness
@@ -42,6 +43,12 @@ class Recommendation:
         if not warning:
             return self
         return replace(self, warning=warning, notes=(*self.notes, warning))
+
+    @property
+    def plan(self) -> Plan:
+        """What will be charged."""
+        found: Plan = self.algorithm.prepare(self.public).plan
+        return found.under(self.public.adjacency)
 
     @property
     def known_regularization(self) -> float | None:
