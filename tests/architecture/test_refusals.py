@@ -56,7 +56,8 @@ OF_THE_CALL = {
     "fitting/units": "Persons.one_each",
     "tables/pipeline/evaluation": "_as_many",
     "tables/pipeline/numbers": "check_columns",
-    "tables/pipeline/parted_tables": "PartedFrame.beside PartedFrame.of _chosen_rows labels_of",
+    "tables/pipeline/table_rows": "PartedFrame.beside PartedFrame.of "
+    "WholeFrame.beside _chosen_rows",
     "tables/pipeline/shares": "LearnShares.check LearnShares.run "
     "RowSpread.checked_sums Spread.check WalkedSpread.checked_sums",
     "fitting/partitions/collections": "_as_vector _pieces beside",

@@ -177,7 +177,7 @@ def table_outlook(training: TableTraining, prepared: PreparedTable, rows: int) -
         memory=int(8.0 * dense + 8.0 * rows * len(training.schema.columns) + 100e6),
         seconds=_SECONDS * _PASSES * dense,
         warning=judged(typical).sentence,
-        unit="person" if training.persons else "row",
+        unit="person" if public.unit == "person" else "row",
     )
 
 

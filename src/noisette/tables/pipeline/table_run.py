@@ -6,7 +6,7 @@ memory.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from noisette._typing import Floats
 from noisette.core.grid import Grid
 from noisette.core.mechanisms import ObjectiveNoise
-from noisette.core.parts import each, is_parted, summed
+from noisette.core.parts import each, summed
 from noisette.fitting.algorithms import Public, Records
-from noisette.fitting.algorithms.class_weight import BALANCED, balanced, weighed
 from noisette.fitting.algorithms.levels import present
 from noisette.fitting.algorithms.objective_perturbation import solve_with
 from noisette.fitting.algorithms.passage import Passage
@@ -33,15 +32,13 @@ from noisette.tables.pipeline.bars import Bars, bars_of, mean_bend
 from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, ShownLevels
 from noisette.tables.pipeline.coordinates import Block, Coordinates, coordinates
-from noisette.tables.pipeline.cut_targets import cut_note
-from noisette.tables.pipeline.knots import LearnKnots
+from noisette.tables.pipeline.knots import Knots, LearnKnots
 from noisette.tables.pipeline.pair_cells import PairView, coarse, filled_cells, kernel, steps_of
 from noisette.tables.pipeline.pairs import ColumnPair, filled_pairs
 from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.shares import LearnShares, Spread, WalkedSpread
+from noisette.tables.pipeline.shares import LearnShares, Spread
 from noisette.tables.pipeline.spikes import NOBODY, LearnSpikes, hollow, with_spikes
 from noisette.tables.pipeline.step import PreparedStep, Step
-from noisette.tables.pipeline.stored_rows import encoded_rows, room_for
 from noisette.tables.pipeline.table_columns import (
     evenly,
     filled,
@@ -50,30 +47,16 @@ from noisette.tables.pipeline.table_columns import (
     knot_facts,
     sums_of_levels,
 )
+from noisette.tables.pipeline.table_rows import PartedFrame, WholeFrame
+from noisette.tables.pipeline.target import TargetCounts
 from noisette.tables.pipeline.unread import nearly_none, unread_note
-from noisette.tables.pipeline.walks import (
-    KNOTS,
-    CodedColumn,
-    NumberColumn,
-    cut_and_scaled,
-    spread_of_labels,
-    spread_of_numbers,
-    walked,
-    walked_cells,
-    walked_pair,
-    walked_spread,
-)
-from noisette.tables.spill import Spill
+from noisette.tables.pipeline.walks import walked, walked_cells, walked_pair, walked_spread
 
 if TYPE_CHECKING:
     from noisette.tables.pipeline.table_training import PreparedTable, TableTraining
 
 _WIDE = 2**26  # entries; above, rows stay sparse
 _MOST_TURNED = 2048  # features; above, finding the directions of a column would take minutes
-_QUADRATIC = 0.7  # of the rows have residuals below the threshold of the loss
-_LEAST_SPREAD = 0.002  # variance of targets in [-1, 1]
-_ODDS = 6.0  # most that the intercept's start may be
-_RARE_LABEL = 0.15  # below, few rows reach a probability of 1/2
 
 
 def is_wide(rows: float, features: int) -> bool:
@@ -84,63 +67,40 @@ def is_wide(rows: float, features: int) -> bool:
 class TableSample:
     """The sensitive half: cells, class numbers or numbers to predict, and whose row it is."""
 
-    def __init__(self, frame: Frame, labels: NDArray[Any], persons: Persons | None = None) -> None:
-        self.frame, self.labels, self.persons = frame, labels, persons
+    def __init__(
+        self, table: WholeFrame | PartedFrame, labels: Any, persons: Persons | None = None
+    ) -> None:
+        self.table, self.labels, self.persons = table, labels, persons
         self.weights = None if persons is None else persons.weights
         self.pairs = 0
         """How many pairs of columns the model looks at, for the room that their cells need."""
-        self.room: Spill | None = None
-        """Where encoded rows go that are too many for memory; it is there before the charge."""
 
     def __repr__(self) -> str:
         return "<TableSample>"
 
     def part(self, chosen: Any) -> "TableSample":
         """Return the rows of the chosen units: records, or persons with all their rows."""
-        persons = self.persons
-        if self.parted:
-            frame: Any = self.frame
-            found = frame.where(chosen)
-            return TableSample(found, each(_picked, self.labels, chosen, shape=(found.rows,)))
-        rows = np.flatnonzero(chosen if persons is None else chosen[persons.index])
-        few = None if persons is None else persons.take(rows)
-        part = TableSample(self.frame.take(rows), self.labels[rows], few)
-        part.room = self.room
-        return part
-
-    @property
-    def rows(self) -> Any:
-        """The table as a model takes it, or in parts."""
-        frame: Any = self.frame
-        return frame.frames if self.parted else frame
+        few = None
+        if self.persons is not None:
+            chosen = chosen[self.persons.index]
+            few = self.persons.take(np.flatnonzero(chosen))
+        found = self.table.where(chosen)
+        return TableSample(found, each(_picked, self.labels, chosen, shape=(found.rows,)), few)
 
     @property
     def units(self) -> int:
         """How many units there are: rows, or persons."""
-        return self.frame.rows if self.persons is None else self.persons.count
-
-    @property
-    def parted(self) -> bool:
-        """Whether the rows live in parts."""
-        return is_parted(self.labels)
-
-    def runs(self, usual: type["TableRun"]) -> type["TableRun"]:
-        """Return what runs a training on these rows: the usual, or what goes to their parts."""
-        if not self.parted:
-            return usual
-        from noisette.tables.pipeline.parted_run import PartedRun  # which is a run, too
-
-        return PartedRun
+        return self.table.rows if self.persons is None else self.persons.count
 
     def check(self, public: PublicBudget) -> None:
         """Refuse what would break a bound, before anything is charged."""
-        sample = Sample([], None, self.labels, count=self.frame.rows)
+        sample = Sample([], None, self.labels, count=self.table.rows)
         sample.group(self.persons).check(public)
-        used = self.frame.rows
+        used = self.table.rows
         if self.weights is not None:
             used = int(summed(np.count_nonzero, self.weights))
         check_rows_each(used, public)
-        self.room = None if self.parted else room_for(self.frame, self.pairs)
+        self.table.reserve(self.pairs)
 
 
 @dataclass(frozen=True)
@@ -179,31 +139,17 @@ class TableRun:
         self.deviations: dict[str, float] = {}
         self.pairs: list[PairView] = []
         self.pair_sums: list[Floats] = []
-        low, high = training.bounds
+        low, high = training.target.bounds
         self.bounds = (0.0 if low is None else low, 1.0 if high is None else high)
-
-    @property
-    def targets(self) -> Floats:
-        """Numbers to predict, cut to their limits and scaled to [-1, 1], row by row."""
-        scaled: Floats = each(partial(cut_and_scaled, *self.bounds), self.sample.labels)
-        return scaled
 
     def learn(self, step: Step, ready: PreparedStep, passage: Passage) -> None:
         """Run one step and keep what it released."""
-        frame, weights = self.sample.frame, self.sample.weights
-        if isinstance(step, LearnBounds):
-            self._take_bounds(step, ready, passage)
-        elif isinstance(step, LearnKnots):
-            names = [column.name for column in self.training.numbers]
-            data = self._numbers(names, step.grids, (None,))
-            found = step.run(Sample(data, weights, count=frame.rows), ready, passage)
-            for name, knots in zip(names, found, strict=True):
-                self.facts[name] = knot_facts(knots)
+        if isinstance(step, LearnBounds | LearnKnots):
+            self._take_numbers(step, ready, passage)
         elif isinstance(step, LearnCategories):
             names = [column.name for column in self.training.unknown]
-            data = self._coded(names)
-            released = step.run(Sample(data, weights, count=frame.rows), ready, passage)
-            self.levels = dict(zip(names, released, strict=True))
+            data = self.sample.table.texts(names, self.sample.weights)
+            self.levels = dict(zip(names, self._ran(step, data, ready, passage), strict=True))
             for name, levels in self.levels.items():
                 self.facts[name] = {"categories": [text for text in levels.levels if text]}
             sigma = step._mechanism(ready.scale).sigma(self.public.adjacency)
@@ -214,38 +160,60 @@ class TableRun:
             self.schema = self.training.schema.completed(self.facts, free=self.free)
             self._count(step, ready, passage)
 
-    def _take_bounds(self, step: LearnBounds, ready: PreparedStep, passage: Passage) -> None:
-        """Buy the limits of the target and of open columns; knots lie evenly between them."""
-        training, frame = self.training, self.sample.frame
+    def _ran(self, step: Step, data: list[Any], ready: PreparedStep, passage: Passage) -> list[Any]:
+        sample = Sample(data, self.sample.weights, count=self.sample.table.rows)
+        return list(step.run(sample, ready, passage))
+
+    def _take_numbers(
+        self, step: LearnBounds | LearnKnots, ready: PreparedStep, passage: Passage
+    ) -> None:
+        """Buy knots, or limits of the target and of columns, between which knots lie evenly."""
+        training, sample = self.training, self.sample
         names = [column.name for column in training.numbers]
-        data = self._numbers(names, step.grids, (False, True))
-        found = list(step.run(Sample(data, self.sample.weights, count=frame.rows), ready, passage))
-        if training.buys_bounds:
+        before = [sample.labels] if training.target.buys else []
+        data = sample.table.ranks(names, step.grids, step.ups, sample.weights, *before)
+        found = self._ran(step, data, ready, passage)
+        if training.target.buys:
             target = found.pop(0)
             self.bounds = (target.low, target.high)
-        for name, ends in zip(names, found, strict=True):
-            self.facts[name] = evenly(Grid(ends.low, ends.high), training.recipe.public_knots)
+        for name, released in zip(names, found, strict=True):
+            self.facts[name] = (
+                knot_facts(released)
+                if isinstance(released, Knots)
+                else evenly(Grid(released.low, released.high), training.recipe.public_knots)
+            )
 
     def _take_spikes(self, step: LearnSpikes, ready: PreparedStep, passage: Passage) -> None:
         """Give the columns with the fewest knots more of them, at numbers that many share."""
-        frame = self.sample.frame
         grids = {column.name: grid_of(column) for column in self.training.numbers}
         found = {name: self.facts[name]["knots"] for name in grids}
         names = hollow(found, self.training.recipe.depth, step.columns)
-        data = self._cells({name: grids[name] for name in names})
+        data: list[Any] = []
+        if names:
+            chosen = {name: grids[name] for name in names}
+            widths = [len(grid.points) for grid in chosen.values()]
+            work = partial(_cells, chosen)
+            data = self.sample.table.spreads(work, widths, self.sample.weights)
         data += [NOBODY] * (step.columns - len(names))  # they were paid for: nobody is counted
-        counts = step.run(Sample(data, self.sample.weights, count=frame.rows), ready, passage)
+        counts = self._ran(step, data, ready, passage)
         sigma = step.deviation(ready.scale, self.public.adjacency)
         for name, own in zip(names, counts, strict=False):
             self.facts[name]["knots"] = with_spikes(found[name], own, sigma, grids[name])
 
     def _count(self, step: LearnShares, ready: PreparedStep, passage: Passage) -> None:
-        known = {column.name: column for column in self.schema.columns}
+        known, target = {c.name: c for c in self.schema.columns}, self.training.target
         names = [column.name for column in self.training.counted]
+        columns = [known[name] for name in names]
         self.pairs = [self._pair(*pair) for pair in self.training.used_pairs]
-        data = self._spreads([known[name] for name in names])
-        sample = Sample(data, self.sample.weights, count=self.sample.frame.rows)
-        *sums, self.per_class = step.run(sample, ready, passage)
+        widths = [max(len(column.features), 1) for column in columns]
+        widths += [*(pair.features for pair in self.pairs), target.cells]
+        work = partial(
+            _spreads, columns, self.pairs, self.schema.columns, target.cells,
+            partial(target.spread, self.bounds),
+        )  # fmt: skip
+        sample = self.sample
+        data = sample.table.spreads(work, widths, sample.weights, sample.labels)
+        *sums, self.per_class = self._ran(step, data, ready, passage)
         self.sums, self.pair_sums = tuple(sums[: len(names)]), sums[len(names) :]
         sigma = step.deviation(ready.scale, self.public.adjacency)
         self.deviations |= dict.fromkeys(names, sigma) | {"": sigma}
@@ -277,51 +245,6 @@ class TableRun:
             )
         return blocks
 
-    # --- what the steps look at: here, columns of a table that is at hand ------------------------
-
-    def _numbers(
-        self, names: list[str], grids: Sequence[Grid], ups: Sequence[bool | None]
-    ) -> list[Any]:
-        """Return columns as numbers, behind the target where its limits are bought.
-
-        `ups` says how a step will snap them to its `grids` (`columns.grid.Placed`).
-        """
-        before: list[Any] = [self.sample.labels] if self.training.buys_bounds else []
-        return [*before, *(NumberColumn(self.sample.frame, name) for name in names)]
-
-    def _coded(self, names: list[str]) -> list[Any]:
-        """Return columns as codes of their texts."""
-        return [CodedColumn(self.sample.frame, name) for name in names]
-
-    def _cells(self, grids: dict[str, Grid]) -> list[Any]:
-        """Return the candidate that is nearest to each number of columns."""
-        return [walked_cells(self.sample.frame, name, grid) for name, grid in grids.items()]
-
-    def _spreads(self, columns: list[Column]) -> list[Any]:
-        """Return the entries of columns, of pairs of them, and of the target behind them."""
-        frame, every = self.sample.frame, self.schema.columns
-        found = [walked_spread(column, frame) for column in columns]
-        found += [walked_pair(pair, every, frame) for pair in self.pairs]
-        return [*found, self._target()]
-
-    def _model_rows(self, coords: Coordinates) -> Any:
-        """Return the rows in the coordinates of the model."""
-        frame, room = self.sample.frame, self.sample.room
-        return encoded_rows(frame, self.schema, coords, room, self.pairs)
-
-    def _target(self) -> WalkedSpread:
-        """Return the label of every row; a number in [-1, 1] lies between two knots."""
-        count = self.sample.frame.rows
-        if not self.training.regression:
-            return walked(count, self.training.classes, self._labels)
-        return walked(count, len(KNOTS), self._between)
-
-    def _labels(self, part: slice) -> Spread:
-        return spread_of_labels(self.training.classes, self.sample.labels[part])
-
-    def _between(self, part: slice) -> Spread:
-        return spread_of_numbers(cut_and_scaled(*self.bounds, self.sample.labels[part]))
-
     @property
     def size(self) -> float:
         """The number of units: public, or as released."""
@@ -330,31 +253,24 @@ class TableRun:
         return max(float(self.per_class.sum()), self.deviations[""], 1.0)
 
     @property
-    def _moments(self) -> tuple[float, float]:
-        """The mean of the scaled targets, and how large their variance may be, as released."""
-        sums, n = self.per_class, self.size
-        mean = float(np.clip(KNOTS @ sums / n, -1.0, 1.0))
-        # what is divided between two knots has too large a square, by a sixth of their distance^2
-        square = (KNOTS - mean) ** 2
-        found = float(square @ sums) / n - float(KNOTS[1] - KNOTS[0]) ** 2 / 6.0
-        doubt = self.deviations[""] / n * float(np.linalg.norm(square))
-        return mean, max(found + doubt, _LEAST_SPREAD)
-
-    @property
-    def _mean_doubt(self) -> float:
-        """The deviation of the noise in the mean of the scaled targets."""
-        return self.deviations[""] / self.size * float(np.linalg.norm(KNOTS))
+    def counts(self) -> TargetCounts:
+        """What was released of the targets."""
+        return TargetCounts(self.per_class, self.size, self.deviations[""])
 
     @property
     def _signal(self) -> float:
-        """The variance of scores to expect: at most that of the targets."""
-        usual = self.training.recipe.signal
-        return min(usual, self._moments[1]) if self.training.regression else usual
+        """The variance of scores to expect."""
+        return self.training.target.signal(self.counts, self.training.recipe.signal)
 
     @property
     def _scatter(self) -> float:
         """The variance that the sample of rows gives a gradient along a direction of variance 1."""
-        return 0.5 * self._bend * self._signal if self.training.regression else 0.0
+        return self.training.target.scatter(self.counts, self.training.recipe.signal)
+
+    @property
+    def _bend(self) -> float:
+        """The curvature of the summed losses in a direction of variance 1."""
+        return self.training.target.bend(self.counts)
 
     def _blocks(self) -> list[Block]:
         """Return what is known of the features of every column of the completed schema."""
@@ -389,17 +305,15 @@ class TableRun:
         noise = passage.leaf().mechanism
         assert isinstance(noise, ObjectiveNoise)
         coords = self._coordinates(blocks, noise)
-        rows = self._model_rows(coords)
+        rows = self.sample.table.encoded(self.schema, coords, self.pairs)
         public = training._facts(self.public, rows.shape[1], coords.norm, self.prepared.curvature)
         public = replace(public, regularization=self._shrunk(public, noise, coords)[0])
-        binary = not isinstance(training.loss, Softmax)
-        origin = self._origin(public, coords) if binary else None
-        target = each(_signs, self.sample.labels) if binary else self.sample.labels
-        if training.regression:
-            target = self.targets
-        records = self._records(rows, target)
-        (theta,) = solve_with(records, public, passage, parts=(0, 1), origin=origin)
-        theta = theta[None, :] if binary else training.loss.expand(theta)  # type: ignore[attr-defined]
+        loss, origin = training.target.loss, None
+        if not isinstance(loss, Softmax):
+            origin = np.zeros(public.shape)
+            origin[-1] = training.target.start(self.counts) / coords.bias
+        (theta,) = solve_with(self._records(rows), public, passage, parts=(0, 1), origin=origin)
+        theta = loss.expand(theta) if isinstance(loss, Softmax) else theta[None, :]
         theta = self._calmed(public, noise, coords, np.asarray(theta))
         variance = self._variance(public, noise, coords, theta)
         bars = bars_of(coords, blocks, theta, variance)
@@ -410,7 +324,8 @@ class TableRun:
         names = [column.name for column in self.schema.columns if column.features]
         width = coef.shape[1] - sum(pair.features for pair in self.pairs)
         pairs = filled_pairs(self.pairs, coef[:, width:], bars[len(names) :])
-        found, notes = dict(zip(names, bars, strict=False)), self._spoken()
+        found = dict(zip(names, bars, strict=False))
+        notes = (*self._unread(), *self.training.target.spoken(self.counts, self.bounds))
         return FittedTable(
             self.schema, coef[:, :width], intercept, notes, self.bounds, found, pairs
         )
@@ -421,7 +336,7 @@ class TableRun:
         """Return about the variance that the noise gives each coordinate of the weights."""
         held = coords.spectrum if coords.held is None else coords.held
         bend = self._bend
-        if self.training.loss.name == "logistic":
+        if self.training.target.loss.name == "logistic":
             scores = theta[0, -1] * coords.bias, float(theta[0, :-1] ** 2 @ held)
             bend = self.size * mean_bend(*scores)
         firm = bend * np.where(held > coords.doubt, held, 0.0) + public.ridge
@@ -430,40 +345,16 @@ class TableRun:
     def _calmed(
         self, public: Public, noise: ObjectiveNoise, coords: Coordinates, theta: Floats
     ) -> Floats:
-        """Return weights of a number, drawn to the mean as far as noise alone would explain them.
-
-        James and Stein's factor, from released weights and what is known of their noise.
-        """
-        if not self.training.regression:
-            return theta
+        """Return weights without what noise alone would explain, as far as the target has it."""
         held = coords.spectrum if coords.held is None else coords.held
         firm = self._bend * held + public.ridge
         pushed = self._push(public, noise) ** 2 + self._scatter * held
-        chance = float(held @ (pushed / firm**2))
-        size = float(held @ theta[0, :-1] ** 2)
-        factor = max(0.0, 1.0 - chance / size) if size > 0.0 else 0.0
-        return np.append(factor * theta[:, :-1], theta[:, -1:], axis=1)
+        return self.training.target.calmed(theta, held, pushed / firm**2)
 
     def _push(self, public: Public, noise: ObjectiveNoise) -> float:
         """Return the deviation of the noise in the gradient, along any direction."""
         z = noise.noise_multiplier * public.gradient_bound
         return z if noise.law == "gaussian" else z * math.sqrt(public.features + 1.0)
-
-    def _spoken(self) -> tuple[str, ...]:
-        """Say, from released counts, what makes answers alike: a rare label, cut targets."""
-        unread = self._unread()
-        if self.training.regression:
-            cut = cut_note(self.per_class, self.size, self.deviations[""], self.bounds)
-            return (*unread, *cut)
-        part = 1.0 / (1.0 + math.exp(abs(self._odds()))) if self.training.classes == 2 else 0.5
-        if part > _RARE_LABEL:
-            return unread
-        return (
-            *unread,
-            f"By the noisy counts, about {100.0 * part:.2g} % of the records have the rarer label, "
-            "so the likelier one, which predict gives, may be the other for nearly everybody: rank "
-            "records by decision_function, or cut it at a limit of your own.",
-        )
 
     def _unread(self) -> tuple[str, ...]:
         """Say, from released counts, of which columns nearly no cell was read."""
@@ -476,39 +367,14 @@ class TableRun:
             and nearly_none(column, counts[column.name], self.size, self.deviations[column.name])
         )
 
-    @property
-    def _factors(self) -> Floats:
-        """The weights of the classes: public, or from the released counts of labels."""
-        asked = self.training.class_weight
-        if asked is None:
-            return np.ones(self.training.classes)
-        # proof: CLASS-WEIGHT
-        return (
-            balanced(self.per_class, self.deviations[""]) if asked == BALANCED else np.array(asked)
-        )
-
-    def _records(self, rows: Any, target: NDArray[Any]) -> Records:
+    def _records(self, rows: Any) -> Records:
         """Return the rows that count; those beyond the cap of a person are left out."""
-        weights, persons = self.sample.weights, self.sample.persons
-        if self.training.class_weight is not None:
-            weights = weighed(weights, self._factors, self.sample.labels)
+        target, labels, persons = self.training.target, self.sample.labels, self.sample.persons
+        weights = target.weights(self.counts, self.sample.weights, labels)
+        solved = each(partial(target.solved, self.bounds), labels)
         if weights is not None:
-            rows, target, weights, persons = present(rows, target, weights, persons)
-        return Records(rows, [target], weights, persons)
-
-    def _odds(self) -> float:
-        sums = np.maximum(self.per_class, self.deviations[""]) * self._factors
-        sums = np.maximum(sums, 1e-6)
-        return float(np.clip(math.log(sums[1] / sums[0]), -_ODDS, _ODDS))
-
-    def _origin(self, public: Public, coords: Coordinates) -> Floats:
-        """Return the weights around which the model is shrunk: those of the released odds."""
-        origin = np.zeros(public.shape)
-        if self.training.regression:
-            origin[-1] = self._moments[0] / coords.bias
-        elif self.training.loss.name == "logistic":
-            origin[-1] = self._odds() / coords.bias
-        return origin
+            rows, solved, weights, persons = present(rows, solved, weights, persons)
+        return Records(rows, [solved], weights, persons)
 
     def _coordinates(self, blocks: list[Block], noise: ObjectiveNoise) -> Coordinates:
         """Return the coordinates for released shares, and for the noise that is to come."""
@@ -520,14 +386,6 @@ class TableRun:
             wide=is_wide(guess, width),
             rank=(lambda *known: self._rank(noise, *known)) if recipe.truncated else None,
         )  # fmt: skip
-
-    @property
-    def _bend(self) -> float:
-        """The curvature of the summed losses in a direction of variance 1."""
-        if self.training.regression:
-            return _QUADRATIC * self.size
-        share = 1.0 / (1.0 + math.exp(-abs(self._odds()))) if self.training.classes == 2 else 0.5
-        return self.size * max(share * (1.0 - share), 0.02)
 
     def _rank(self, noise: ObjectiveNoise, values: Floats, left: Floats) -> int:
         """Return how many directions are worth their noise: signal lost against noise added."""
@@ -541,9 +399,8 @@ class TableRun:
 
     def _shift(self, public: Public, noise: ObjectiveNoise, coords: Coordinates, ridge: Any) -> Any:
         """Return the mean square by which noise moves the scores of all rows together."""
-        constant, z = coords.bias**2, self._push(public, noise)
-        start = (ridge * self._mean_doubt) ** 2 + z * z * constant
-        return start / (self._bend * constant + ridge) ** 2
+        push, constant = self._push(public, noise), coords.bias**2
+        return self.training.target.shift(self.counts, push, constant, ridge)
 
     def _shrunk(
         self, public: Public, noise: ObjectiveNoise, coords: Coordinates
@@ -562,9 +419,7 @@ class TableRun:
         tried = public.ridge * np.exp(np.linspace(0.0, 5.0, 101))[:, None]
         pushed = z * z + self._scatter * live
         each = live * (tried**2 * typical + pushed) / (self._bend * live + tried) ** 2
-        errors = each.sum(axis=1)
-        if self.training.regression:
-            errors += self._shift(public, noise, coords, tried[:, 0])
+        errors = each.sum(axis=1) + self._shift(public, noise, coords, tried[:, 0])
         best = int(np.argmin(errors))
         return float(tried[best, 0]), float(errors[best])
 
@@ -573,5 +428,15 @@ def _picked(labels: NDArray[Any], chosen: NDArray[np.bool_]) -> NDArray[Any]:
     return np.asarray(labels[chosen])
 
 
-def _signs(labels: NDArray[Any]) -> Floats:
-    return np.where(labels == 1, 1.0, -1.0)
+def _cells(grids: dict[str, Grid], frame: Frame) -> list[Any]:
+    return [walked_cells(frame, name, grid) for name, grid in grids.items()]
+
+
+def _spreads(
+    columns: list[Column], pairs: list[PairView], every: Sequence[Column], cells: int,
+    spread: Callable[[Any], Spread], frame: Frame, labels: Any,
+) -> list[Any]:  # fmt: skip
+    """Return the entries of columns, of pairs of them, and of the target behind them."""
+    found: list[Any] = [walked_spread(column, frame) for column in columns]
+    found += [walked_pair(pair, every, frame) for pair in pairs]
+    return [*found, walked(frame.rows, cells, lambda part: spread(labels[part]))]

@@ -20,28 +20,23 @@ from typing import ClassVar
 from noisette import _validate
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
-from noisette.core.grid import Grid
 from noisette.core.mechanisms import Gaussian, LaplaceVector, ObjectiveNoise
 from noisette.core.plans import Plan, Run, Together
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms import Public
 from noisette.fitting.algorithms.algorithm import Algorithm, Prepared
-from noisette.fitting.algorithms.class_weight import weight_proofs
 from noisette.fitting.algorithms.objective_perturbation import check_solve, of_curvature, shape_of
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.fitting.losses import Loss
 from noisette.tables import Schema
 from noisette.tables.kinds import Categorical, Column, Hashed, Hats, Open
-from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, keys_of
-from noisette.tables.pipeline.knots import LearnKnots
 from noisette.tables.pipeline.recipe import TableRecipe
 from noisette.tables.pipeline.shares import LearnShares
-from noisette.tables.pipeline.spikes import LearnSpikes
 from noisette.tables.pipeline.step import PreparedStep, Step
 from noisette.tables.pipeline.table_columns import grid_of, inner_of, is_bounded, is_plain
 from noisette.tables.pipeline.table_run import FittedTable, TableRun, TableSample, is_wide
+from noisette.tables.pipeline.target import Target
 
 __all__ = [
     "FittedTable",
@@ -55,8 +50,6 @@ __all__ = [
 ]
 
 _HIDING = 1e-6  # of the budget, for where the solver stopped
-_BENT = 10.0
-_SLOTS = 2  # columns in which numbers that many people share are looked for
 
 
 @dataclass(frozen=True)
@@ -72,14 +65,8 @@ class TableTraining(Algorithm[PreparedTable]):
     """Learn what is open in `schema`, then train; `recipe` says how the budget is shared."""
 
     schema: Schema
-    loss: Loss
+    target: Target
     recipe: TableRecipe
-    classes: int = 2
-    persons: bool = False
-    keys: int = 1
-    class_weight: tuple[float, ...] | str | None = None
-    bounds: tuple[float | None, float | None] = (-1.0, 1.0)
-    """The limits of a number to predict; None where they are bought."""
     pairs: tuple[tuple[str, str], ...] = ()
 
     name: ClassVar[str] = "table"
@@ -111,56 +98,34 @@ class TableTraining(Algorithm[PreparedTable]):
         return [*self.plain, *known]
 
     @property
-    def regression(self) -> bool:
-        """Whether a number is predicted, not a class."""
-        return self.loss.kind == "regression"
-
-    @property
-    def buys_bounds(self) -> bool:
-        """Whether the limits of the number to predict are bought."""
-        return self.regression and None in self.bounds
-
-    @property
     def used_pairs(self) -> tuple[tuple[str, str], ...]:
         """The pairs for which public facts leave room."""
         return self.pairs if self.recipe.cells else ()
 
-    def steps(self, *, pure: bool, delta: float) -> Iterator[tuple[Step, float]]:
+    def steps(self, public: PublicBudget) -> Iterator[tuple[Step, float]]:
         """Yield the steps before the model, in order, each with its part of the budget."""
         recipe = self.recipe
-        if self.regression and (self.buys_bounds or self.numbers):
-            ends = [Grid(*self.bounds)] if self.buys_bounds else []
-            ends += map(grid_of, self.numbers)
-            yield LearnBounds(tuple(ends), recipe.tail, wider=True), recipe.knots
-        elif self.numbers:
-            grids = tuple(map(grid_of, self.numbers))
-            yield LearnKnots(grids, recipe.depth, recipe.tails), recipe.knots
-            if recipe.spikes:
-                yield LearnSpikes(min(_SLOTS, len(self.numbers))), recipe.spikes
+        yield from self.target.number_steps([grid_of(column) for column in self.numbers], recipe)
         if self.unknown:
-            atoms = recipe.atoms * delta
-            yield LearnCategories(len(self.unknown), atoms, self.keys), recipe.levels
+            # proof: CATEGORY-THRESHOLD
+            atoms = recipe.atoms * public.delta
+            yield LearnCategories(len(self.unknown), atoms, keys_of(public)), recipe.levels
         columns = len(self.counted) + len(self.used_pairs) + 1
-        yield LearnShares(columns, exact_pure=pure), recipe.shares
+        yield LearnShares(columns, exact_pure=public.delta == 0.0), recipe.shares
 
     def prepare(self, public: PublicBudget) -> PreparedTable:
         """Return all steps and the model in one plan with the least noise for the budget."""
-        if self.persons != (public.unit == "person"):
-            # proof: PERSON-MEAN
-            raise InvalidParameter(f"this plan is not for {public.unit}s as the unit.")
-        if self.unknown and self.keys < keys_of(public):
-            # proof: CATEGORY-THRESHOLD
-            raise InvalidParameter("a person may hold more levels than was planned for.")
-        pure = public.delta == 0.0
+        pure, loss, recipe = public.delta == 0.0, self.target.loss, self.recipe
         if pure and self.unknown:
             raise InvalidParameter(
                 f"the levels of column {self.unknown[0].name!r} are to be learnt, which needs "
                 f"delta > 0, such as {_validate.proposed_delta(public.size)}; or list the levels."
             )
-        steps = tuple(self.steps(pure=pure, delta=public.delta))
-        k = self._curvature(public, pure=pure)
-        shape, classes = shape_of(self.loss), getattr(self.loss, "classes", 2)
-        model = (self.recipe.model, k, shape, classes, self.persons)
+        steps = tuple(self.steps(public))
+        share = public.epsilon * (recipe.model if pure else 1.0)
+        k = self.target.curvature(share, public.adjacency.contributions, recipe)
+        persons = public.unit == "person"
+        model = (recipe.model, k, shape_of(loss), getattr(loss, "classes", 2), persons)
         scale = _calibrated(steps, model, public.epsilon, public.delta, public.adjacency)
         prepared = tuple(
             (step, step.prepared(public, _scale(step, share, scale, public)))
@@ -172,25 +137,18 @@ class TableTraining(Algorithm[PreparedTable]):
             facts = self._facts(public, 1000, bound, k * (1.0 + 1e-6))
             check_solve(facts, noise)
         proofs: tuple[str, ...] = ("PLAN-BEFORE-LOOK", "WHITENING", "SMOOTHNESS-PRIOR")
-        proofs += ("PERSON-MEAN",) if self.persons else ()
+        proofs += ("PERSON-MEAN",) if persons else ()
         proofs += tuple(id_ for step, _ in steps for id_ in step.proofs)
-        proofs += weight_proofs(self.class_weight)
+        proofs += self.target.proofs
         proofs += ("PAIR-CELLS",) if self.used_pairs else ()
-        return PreparedTable(public, plan, (*proofs, *self.loss.proofs), prepared, k)
-
-    def _curvature(self, public: PublicBudget, *, pure: bool) -> float:
-        share = public.epsilon * (self.recipe.model if pure else 1.0)
-        if self.regression:  # the determinant is paid for: log(1 + k) of epsilon
-            return min(share * self.recipe.bent, _BENT)
-        # More than _BENT would leave so little regularisation that no solve is certain to end.
-        return min(share / (public.adjacency.contributions * self.recipe.room), _BENT)
+        return PreparedTable(public, plan, (*proofs, *loss.proofs), prepared, k)
 
     def _facts(self, public: PublicBudget, features: int, norm: float, k: float) -> Public:
         """Return the facts of the model: rows of that norm, and the least Lambda for k."""
         inner = Public(
             epsilon=public.epsilon, delta=public.delta, adjacency=public.adjacency,
             size=public.size, most=public.most, unit=public.unit, max_rows=public.max_rows,
-            loss=self.loss, features=features, norm_bound=norm,
+            loss=self.target.loss, features=features, norm_bound=norm,
         )  # fmt: skip
         return of_curvature(inner, k)
 
@@ -198,7 +156,7 @@ class TableTraining(Algorithm[PreparedTable]):
 
     def run(self, sample: TableSample, prepared: PreparedTable, passage: Passage) -> FittedTable:
         """Return the completed schema and the weights of its features."""
-        work: TableRun = sample.runs(TableRun)(self, sample, prepared)
+        work = TableRun(self, sample, prepared)
         first = 0
         for step, ready in prepared.steps:
             work.learn(step, ready, passage.after(first))
