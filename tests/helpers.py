@@ -12,8 +12,9 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ import numpy as np
 from noisette.core import plans, sampling
 from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
 from noisette.core.bounded import Bounded
+from noisette.core.door import watching as at_the_door
+from noisette.core.ledger import Ledger
 from noisette.core.mechanisms import (
     Exponential,
     Gaussian,
@@ -325,3 +328,22 @@ def mistake(*arguments: Any) -> str:
     assert err.strip().count("\n") == 0
     assert "Traceback" not in err
     return err
+
+
+@contextlib.contextmanager
+def watching(watcher: Any) -> Iterator[Any]:
+    """Have `watcher`, unless None, see what is charged, released, solved and stepped inside."""
+    with contextlib.ExitStack() as stack:
+        if hasattr(watcher, "charge"):
+            real = Ledger.charge
+            stack.enter_context(
+                mock.patch.object(
+                    Ledger, "charge",
+                    lambda ledger, *given, **more: watcher.charge(
+                        partial(real, ledger), *given, **more
+                    ),
+                )
+            )  # fmt: skip
+        if watcher is not None:
+            stack.enter_context(at_the_door(watcher))
+        yield watcher

@@ -16,7 +16,7 @@ from noisette.core import door
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.mechanisms import Gaussian, SphericalLaplace
-from noisette.fitting.algorithms import Observer, Passage, steps
+from noisette.fitting.algorithms import Passage, steps
 from noisette.fitting.solvers import minimise
 from noisette.models import LinearSVC, LogisticRegression, SGDClassifier
 
@@ -37,7 +37,7 @@ def test_each_read_of_a_tape_starts_afresh() -> None:
 def test_tracing_puts_everything_back_even_after_an_error() -> None:
     def wrapped() -> list[Any]:
         watchers = tuple(door.watchers)
-        return [SphericalLaplace.noise, Gaussian.noise, Observer.minimise, Ledger.charge, watchers]
+        return [SphericalLaplace.noise, Gaussian.noise, Ledger.charge, watchers]
 
     def broken() -> None:
         with tracing(Tape.from_seed(0)):

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers import watching
 from noisette.core.accounting import epsilon
 from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from noisette.core.door import NoiseStream
 from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import Cyclic, Poisson
-from noisette.errors import AdjacencyMismatch, NoisetteError, PermitError
+from noisette.errors import AdjacencyMismatch, NoisetteError
 from noisette.fitting.algorithms import (
     ALGORITHMS,
     Algorithm,
@@ -22,7 +23,6 @@ from noisette.fitting.algorithms import (
     NetworkSteps,
     NoisySGD,
     ObjectivePerturbation,
-    Observer,
     OutputPerturbation,
     Public,
     PublicBudget,
@@ -174,7 +174,7 @@ def ledger_for(public: PublicBudget) -> Ledger:
 
 
 @dataclass
-class Watch(Observer):
+class Watch:
     """Counts every noise vector that is handed out, by the part of the plan that pays for it."""
 
     charged: list[Any] = field(default_factory=list)
@@ -209,13 +209,14 @@ class _Counted:
 
 
 def trained(
-    algorithm: Algorithm[Any], public: Any, observer: Observer | None = None, seed: int = 0
+    algorithm: Algorithm[Any], public: Any, watcher: Any = None, seed: int = 0
 ) -> tuple[Trained, Ledger]:
     ledger = ledger_for(public)
-    done = train(
-        algorithm, public, records(public), ledger=ledger,
-        randomness=Randomness.from_seed(seed), observer=observer,
-    )  # fmt: skip
+    with watching(watcher):
+        done = train(
+            algorithm, public, records(public), ledger=ledger,
+            randomness=Randomness.from_seed(seed),
+        )  # fmt: skip
     return done, ledger
 
 
@@ -267,8 +268,8 @@ def test_what_is_prepared_is_what_is_charged(algorithm: Algorithm[Any], public: 
 
 
 @every_case
-def test_all_noise_goes_through_the_observer(algorithm: Algorithm[Any], public: Any) -> None:
-    """What the permit counted is what the observer saw, leaf by leaf, and nothing is left over."""
+def test_all_noise_goes_through_the_door(algorithm: Algorithm[Any], public: Any) -> None:
+    """What the permit counted is what a watcher saw, leaf by leaf, and nothing is left over."""
     watch = Watch()
     done, _ = trained(algorithm, public, watch)
     leaves = list(done.permit.plan.leaves())
@@ -284,8 +285,8 @@ def test_all_noise_goes_through_the_observer(algorithm: Algorithm[Any], public: 
 @every_case
 def test_watching_changes_nothing(algorithm: Algorithm[Any], public: Any) -> None:
     plain, watched, other = (
-        trained(algorithm, public, observer, seed)[0].weights
-        for observer, seed in ((None, 0), (Watch(), 0), (None, 1))
+        trained(algorithm, public, watcher, seed)[0].weights
+        for watcher, seed in ((None, 0), (Watch(), 0), (None, 1))
     )
     assert all(np.array_equal(a, b) for a, b in zip(plain, watched, strict=True))
     assert not any(np.array_equal(a, b) for a, b in zip(plain, other, strict=True))
@@ -299,11 +300,8 @@ def test_what_has_no_proof_is_refused_before_the_charge(
     with pytest.raises(NoisetteError):
         spoiled.prepare(facts)
     watch, ledger = Watch(), ledger_for(facts)
-    with pytest.raises(NoisetteError):
-        train(
-            spoiled, facts, records(facts), ledger=ledger, randomness=Randomness.from_seed(0),
-            observer=watch,
-        )  # fmt: skip
+    with pytest.raises(NoisetteError), watching(watch):
+        train(spoiled, facts, records(facts), ledger=ledger, randomness=Randomness.from_seed(0))
     assert ledger.charges == []
     assert watch.charged == []
 
@@ -320,8 +318,8 @@ def test_data_that_break_a_bound_are_refused_before_the_charge(
     bad = records(public, label=2.0)
     with pytest.raises(NoisetteError):
         algorithm.check(bad, algorithm.prepare(public))
-    with pytest.raises(NoisetteError):
-        train(algorithm, public, bad, ledger=ledger, randomness=randomness, observer=watch)
+    with pytest.raises(NoisetteError), watching(watch):
+        train(algorithm, public, bad, ledger=ledger, randomness=randomness)
     assert ledger.charges == []
     assert watch.charged == []
 
@@ -347,36 +345,6 @@ def test_rows_of_another_shape_than_prepared_are_refused_before_the_charge(
         assert ledger.charges == []
 
 
-@pytest.mark.parametrize("way", ["another permit", "another plan", "twice"])
-def test_an_observer_cannot_replace_the_charge(way: str) -> None:
-    (algorithm, public), *_ = EXAMPLES["noisy-sgd"]
-    spare = Ledger(1e6, 0.5)
-    other = replace(algorithm, multiplier=1e-3).prepare(public).plan
-
-    class Meddler(Observer):
-        def charge(self, real: Any, plan: Any, **options: Any) -> Any:
-            if way == "another permit":
-                return spare.charge(plan, label="elsewhere", delta=public.delta)
-            if way == "twice":
-                real(plan, **options)
-                return real(plan, **options)
-            return real(other, **{**options, "epsilon": None})
-
-    drawn = []
-
-    class Late(Meddler):
-        def release(self, *given: Any, **options: Any) -> Any:
-            drawn.append(given)
-
-    ledger = Ledger(1e9, 0.5)
-    with pytest.raises(PermitError, match="only watches"):
-        train(
-            algorithm, public, records(public), ledger=ledger,
-            randomness=Randomness.from_seed(0), observer=Late(),
-        )  # fmt: skip
-    assert drawn == []
-
-
 @pytest.mark.parametrize(
     ("algorithm", "public"),
     [
@@ -395,10 +363,10 @@ def test_levels_without_a_theorem_are_refused_before_the_charge(
     algorithm: Algorithm[Any], public: Any
 ) -> None:
     watch, ledger = Watch(), Ledger(10.0, 1e-3, adjacency=public.adjacency)
-    with pytest.raises(NoisetteError):
+    with pytest.raises(NoisetteError), watching(watch):
         train(
             algorithm, public, records(public), ledger=ledger,
-            randomness=Randomness.from_seed(0), observer=watch,
+            randomness=Randomness.from_seed(0),
         )  # fmt: skip
     assert ledger.charges == []
     assert watch.drawn == {}
@@ -432,10 +400,10 @@ def test_a_budget_too_small_is_refused_and_draws_nothing(
 ) -> None:
     ledger = Ledger(public.epsilon / 2.0, public.delta, adjacency=public.adjacency)
     watch = Watch()
-    with pytest.raises(NoisetteError, match="nothing was charged"):
+    with pytest.raises(NoisetteError, match="nothing was charged"), watching(watch):
         train(
             algorithm, public, records(public), ledger=ledger,
-            randomness=Randomness.from_seed(0), observer=watch,
+            randomness=Randomness.from_seed(0),
         )  # fmt: skip
     assert ledger.charges == []
     assert watch.drawn == {}
@@ -468,16 +436,17 @@ def test_a_gradient_that_is_no_number_adds_nothing() -> None:
     public = replace(NETWORK, batch_size=N, epochs=1, steps=None, sampling="full")
     seen: list[Any] = []
 
-    class See(Observer):
+    class See:
         def release(self, real: Any, bounded: Any, *given: Any, **options: Any) -> Any:
             seen.append(bounded)
             return real(bounded, *given, **options)
 
     model = Broken(public)
-    train(
-        NetworkSteps(), public, model, ledger=ledger_for(public),
-        randomness=Randomness.from_seed(0), observer=See(),
-    )  # fmt: skip
+    with watching(See()):
+        train(
+            NetworkSteps(), public, model, ledger=ledger_for(public),
+            randomness=Randomness.from_seed(0),
+        )  # fmt: skip
     rows = Slopes(public).gradients(np.arange(2, N))
     cut = rows * np.minimum(1.0, 0.5 / np.linalg.norm(rows, axis=1, keepdims=True))
     np.testing.assert_allclose(seen[0].value, cut.sum(axis=0), rtol=1e-9)

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers import watching
 from noisette import HuberRegressor, LinearRegression, SGDRegressor, load, save
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.errors import InvalidParameter
-from noisette.fitting.algorithms import Observer
 
 KINDS = [LinearRegression, HuberRegressor, SGDRegressor]
 CASES = [(kind, delta) for kind in KINDS for delta in (1e-6, 0.0)]
@@ -28,7 +28,7 @@ def made(kind: Any, epsilon: float = 4.0, delta: float = 1e-6, **options: Any) -
     return kind(epsilon, delta, **given)
 
 
-class Keep(Observer):
+class Keep:
     """Keeps what was charged and what went to the door, in order."""
 
     def __init__(self) -> None:
@@ -49,8 +49,8 @@ def test_one_charge_pays_for_limits_and_model(kind: Any, delta: float, tmp_path:
     ledger, watch = Ledger(4.0, delta), Keep()
     model = made(kind, delta=delta, ledger=ledger)
     planned = model.plan(*X.shape).plan
-    model._observer = watch
-    model.fit(X, y)
+    with watching(watch):
+        model.fit(X, y)
     assert len(ledger.charges) == 1
     assert watch.seen[0] == planned, "the plan is charged before any look"
     assert 3.6 < accounting.epsilon(planned, delta=delta) <= 4.0
@@ -95,8 +95,8 @@ def test_one_target_moves_the_first_scores_by_no_more_than_is_stated() -> None:
     for target in (-1e300, 1e300, 300.0):
         watch, y[0] = Keep(), target
         model = made(LinearRegression, 60.0)
-        model._observer = watch
-        model.fit(X, y)
+        with watching(watch):
+            model.fit(X, y)
         scores.append(watch.seen[1])
     for one in scores:
         for two in scores:
@@ -116,7 +116,7 @@ def test_what_cannot_be_bought_charges_nothing(kind: Any) -> None:
     assert ledger.charges == []
 
 
-class Replay(Observer):
+class Replay:
     """Keeps what goes to the door, and answers what it is told to answer."""
 
     def __init__(self, answers: list[Any] | None = None) -> None:
@@ -158,8 +158,8 @@ def test_a_person_moves_choices_and_sums_by_no_more_than_is_stated(
             rows, targets, whose, weights = (each[~mine] for each in (X, y, ids, weights))
         watch = Replay(worlds[0].out if worlds else None)
         model = made(kind, 30.0, adjacency=adjacency, population=1161)
-        model._observer = watch
-        model.fit(rows, targets, sample_weight=weights, persons=whose)
+        with watching(watch):
+            model.fit(rows, targets, sample_weight=weights, persons=whose)
         worlds.append(watch)
     ratios = []
     for one, two in zip(worlds[0].seen, worlds[1].seen, strict=True):

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers import watching
 from noisette import (
     HuberRegressor,
     Ledger,
@@ -17,13 +18,12 @@ from noisette import (
     SGDRegressor,
 )
 from noisette.errors import InvalidData, Unproven
-from noisette.fitting.algorithms.observer import Observer
 from noisette.fitting.units import Persons as Grouping
 
 PEOPLE, D = 60, 3
 
 
-class Watch(Observer):
+class Watch:
     """Keeps what crosses the door, what is solved and what the kernels get."""
 
     def __init__(self) -> None:
@@ -68,10 +68,11 @@ def table(mine: int, sign: float = 1.0, label: int = 1) -> tuple[Any, Any, Any]:
 
 
 def watched(model: Any, mine: int, sign: float = 1.0, label: int = 1, **more: Any) -> Watch:
-    model._observer = Watch()
+    seen = Watch()
     X, y, ids = table(mine, sign, label)
-    model.fit(X, y, persons=Persons.of(ids), **more)
-    return model._observer
+    with watching(seen):
+        model.fit(X, y, persons=Persons.of(ids), **more)
+    return seen
 
 
 COMMON = {"norm_bound": 1.0, "classes": [0, 1], "fit_intercept": False, "random_state": 1}
@@ -124,12 +125,13 @@ def test_output_moves_as_far_as_one_record_moves_it(mine: int, relation: str) ->
         **COMMON,
     )  # fmt: skip
     first = watched(model, mine, 1.0, 1).bounded[0]
-    model._observer = Watch()
+    seen = Watch()
     X, y, ids = table(7, -1.0, 1)
     if relation == "add-remove":
         X, y, ids = X[7:], y[7:], ids[7:]
-    model.fit(X, y, persons=ids)
-    second = model._observer.bounded[0]
+    with watching(seen):
+        model.fit(X, y, persons=ids)
+    second = seen.bounded[0]
     moved = float(np.linalg.norm(first.value - second.value))
     assert first.l2 == second.l2
     # Lambda is so large that the slope is 1/2 all over: half of the bound is reached
@@ -142,9 +144,10 @@ def test_the_second_moment_moves_by_one_record(mine: int) -> None:
     first = watched(model, mine).bounded[0]
     X, y, ids = table(mine)
     X[:mine] = [0.0, 1.0, 0.0]
-    model._observer = Watch()
-    model.fit(X, y, persons=ids)
-    second = model._observer.bounded[0]
+    seen = Watch()
+    with watching(seen):
+        model.fit(X, y, persons=ids)
+    second = seen.bounded[0]
     moved = float(np.linalg.norm(first.value - second.value))
     assert 0.99 * first.l2 <= moved <= first.l2
 
@@ -195,10 +198,11 @@ def test_levels_belong_to_persons(grouping: str) -> None:
     model = SGDClassifier(1.0, grouping=grouping, batch_size=10, **COMMON)
     X, y, ids = table(40)
     levels = np.where(ids < "person 3", 0.25, 1.0)
-    model._observer = Watch()
-    model.fit(X, y, persons=ids, sample_epsilon=levels)
+    seen = Watch()
+    with watching(seen):
+        model.fit(X, y, persons=ids, sample_epsilon=levels)
     index = Grouping.of(ids).index
-    for _, _, _, _, batches, _, _, share in model._observer.steps:
+    for _, _, _, _, batches, _, _, share in seen.steps:
         cap = 0.25 if grouping == "scale" else 1.0
         assert np.bincount(index, share)[0] <= cap
         if grouping == "batches":
@@ -214,9 +218,10 @@ def test_levels_of_output_perturbation_belong_to_persons() -> None:
     X, y, ids = table(40)
     levels = np.where(ids == "person 0", 0.25, 1.0)
     model = LogisticRegression(1.0, mechanism="output", **COMMON)
-    model._observer = Watch()
-    model.fit(X, y, persons=ids, sample_epsilon=levels)
-    weights = model._observer.problems[0][2]["sample_weight"]
+    seen = Watch()
+    with watching(seen):
+        model.fit(X, y, persons=ids, sample_epsilon=levels)
+    weights = seen.problems[0][2]["sample_weight"]
     assert 0.24 <= weights[ids == "person 0"].sum() <= 0.25
     levels[0] = 1.0
     with pytest.raises(InvalidData, match="same in all rows of one person"):
@@ -226,9 +231,10 @@ def test_levels_of_output_perturbation_belong_to_persons() -> None:
 def test_sample_weights_are_shared_too() -> None:
     X, y, ids = table(40)
     model = LogisticRegression(1.0, mechanism="output", weight_bound=3.0, **COMMON)
-    model._observer = Watch()
-    model.fit(X, y, sample_weight=np.full(len(y), 3.0), persons=ids)
-    weights = model._observer.problems[0][2]["sample_weight"]
+    seen = Watch()
+    with watching(seen):
+        model.fit(X, y, sample_weight=np.full(len(y), 3.0), persons=ids)
+    weights = seen.problems[0][2]["sample_weight"]
     assert 2.99 <= np.bincount(Grouping.of(ids).index, weights).max() <= 3.0
 
 
@@ -247,9 +253,10 @@ def test_rows_that_do_not_share_a_weight_are_refused(model: Any, monkeypatch) ->
 def test_a_cap_leaves_further_rows_out() -> None:
     X, y, ids = table(40)
     model = LogisticRegression(1.0, **COMMON)
-    model._observer = Watch()
-    model.fit(X, y, persons=Persons.of(ids, max_rows=3))
-    ((rows, _, options),) = model._observer.problems
+    seen = Watch()
+    with watching(seen):
+        model.fit(X, y, persons=Persons.of(ids, max_rows=3))
+    ((rows, _, options),) = seen.problems
     assert options["max_rows"] == 3 * PEOPLE
     assert len(rows) == np.minimum(np.bincount(Grouping.of(ids).index), 3).sum()
     assert model.privacy_.max_rows == 3

@@ -12,11 +12,11 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.estimator_checks import estimator_checks_generator
 from test_regressors import AGAINST_PRIVACY
 
+from helpers import watching
 from noisette import PoissonRegressor, load, save
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.errors import InvalidParameter
-from noisette.fitting.algorithms import Observer
 from noisette.fitting.losses import LOSSES, PoissonCounts
 
 
@@ -53,7 +53,7 @@ def test_the_loss_is_convex_with_slopes_and_curvatures_up_to_one() -> None:
         loss.targets([1.5])
 
 
-class Keep(Observer):
+class Keep:
     """Keeps what goes to the door, and hands back the answers of an earlier run."""
 
     def __init__(self, answers: list[Any] | None = None) -> None:
@@ -82,8 +82,8 @@ def test_one_record_moves_a_gradient_sum_by_no_more_than_is_stated(clip: float) 
         X[0], y[0] = row, count
         watch = Keep(watches[0].out if watches else None)
         model = made(4.0, clip=clip)
-        model._observer = watch
-        model.fit(X, y)
+        with watching(watch):
+            model.fit(X, y)
         watches.append(watch)
     ratios = [float(np.linalg.norm(one.value - two.value)) / one.l2
               for one, two in zip(watches[0].seen, watches[1].seen, strict=True)]  # fmt: skip

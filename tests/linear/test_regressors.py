@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
+from helpers import watching
 from noisette import load, save
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
@@ -22,7 +23,6 @@ from noisette.errors import (
     Unproven,
     WeakModelWarning,
 )
-from noisette.fitting.algorithms import Observer
 from noisette.models import HuberRegressor, LinearRegression, SGDRegressor
 
 RELATIONS = [relation.value for relation in Adjacency]
@@ -197,7 +197,7 @@ def test_many_targets_at_a_bound_are_told() -> None:
     assert "model-based" in model.privacy_.statement()
 
 
-class Keep(Observer):
+class Keep:
     """Keeps what goes to the door, and hands the first run's answers to the second."""
 
     def __init__(self, answers: list[Any] | None = None) -> None:
@@ -240,8 +240,8 @@ def test_a_person_with_many_rows_moves_sums_no_further_than_one_row() -> None:
         y[mine] = 1e9 * sign
         watch = Keep(watches[0].out if watches else None)
         model = made(LinearRegression, 4.0)
-        model._observer = watch
-        model.fit(X, y, persons=ids)
+        with watching(watch):
+            model.fit(X, y, persons=ids)
         watches.append(watch)
     ratios = []
     for one, two in zip(watches[0].seen, watches[1].seen, strict=True):

@@ -9,12 +9,12 @@ torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 
 from torch import nn  # noqa: E402
 
+from helpers import watching  # noqa: E402
 from noisette import Ledger, Persons, PrivateSearch  # noqa: E402
 from noisette.core.mechanisms import Gaussian, LaplaceVector  # noqa: E402
 from noisette.core.plans import Run, Together  # noqa: E402
 from noisette.errors import InvalidParameter, Unproven  # noqa: E402
 from noisette.fitting.algorithms.class_weight import balanced  # noqa: E402
-from noisette.fitting.algorithms.observer import Observer  # noqa: E402
 from noisette.nn import PrivateClassifier, PrivateTraining  # noqa: E402
 
 torch.set_num_threads(1)
@@ -24,7 +24,7 @@ X = GENERATOR.normal(size=(1200, 3)).astype(np.float32)
 Y = np.where(X[:, 0] + 0.3 * GENERATOR.normal(size=1200) > 1.6, "yes", "no")
 
 
-class Door(Observer):
+class Door:
     """Notes what crosses the door: the value with its bound, the noise, and what came out."""
 
     def __init__(self) -> None:
@@ -42,9 +42,10 @@ def network(**options: Any) -> PrivateClassifier:
 
 
 def watched(model: PrivateClassifier, y: Any = Y, **more: Any) -> list[Any]:
-    model._observer = Door()
-    model.fit(X[: len(y)], y, **more)
-    return model._observer.crossed
+    seen = Door()
+    with watching(seen):
+        model.fit(X[: len(y)], y, **more)
+    return seen.crossed
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "zero-out", "add-remove"])

@@ -1,21 +1,21 @@
-"""An observer for steps: it writes down what crosses the door and may answer by a script."""
+"""A watcher of steps: it writes down what crosses the door and may answer by a script."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from helpers import watching
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness
-from noisette.fitting.algorithms.observer import Observer
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.train import begin
 from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.step import PreparedStep, Step
 
 
-class Spy(Observer):
+class Spy:
     """Notes every bounded value; `answers` are handed out in place of the real releases."""
 
     def __init__(self, answers: list[Any] | None = None) -> None:
@@ -51,9 +51,10 @@ def run(
     step.check(sample, prepared)
     passage = begin(
         prepared, ledger=Ledger(1e7, 0.5, adjacency=public.adjacency),
-        randomness=Randomness.from_seed(seed), observer=spy, label="test",
+        randomness=Randomness.from_seed(seed), label="test",
     )  # fmt: skip
-    return step.run(sample, prepared, passage)
+    with watching(spy):
+        return step.run(sample, prepared, passage)
 
 
 def log_odds(bounded: Any, mechanism: Any) -> np.ndarray:

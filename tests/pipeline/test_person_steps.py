@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import run_command
+from helpers import run_command, watching
 from noisette import Guarantee, Persons, TableClassifier, load, save
 from noisette.core.mechanisms import GaussianThreshold, ObjectiveNoise
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.fitting.algorithms.observer import Observer
 from noisette.fitting.units import Persons as Grouping
 from noisette.tables import Schema
 from noisette.tables.pipeline import (
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::noisette.errors.WeakModelWarnin
 PEOPLE, SECRET = 50, "patient-00-secret"
 
 
-class Door(Observer):
+class Door:
     """Keeps plans and what crosses the door."""
 
     def __init__(self) -> None:
@@ -87,10 +86,11 @@ def test_a_person_moves_a_step_as_far_as_one_row(
     doors = []
     for row, many in ((first, mine), (last, 7)):
         step = kind(**COMMON, **given)
-        step._observer = Door()
+        seen = Door()
         X, y, ids = rows([row] * many)
-        step.fit(X, y, persons=ids)
-        doors.append(step._observer)
+        with watching(seen):
+            step.fit(X, y, persons=ids)
+        doors.append(seen)
         assert step.privacy_.unit == "person"
         assert f"the number of persons, {PEOPLE}" in step.privacy_.public
         assert not [said for said in ids if said in step.privacy_.to_json()]
@@ -125,14 +125,15 @@ def test_the_bar_of_levels_knows_how_many_one_person_holds() -> None:
     levels = PrivateCategories(1.0, 1e-4, random_state=0)
     with pytest.raises(InvalidParameter, match="max_rows"):
         levels.fit(X, persons=ids)
-    levels._observer = Door()
-    levels.fit(X, persons=Persons.of(ids, max_rows=3))
+    seen = Door()
+    with watching(seen):
+        levels.fit(X, persons=Persons.of(ids, max_rows=3))
     ((leaf, _),) = levels.privacy_.plan.leaves()
     assert leaf.mechanism.keys == 3
     plain = GaussianThreshold(leaf.mechanism.noise_multiplier, leaf.mechanism.delta_mass)
     bar = leaf.mechanism.threshold(levels.privacy_.adjacency)
     assert bar > plain.threshold(levels.privacy_.adjacency) * 1.01
-    counts = levels._observer.bounded[0].value
+    counts = seen.bounded[0].value
     assert len(counts) == 1 + 3 + 1  # nobody, the first three levels, "common"
     assert counts.sum() <= 501.0
     assert levels.privacy_.max_rows == 3
@@ -186,8 +187,9 @@ def test_a_table_of_visits(relation: str, delta: float) -> None:
     X, y = visits()
     given = {"adjacency": relation, "population": 800, "random_state": 1}
     model = TableClassifier(2.0, delta, schema=schema(), **given)
-    model._observer = Door()
-    model.fit(X, y)
+    seen = Door()
+    with watching(seen):
+        model.fit(X, y)
     assert model.score(X, y) > 0.75
     stated = model.privacy_
     assert (stated.unit, stated.max_rows) == ("person", 12)
@@ -205,9 +207,10 @@ def test_a_table_of_visits(relation: str, delta: float) -> None:
     twin.fit(bare, y, persons=Persons.of(X["mrn"], max_rows=12))
     np.testing.assert_allclose(twin.coef_, model.coef_)
     longer = TableClassifier(2.0, delta, schema=schema(), **given)
-    longer._observer = Door()
-    longer.fit(*visits(extra=30))
-    assert longer._observer.plans == model._observer.plans
+    again = Door()
+    with watching(again):
+        longer.fit(*visits(extra=30))
+    assert again.plans == seen.plans
 
 
 def test_no_identifier_reaches_a_file(tmp_path: Path) -> None:

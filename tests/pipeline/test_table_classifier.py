@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers import watching
 from noisette import Ledger, load, save
 from noisette.core.accounting import epsilon as epsilon_of
 from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, Adjacency
 from noisette.core.mechanisms import Exponential, Gaussian, GaussianThreshold, LaplaceVector
 from noisette.core.plans import Run
 from noisette.errors import BudgetExceeded, InvalidData, NoisetteError
-from noisette.fitting.algorithms import Observer
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.tables.pipeline import TableClassifier
 from noisette.tables.pipeline.shares import LearnShares, Spread
@@ -31,7 +31,7 @@ def table(n: int = 3000, seed: int = 0) -> tuple[dict[str, Any], np.ndarray]:
     return {"age": age, "ward": ward, "day": day, "name": [f"n{k}" for k in range(n)]}, y
 
 
-class Seen(Observer):
+class Seen:
     """Keeps what went through the door."""
 
     def __init__(self) -> None:
@@ -49,8 +49,9 @@ def test_one_charge_pays_for_everything(relation: str) -> None:
     model = TableClassifier(
         2.0, 1e-5, schema=KINDS, adjacency=relation, population=3000, ledger=ledger
     )
-    model._observer = seen = Seen()
-    model.fit(X, y)
+    seen = Seen()
+    with watching(seen):
+        model.fit(X, y)
     assert [charge.model for charge in ledger.charges] == ["TableClassifier"]
     assert ledger.spent == (2.0, 1e-5)
     plan = model.privacy_.plan

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers import watching
 from noisette import Ledger, Randomness
 from noisette.audit.fitted_state import fitted_state
 from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
 from noisette.core.bounded import InKernel
 from noisette.core.mechanisms import GaussianThreshold
 from noisette.core.summaries import key_counts
-from noisette.fitting.algorithms import Observer
 from noisette.tables.pipeline import (
     AdditiveClassifier,
     AdditiveRegressor,
@@ -63,7 +63,7 @@ def rows(n: int = 200) -> list[Record]:
 
 
 @dataclass
-class Watcher(Observer):
+class Watcher:
     """Notes what passes; in the second world it hands out the answers of the first."""
 
     keys: list[Any]
@@ -141,8 +141,8 @@ def fitted(
             ledger=Ledger(20.0, delta, adjacency=relation),
             random_state=Randomness.from_seed(3), **facts,
         )  # fmt: skip
-        model._observer = watcher
-        return model.fit(X, [row[-1] for row in world])
+        with watching(watcher):
+            return model.fit(X, [row[-1] for row in world])
 
 
 def ratio(first: Any, second: Any, keys: Any) -> float:
@@ -200,11 +200,7 @@ def compare(first: Watcher, second: Watcher, shared: int) -> dict[str, float]:
 
 def attributes(model: TableClassifier) -> dict[str, bytes]:
     """Return a digest of everything that the model carries, by its path."""
-    return {
-        path: note.digest
-        for path, note in fitted_state(model).items()
-        if not path.startswith("._observer")
-    }
+    return {path: note.digest for path, note in fitted_state(model).items()}
 
 
 RELATIONS = [REPLACE_ONE, ZERO_OUT, ADD_REMOVE]

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers import watching
 from noisette import Ledger, TableClassifier, TableRegressor, load, save
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Exponential, ObjectiveNoise
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.fitting.algorithms import Observer
 from noisette.tables import Schema
 from noisette.tables.pipeline.table_words import done
 
@@ -72,7 +72,7 @@ def test_learnt_limits_are_released_quantiles() -> None:
     assert np.quantile(y, 0.9) <= high <= np.quantile(y, 1.0) + 1.0
 
 
-class Keep(Observer):
+class Keep:
     """Keeps what goes to the door, and hands the first run's answers to the second."""
 
     def __init__(self, answers: list[Any] | None = None) -> None:
@@ -97,8 +97,8 @@ def test_a_replaced_row_moves_every_release_by_at_most_its_bound() -> None:
         X["age"][7], X["ward"][7], y[7] = age, ward, days
         watch = Keep(watches[0].out if watches else None)
         model = made(STATED, epsilon=8.0)
-        model._observer = watch
-        model.fit(X, y)
+        with watching(watch):
+            model.fit(X, y)
         watches.append(watch)
     one, two = (watch.seen[0] for watch in watches)
     moved = float(np.linalg.norm(one.value - two.value))

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers import watching
 from noisette import Ledger, Persons, TableClassifier, load, save
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
@@ -99,8 +100,9 @@ def test_a_test_person_leaves_no_trace_in_the_model(relation: str) -> None:
             changed["age"][row], changed["ward"][row] = 10_000, "B"
             labels[row] = "yes" if labels[row] == "no" else "no"
         fitted = model(relation, classes=["no", "yes"], population=600)
-        spy = fitted._observer = Spy()
-        fitted.fit(changed, labels)
+        spy = Spy()
+        with watching(spy):
+            fitted.fit(changed, labels)
         arrays = [bounded.value for bounded, _ in spy.seen]
         values = [np.array(each) for each in arrays if isinstance(each, np.ndarray)]
         if place is None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers import watching
 from noisette import AdditiveRegressor, Ledger, Persons, TableRegressor, load, save
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
@@ -73,8 +74,9 @@ def test_a_test_person_leaves_no_trace_in_the_model(relation: str) -> None:
             row = int(np.flatnonzero(chosen == (side == "test"))[0])
             changed["age"][row], changed["ward"][row], targets[row] = 10_000, "B", -50.0
         fitted = model(relation, population=600, target_bounds="learn")
-        spy = fitted._observer = Spy()
-        fitted.fit(changed, targets)
+        spy = Spy()
+        with watching(spy):
+            fitted.fit(changed, targets)
         kept = [bounded for bounded, _ in spy.seen if isinstance(bounded.value, np.ndarray)]
         seen[side] = [(np.array(each.value), each) for each in kept]
     same = {

@@ -9,11 +9,11 @@ import dask.array as da
 import numpy as np
 import pytest
 
+from helpers import watching
 from noisette import PoissonRegressor, SGDClassifier
 from noisette.core.adjacency import Adjacency
 from noisette.core.parts import merges_of
 from noisette.fitting.algorithms.gradient_descent import _gradient_of, _rounding_of
-from noisette.fitting.algorithms.observer import Observer
 from noisette.fitting.algorithms.public import Public
 from noisette.fitting.algorithms.steps import Update
 from noisette.fitting.losses import HuberHinge, Logistic, PoissonCounts, Squared
@@ -92,7 +92,7 @@ def test_the_last_resort_of_a_solver_works_on_parts(loss: Any) -> None:
     assert np.abs(point.w - whole.weights).max() <= 4.0 * tolerance / 0.5
 
 
-class Bounds(Observer):
+class Bounds:
     def __init__(self) -> None:
         self.seen: list[float] = []
 
@@ -111,8 +111,8 @@ def test_a_released_gradient_pays_for_twice_the_rounding(adjacency: str) -> None
         model = SGDClassifier(
             1.0, 1e-6, norm_bound=1.0, adjacency=adjacency, population=500, random_state=0
         )
-        model._observer = watched = Bounds()
-        with dask.config.set(scheduler="sync"):
+        watched = Bounds()
+        with dask.config.set(scheduler="sync"), watching(watched):
             model.fit(rows, y)
         found[name] = watched.seen[0]
     most = 500 if adjacency == "replace-one" else 1000
@@ -132,8 +132,8 @@ def test_a_cut_gradient_pays_for_where_it_is_cut() -> None:
     found = {}
     for name, rows in (("memory", X), ("parts", da.from_array(X, chunks=(90, 3)))):
         model = PoissonRegressor(1.0, norm_bound=1.0, most_count=4, random_state=0)
-        model._observer = watched = Bounds()
-        with dask.config.set(scheduler="sync"):
+        watched = Bounds()
+        with dask.config.set(scheduler="sync"), watching(watched):
             model.fit(rows, y)
         found[name] = watched.seen[0]
     R, C, d, u, n = np.hypot(1.0, model._intercept()), model.clip_norm, 4, 2.0**-53, 500

@@ -1,4 +1,4 @@
-"""The iterative algorithms as functions of rows and labels, an observer, and a NumPy twin."""
+"""The iterative algorithms as functions of rows and labels, a watcher, and a NumPy twin."""
 
 import math
 from dataclasses import dataclass, field
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from helpers import watching
 from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import Sampler
@@ -13,7 +14,6 @@ from noisette.fitting.algorithms import (
     Algorithm,
     GradientDescent,
     NoisySGD,
-    Observer,
     Public,
     Records,
     SinglePass,
@@ -36,14 +36,15 @@ def facts(
 def run(
     algorithm: Algorithm[Any], X: Any, y: Any, update: Update, randomness: Randomness, *,
     ledger: Ledger, epsilon: float, delta: float = 0.0, population: int | None = None,
-    sample_weight: Any = None, observer: Observer | None = None,
+    sample_weight: Any = None, observer: Any = None,
 ) -> Trained:  # fmt: skip
     """Train once; n is public unless the ledger's relation says otherwise."""
     size = X.shape[0] if ledger.adjacency.size_is_public else population
-    return train(
-        algorithm, facts(update, X.shape[1], ledger, epsilon, delta, size),
-        Records(X, [y], sample_weight), ledger=ledger, randomness=randomness, observer=observer,
-    )  # fmt: skip
+    with watching(observer):
+        return train(
+            algorithm, facts(update, X.shape[1], ledger, epsilon, delta, size),
+            Records(X, [y], sample_weight), ledger=ledger, randomness=randomness,
+        )  # fmt: skip
 
 
 def single_pass(
@@ -71,7 +72,7 @@ def gradient_descent(
 
 
 @dataclass
-class Recorded(Observer):
+class Recorded:
     """Collects the batches of all steps that ran."""
 
     batches: list[Any] = field(default_factory=list)

@@ -12,7 +12,6 @@ from noisette.core.ledger import Ledger
 from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_mu
 from noisette.core.randomness import Randomness
 from noisette.errors import Unproven
-from noisette.fitting.algorithms import Observer
 from noisette.fitting.algorithms import gradient_descent as module
 from noisette.fitting.algorithms.gradient_descent import Recipe, recipe
 from noisette.fitting.algorithms.levels import Levels
@@ -34,7 +33,7 @@ def test_epsilon_recomputed_from_the_logged_noise(adjacency) -> None:
     """Sum of (Delta_t / sigma_t)^2 over the steps that ran is mu^2 of the request."""
     spent = []
 
-    class Spy(Observer):
+    class Spy:
         def release(self, real, bounded, permit, randomness, *, part=0):
             unit = bounded.l2 / permit.adjacency.contributions
             sigma = permit.leaf(part).mechanism.noise_multiplier * unit

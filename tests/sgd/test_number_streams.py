@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers import watching
 from noisette import SGDRegressor
 from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData, InvalidParameter, PermitError, Unproven
-from noisette.fitting.algorithms import Observer
 
 
 def data(n: int = 4000, seed: int = 0) -> tuple[Any, Any]:
@@ -108,7 +108,7 @@ def test_the_same_people_again_are_refused_and_a_failed_chunk_stays_paid() -> No
     assert model.fit(X, y).coef_.shape == (3,), "a fit after a stream is a new training"
 
 
-class Steps(Observer):
+class Steps:
     """Keeps the bound and the targets of every step."""
 
     def __init__(self) -> None:
@@ -128,8 +128,8 @@ def test_the_noise_is_for_the_gradients_that_are_summed() -> None:
     """Huber's slope is at most the threshold, rows with the constant at most hypot(R, 0.35 R)."""
     X, y = data(500)
     model, watch = made(threshold=0.3), Steps()
-    model._observer = watch
-    model.partial_fit(100.0 * X, 1e9 * y)
+    with watching(watch):
+        model.partial_fit(100.0 * X, 1e9 * y)
     bias = float(np.float32(0.35 * 1.8))
     assert watch.bounds == [pytest.approx(0.3 * np.hypot(1.8, bias))]
     assert watch.largest <= 1.0

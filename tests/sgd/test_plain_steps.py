@@ -9,10 +9,9 @@ import pytest
 from iterative import twin
 from scipy import sparse
 
-from helpers import pairwise_covered
+from helpers import pairwise_covered, watching
 from noisette.audit import check_estimator
 from noisette.core.door import NoiseStream
-from noisette.fitting.algorithms import Observer
 from noisette.fitting.algorithms.gradient_descent import MOMENTUM, _gradient_of
 from noisette.fitting.algorithms.steps import Batches, State, Update, advance, canonical_rows
 from noisette.fitting.losses import LOSSES, Logistic, MarginLoss
@@ -59,7 +58,7 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @dataclass
-class Tape(Observer):
+class Tape:
     """Keeps every step's update, batch, noise and grid, and what crossed the door."""
 
     steps: list[Any] = field(default_factory=list)
@@ -92,8 +91,9 @@ def fitted(**options: Any) -> tuple[SGDClassifier, Tape]:
             **options,
         }
     )
-    model._observer = tape = Tape()
-    return model.fit(*table()), tape
+    tape = Tape()
+    with watching(tape):
+        return model.fit(*table()), tape
 
 
 # --- a loss of one's own -------------------------------------------------------------------------

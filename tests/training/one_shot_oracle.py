@@ -13,12 +13,13 @@ import numpy as np
 from scipy import stats
 from scipy.special import expit, log_expit, log_ndtr, ndtr
 
+from helpers import watching
 from noisette.core.adjacency import Adjacency
 from noisette.core.door import NoiseStream
 from noisette.core.ledger import Ledger
 from noisette.core.mechanisms import AdditiveNoise
 from noisette.core.randomness import Randomness
-from noisette.fitting.algorithms import Algorithm, Observer, Public, Records, Trained, train
+from noisette.fitting.algorithms import Algorithm, Public, Records, Trained, train
 from noisette.fitting.losses import Loss
 
 SIZE = 1e-6
@@ -64,14 +65,13 @@ def facts(adjacency: str, epsilon: float = 1.0, delta: float = 0.0, **changed: A
 def one_shot(
     algorithm: Algorithm[Any], rows: Any, targets: list[Any], loss: Loss, known: Facts,
     randomness: Randomness, *, sample_weight: Any = None, guess: int | None = None,
-    observer: Observer | None = None,
+    observer: Any = None,
 ) -> Trained:  # fmt: skip
     """Train once on these rows, one model for each target vector, and charge `known.ledger`."""
     public = known.public(loss, rows.shape[1], len(targets), guess)
-    return train(
-        algorithm, public, Records(rows, targets, sample_weight), ledger=known.ledger,
-        randomness=randomness, observer=observer,
-    )  # fmt: skip
+    records = Records(rows, targets, sample_weight)
+    with watching(observer):
+        return train(algorithm, public, records, ledger=known.ledger, randomness=randomness)
 
 
 def mechanisms(trained: Any) -> list[Any]:
@@ -80,7 +80,7 @@ def mechanisms(trained: Any) -> list[Any]:
 
 
 @dataclass
-class Spy(Observer):
+class Spy:
     """Keeps what went through the door, what was drawn for a solver, and what was solved."""
 
     seen: list[tuple[Any, Any, int]] = field(default_factory=list)
@@ -103,7 +103,7 @@ class Spy(Observer):
 
 
 @dataclass
-class PaidFirst(Observer):
+class PaidFirst:
     """Asserts that the ledger was charged before anything crosses the door."""
 
     ledger: Ledger

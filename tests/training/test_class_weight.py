@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers import watching
 from noisette import (
     Ledger,
     LinearSVC,
@@ -19,7 +20,6 @@ from noisette.audit import check_estimator
 from noisette.core.mechanisms import LaplaceVector
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.class_weight import balanced, public_weights
-from noisette.fitting.algorithms.observer import Observer
 
 MODELS = [
     (LogisticRegression, {}),
@@ -39,7 +39,7 @@ def rows(n: int = 4000, seed: int = 0) -> tuple[Any, Any]:
     return X, y
 
 
-class Weights(Observer):
+class Weights:
     """Notes the weights that reach a solver, and what crosses the door first."""
 
     def __init__(self) -> None:
@@ -57,9 +57,10 @@ class Weights(Observer):
 
 
 def watched(model: Any, *data: Any, **more: Any) -> Weights:
-    model._observer = Weights()
-    model.fit(*data, **more)
-    return model._observer
+    seen = Weights()
+    with watching(seen):
+        model.fit(*data, **more)
+    return seen
 
 
 def recall(model: Any, X: Any, y: Any) -> float:

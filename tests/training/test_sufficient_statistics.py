@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from helpers import watching
 from noisette.core import accounting
 from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
-from noisette.fitting.algorithms import Observer, Public, Records, SufficientStatistics, train
+from noisette.fitting.algorithms import Public, Records, SufficientStatistics, train
 from noisette.fitting.algorithms.regression_moments import MomentShares, moments_move
 from noisette.fitting.algorithms.residual_sums import (
     DIRECTIONS,
@@ -36,7 +37,7 @@ def public(adjacency: Adjacency = REPLACE_ONE, n: int = 50, **changes: Any) -> P
     return replace(facts, **changes)
 
 
-class Keep(Observer):
+class Keep:
     """Keeps what goes to the door, and hands back the same answers to every run."""
 
     def __init__(self, answers: list[Any] | None = None) -> None:
@@ -58,11 +59,13 @@ def watched(
     answers: list[Any] | None = None,
 ) -> Keep:  # fmt: skip
     watch = Keep(answers)
-    train(
-        SufficientStatistics(rounds), facts, Records(np.asarray(rows), [np.asarray(y)], weights),
-        ledger=Ledger(facts.epsilon, facts.delta, adjacency=facts.adjacency),
-        randomness=Randomness.from_seed(seed), observer=watch,
-    )  # fmt: skip
+    records = Records(np.asarray(rows), [np.asarray(y)], weights)
+    with watching(watch):
+        train(
+            SufficientStatistics(rounds), facts, records,
+            ledger=Ledger(facts.epsilon, facts.delta, adjacency=facts.adjacency),
+            randomness=Randomness.from_seed(seed),
+        )  # fmt: skip
     return watch
 
 

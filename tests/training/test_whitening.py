@@ -22,6 +22,7 @@ from one_shot_oracle import (
 )
 from scipy import optimize, sparse
 
+from helpers import watching
 from noisette.core import accounting
 from noisette.core.accounting.objective_pair import ObjectiveReplaced
 from noisette.core.adjacency import Adjacency
@@ -29,7 +30,6 @@ from noisette.core.mechanisms import Gaussian, ObjectiveNoise
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError, Unproven
 from noisette.fitting.algorithms import (
-    Observer,
     Passage,
     Public,
     Records,
@@ -304,7 +304,7 @@ def test_a_record_of_weight_0_is_in_no_second_moment(adjacency: str) -> None:
     """Under zero-out it is the null record: with its row the sum would move by sqrt(2) R^2."""
     values = []
 
-    class Bare(Observer):
+    class Bare:
         """Hands out what would have crossed the door."""
 
         def release(self, real: Any, bounded: Any, *given: Any, **named: Any) -> Any:
@@ -317,7 +317,8 @@ def test_a_record_of_weight_0_is_in_no_second_moment(adjacency: str) -> None:
     for last in ([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]):
         rows = np.vstack([rows[:-1], last])
         records = Records(rows, [y], weights)
-        module._private_second_moment(records, public, Passage(None, None, Bare()))
+        with watching(Bare()):
+            module._private_second_moment(records, public, Passage(None, None))
     np.testing.assert_array_equal(values[0].value, values[1].value)
 
 
@@ -325,7 +326,7 @@ def test_a_record_of_weight_0_is_in_no_second_moment(adjacency: str) -> None:
 def test_second_moment_of_float32_keeps_its_sensitivity() -> None:
     values = []
 
-    class Bare(Observer):
+    class Bare:
         """Hands out what would have crossed the door."""
 
         def release(self, real: Any, bounded: Any, *given: Any, **named: Any) -> Any:
@@ -333,14 +334,15 @@ def test_second_moment_of_float32_keeps_its_sensitivity() -> None:
             return bounded.value
 
     public = facts("add-remove", 1.0, 1e-6, size=10**8).public(Logistic(), 2)
-    passage = Passage(None, None, Bare())
+    passage = Passage(None, None)
     rng = np.random.default_rng(0)
     worst = 0.0
     for _ in range(4):
         rows = np.zeros((1 << 23, 2), np.float32)
         rows[:, 0] = rng.choice([1.0, 0.999, 0.7, 0.5, 0.3], size=1 << 23)
         for x in (rows, rows[1:]):
-            module._private_second_moment(Records(x, []), public, passage)
+            with watching(Bare()):
+                module._private_second_moment(Records(x, []), public, passage)
         worst = max(worst, float(np.linalg.norm(values[-1].value - values[-2].value)))
     assert worst <= 1.0 + 1e-6
 

@@ -1,6 +1,7 @@
 """`release`: the only door to a mechanism's noise."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,24 @@ from noisette.core.randomness import Randomness
 from noisette.errors import PermitError
 
 _SMALLEST_SCALE, _LARGEST_SCALE = 1e-250, 1e250
-watchers: list[Callable[..., Any]] = []
-"""The audit's: the last one sees every crossing, and calls the real door."""
+watchers: list[Any] = []
+"""The audit's, and empty while a user trains; see `observed`."""
+
+
+@contextmanager
+def watching(watcher: Any) -> Iterator[Any]:
+    """Have `watcher` see whatever runs inside, in this process."""
+    watchers.append(watcher)
+    try:
+        yield watcher
+    finally:
+        watchers.pop()
+
+
+def observed(name: str, real: Callable[..., Any], *given: Any, **options: Any) -> Any:
+    """Call `real`, or have the last watcher's method `name` call it, if it has one."""
+    seen = getattr(watchers[-1], name, None) if watchers else None
+    return real(*given, **options) if seen is None else seen(real, *given, **options)
 
 
 def release(bounded: Bounded, permit: Permit, randomness: Randomness, *, part: int = 0) -> Any:
@@ -65,9 +82,7 @@ def release(bounded: Bounded, permit: Permit, randomness: Randomness, *, part: i
     (0, 0.5)
 
     """
-    if watchers:
-        return watchers[-1](_release, bounded, permit, randomness, part=part)
-    return _release(bounded, permit, randomness, part=part)
+    return observed("release", _release, bounded, permit, randomness, part=part)
 
 
 def _release(bounded: Bounded, permit: Permit, randomness: Randomness, *, part: int = 0) -> Any:

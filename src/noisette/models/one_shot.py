@@ -183,7 +183,7 @@ class OneShotClassifier(LinearClassifier):
         name = chosen.algorithm.name.replace("whitened", "objective")
         trained = train(
             chosen.algorithm, chosen.public, records, ledger=ledger, randomness=randomness,
-            observer=self._observer, label=f"fit ({name} perturbation)",
+            label=f"fit ({name} perturbation)",
             model=type(self).__name__,
         )  # fmt: skip
         self._set_model(trained.weights, public.loss, self._intercept(), classes)

@@ -16,7 +16,6 @@ from noisette.core.permit import Permit
 from noisette.core.randomness import Randomness
 from noisette.core.refusals import stated
 from noisette.errors import InvalidParameter, warn_of_privacy
-from noisette.fitting.algorithms.observer import Observer
 from noisette.fitting.units import Persons
 from noisette.models.inputs import MISSING_AS_ZERO
 
@@ -38,8 +37,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """What in the rows makes a fit refuse: ids of `noisette.core.refusals.REFUSALS`."""
     _least: int = 1
     """Rows that a fit asks for where their number is private; a search sets 0: nobody may train."""
-    _observer: Observer | None = None
-    """Who watches the next fit: set by the audit on its own clone, never by users."""
 
     @contextmanager
     def _all_or_nothing(self, X: Any = None) -> Iterator[None]:
@@ -64,9 +61,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _count_fits(self) -> None:
         """Say once that clones which are fitted without a ledger are not added up by anybody."""
         fits = _KIN.get(self)
-        watched = self._observer is not None or isinstance(
-            getattr(self, "random_state", None), Randomness
-        )
+        watched = isinstance(getattr(self, "random_state", None), Randomness)
         if fits is None or self.ledger is not None or watched:
             return
         fits[0] += 1

@@ -263,7 +263,7 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
             rows, target, weights, crowd = present(rows, target, weights, crowd)
         trained = train(
             chosen.algorithm, chosen.public, Records(rows, [target], weights, crowd),
-            ledger=ledger, randomness=randomness, observer=self._observer,
+            ledger=ledger, randomness=randomness,
             label=f"fit ({chosen.algorithm.name})", model=type(self).__name__,
         )  # fmt: skip
         self._finish(trained, chosen, told, weighed=sample_weight is not None)

@@ -198,7 +198,7 @@ class StreamReader(LinearModel):
         X, target, weights, near = capped_parts(X, target, weights, crowd)
         return train(
             chosen.algorithm, chosen.public, Records(canonical_rows(X), [target], weights, near),
-            ledger=ledger, randomness=randomness, observer=self._observer,
+            ledger=ledger, randomness=randomness,
             label=f"fit ({method})", model=type(self).__name__, verbose=self.verbose,
         )  # fmt: skip
 
@@ -269,7 +269,7 @@ class StreamReader(LinearModel):
         assert isinstance(chosen.algorithm, StreamedPass)
         prepared = chosen.algorithm.prepare(chosen.public)
         passage = begin(
-            prepared, ledger=ledger, randomness=randomness, observer=self._observer,
+            prepared, ledger=ledger, randomness=randomness,
             label="fit (a stream of new people)", model=type(self).__name__,
         )  # fmt: skip
         self._chosen, self._stream = chosen, Stream(chosen.algorithm, prepared, passage)

@@ -16,7 +16,6 @@ from noisette.core.plans import Plan
 from noisette.core.randomness import Randomness
 from noisette.fitting.algorithms.correlation import Banded
 from noisette.fitting.algorithms.network import PreparedNetwork, Schedule
-from noisette.fitting.algorithms.observer import Observer
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.units import Persons
 from noisette.nn.averaging import Average
@@ -53,7 +52,6 @@ class Asked:
     save_every: int | None
     random_state: int | Randomness | None
     label: str
-    observer: Observer
 
 
 @dataclass(frozen=True)

@@ -309,7 +309,6 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
                 micro_batch=self.micro_batch, copies=self.copies, band=self.band, groups=groups,
                 averaging=self.averaging, ledger=ledger, checkpoint=self.checkpoint,
                 random_state=randomness, label=f"{type(self).__name__}.fit", verbose=self.verbose,
-                observer=self._observer,
             )  # fmt: skip
             if self._even:
                 self._factors = balanced_factors(training, targets.numpy(), len(classes))

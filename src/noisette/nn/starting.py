@@ -220,7 +220,7 @@ def draw(start: Start) -> Start:
     source = _own_source(start.randomness, start.group, start.drawn)
     passage = None
     if start.permit is not None:
-        passage = Passage(start.permit, source, start.asked.observer, start.run.first)
+        passage = Passage(start.permit, source, start.run.first)
     start.gradients.chance = Chance(source.spawn(1)[0])
     to_come = start.batches.from_step(start.drawn, source)
     persons = in_random_order(start.persons, start.run.sampler, source)
@@ -273,7 +273,7 @@ def _charged(start: Start) -> Permit:
     asked, public = start.asked, start.prepared.public
     ledger = asked.ledger or Ledger(public.epsilon, public.delta, adjacency=public.adjacency)
     permit = pay(
-        start.prepared, ledger=ledger, randomness=start.randomness, observer=asked.observer,
+        start.prepared, ledger=ledger, randomness=start.randomness,
         label=asked.label, model=type(asked.module).__name__, resumable=start.file is not None,
     ).permit  # fmt: skip
     if start.file is not None:

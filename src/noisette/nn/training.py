@@ -20,7 +20,6 @@ from noisette.core.ledger import Ledger
 from noisette.core.plans import Plan
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter, PermitError
-from noisette.fitting.algorithms.observer import Observer
 from noisette.nn import checkpoint as files
 from noisette.nn import wording
 from noisette.nn.arrays import TensorRecords
@@ -96,8 +95,6 @@ class PrivateTraining:
         A few words for the ledger.
     verbose : int, default 0
         With 1, a progress bar with public facts is shown.
-    observer : Observer, optional
-        Who watches what is charged and released; for audits.
 
     Attributes
     ----------
@@ -165,7 +162,6 @@ class PrivateTraining:
         random_state: int | Randomness | None = None,
         label: str = "PrivateTraining",
         verbose: int = 0,
-        observer: Observer | None = None,
     ) -> None:
         start = begin(
             Asked(
@@ -174,7 +170,7 @@ class PrivateTraining:
                 micro_batch=micro_batch, copies=copies, band=band, groups=groups,
                 persons=persons, record_ids=record_ids, averaging=averaging, ledger=ledger,
                 checkpoint=checkpoint, save_every=save_every, random_state=random_state,
-                label=label, observer=observer or Observer(),
+                label=label,
             )
         )  # fmt: skip
         self.plan, self.module, self.optimizer = plan, module, optimizer

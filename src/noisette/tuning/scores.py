@@ -20,7 +20,6 @@ from noisette.core.permit import Permit
 from noisette.core.plans import Plan, Run
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
-from noisette.fitting.algorithms.observer import Observer
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.second_moment import on_public_grid
@@ -157,7 +156,7 @@ class AreaUnderCurve(RunScore):
         nobody = [np.empty(0, dtype=np.int64)]  # a coin for each may leave no test person
         with np.errstate(all="ignore"):
             sample = counted(layout, layout.codes(model, X, y) if len(y) else nobody, None)
-        sums = step.run(sample, prepared, Passage(permit, randomness, Observer()))
+        sums = step.run(sample, prepared, Passage(permit, randomness))
         deviation = step.deviation(prepared.scale, budget.adjacency)
         found: BinaryScores = layout.scores(sums, deviation=deviation)
         area = found.auc.value

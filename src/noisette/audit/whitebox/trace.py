@@ -30,15 +30,13 @@ from noisette.audit.whitebox.records import (
     SgdStep,
     Solve,
 )
-from noisette.core import door
 from noisette.core.bounded import Bounded
-from noisette.core.door import NoiseStream
+from noisette.core.door import NoiseStream, watching
 from noisette.core.ledger import Ledger
 from noisette.core.mechanisms import MECHANISMS, AdditiveNoise, ObjectiveNoise
 from noisette.core.parts import is_parted
 from noisette.core.search import LentLedger
 from noisette.core.summaries import key_counts
-from noisette.fitting.algorithms.observer import Observer
 from noisette.fitting.losses import Loss
 from noisette.tables.pipeline.categories import LearnCategories
 
@@ -317,20 +315,10 @@ def tracing(
         for kind in MECHANISMS.values():
             if issubclass(kind, AdditiveNoise) and "noise" in vars(kind):
                 listen(kind, "noise", trace.listen(vars(kind)["noise"]))
-        for name, seen in (
-            ("release", trace.handed), ("minimise", trace.minimise), ("advance", trace.advance),
-        ):  # fmt: skip
-            listen(Observer, name, _passed_on(seen))
         for ledger in (Ledger, LentLedger):
             listen(ledger, "charge", _with(trace.charge, vars(ledger)["charge"]))
         listen(LearnCategories, "run", _first(trace.categories, vars(LearnCategories)["run"]))
-        door.watchers.append(trace.release)
-        stack.callback(door.watchers.remove, trace.release)
-        yield trace
-
-
-def _passed_on(seen: Real) -> Real:
-    return lambda _self, real, *given, **options: seen(real, *given, **options)
+        yield stack.enter_context(watching(trace))
 
 
 def _with(seen: Real, real: Real) -> Real:

@@ -10,7 +10,6 @@ from noisette.fitting.algorithms.gradient_descent import GradientDescent
 from noisette.fitting.algorithms.network import NetworkSteps, PublicNetwork
 from noisette.fitting.algorithms.noisy_sgd import NoisySGD
 from noisette.fitting.algorithms.objective_perturbation import ObjectivePerturbation
-from noisette.fitting.algorithms.observer import Observer
 from noisette.fitting.algorithms.output_perturbation import OutputPerturbation
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import Public, PublicBudget
@@ -28,7 +27,6 @@ __all__ = [
     "NetworkSteps",
     "NoisySGD",
     "ObjectivePerturbation",
-    "Observer",
     "OutputPerturbation",
     "Passage",
     "Prepared",

@@ -3,34 +3,31 @@
 from typing import Any
 
 from noisette.core.bounded import Bounded
-from noisette.core.door import release
+from noisette.core.door import observed, release
 from noisette.core.permit import Permit
 from noisette.core.plans import Noisy
 from noisette.core.randomness import Randomness
 from noisette.fitting.algorithms import steps
-from noisette.fitting.algorithms.observer import Observer
 from noisette.fitting.losses import Loss
 from noisette.fitting.solvers import Solution, minimise
 
 
 class Passage:
-    """A permit, a source of randomness and whoever watches.
+    """A permit and a source of randomness; the audit can watch what passes.
 
     `first` is the leaf of the permit's plan at which this algorithm's own leaves begin, so that
     several algorithms can run one after another under one charge.
     """
 
     def __init__(
-        self, permit: Permit, randomness: Randomness, observer: Observer, first: int = 0,
-        verbose: int = 0,
-    ) -> None:  # fmt: skip
-        self.permit, self.randomness, self.observer = permit, randomness, observer
+        self, permit: Permit, randomness: Randomness, first: int = 0, verbose: int = 0
+    ) -> None:
+        self.permit, self.randomness = permit, randomness
         self.first, self.verbose = first, verbose
 
     def after(self, leaves: int) -> "Passage":
         """Return the passage of the algorithm whose leaves begin `leaves` further on."""
-        first = self.first + leaves
-        return Passage(self.permit, self.randomness, self.observer, first, self.verbose)
+        return Passage(self.permit, self.randomness, self.first + leaves, self.verbose)
 
     def leaf(self, part: int = 0) -> Noisy:
         """Return the algorithm's `part`-th leaf as it was charged."""
@@ -38,15 +35,14 @@ class Passage:
 
     def release(self, bounded: Bounded, part: int = 0) -> Any:
         """Cross the door with a bounded value of the algorithm's `part`-th leaf."""
-        return self.observer.release(
-            release, bounded, self.permit, self.randomness, part=self.first + part
-        )
+        part += self.first
+        return observed("handed", release, bounded, self.permit, self.randomness, part=part)
 
     def minimise(self, loss: Loss, X: Any, y: Any, **options: Any) -> Solution:
         """Return the certified minimiser of one problem."""
-        solution: Solution = self.observer.minimise(minimise, loss, X, y, **options)
+        solution: Solution = observed("minimise", minimise, loss, X, y, **options)
         return solution
 
     def advance(self, *given: Any) -> None:
         """Run SGD steps in the compiled kernels; see `steps.advance`."""
-        self.observer.advance(steps.advance, *given)
+        observed("advance", steps.advance, *given)

@@ -4,12 +4,8 @@ from typing import Any
 
 from noisette.core.adjacency import require_same
 from noisette.core.ledger import Ledger
-from noisette.core.permit import Permit
-from noisette.core.plans import Plan, PlanLike
 from noisette.core.randomness import Randomness
-from noisette.errors import PermitError
 from noisette.fitting.algorithms.algorithm import Algorithm, Prepared, Trained
-from noisette.fitting.algorithms.observer import Observer
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 
@@ -21,7 +17,6 @@ def train(
     *,
     ledger: Ledger,
     randomness: Randomness,
-    observer: Observer | None = None,
     label: str = "",
     model: str = "",
     verbose: int = 0,
@@ -30,8 +25,8 @@ def train(
     prepared = algorithm.prepare(public)
     algorithm.check(records, prepared)
     passage = begin(
-        prepared, ledger=ledger, randomness=randomness, observer=observer,
-        label=label or algorithm.name, model=model, verbose=verbose,
+        prepared, ledger=ledger, randomness=randomness, label=label or algorithm.name,
+        model=model, verbose=verbose,
     )  # fmt: skip
     released = algorithm.run(records, prepared, passage)
     weighed = algorithm.weight_proofs if records.weights is not None else ()
@@ -44,34 +39,16 @@ def begin(
     *,
     ledger: Ledger,
     randomness: Randomness,
-    observer: Observer | None = None,
     label: str,
     model: str = "",
     verbose: int = 0,
     resumable: bool = False,
 ) -> Passage:
     """Charge what was prepared; only then can anything be drawn or released."""
-    public, watch = prepared.public, observer or Observer()
+    public = prepared.public
     require_same(ledger.adjacency, "the ledger", public.adjacency, "the training")
-    permit = charged(
-        ledger, prepared.plan, watch, label=label, delta=public.delta, epsilon=public.epsilon,
+    permit = ledger.charge(
+        prepared.plan, label=label, delta=public.delta, epsilon=public.epsilon,
         seeded=randomness.seeded, resumable=resumable, unit=public.unit, model=model,
     )  # fmt: skip
-    return Passage(permit, randomness, watch, verbose=verbose)
-
-
-def charged(ledger: Ledger, plan: Plan, observer: Observer, **options: Any) -> Permit:
-    """Return the permit for `plan`; whoever watches may not put another charge in its place."""
-    issued: list[Permit] = []
-
-    def charge(asked: PlanLike, **options: Any) -> Permit:
-        issued.append(ledger.charge(asked, **options))
-        return issued[-1]
-
-    permit: Permit = observer.charge(charge, plan, **options)
-    if [permit] != issued or permit.plan != plan.under(ledger.adjacency):
-        raise PermitError(
-            "an observer only watches: it must book the plan that was prepared, once, and hand on "
-            "the permit of that charge."
-        )
-    return permit
+    return Passage(permit, randomness, verbose=verbose)

@@ -294,7 +294,7 @@ class TableEstimator(PrivateEstimator):
         algorithm = training if self.test_share is None else self._tested(training, goal, ledger)
         trained: Trained = train(
             algorithm, public, sample, ledger=ledger, randomness=randomness,
-            observer=self._observer, label="fit", model=type(self).__name__,
+            label="fit", model=type(self).__name__,
         )  # fmt: skip
         self.__dict__.pop("test_", None)
         fitted, notes = trained.released, tuple[str, ...]()

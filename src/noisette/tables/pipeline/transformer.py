@@ -132,7 +132,7 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):  # type: ignore[mi
         public = self._public(n, ledger.adjacency, crowd)
         step = self._step(public, self.n_features_in_)
         trained = train(
-            step, public, sample, ledger=ledger, randomness=randomness, observer=self._observer,
+            step, public, sample, ledger=ledger, randomness=randomness,
             label="fit", model=type(self).__name__,
         )  # fmt: skip
         self.released_ = trained.released
