@@ -56,6 +56,7 @@ OF_THE_CALL = {
     "fitting/units": "Persons.one_each",
     "tables/pipeline/evaluation": "_as_many",
     "tables/pipeline/numbers": "check_columns",
+    "tables/pipeline/table_classifier": "_checked_labels",
     "tables/pipeline/table_rows": "PartedFrame.beside PartedFrame.of "
     "WholeFrame.beside _chosen_rows",
     "tables/pipeline/shares": "LearnShares.check LearnShares.run "

@@ -17,7 +17,7 @@ from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData
 from noisette.tables import Frame, Schema, encode, file_parts, frame, stored_rows
 from noisette.tables import spill as _spill
-from noisette.tables.pipeline import stored_rows as encoded
+from noisette.tables.pipeline import table_rows as encoded
 from noisette.tables.pipeline import table_run
 
 KINDS = {

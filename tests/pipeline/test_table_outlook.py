@@ -54,7 +54,8 @@ def test_parts_and_lone_epsilons_are_those_of_the_plan() -> None:
     shown = planned(20_000, kinds(3, 2))
     model = TableClassifier(1.0, 1e-6, schema=kinds(3, 2))
     public = model._public(20_000, REPLACE_ONE)
-    recipe = model._training(model._read_schema(target=False), 2, public).recipe
+    schema = model._read_schema(target=False)
+    recipe = model._training(schema, model._foreseen(schema).target, public).recipe
     parts = {step.name: step.part for step in shown.steps}
     wanted = {"knots": recipe.knots, "levels": recipe.levels, "shares": recipe.shares}
     for name, part in (wanted | {"weights": recipe.model}).items():

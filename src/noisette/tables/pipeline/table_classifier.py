@@ -241,7 +241,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
             loss = SoftplusHinge()
         asked = None if self.class_weight is None else BALANCED
         weight = asked if weights is None else tuple(weights.tolist())
-        return Goal(LabelTarget(loss, count, weight), {"classes_": classes}, y)
+        return Goal(LabelTarget(loss, class_weight=weight, cells=count), {"classes_": classes}, y)
 
     def _told(self, target: Target) -> tuple[str, tuple[str, ...]]:
         return labels_fact(self.classes_, given=not self._reads_labels), ()

@@ -8,7 +8,7 @@ memory.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +48,7 @@ from noisette.tables.pipeline.table_columns import (
     sums_of_levels,
 )
 from noisette.tables.pipeline.table_rows import PartedFrame, WholeFrame
-from noisette.tables.pipeline.target import TargetCounts
+from noisette.tables.pipeline.target import TargetCounts, TargetView
 from noisette.tables.pipeline.unread import nearly_none, unread_note
 from noisette.tables.pipeline.walks import walked, walked_cells, walked_pair, walked_spread
 
@@ -252,25 +252,15 @@ class TableRun:
             return float(self.public.size)
         return max(float(self.per_class.sum()), self.deviations[""], 1.0)
 
-    @property
+    @cached_property
     def counts(self) -> TargetCounts:
         """What was released of the targets."""
         return TargetCounts(self.per_class, self.size, self.deviations[""])
 
-    @property
-    def _signal(self) -> float:
-        """The variance of scores to expect."""
-        return self.training.target.signal(self.counts, self.training.recipe.signal)
-
-    @property
-    def _scatter(self) -> float:
-        """The variance that the sample of rows gives a gradient along a direction of variance 1."""
-        return self.training.target.scatter(self.counts, self.training.recipe.signal)
-
-    @property
-    def _bend(self) -> float:
-        """The curvature of the summed losses in a direction of variance 1."""
-        return self.training.target.bend(self.counts)
+    @cached_property
+    def seen(self) -> TargetView:
+        """What those counts say."""
+        return self.training.target.seen(self.counts, self.training.recipe.signal)
 
     def _blocks(self) -> list[Block]:
         """Return what is known of the features of every column of the completed schema."""
@@ -311,10 +301,11 @@ class TableRun:
         loss, origin = training.target.loss, None
         if not isinstance(loss, Softmax):
             origin = np.zeros(public.shape)
-            origin[-1] = training.target.start(self.counts) / coords.bias
+            origin[-1] = self.seen.start / coords.bias
         (theta,) = solve_with(self._records(rows), public, passage, parts=(0, 1), origin=origin)
         theta = loss.expand(theta) if isinstance(loss, Softmax) else theta[None, :]
-        theta = self._calmed(public, noise, coords, np.asarray(theta))
+        held = coords.spectrum if coords.held is None else coords.held
+        theta = self.seen.calmed(np.asarray(theta), held, self._push(public, noise), public.ridge)
         variance = self._variance(public, noise, coords, theta)
         bars = bars_of(coords, blocks, theta, variance)
         return self._fitted(*coords.back(theta), bars)
@@ -335,21 +326,12 @@ class TableRun:
     ) -> Floats:
         """Return about the variance that the noise gives each coordinate of the weights."""
         held = coords.spectrum if coords.held is None else coords.held
-        bend = self._bend
+        bend = self.seen.bend
         if self.training.target.loss.name == "logistic":
             scores = theta[0, -1] * coords.bias, float(theta[0, :-1] ** 2 @ held)
             bend = self.size * mean_bend(*scores)
         firm = bend * np.where(held > coords.doubt, held, 0.0) + public.ridge
         return np.asarray((self._push(public, noise) / firm) ** 2)
-
-    def _calmed(
-        self, public: Public, noise: ObjectiveNoise, coords: Coordinates, theta: Floats
-    ) -> Floats:
-        """Return weights without what noise alone would explain, as far as the target has it."""
-        held = coords.spectrum if coords.held is None else coords.held
-        firm = self._bend * held + public.ridge
-        pushed = self._push(public, noise) ** 2 + self._scatter * held
-        return self.training.target.calmed(theta, held, pushed / firm**2)
 
     def _push(self, public: Public, noise: ObjectiveNoise) -> float:
         """Return the deviation of the noise in the gradient, along any direction."""
@@ -390,17 +372,12 @@ class TableRun:
     def _rank(self, noise: ObjectiveNoise, values: Floats, left: Floats) -> int:
         """Return how many directions are worth their noise: signal lost against noise added."""
         count = np.arange(1, len(values) + 1)
-        slack, signal = self.training.recipe.slack, self._signal
+        slack, signal = self.training.recipe.slack, self.seen.signal
         spread = (slack * noise.noise_multiplier) ** 2 * np.cumsum(left)
         if noise.law != "gaussian":
             spread *= count + 2.0
         lost = signal * (1.0 - np.cumsum(values) / max(float(values.sum()), 1e-12))
-        return int(np.argmin(lost + spread * count / self._bend**2)) + 1
-
-    def _shift(self, public: Public, noise: ObjectiveNoise, coords: Coordinates, ridge: Any) -> Any:
-        """Return the mean square by which noise moves the scores of all rows together."""
-        push, constant = self._push(public, noise), coords.bias**2
-        return self.training.target.shift(self.counts, push, constant, ridge)
+        return int(np.argmin(lost + spread * count / self.seen.bend**2)) + 1
 
     def _shrunk(
         self, public: Public, noise: ObjectiveNoise, coords: Coordinates
@@ -414,12 +391,12 @@ class TableRun:
         z = self._push(public, noise)
         live = coords.spectrum[coords.spectrum > 0.0]
         if len(live) == 0:
-            return public.ridge, self._signal
-        typical = self._signal / float(live.sum())
+            return public.ridge, self.seen.signal
+        typical = self.seen.signal / float(live.sum())
         tried = public.ridge * np.exp(np.linspace(0.0, 5.0, 101))[:, None]
-        pushed = z * z + self._scatter * live
-        each = live * (tried**2 * typical + pushed) / (self._bend * live + tried) ** 2
-        errors = each.sum(axis=1) + self._shift(public, noise, coords, tried[:, 0])
+        pushed = z * z + self.seen.scatter * live
+        each = live * (tried**2 * typical + pushed) / (self.seen.bend * live + tried) ** 2
+        errors = each.sum(axis=1) + self.seen.shift(z, coords.bias**2, tried[:, 0])
         best = int(np.argmin(errors))
         return float(tried[best, 0]), float(errors[best])
 

@@ -25,6 +25,7 @@ from noisette.core.plans import Plan, Run, Together
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms import Public
 from noisette.fitting.algorithms.algorithm import Algorithm, Prepared
+from noisette.fitting.algorithms.class_weight import weight_proofs
 from noisette.fitting.algorithms.objective_perturbation import check_solve, of_curvature, shape_of
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
@@ -139,7 +140,7 @@ class TableTraining(Algorithm[PreparedTable]):
         proofs: tuple[str, ...] = ("PLAN-BEFORE-LOOK", "WHITENING", "SMOOTHNESS-PRIOR")
         proofs += ("PERSON-MEAN",) if persons else ()
         proofs += tuple(id_ for step, _ in steps for id_ in step.proofs)
-        proofs += self.target.proofs
+        proofs += weight_proofs(self.target.class_weight)
         proofs += ("PAIR-CELLS",) if self.used_pairs else ()
         return PreparedTable(public, plan, (*proofs, *loss.proofs), prepared, k)
 

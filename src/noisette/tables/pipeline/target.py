@@ -15,7 +15,7 @@ import numpy as np
 from noisette._typing import Floats
 from noisette.core.grid import Grid
 from noisette.errors import InvalidParameter
-from noisette.fitting.algorithms.class_weight import BALANCED, balanced, weighed, weight_proofs
+from noisette.fitting.algorithms.class_weight import BALANCED, balanced, weighed
 from noisette.fitting.algorithms.learnt_target import BUYING
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.losses import Loss
@@ -90,7 +90,7 @@ class Target(ABC):
     """The limits of a number; None where they are bought."""
     buys: ClassVar[bool] = False
     """Whether the limits of the target are bought."""
-    proofs: ClassVar[Any] = ()
+    class_weight: ClassVar[Any] = None
     cells: ClassVar[Any]
     """Into how many cells targets are counted."""
 
@@ -147,28 +147,8 @@ class Target(ABC):
     # --- what released counts say -----------------------------------------------------------------
 
     @abstractmethod
-    def start(self, counts: TargetCounts) -> float:
-        """Return the score around which the intercept is shrunk."""
-
-    @abstractmethod
-    def bend(self, counts: TargetCounts) -> float:
-        """Return the curvature of the summed losses in a direction of variance 1."""
-
-    def signal(self, counts: TargetCounts, usual: float) -> float:
-        """Return the variance of scores to expect."""
-        return usual
-
-    def scatter(self, counts: TargetCounts, usual: float) -> float:
-        """Return the variance that the sample of rows gives a gradient, along variance 1."""
-        return 0.0
-
-    def shift(self, counts: TargetCounts, push: float, constant: float, ridge: Any) -> Any:
-        """Return the mean square by which noise moves the scores of all rows together."""
-        return 0.0
-
-    def calmed(self, theta: Floats, held: Floats, chance: Floats) -> Floats:
-        """Return weights without what noise alone would explain of them."""
-        return theta
+    def seen(self, counts: TargetCounts, signal: float) -> "TargetView":
+        """Return what follows from the counts; `signal` is the usual variance of scores."""
 
     @abstractmethod
     def spoken(self, counts: TargetCounts, limits: Limits) -> tuple[str, ...]:
@@ -176,24 +156,51 @@ class Target(ABC):
 
 
 @dataclass(frozen=True)
-class LabelTarget(Target):
-    """One of `classes` labels; `class_weight` is public, or "balanced" by the released counts."""
+class TargetView:
+    """What the released counts of the targets say about a model of them.
 
-    classes: int = 2
-    class_weight: tuple[float, ...] | str | None = None
+    `start` is the score around which the intercept is shrunk, `bend` the curvature of the summed
+    losses in a direction of variance 1, `signal` the variance of scores to expect.
+    """
+
+    start: float
+    bend: float
+    signal: float
+    scatter: float = 0.0
+    """The variance that the sample of rows gives a gradient along a direction of variance 1."""
+    doubt: float | None = None
+    """The deviation of a released mean around which weights may be drawn, None without one."""
+
+    def shift(self, push: float, constant: float, ridge: Any) -> Any:
+        """Return the mean square by which noise moves the scores of all rows together."""
+        if self.doubt is None:
+            return 0.0
+        start = (ridge * self.doubt) ** 2 + push * push * constant
+        return start / (self.bend * constant + ridge) ** 2
+
+    def calmed(self, theta: Floats, held: Floats, push: float, ridge: float) -> Floats:
+        """Return weights drawn to the mean as far as noise alone would explain them.
+
+        James and Stein's factor, from released weights and what is known of their noise.
+        """
+        if self.doubt is None:
+            return theta
+        firm, pushed = self.bend * held + ridge, push**2 + self.scatter * held
+        chance = float(held @ (pushed / firm**2))
+        size = float(held @ theta[0, :-1] ** 2)
+        factor = max(0.0, 1.0 - chance / size) if size > 0.0 else 0.0
+        return np.append(factor * theta[:, :-1], theta[:, -1:], axis=1)
+
+
+@dataclass(frozen=True)
+class LabelTarget(Target):
+    """One of `cells` labels; `class_weight` is public, or "balanced" by the released counts."""
+
+    cells: int = 2  # type: ignore[misc]
+    class_weight: tuple[float, ...] | str | None = None  # type: ignore[misc]
 
     everybody: ClassVar[str] = "commonest label"
     typical: ClassVar[float] = 1.0
-
-    @property
-    def cells(self) -> int:
-        """One for each label."""
-        return self.classes
-
-    @property
-    def proofs(self) -> tuple[str, ...]:
-        """The theorem of class weights, where there are any."""
-        return weight_proofs(self.class_weight)
 
     def recipe(
         self, shape: str, public: PublicBudget, pairs: int = 0, **columns: Any
@@ -220,7 +227,7 @@ class LabelTarget(Target):
 
     def typical_counts(self, rows: float) -> Floats:
         """Return a quarter of the rows for all rarer labels together."""
-        rest = max(self.classes - 1, 1)
+        rest = max(self.cells - 1, 1)
         rarer = [rows * _RARER_CLASS / rest] * rest
         return np.array([rows - sum(rarer), *rarer])
 
@@ -234,7 +241,7 @@ class LabelTarget(Target):
 
     def spread(self, limits: Limits, y: Any) -> Spread:
         """Return the label of every row."""
-        return spread_of_labels(self.classes, y)
+        return spread_of_labels(self.cells, y)
 
     def solved(self, limits: Limits, y: Any) -> Any:
         """Return signs for a binary loss, else the numbers of the labels."""
@@ -248,7 +255,7 @@ class LabelTarget(Target):
         """Return the weights of the classes: public, or from the released counts of labels."""
         asked = self.class_weight
         if asked is None:
-            return np.ones(self.classes)
+            return np.ones(self.cells)
         # proof: CLASS-WEIGHT
         return balanced(counts.sums, counts.deviation) if asked == BALANCED else np.array(asked)
 
@@ -257,18 +264,16 @@ class LabelTarget(Target):
         sums = np.maximum(sums, 1e-6)
         return float(np.clip(math.log(sums[1] / sums[0]), -_ODDS, _ODDS))
 
-    def start(self, counts: TargetCounts) -> float:
-        """Return the released odds, which scores of the logistic loss are."""
-        return self._odds(counts) if self.loss.name == "logistic" else 0.0
-
-    def bend(self, counts: TargetCounts) -> float:
-        """Return that of the logistic loss at the released odds."""
-        share = 1.0 / (1.0 + math.exp(-abs(self._odds(counts)))) if self.classes == 2 else 0.5
-        return counts.size * max(share * (1.0 - share), 0.02)
+    def seen(self, counts: TargetCounts, signal: float) -> TargetView:
+        """Return the odds, which scores of the logistic loss are, and its curvature there."""
+        odds = self._odds(counts)
+        share = 1.0 / (1.0 + math.exp(-abs(odds))) if self.cells == 2 else 0.5
+        bend = counts.size * max(share * (1.0 - share), 0.02)
+        return TargetView(odds if self.loss.name == "logistic" else 0.0, bend, signal)
 
     def spoken(self, counts: TargetCounts, limits: Limits) -> tuple[str, ...]:
         """Speak of a rare label."""
-        part = 1.0 / (1.0 + math.exp(abs(self._odds(counts)))) if self.classes == 2 else 0.5
+        part = 1.0 / (1.0 + math.exp(abs(self._odds(counts)))) if self.cells == 2 else 0.5
         if part > _RARE_LABEL:
             return ()
         return (
@@ -359,43 +364,19 @@ class NumberTarget(Target):
         """Return numbers cut to their limits and scaled to [-1, 1]."""
         return cut_and_scaled(*limits, y)
 
-    def _moments(self, counts: TargetCounts) -> tuple[float, float]:
-        """Return the mean of the scaled targets, and how large their variance may be."""
+    def seen(self, counts: TargetCounts, signal: float) -> TargetView:
+        """Return the mean of the scaled targets, and at most their variance as signal."""
         sums, n = counts.sums, counts.size
         mean = float(np.clip(KNOTS @ sums / n, -1.0, 1.0))
         # what is divided between two knots has too large a square, by a sixth of their distance^2
         square = (KNOTS - mean) ** 2
         found = float(square @ sums) / n - float(KNOTS[1] - KNOTS[0]) ** 2 / 6.0
-        doubt = counts.deviation / n * float(np.linalg.norm(square))
-        return mean, max(found + doubt, _LEAST_SPREAD)
-
-    def start(self, counts: TargetCounts) -> float:
-        """Return the released mean."""
-        return self._moments(counts)[0]
-
-    def bend(self, counts: TargetCounts) -> float:
-        """Return that of the rows with small residuals."""
-        return _QUADRATIC * counts.size
-
-    def signal(self, counts: TargetCounts, usual: float) -> float:
-        """Return at most the variance of the targets."""
-        return min(usual, self._moments(counts)[1])
-
-    def scatter(self, counts: TargetCounts, usual: float) -> float:
-        """Return that of residuals about as large as the signal."""
-        return 0.5 * self.bend(counts) * self.signal(counts, usual)
-
-    def shift(self, counts: TargetCounts, push: float, constant: float, ridge: Any) -> Any:
-        """Return what the noise in the mean, and in the intercept, adds."""
-        doubt = counts.deviation / counts.size * float(np.linalg.norm(KNOTS))
-        start = (ridge * doubt) ** 2 + push * push * constant
-        return start / (self.bend(counts) * constant + ridge) ** 2
-
-    def calmed(self, theta: Floats, held: Floats, chance: Floats) -> Floats:
-        """Return weights drawn to the mean, by James and Stein's factor from released weights."""
-        size = float(held @ theta[0, :-1] ** 2)
-        factor = max(0.0, 1.0 - float(held @ chance) / size) if size > 0.0 else 0.0
-        return np.append(factor * theta[:, :-1], theta[:, -1:], axis=1)
+        off = counts.deviation / n
+        signal = min(signal, max(found + off * float(np.linalg.norm(square)), _LEAST_SPREAD))
+        bend = _QUADRATIC * n
+        return TargetView(
+            mean, bend, signal, 0.5 * bend * signal, off * float(np.linalg.norm(KNOTS))
+        )
 
     def spoken(self, counts: TargetCounts, limits: Limits) -> tuple[str, ...]:
         """Speak of targets beyond a limit."""

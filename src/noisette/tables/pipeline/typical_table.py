@@ -242,13 +242,13 @@ class TypicalTable(TableRun):
         seen, z = self._seen, self._push(facts, self._noise)
         signal = self.training.target.typical
         s = coords.spectrum
-        held = self._bend * (s if coords.held is None else coords.held)
+        held = self.seen.bend * (s if coords.held is None else coords.held)
         firm = held + ridge
         t = seen * signal / max(float(s.sum()), 1e-12)
         both = float(s @ (held / firm)) * t
         size = float(s @ ((held / firm) ** 2 * t + (z / firm) ** 2))
         lost = 1.0 - both**2 / max(size * signal, 1e-300)
-        lost += self._shift(facts, self._noise, coords, ridge) / signal
+        lost += self.seen.shift(z, coords.bias**2, ridge) / signal
         return float(min(1.0, max(lost, 0.0)))
 
     def _facts(self, coords: Coordinates) -> Public:
@@ -260,7 +260,7 @@ class TypicalTable(TableRun):
         coords = self._model
         facts = self._facts(coords)
         live = max(float(coords.spectrum.sum()), 1e-12)
-        return self._push(facts, self._noise) / self._bend, math.sqrt(
+        return self._push(facts, self._noise) / self.seen.bend, math.sqrt(
             self.training.target.typical / live
         )
 
