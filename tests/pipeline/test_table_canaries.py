@@ -57,10 +57,10 @@ def test_no_fitted_attribute_shows_a_record(adjacency: str) -> None:
 def exact_knots(work: Any, step: Any, ready: Any, passage: Any, real: Any) -> None:
     real(work, step, ready, passage)
     if isinstance(step, LearnKnots):
-        for column in work.training.numbers:
-            numbers = np.clip(work.sample.table.input.numbers(column.name), -1e12, 1e12)
+        for name in work.training.numbers:
+            numbers = np.clip(work.sample.table.input.numbers(name), -1e12, 1e12)
             knots = np.unique(np.nanquantile(numbers, [0.1, 0.5, 0.9]))
-            work.facts[column.name] = {"knots": [*knots.tolist(), 1e12 + 1.0], "center": 0.0}
+            work.facts[name] = {"knots": [*knots.tolist(), 1e12 + 1.0], "center": 0.0}
 
 
 def levels_seen(work: Any, step: Any, ready: Any, passage: Any, real: Any) -> None:

@@ -20,12 +20,6 @@ def is_plain(column: Column) -> bool:
     return isinstance(inner, Numeric) or (isinstance(inner, Open) and inner.kind != "categorical")
 
 
-def is_bounded(column: Column) -> bool:
-    """Whether both bounds of a number are public."""
-    grid = grid_of(column)
-    return grid.low is not None and grid.high is not None
-
-
 def inner_of(column: Column) -> Column:
     """Return the column of numbers that a column of dates is, and any other as it is."""
     return column.column if isinstance(column, Dates) else column

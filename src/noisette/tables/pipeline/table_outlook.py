@@ -185,7 +185,6 @@ def _columns(typical: TypicalTable) -> tuple[ColumnOutlook, ...]:
     """Return what becomes of every column."""
     training, groups = typical.training, typical.told_apart()
     stated = {column.name: column for column in training.schema.columns}
-    bought = {column.name for column in training.numbers}
     found = []
     for column in typical.schema.columns:
         kind = training.schema.source["columns"][column.name]["kind"]
@@ -199,7 +198,11 @@ def _columns(typical: TypicalTable) -> tuple[ColumnOutlook, ...]:
             if not matters:
                 note = "no level has enough rows to show: list the levels, or ignore the column"
         elif isinstance(inner, Hats):
-            where = "bought" if column.name in bought else "set between the stated bounds, for free"
+            where = (
+                "bought"
+                if column.name in training.numbers
+                else "set between the stated bounds, for free"
+            )
             note = f"up to {len(inner.knots)} knots, {where}"
         else:
             note = _levels(inner, features, groups.get(column.name, 0))

@@ -42,7 +42,6 @@ from noisette.tables.pipeline.step import PreparedStep, Step
 from noisette.tables.pipeline.table_columns import (
     evenly,
     filled,
-    grid_of,
     inner_of,
     knot_facts,
     sums_of_levels,
@@ -128,14 +127,14 @@ class TableRun:
         self.training, self.sample, self.prepared = training, sample, prepared
         self.public = prepared.public
         self.facts: dict[str, dict[str, Any]] = {
-            column.name: evenly(grid_of(column), training.recipe.public_knots)
-            for column in training.plain
-            if column not in training.numbers
+            name: evenly(grid, training.recipe.public_knots)
+            for name, grid in training.plain.items()
+            if name not in training.numbers
         }
         self.free = tuple(self.facts)  # they follow from public bounds
         self.levels: dict[str, ShownLevels] = {}
         self.schema = training.schema
-        self.sums: tuple[Floats, ...] = ()
+        self.sums: dict[str, Floats] = {}
         self.deviations: dict[str, float] = {}
         self.pairs: list[PairView] = []
         self.pair_sums: list[Floats] = []
@@ -147,7 +146,7 @@ class TableRun:
         if isinstance(step, LearnBounds | LearnKnots):
             self._take_numbers(step, ready, passage)
         elif isinstance(step, LearnCategories):
-            names = [column.name for column in self.training.unknown]
+            names = self.training.unknown
             data = self.sample.table.texts(names, self.sample.weights)
             self.levels = dict(zip(names, self._ran(step, data, ready, passage), strict=True))
             for name, levels in self.levels.items():
@@ -169,9 +168,10 @@ class TableRun:
     ) -> None:
         """Buy knots, or limits of the target and of columns, between which knots lie evenly."""
         training, sample = self.training, self.sample
-        names = [column.name for column in training.numbers]
         before = [sample.labels] if training.target.buys else []
-        data = sample.table.ranks(names, step.grids, step.ups, sample.weights, *before)
+        data = sample.table.ranks(
+            list(training.numbers), step.grids, step.ups, sample.weights, *before
+        )
         found = self._ran(step, data, ready, passage)
         if training.target.buys:
             target = found.pop(0)
@@ -185,7 +185,7 @@ class TableRun:
 
     def _take_spikes(self, step: LearnSpikes, ready: PreparedStep, passage: Passage) -> None:
         """Give the columns with the fewest knots more of them, at numbers that many share."""
-        grids = {column.name: grid_of(column) for column in self.training.numbers}
+        grids = self.training.numbers
         found = {name: self.facts[name]["knots"] for name in grids}
         names = hollow(found, self.training.recipe.depth, step.columns)
         data: list[Any] = []
@@ -201,8 +201,8 @@ class TableRun:
             self.facts[name]["knots"] = with_spikes(found[name], own, sigma, grids[name])
 
     def _count(self, step: LearnShares, ready: PreparedStep, passage: Passage) -> None:
-        known, target = {c.name: c for c in self.schema.columns}, self.training.target
-        names = [column.name for column in self.training.counted]
+        known, target = self.known, self.training.target
+        names = self.training.counted
         columns = [known[name] for name in names]
         self.pairs = [self._pair(*pair) for pair in self.training.used_pairs]
         widths = [max(len(column.features), 1) for column in columns]
@@ -214,24 +214,23 @@ class TableRun:
         sample = self.sample
         data = sample.table.spreads(work, widths, sample.weights, sample.labels)
         *sums, self.per_class = self._ran(step, data, ready, passage)
-        self.sums, self.pair_sums = tuple(sums[: len(names)]), sums[len(names) :]
+        self.sums = dict(zip(names, sums, strict=False))
+        self.pair_sums = sums[len(names) :]
         sigma = step.deviation(ready.scale, self.public.adjacency)
         self.deviations |= dict.fromkeys(names, sigma) | {"": sigma}
 
     def _pair(self, first: str, second: str) -> PairView:
         """Return the views of a pair, fixed by what was released."""
-        known = {column.name: column for column in self.schema.columns}
         kept = []
         for name in (first, second):
             levels = self.levels.get(name)
             counts = dict(zip(levels.levels, levels.counts, strict=True)) if levels else None
-            kept.append(coarse(known[name], self.training.recipe.cells, counts))
+            kept.append(coarse(self.known[name], self.training.recipe.cells, counts))
         return PairView((first, second), (kept[0], kept[1]))
 
     def _pair_blocks(self) -> list[Block]:
         """Return what is known of the cells of every pair."""
-        blocks, recipe = [], self.training.recipe
-        known = {column.name: column for column in self.schema.columns}
+        blocks, recipe, known = [], self.training.recipe, self.known
         noise = self.deviations[""] / self.size
         for pair, sums in zip(self.pairs, self.pair_sums, strict=True):
             each = zip(pair.columns, pair.shape, strict=True)
@@ -244,6 +243,11 @@ class TableRun:
                 Block(len(sums), shares, whole=False, noise=noise, merged=merged, prior=prior)
             )
         return blocks
+
+    @property
+    def known(self) -> dict[str, Column]:
+        """The columns of the schema, completed or not."""
+        return {column.name: column for column in self.schema.columns}
 
     @property
     def size(self) -> float:
@@ -264,14 +268,12 @@ class TableRun:
 
     def _blocks(self) -> list[Block]:
         """Return what is known of the features of every column of the completed schema."""
-        names = [column.name for column in self.training.counted]
-        shares = dict(zip(names, self.sums, strict=True))
         blocks = []
         for column in self.schema.columns:
             if isinstance(column, Ignored) or not column.features:
                 continue
             width = len(column.features)
-            sums = shares.get(column.name)
+            sums = self.sums.get(column.name)
             if column.name in self.levels:
                 sums = sums_of_levels(self.levels[column.name], column, self.size)
             if sums is None:
@@ -340,8 +342,7 @@ class TableRun:
 
     def _unread(self) -> tuple[str, ...]:
         """Say, from released counts, of which columns nearly no cell was read."""
-        names = [column.name for column in self.training.counted]
-        counts: dict[str, Any] = dict(zip(names, self.sums, strict=True)) | self.levels
+        counts: dict[str, Any] = {**self.sums, **self.levels}
         return tuple(
             unread_note(column, learnt=column.name in self.schema.learnt)
             for column in self.schema.columns

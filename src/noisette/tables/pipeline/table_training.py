@@ -14,12 +14,13 @@ the norm bound and the regularisation follow from released numbers (PLAN-BEFORE-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 from noisette import _validate
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
+from noisette.core.grid import Grid
 from noisette.core.mechanisms import Gaussian, LaplaceVector, ObjectiveNoise
 from noisette.core.plans import Plan, Run, Together
 from noisette.errors import InvalidParameter
@@ -30,12 +31,12 @@ from noisette.fitting.algorithms.objective_perturbation import check_solve, of_c
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.tables import Schema
-from noisette.tables.kinds import Categorical, Column, Hashed, Hats, Open
+from noisette.tables.kinds import Categorical, Hashed, Hats
 from noisette.tables.pipeline.categories import LearnCategories, keys_of
 from noisette.tables.pipeline.recipe import TableRecipe
 from noisette.tables.pipeline.shares import LearnShares
 from noisette.tables.pipeline.step import PreparedStep, Step
-from noisette.tables.pipeline.table_columns import grid_of, inner_of, is_bounded, is_plain
+from noisette.tables.pipeline.table_columns import grid_of, inner_of, is_plain
 from noisette.tables.pipeline.table_run import FittedTable, TableRun, TableSample, is_wide
 from noisette.tables.pipeline.target import Target
 
@@ -75,28 +76,29 @@ class TableTraining(Algorithm[PreparedTable]):
 
     # --- public half -------------------------------------------------------------------------
 
-    @property
-    def plain(self) -> list[Column]:
-        """The columns that get knots."""
-        return [column for column in self.schema.columns if is_plain(column)]
+    @cached_property
+    def plain(self) -> dict[str, Grid]:
+        """The columns that get knots, and where these may lie."""
+        return {column.name: grid_of(column) for column in self.schema.columns if is_plain(column)}
 
-    @property
-    def numbers(self) -> list[Column]:
+    @cached_property
+    def numbers(self) -> dict[str, Grid]:
         """Those of them whose knots are bought."""
-        free = self.recipe.public_knots > 0
-        return [column for column in self.plain if not (free and is_bounded(column))]
+        if not self.recipe.public_knots:
+            return self.plain
+        return {name: grid for name, grid in self.plain.items() if None in (grid.low, grid.high)}
 
-    @property
-    def unknown(self) -> list[Open]:
+    @cached_property
+    def unknown(self) -> list[str]:
         """The columns whose levels nobody listed."""
-        return [column for column in self.schema.open if column.kind == "categorical"]
+        return [column.name for column in self.schema.open if column.kind == "categorical"]
 
-    @property
-    def counted(self) -> list[Column]:
+    @cached_property
+    def counted(self) -> list[str]:
         """The columns whose shares are bought: those with knots, and those of public levels."""
         kinds = (Categorical, Hashed, Hats)
-        known = [c for c in self.schema.columns if isinstance(inner_of(c), kinds)]
-        return [*self.plain, *known]
+        columns = self.schema.columns
+        return [*self.plain, *(c.name for c in columns if isinstance(inner_of(c), kinds))]
 
     @property
     def used_pairs(self) -> tuple[tuple[str, str], ...]:
@@ -106,7 +108,7 @@ class TableTraining(Algorithm[PreparedTable]):
     def steps(self, public: PublicBudget) -> Iterator[tuple[Step, float]]:
         """Yield the steps before the model, in order, each with its part of the budget."""
         recipe = self.recipe
-        yield from self.target.number_steps([grid_of(column) for column in self.numbers], recipe)
+        yield from self.target.number_steps(tuple(self.numbers.values()), recipe)
         if self.unknown:
             # proof: CATEGORY-THRESHOLD
             atoms = recipe.atoms * public.delta
@@ -119,7 +121,7 @@ class TableTraining(Algorithm[PreparedTable]):
         pure, loss, recipe = public.delta == 0.0, self.target.loss, self.recipe
         if pure and self.unknown:
             raise InvalidParameter(
-                f"the levels of column {self.unknown[0].name!r} are to be learnt, which needs "
+                f"the levels of column {self.unknown[0]!r} are to be learnt, which needs "
                 f"delta > 0, such as {_validate.proposed_delta(public.size)}; or list the levels."
             )
         steps = tuple(self.steps(public))

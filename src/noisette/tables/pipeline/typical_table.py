@@ -120,19 +120,19 @@ class TypicalTable(TableRun):
                 bar = step._mechanism(ready.scale).threshold(adjacency)
                 sigma = step._mechanism(ready.scale).sigma(adjacency)
                 self._guess_levels(bar)
-                self.deviations |= {column.name: sigma for column in training.unknown}
+                self.deviations |= dict.fromkeys(training.unknown, sigma)
             elif type(step) is LearnShares:
                 sigma = step.deviation(ready.scale, adjacency)
-                self.deviations |= {column.name: sigma for column in training.counted}
+                self.deviations |= dict.fromkeys(training.counted, sigma)
                 self.deviations[""] = sigma
         count = training.target.typical_knots(training.recipe)
-        self._bought = {column.name for column in training.numbers}
-        for column in training.numbers:
+        self._bought = training.numbers
+        for name in training.numbers:
             knots = [float(k) for k in range(count)]
-            self.facts[column.name] = {"knots": knots, "center": knots[len(knots) // 2]}
+            self.facts[name] = {"knots": knots, "center": knots[len(knots) // 2]}
         self.schema = training.schema.completed(self.facts, free=self.free)
-        known = {column.name: column for column in self.schema.columns}
-        self.sums = tuple(self._guess_sums(known[column.name]) for column in training.counted)
+        known = self.known
+        self.sums = {name: self._guess_sums(known[name]) for name in training.counted}
         self.per_class = training.target.typical_counts(self._rows)
 
     @property
@@ -144,9 +144,9 @@ class TypicalTable(TableRun):
         """Guess a few levels for each column that nobody listed, those that reach the bar."""
         counts = [self._rows * part for part in _falling(_LEVELS) if self._rows * part >= bar]
         names = tuple(f"level {k}" for k in range(len(counts)))
-        for column in self.training.unknown:
-            self.levels[column.name] = ShownLevels(names, tuple(counts))
-            self.facts[column.name] = {"categories": list(names)}
+        for name in self.training.unknown:
+            self.levels[name] = ShownLevels(names, tuple(counts))
+            self.facts[name] = {"categories": list(names)}
 
     def _guess_sums(self, column: Column) -> Any:
         """Return how rows spread over the features of one column."""
