@@ -167,11 +167,9 @@ class TableRun:
         self, step: LearnBounds | LearnKnots, ready: PreparedStep, passage: Passage
     ) -> None:
         """Buy knots, or limits of the target and of columns, between which knots lie evenly."""
-        training, sample = self.training, self.sample
+        training, sample, names = self.training, self.sample, list(self.training.numbers)
         before = [sample.labels] if training.target.buys else []
-        data = sample.table.ranks(
-            list(training.numbers), step.grids, step.ups, sample.weights, *before
-        )
+        data = sample.table.ranks(names, step.grids, step.ups, sample.weights, *before)
         found = self._ran(step, data, ready, passage)
         if training.target.buys:
             target = found.pop(0)
