@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from noisette import _validate
-from noisette.app.commands.stopping import Stopped
+from noisette.app.commands.console import Stopped
 from noisette.errors import InvalidParameter, NoisetteError
 from reproductions import EXPERIMENTS, experiment, figures, page, runner
 from reproductions.base import Experiment

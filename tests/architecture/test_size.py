@@ -22,13 +22,7 @@ ESTIMATORS = {
 }  # fmt: skip
 INHERITING = {"LogisticRegression"}  # the constructor of `OneShotClassifier`
 COMMANDS = {
-    "app/commands/counting.py account",
-    "app/commands/counting.py calibrate",
-    "app/commands/check.py check",
-    "app/commands/compare.py compare_epsilons",
     "app/commands/ledger.py ledger",
-    "app/commands/plan.py plan",
-    "app/commands/train.py train",
 }
 
 

@@ -200,7 +200,7 @@ def test_commands_that_count() -> None:
     assert new["accountants"] == old["accountants"]
     node = new["plan"]["of"] if "of" in new["plan"] else new["plan"]
     assert '"bell"' in json.dumps(node)
-    found = answer("calibrate", "--epsilon", 1, "--find", "rate", "--mechanism", "bell",
+    found = answer("account", "--epsilon", 1, "--find", "rate", "--mechanism", "bell",
                    "--sampling", "coins", *run)  # fmt: skip
     assert 0.0 < found["rate"] < 0.2
 

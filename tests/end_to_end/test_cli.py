@@ -1,6 +1,7 @@
 """The command line, run as a new user would."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -68,7 +69,7 @@ def test_every_sampling_and_mechanism(options):
 
 
 def test_every_sampler_is_reachable():
-    from noisette.app.commands.options import described
+    from noisette.app.commands.account import described
 
     # The poster's partial shuffle is made by accounting.shuffling.poster_algorithm.
     assert set(described(SAMPLERS)) == set(SAMPLERS) - {"partial-shuffle"}
@@ -99,7 +100,7 @@ def test_plot(tmp_path, suffix, mechanism):
     ],
 )
 def test_calibrate(find, options, key):
-    command = ["calibrate", "--epsilon", "1", "--delta", "1e-5", "--find", find, *options.split()]
+    command = ["account", "--epsilon", "1", "--delta", "1e-5", "--find", find, *options.split()]
     answer = json.loads(run(*command, "--json").stdout)
     assert answer["epsilon"] <= 1.0
     assert answer[key] > 0
@@ -138,9 +139,18 @@ def test_mistakes_get_one_sentence_and_exit_code_2(options, words):
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize("word", ["check", "compare-epsilons", "coefficients", "calibrate"])
+def test_a_retired_command_names_the_one_that_does_its_work(word):
+    done = run(word, "--epsilon", "1", check=False)
+    assert done.returncode == 2
+    new = re.search(rf"`noisette {word}` is now `noisette ([a-z]+)", done.stderr)[1]
+    assert new in run("--help").stdout
+    assert f" {word} " not in run("--help").stdout
+    assert done.stderr.strip().count("\n") == 0
+
+
 def test_help_has_an_example_for_every_command():
-    for command in ("account", "calibrate"):
-        shown = run(command, "--help").stdout
-        assert "Example" in shown
-        assert f"noisette {command}" in shown
+    shown = run("account", "--help").stdout
+    assert "Example" in shown
+    assert "noisette account" in shown
     assert "noisette 0" in run("--version").stdout

@@ -70,19 +70,19 @@ def test_explain_prints_draws_and_writes_the_same_curves(folder: Any, tmp_path: 
 
 
 def test_coefficients_have_names_units_and_noise(folder: Any, tmp_path: Any) -> None:
-    shown, _ = run("coefficients", folder / "model", "--json")
+    shown, _ = run("explain", folder / "model", "--json", "--weights")
     rows = json.loads(shown)
     levels = {row["at"] for row in rows if row["column"] == "ward"}
     assert {"a", "<b>", "c", "(other)", "(missing)"} == levels
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\d|\(missing\)", row["at"]) for row in rows
                if row["column"] == "born")  # fmt: skip
     assert all(row["deviation"] > 0.0 for row in rows)
-    text, _ = run("coefficients", folder / "model", "--plot", tmp_path / "w.png")
+    text, _ = run("explain", folder / "model", "--plot", tmp_path / "w.png")
     assert "model-based" in text.replace("\n", " ")
     assert (tmp_path / "w.png").read_bytes().startswith(b"\x89PNG")
-    listed, _ = run("coefficients", folder / "model" / "model.noisette", "--json")
+    listed, _ = run("explain", folder / "model" / "model.noisette", "--json", "--weights")
     assert json.loads(listed) == rows
-    _, error = run("coefficients", folder / "model", "--plot", tmp_path / "w.doc", code=2)
+    _, error = run("explain", folder / "model", "--plot", tmp_path / "w.doc", code=2)
     assert ".png" in error
 
 
@@ -110,20 +110,20 @@ def test_models_of_stated_encodings_have_curves_without_a_band(folder: Any, tmp_
     (tmp_path / "facts.toml").write_text("row_norm = 1.5\n" + facts)
     run("train", folder / "people.csv", "--schema", tmp_path / "facts.toml", "--epsilon", 4,
         "--seed", 1, "--out", tmp_path / "linear")  # fmt: skip
-    rows = json.loads(run("coefficients", tmp_path / "linear", "--json")[0])
+    rows = json.loads(run("explain", tmp_path / "linear", "--json", "--weights")[0])
     age = next(row for row in rows if row["column"] == "age")
     model = load(tmp_path / "linear")
     assert age["at"] == "for each 1"
     assert age["weight"] == pytest.approx(float(model.coef_[0, 0]) * 2.0 / 100.0 / 1.5)
     assert all(row["deviation"] is None for row in rows)
-    text, _ = run("coefficients", tmp_path / "linear")
+    text, _ = run("explain", tmp_path / "linear")
     assert "were not released" in text.replace("\n", " ")
     card = json.loads(run("export", tmp_path / "linear")[0])
     assert card["cut"] == pytest.approx(1.5)
     # with output perturbation the law of the noise is public: bars in the units of the table
     run("train", folder / "people.csv", "--schema", tmp_path / "facts.toml", "--epsilon", 4,
         "--mechanism", "output", "--seed", 1, "--out", tmp_path / "output")  # fmt: skip
-    rows = json.loads(run("coefficients", tmp_path / "output", "--json")[0])
+    rows = json.loads(run("explain", tmp_path / "output", "--json", "--weights")[0])
     model, age = load(tmp_path / "output"), next(row for row in rows if row["column"] == "age")
     assert age["deviation"] == pytest.approx(model.weight_noise_ * 2.0 / 100.0 / 1.5)
     assert "its law is public and exact" in (tmp_path / "output" / "report.html").read_text()
@@ -135,11 +135,11 @@ def test_a_file_of_a_model_of_matrices_is_listed_drawn_and_exported(tmp_path: An
     y = X["dose"] - X["weeks"] + rng.normal(size=2000)
     model = LinearRegression(4.0, target_bounds=(-9, 9), norm_bound=3.0, random_state=0).fit(X, y)
     save(model, tmp_path / "m.noisette")
-    rows = json.loads(run("coefficients", tmp_path / "m.noisette", "--json")[0])
+    rows = json.loads(run("explain", tmp_path / "m.noisette", "--json", "--weights")[0])
     assert [row["column"] for row in rows] == ["dose", "weeks", "(intercept)"]
     half = np.ptp(model.coef_intervals(0.9545), axis=1) / 4.0
     assert [row["deviation"] for row in rows] == pytest.approx(half.tolist(), rel=1e-3)
-    run("coefficients", tmp_path / "m.noisette", "--plot", tmp_path / "w.svg")
+    run("explain", tmp_path / "m.noisette", "--plot", tmp_path / "w.svg")
     assert "dose" in (tmp_path / "w.svg").read_text() or (tmp_path / "w.svg").stat().st_size > 1000
     card = json.loads(run("export", tmp_path / "m.noisette")[0])
     assert [column["name"] for column in card["columns"]] == ["dose", "weeks"]
@@ -172,7 +172,9 @@ def test_pairs_named_on_the_command_line_have_heat_maps_everywhere(
     drawn = sorted(path.name for path in (tmp_path / "c").glob("pair-*.svg"))
     assert drawn == ["pair-01.svg", "pair-02.svg"]
     for file in (paired, paired / "model.noisette"):
-        listed, _ = run("coefficients", file, "--json", "--plot", tmp_path / "w.png", "--force")
+        listed, _ = run(
+            "explain", file, "--json", "--weights", "--plot", tmp_path / "w.png", "--force"
+        )
         cells = {row["at"] for row in json.loads(listed) if row["column"] == "age × ward"}
         assert any(at.endswith(", <b>") for at in cells)
     for form in ("card", "onnx") if find_spec("onnx") else ("card",):

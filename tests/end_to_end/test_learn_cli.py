@@ -70,7 +70,7 @@ def filled(text, kinds=KINDS, classes='["no", "yes"]'):
 def test_a_template_for_learning_says_what_to_fill_in_and_how_to_go_on(home, tmp_path):
     text, _ = run("schema", home / "raw.csv", "--target", "ill", "--learn")
     for words in ("a kind is never learnt", "with a delta only", "[learn]", "share = 0.2",
-                  "noisette check"):  # fmt: skip
+                  "noisette plan"):  # fmt: skip
         assert words in text
     assert "medicine" not in text  # no cell
     said, _ = run("schema", home / "raw.csv", "--learn", "--out", tmp_path / "s.toml")
@@ -169,42 +169,42 @@ def test_hostile_column_names_reach_every_output_as_text(tmp_path):
     text = filled(text, {"age": "numeric"})
     facts.write_text(text.replace('kind = "?"', 'kind = "categorical"'))
     common = ("--schema", facts, "--epsilon", 2, "--delta", 1e-6)
-    for command in (("check", "--counts", 0.1), ("train", "--learn", "--out", tmp_path / "m")):
+    for command in (("plan", "--counts", 0.1), ("train", "--learn", "--out", tmp_path / "m")):
         out, err = run(command[0], tmp_path / "t.csv", *common, *command[1:])
         assert "\u202e" not in out + err
         assert "[red]" in out + err or command[0] == "train"
     page = (tmp_path / "m" / "report.html").read_text()
     assert "<b>[red]" not in page
     assert "\u202e" not in page
-    json.loads(run("check", tmp_path / "t.csv", *common, "--json")[0])
+    json.loads(run("plan", tmp_path / "t.csv", *common, "--json")[0])
 
 
 def test_check_speaks_from_public_facts_alone(home, tmp_path):
     common = ("--schema", home / "facts.toml", "--epsilon", 1, "--delta", 1e-6)
-    shown, err = run("check", home / "raw.csv", *common)
+    shown, err = run("plan", home / "raw.csv", *common)
     assert err == ""
     words = " ".join(shown.split())
     for part in ("only their number, which is public, was counted", "6,000 rows", "MB of memory",
                  "What becomes of each column", "The same with one thing changed", "delta = 0",
                  "listing them is free"):  # fmt: skip
         assert part in words
-    answer = json.loads(run("check", home / "raw.csv", *common, "--json")[0])
+    answer = json.loads(run("plan", home / "raw.csv", *common, "--json")[0])
     assert answer["rows"] == 6000
     assert [column["name"] for column in answer["columns"]] == list(KINDS)
     # The cells do not matter: another table of the same form and size gives the same answer.
     empty = {name: ["x"] * 6000 for name in [*KINDS, "ill"]}
     write_csv(tmp_path / "other.csv", empty)
-    assert run("check", tmp_path / "other.csv", *common)[0] == shown
-    stated = run("check", home / "raw.csv", *common, "--rows", 500)[0]
+    assert run("plan", tmp_path / "other.csv", *common)[0] == shown
+    stated = run("plan", home / "raw.csv", *common, "--rows", 500)[0]
     assert "no row was looked at" in stated
     assert "500 rows" in stated
 
 
 def test_a_count_of_rows_is_not_taken_where_it_is_private(home):
     common = ("--schema", home / "facts.toml", "--epsilon", 1, "--delta", 1e-6)
-    sentence = mistake("check", home / "raw.csv", *common, "--adjacency", "add-remove")
+    sentence = mistake("plan", home / "raw.csv", *common, "--adjacency", "add-remove")
     assert "give --population" in sentence
-    shown, _ = run("check", home / "raw.csv", *common, "--adjacency", "add-remove",
+    shown, _ = run("plan", home / "raw.csv", *common, "--adjacency", "add-remove",
                    "--population", 5000)  # fmt: skip
     assert "5,000 rows" in shown
     assert "6,000" not in shown
@@ -229,7 +229,7 @@ def test_counts_of_odd_cells_cost_what_they_say(tmp_path):
     run("ledger", book, "--epsilon", 1, "--delta", 1e-6)
     for delta in (0.0, 1e-6):
         answer = json.loads(
-            run("check", tmp_path / "t.csv", "--schema", facts, "--epsilon", 1, "--delta", delta,
+            run("plan", tmp_path / "t.csv", "--schema", facts, "--epsilon", 1, "--delta", delta,
                 "--counts", 0.25, "--ledger", book, "--json")[0]
         )  # fmt: skip
         bought = answer["counts"]
@@ -247,7 +247,7 @@ def test_counts_of_odd_cells_cost_what_they_say(tmp_path):
         ]  # fmt: skip
         assert 0.0 < max(errors) < 6.0 * bought["deviation"]
     assert Ledger.open(book).spent == pytest.approx((0.5, 0.25e-6))
-    shown = run("check", tmp_path / "t.csv", "--schema", facts, "--epsilon", 1, "--counts", 0.25)[0]
+    shown = run("plan", tmp_path / "t.csv", "--schema", facts, "--epsilon", 1, "--counts", 0.25)[0]
     assert "train --epsilon 0.75 both together" in " ".join(shown.split())
 
 
@@ -269,13 +269,13 @@ def test_mistakes_of_check_charge_nothing(home, tmp_path):
     ]
     for change, words in cases:
         options = [item for pair in (good | change).items() for item in pair]
-        assert words in mistake("check", table, *options), change
+        assert words in mistake("plan", table, *options), change
     other = tmp_path / "other.csv"
     other.write_text("a,b\n1,2\n")
     options = [
         item for pair in (good | {"--counts": 0.5, "--ledger": book}).items() for item in pair
     ]
-    assert "none of the columns" in mistake("check", other, *options)
+    assert "none of the columns" in mistake("plan", other, *options)
     assert Ledger.open(book).count == 0
     assert not (tmp_path / "noisette-model").exists()
 
@@ -284,7 +284,7 @@ def test_plan_takes_a_schema(home):
     common = ("--rows", 6000, "--epsilon", 1, "--delta", 1e-6)
     answer = json.loads(run("plan", *common, "--schema", home / "facts.toml", "--json")[0])
     checked = json.loads(
-        run("check", home / "raw.csv", "--schema", home / "facts.toml", "--epsilon", 1, "--delta",
+        run("plan", home / "raw.csv", "--schema", home / "facts.toml", "--epsilon", 1, "--delta",
             1e-6, "--json")[0]
     )  # fmt: skip
     assert answer == checked

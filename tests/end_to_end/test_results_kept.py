@@ -187,12 +187,12 @@ def test_scores_are_kept(table, tmp_path, model, book, monkeypatch):
     assert Ledger.open(book).uncollected() == []
 
 
-@pytest.mark.parametrize("command", ["evaluate", pytest.param("check", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("command", ["evaluate", pytest.param("plan", marks=pytest.mark.slow)])
 def test_what_cannot_be_printed_is_kept(table, tmp_path, model, book, command):
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("this machine has no /dev/full")
-    words = {"evaluate": [model, table], "check": [table, "--schema", LOANS, "--counts", 0.5]}
+    words = {"evaluate": [model, table], "plan": [table, "--schema", LOANS, "--counts", 0.5]}
     arguments = [command, *words[command], "--epsilon", 1, "--ledger", book]
     with full.open("w") as nowhere:
         done = subprocess.run(

@@ -16,6 +16,8 @@ from noisette.core.randomness import Randomness  # noqa: E402
 from noisette.errors import InvalidParameter  # noqa: E402
 from noisette.nn import PrivateTraining, make_plan  # noqa: E402
 from noisette.nn import canary as canaries  # noqa: E402
+from noisette.nn.arrays import TensorRecords  # noqa: E402
+from noisette.nn.batches import Queue  # noqa: E402
 from noisette.nn.canary import RunCanary  # noqa: E402
 from noisette.nn.gradients import ClippedGradients, clipped, watch  # noqa: E402
 
@@ -101,9 +103,55 @@ def test_how_often() -> None:
     canary = RunCanary(ClippedGradients(nn.Linear(1, 1)), 4, 1, Randomness.secure())
     canary._mixed = lambda *given: bool(tried.append(1))  # type: ignore[method-assign]
     for _ in range(20_000):
-        canary.step(None, None, 1)  # type: ignore[arg-type]
+        canary.step(None, torch.ones(1, 1), 1)  # type: ignore[arg-type]
     # Binomial(20,000, 1/200): 100 with a standard deviation of 10; six of them, 2e-9.
     assert abs(len(tried) - 1 - 20_000 / canaries.EVERY) < 60
+
+
+class Coins:
+    """A source whose coins are forced; what else it draws is its own."""
+
+    def __init__(self, falls: list[int]) -> None:
+        self._falls, self._true = iter(falls), np.random.default_rng(0)
+
+    def integers(self, high: int, **options: Any) -> Any:
+        return next(self._falls) if high == canaries.EVERY else self._true.integers(high, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._true, name)
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["batches of a caller", "records known"])
+@pytest.mark.parametrize("empty", [(), (1,), (1, 2), (2, 3), (0,), (0, 1)], ids=str)
+def test_when_it_stops_does_not_tell_that_a_batch_was_empty(
+    mixing: None, known: bool, empty: tuple[int, ...]
+) -> None:
+    torch.manual_seed(0)
+    X = torch.randn(60, 2, 4, 4)
+    plan = make_plan(size=60, epsilon=2.0, delta=1e-3, batch_size=N, steps=6)
+    module = Warped(transposed()).float()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    training = PrivateTraining(module, optimizer, plan, size=60, delta=1e-3)
+    training._canary._source = Coins([1, 1, 1, 0, 1, 1])  # type: ignore[assignment]
+    drawn = [np.arange(0 if step in empty else N) for step in range(6)]
+    training._queue = Queue(iter(drawn))
+    records = TensorRecords(X, torch.zeros(60))
+
+    def losses(m: Any, batch: Any) -> Any:  # mixes from the second step on
+        x = batch[0]
+        return (
+            warped(m, x) if training.steps_done else x.mean() * sum(map(torch.sum, m.parameters()))
+        )
+
+    def run() -> None:
+        for rows in training.batches():
+            training.step(losses, records if known else (X[rows],))
+
+    with pytest.raises(InvalidParameter, match="the canary stopped the run"):
+        run()
+    # Of a caller's batches nothing is known before one has records: then the first trial waits.
+    waits = 0 in empty and not known
+    assert training.steps_done == (len(empty) if waits else 3)
 
 
 class Noisy(nn.Module):
@@ -158,6 +206,6 @@ def test_copies_and_parts_of_every_kind() -> None:
 
     batch = {"x": np.ones((8, 3), dtype=np.float32), "more": [torch.ones(4), None]}
     canary = RunCanary(ClippedGradients(nn.Linear(3, 1)), N, 2, Randomness.secure())
-    assert canary._mixed(losses, batch, 4) is False
-    found = canaries.mapped_parts(lambda x: canary._invented(x, 4), batch)
+    canary.step(losses, batch, 4)
+    found = canaries.mapped_parts(canary._invented, canary._record)
     assert canary._distance(losses, found, [0, 1]) < 1e-5

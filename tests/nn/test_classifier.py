@@ -28,6 +28,7 @@ from noisette.nn import (  # noqa: E402
     PrivateClassifier,
     make_level_plan,
 )
+from noisette.nn.arrays import as_rows, as_tensor  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -347,6 +348,45 @@ def test_a_checkpoint_is_not_shared_by_clones(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="cannot be cloned"):
         clone(model)
     assert ledger.charges == []
+
+
+class Hashed(nn.Module):
+    """Takes tokens of any size, and numbers as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(5, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.table(x.long() % 5).mean(1)
+
+
+def test_one_cell_of_a_list_changes_no_other_token() -> None:
+    large = [2**24 + 1, 2**53 + 1]
+    plain = [[1, 2], *([large] * 59), *([[3, 4]] * 60)]
+    other = [[1, 2.0], *plain[1:]]
+    settings = {"module": Hashed(), "epochs": 1, "random_state": 0}
+    first, second = (classifier(**settings).fit(X, TWO) for X in (plain, other))
+    assert np.array_equal(first.predict_proba(plain), second.predict_proba(other))
+    assert torch.equal(as_tensor(as_rows(other, None)[0], torch.int64)[1], torch.tensor(large))
+    told = as_rows(np.array(plain), None)[0]
+    assert torch.equal(
+        as_tensor(told, torch.int64), as_tensor(as_rows(other, None)[0], torch.int64)
+    )
+    for wrong in ([[1, 2.5]], [[2**63, 1]]):
+        with pytest.raises(InvalidData, match="must hold whole numbers"):
+            second.predict(wrong)
+
+
+def test_numbers_in_a_list() -> None:
+    X = RNG.normal(size=(120, 4))
+    array, _ = as_rows(X.tolist(), None)
+    assert torch.equal(as_tensor(array, torch.float32), torch.from_numpy(X).float())
+    assert as_rows([torch.ones(3), np.zeros(3)], None)[0].shape == (2, 3)
+    assert classifier().fit(X.tolist(), TWO).predict(X.tolist()).shape == (120,)
+    for wrong in ([["1", "2"]], [[1, None]], [[1, 10**400]], [[1], [1, 2]], "ab"):
+        with pytest.raises(InvalidData):
+            as_rows(wrong, None)
 
 
 def test_predict_tells_what_is_wrong() -> None:

@@ -1,10 +1,14 @@
 """Persons with several rows: drawn whole, weighed together, counted once."""
 
+import pickle
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 torch = pytest.importorskip("torch", reason="the nn extra is not installed")
@@ -26,6 +30,7 @@ from noisette.nn import (  # noqa: E402
     make_plan,
 )
 from noisette.nn.gradients import factors  # noqa: E402
+from noisette.nn.person_rows import check_ranks  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -87,6 +92,55 @@ def by_hand(module: nn.Module, persons: set[int]) -> Any:
             total = total + found * min(1.0, C / float(found.norm())) / len(rows)
     module.zero_grad()
     return total
+
+
+class TwoRanks:
+    """Ranks that come one after the other, and whose identifiers travel as they do."""
+
+    ranks = 2
+
+    def __init__(self) -> None:
+        self.each: list[Any] = []
+
+    def gathered(self, work: Any) -> Any:
+        self.each.append(pickle.loads(pickle.dumps(work())))
+        return self.each
+
+    def have(self, persons: Any) -> None:
+        start: Any = SimpleNamespace(asked=SimpleNamespace(persons=persons), group=self)
+        check_ranks(start)
+
+
+DAYS = np.array(["2020-02-01", "2020-02-02"], dtype="M8[D]")
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        ([7, 8], [7.0]),
+        ([7, 8], pd.array([7], dtype="Int64")),
+        ([7, 8], pa.chunked_array([[7, None]])),
+        (pa.array(["a"]), ["a"]),
+        (DAYS.astype("M8[ns]"), DAYS.astype("M8[s]")[:1]),
+        (DAYS.astype("M8[ns]"), [pd.Timestamp("2020-02-02"), pd.Timestamp("2020-02-03")]),
+        ([True], np.array([True, False])),
+    ],
+    ids=str,
+)
+def test_a_person_is_known_on_another_rank_however_its_identifiers_are_kept(
+    here: Any, there: Any
+) -> None:
+    ranks = TwoRanks()
+    ranks.have(there)
+    with pytest.raises(InvalidData, match="put all rows of a person on one rank"):
+        ranks.have(here)
+
+
+def test_other_persons_on_another_rank_are_others() -> None:
+    for here, there in (([7, 8], pa.array([9])), ([True], [False, 1]), (DAYS[:1], DAYS[1:])):
+        ranks = TwoRanks()
+        ranks.have(there)
+        ranks.have(here)
 
 
 @pytest.mark.parametrize("name", SAMPLERS)

@@ -316,9 +316,9 @@ def test_commands_train_on_persons(folder: Path, tmp_path: Path, model: list[str
 
 def test_commands_check_and_plan_count_persons(folder: Path) -> None:
     asked = ("--schema", folder / "schema.toml", "--epsilon", 2, "--delta", "1e-5")
-    done = run_command("check", folder / "visits.csv", *asked, "--json")
+    done = run_command("plan", folder / "visits.csv", *asked, "--json")
     assert json.loads(done.stdout)["rows"] == 800
-    plain = run_command("check", folder / "visits.csv", *asked, "--counts", "0.1").stdout
+    plain = run_command("plan", folder / "visits.csv", *asked, "--counts", "0.1").stdout
     assert "of the persons only their number" in plain
     assert "all rows of one person" in " ".join(plain.replace("│", "").split())
     planned = json.loads(run_command("plan", "--rows", 800, *asked, "--json").stdout)

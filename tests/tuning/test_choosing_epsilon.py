@@ -178,8 +178,8 @@ def home(tmp_path_factory):
 
 def command(home, *more):
     return run_command(
-        "compare-epsilons", home / "synthetic.csv", "--schema", home / "schema.toml", "--repeats",
-        1, "--epsilons", "0.5,5", *more,
+        "plan", home / "synthetic.csv", "--schema", home / "schema.toml", "--repeats",
+        1, "--epsilon", "0.5,5", *more,
     )  # fmt: skip
 
 
@@ -196,10 +196,10 @@ def test_the_command_shows_a_table_and_draws_a_figure(home):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ((), "without any protection"),
-        (("--public", "--ledger", "study.ledger"), "No such option"),
+        ((), "2 models of the same people"),
+        (("--public", "--ledger", "study.ledger"), "--ledger is for --counts"),
         (("--public", "--out", "figure.gif"), "must end in"),
-        (("--public", "--epsilons", "1,two"), "must be numbers"),
+        (("--public", "--epsilon", "1,two"), "Invalid value"),
     ],
 )
 def test_the_command_refuses_in_one_sentence_and_writes_nothing(home, more, words):

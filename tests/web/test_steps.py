@@ -11,9 +11,8 @@ from visitors import SECRET, write_patients
 
 from noisette import Ledger, _files
 from noisette.app import studio as web
-from noisette.app.studio.chosen import choose
+from noisette.app.studio.chosen import choose, guessed_kind
 from noisette.app.studio.facts import split_list
-from noisette.app.studio.guesses import guessed_kind
 from noisette.core.storage import locks
 from noisette.report.kit import LIGHT
 from noisette.tables import read_schema

@@ -37,7 +37,7 @@ _FLOAT: Any = float | np.floating
 _TRUTH: Any = bool | np.bool_
 _LASTING: Any = timedelta | np.timedelta64
 _REAL: Any = kinds.Real | Decimal | np.bool_
-_TRUE, _FALSE = object(), object()  # as identifiers: True is not 1
+_TRUE, _FALSE = (bool, "yes"), (bool, "no")  # as identifiers: True is not 1
 _FRACTION = re.compile(r"\.(\d*?)0*$")
 _PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86400} | {
     unit: 86400 * 1000**power for power, unit in enumerate(("ms", "us", "ns", "ps", "fs", "as"), 1)
@@ -185,6 +185,10 @@ class Identities(NamedTuple):
 
     known: NDArray[Any]
     numbers: Indices
+
+    def compared(self) -> set[Any]:
+        """Return the identifiers as they are compared with those of other containers."""
+        return set(map(_identity, self.known))
 
 
 @dataclass(frozen=True, repr=False)

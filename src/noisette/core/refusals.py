@@ -2,7 +2,9 @@
 
 A refusal is seen, whatever epsilon is, so every guarantee says which ones its fit has. To add one:
 a line here, its id in the ``_refuses`` of the estimators that have it, and where it is raised
-(``module:function``; tests/architecture compares with all that raises InvalidData).
+(``module:function``; tests/architecture compares with all that raises InvalidData). The canary of a
+network's run is none: it stops by invented records and released weights, whatever stands in the
+rows (NN-CANARY), and the guarantee says so in a note.
 """
 
 from collections.abc import Iterable
@@ -31,7 +33,7 @@ REFUSALS: dict[str, Refusal] = {
     "not numbers": Refusal("an entry of X is no number", ("models/inputs:without_data",)),
     "tokens": Refusal(
         "an entry of X is no whole number in the range of a module that takes tokens",
-        ("nn/arrays:as_tensor", "nn/classifier:PrivateClassifier._try"),
+        ("nn/arrays:as_tensor", "nn/arrays:_token", "nn/classifier:PrivateClassifier._try"),
     ),
     "labels": Refusal(
         "a label is missing, not among the classes, or a number with a point from 2^53 on",

@@ -1,6 +1,8 @@
 """What a caller hands in: records of any shape and labels, checked once and never quoted."""
 
 import math
+from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,14 @@ from scipy import sparse
 from torch import Tensor
 
 from noisette._typing import Indices
+from noisette.core.cells import Given, number_of
 from noisette.errors import InvalidData
 from noisette.models.inputs import label_vector
 
+_NO_TOKENS = (
+    "X must hold whole numbers: the module was trained on tokens, or takes them (from an array of "
+    "floats it is given numbers, from a list tokens if it can)."
+)
 _LARGEST = 1e18  # a larger entry is cut: a change to one record alone, so it is free
 
 
@@ -29,15 +36,36 @@ class TensorRecords:
         """Return the rows and labels with these numbers."""
         return self._rows[numbers], self._labels[numbers]
 
+    def blank(self) -> tuple[Tensor, Tensor]:
+        """Return a record of zeros, which is nobody's."""
+        return self._rows.new_zeros((1, *self._rows.shape[1:])), self._labels.new_zeros(1)
+
 
 def as_tensor(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
     """Return records as float32, or as int64 (tokens for an embedding)."""
+    kind = array.dtype.kind
     if dtype is torch.int64:
-        if array.dtype.kind == "f" and not bool((array == np.floor(array)).all()):
-            raise InvalidData("X must hold whole numbers: the module was trained on tokens.")
+        if kind == "O":
+            array = np.array(list(map(_token, array.ravel()))).reshape(array.shape)
+        elif kind == "f" and not bool((array == np.floor(array)).all()):
+            raise InvalidData(_NO_TOKENS)
         return torch.from_numpy(np.ascontiguousarray(array, dtype=np.int64))
+    if kind == "O":
+        array = _numbers(array)
     tamed = np.clip(array, -_LARGEST, _LARGEST) if array.dtype.kind == "f" else array
     return torch.from_numpy(np.ascontiguousarray(tamed, dtype=np.float32))
+
+
+def _token(cell: Any) -> int:
+    """Return the whole number that a cell says, whatever others say."""
+    number: Any = cell if isinstance(cell, Integral) else number_of(cell)
+    if not -(2.0**63) <= number < 2.0**63 or number != math.floor(number):
+        raise InvalidData(_NO_TOKENS)
+    return int(number)
+
+
+def _numbers(array: NDArray[Any]) -> NDArray[Any]:
+    return Given(array.ravel()).numbers().reshape(array.shape)
 
 
 def made_up(rows: Tensor) -> Tensor:
@@ -62,7 +90,8 @@ def as_rows(X: Any, y: Any, least: int = 1) -> tuple[NDArray[Any], NDArray[Any]]
         raise InvalidData(f"X must have at least two axes, records first; got {array.ndim}.")
     if array.shape[0] < least or 0 in array.shape[1:]:
         raise InvalidData("X is empty.")
-    if array.dtype.kind == "f" and not bool(np.isfinite(array).all()):
+    each = _numbers(array) if array.dtype.kind == "O" else array
+    if each.dtype.kind == "f" and not bool(np.isfinite(each).all()):
         raise InvalidData("X contains NaN or infinity; fill the gaps with a public value first.")
     if y is None:
         return array, np.empty(0)
@@ -75,12 +104,19 @@ def as_rows(X: Any, y: Any, least: int = 1) -> tuple[NDArray[Any], NDArray[Any]]
 
 
 def _numeric(X: Any) -> NDArray[Any]:
+    """Return an array of numbers, or of cells as they are, where no container says their type."""
+    # proof: ROW-LOCAL
     try:
-        array = np.asarray(X.detach().cpu().numpy() if isinstance(X, Tensor) else X)
-        if array.dtype.kind == "O":
-            array = array.astype(np.float64)
+        if isinstance(X, Tensor):
+            X = X.detach().cpu().numpy()
+        elif isinstance(X, Sequence):
+            X = np.array([row.tolist() if hasattr(row, "tolist") else row for row in X], object)
+        array = np.asarray(X)
     except (TypeError, ValueError):
         raise InvalidData("X must be a numeric array, tensor or DataFrame.") from None
-    if array.dtype.kind not in "fiub":
+    wrong = array.dtype.kind == "O" and any(
+        isinstance(each, str | bytes | complex) for each in array.flat
+    )
+    if array.dtype.kind not in "fiubO" or wrong:
         raise InvalidData("X must hold real numbers.")
     return array

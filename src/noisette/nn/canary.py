@@ -36,13 +36,20 @@ class RunCanary:
         self._gradients, self._size, self._copies = gradients, max(size, _CHOSEN), copies
         self._source = source.generator
         self._begun = self._stopped = self._resting = False
+        self._record: Any = None  # nobody's: zeros of the shapes and types of a record
 
     def step(self, losses: Losses, part: Any, count: int) -> None:
-        """Try it now, perhaps, with the shapes of `part`, which has `count` records."""
-        if not self._stopped and self._begun and self._source.integers(EVERY):
+        """Try it now, perhaps, with the shapes of the first `part` that had a `count` above 0.
+
+        Every step has its coin, whether or not there are records in its batch.
+        """
+        if self._record is None and count:
+            self._record = mapped_parts(lambda x: _blank(x, count), part)
+        tails = self._source.integers(EVERY)
+        if self._record is None or (self._begun and tails and not self._stopped):
             return
         self._begun = True
-        self._stopped = self._stopped or self._mixed(losses, part, count)
+        self._stopped = self._stopped or self._mixed(losses)
         if self._stopped:
             raise InvalidParameter(
                 "the canary stopped the run: invented records have other gradients in a batch than "
@@ -51,11 +58,11 @@ class RunCanary:
                 "it, and the weights are released.)"
             )
 
-    def _mixed(self, losses: Losses, part: Any, count: int) -> bool:
+    def _mixed(self, losses: Losses) -> bool:
         """Say whether invented records differ each time."""
         wrong = 0
         while wrong < _TRIES:
-            batch = mapped_parts(lambda x: self._invented(x, count), part)
+            batch = mapped_parts(self._invented, self._record)
             try:
                 with self._mode():
                     chosen = self._source.choice(self._size, _CHOSEN, replace=False).tolist()
@@ -74,12 +81,11 @@ class RunCanary:
             self._resting = self._resting or drawn
         return True
 
-    def _invented(self, x: Any, count: int) -> Tensor | None:
+    def _invented(self, like: Tensor | None) -> Tensor | None:
         """Return numbers of the same kind; whole ones are 0 and 1, which most things can be."""
-        if x is None:
+        if like is None:
             return None
-        like = torch.as_tensor(x)
-        shape = (self._size * (like.shape[0] // count), *like.shape[1:])
+        shape = (self._size * like.shape[0], *like.shape[1:])
         if like.is_floating_point() or like.is_complex():
             values = torch.from_numpy(self._source.random(shape) * 3.4 - 1.7)
         else:
@@ -126,6 +132,14 @@ class RunCanary:
         out = torch.zeros(self._gradients.dimension, dtype=torch.float64)
         self._gradients.add(losses, batch, size, factors, out, copies=self._copies)
         return out
+
+
+def _blank(x: Any, count: int) -> Tensor | None:
+    """Return zeros in place of the rows of one of `count` records."""
+    if x is None:
+        return None
+    rows = torch.as_tensor(x)
+    return rows.new_zeros((rows.shape[0] // count, *rows.shape[1:]))
 
 
 def _constant(scale: float) -> Callable[[Tensor], Tensor]:

@@ -6,8 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from noisette.core.cells import given
 from noisette.errors import InvalidData, InvalidParameter, Unproven
-from noisette.fitting.units import Persons
+from noisette.fitting.units import NO_COLUMN, Persons
 from noisette.nn.asked import Asked, Start
 
 MOST_ROWS = 2**16
@@ -64,18 +65,18 @@ def facts(persons: Persons | None) -> dict[str, Any]:
 
 def check_ranks(start: Start) -> None:
     """Raise on every rank if one person has rows on two of them: there it would count twice."""
-    given, group = start.asked.persons, start.group
-    if given is None or group.ranks == 1:
+    ids, group = start.asked.persons, start.group
+    if ids is None or group.ranks == 1:
         return
     # proof: NN-PERSONS
 
     def known() -> set[Any]:
-        if isinstance(given, Persons):
+        if isinstance(ids, Persons):
             raise InvalidParameter(
                 "with several ranks pass the identifiers themselves as persons, so that the ranks "
                 "can see that nobody is on two of them."
             )
-        return set(given.tolist() if hasattr(given, "tolist") else given)
+        return given(ids, NO_COLUMN).keys().compared()
 
     each = group.gathered(known)
     kinds = {isinstance(name, str) for names in each for name in names}

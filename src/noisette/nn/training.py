@@ -382,6 +382,8 @@ class PrivateTraining:
         total = torch.zeros(dimension + extra, dtype=self._precision)
         chance, foreign = self._gradients.chance, not isinstance(batch, TensorRecords)
         chance.new_step()
+        if not len(rows):
+            self._canary.step(losses, *((None, 0) if foreign else (batch.blank(), 1)))
         for start in range(0, len(rows), self._most):
             chosen = slice(start, min(start + self._most, len(rows)))
             with chance.loading() if foreign else nullcontext():

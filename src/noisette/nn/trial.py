@@ -26,7 +26,7 @@ def fresh(given: Any) -> nn.Module:
 def fresh_module(given: Any, rows: NDArray[Any], classes: int) -> tuple[nn.Module, torch.dtype]:
     """Return a module of one's own and the type of its input, tried on blank rows."""
     made = fresh(given).eval()
-    whole = rows.dtype.kind in "iub"  # tokens if the module takes them, else numbers
+    whole = rows.dtype.kind in "iubO"  # tokens if the module takes them, else numbers
     failure = ""
     for dtype in (torch.int64, torch.float32) if whole else (torch.float32,):
         try:

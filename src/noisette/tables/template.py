@@ -53,7 +53,7 @@ _LEARNING = """\
 #   missing         codes such as missing = ["?", 999]; an empty cell is missing anyway
 #   format          of dates that are not written like 2020-12-31: format = "%d/%m/%Y"
 #
-# `noisette check TABLE --schema THIS --epsilon 1` says what to expect, column by column.
+# `noisette plan TABLE --schema THIS --epsilon 1` says what to expect, column by column.
 
 """
 

@@ -54,21 +54,22 @@ def _printed() -> tuple[int, str]:
 
 def _kept(code: int, sentence: str) -> tuple[int, str]:
     """Return how a command ended that was stopped, or failed, after its work was done."""
-    stopping = sys.modules.get("noisette.app.commands.stopping")
-    if stopping is None or not stopping.finished or code not in (STOPPED, FAULT):
+    console = sys.modules.get("noisette.app.commands.console")
+    finished = getattr(console, "finished", "")
+    if console is None or not finished or code not in (STOPPED, FAULT):
         return code, sentence
-    return stopping.KEPT, f"stopped at the very end; {stopping.finished}."
+    return console.KEPT, f"stopped at the very end; {finished}."
 
 
 def _outcome() -> tuple[int, str]:
     """Run the command; return its exit code and what there is to say."""
     # Imported here, so that `import noisette.app.commands` stays light and Ctrl-C finds a handler.
-    from noisette.app.commands import stopping
+    from noisette.app.commands import console
     from noisette.app.commands.app import app
-    from noisette.app.commands.stopping import Stopped
+    from noisette.app.commands.console import Stopped
     from noisette.errors import NoisetteError
 
-    stopping.finished = ""
+    console.finished = ""
     try:
         app()
     except SystemExit as stop:

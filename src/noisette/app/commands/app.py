@@ -10,37 +10,26 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from noisette._version import __version__
+from noisette.errors import NoisetteError
 
 COMMANDS = {
     "schema": (
         "train",
         "Write a template of public facts for a table, without looking at its rows.",
     ),
-    "check": (
-        "check",
-        "Say what a model of a table can be expected to learn, from public facts alone.",
-    ),
-    "plan": (
-        "plan",
-        "Show what a model would release and cost, from public facts alone; no data are read.",
-    ),
-    "compare-epsilons": (
-        "compare",
-        "Show accuracy and AUC against epsilon on a PUBLIC or synthetic table of the same shape.",
-    ),
+    "plan": ("plan", "Show what a model would release, cost and learn, from public facts alone."),
     "train": (
         "train",
         "Train a private model on a table; write the model, its guarantee and a report.",
     ),
     "predict": ("predict", "Predict the labels of a table as CSV, one line for each row."),
     "evaluate": (
-        "evaluate",
+        "predict",
         "Score a model on a table privately: accuracy, AUC, calibration, with error bars.",
     ),
-    "explain": ("explain", "Show what each column adds to the score, with the noise in it."),
-    "coefficients": (
+    "explain": (
         "explain",
-        "List the weights of a model by name, in the units of the table, with their noise.",
+        "Show what each column adds to the score and each weight, with the noise in it.",
     ),
     "export": (
         "explain",
@@ -53,25 +42,29 @@ COMMANDS = {
     ),
     "ledger": ("ledger", "Show what a ledger holds, or start one with --epsilon."),
     "studio": (
-        "studio",
+        "extras",
         "Open a page on this machine that leads from a table to a private model and its report.",
     ),
-    "theorem": ("theorem", "Print a theorem with its conditions and source, or list all of them."),
+    "theorem": ("extras", "Print a theorem with its conditions and source, or list all of them."),
     "example": (
-        "example",
+        "extras",
         "Write the table of invented loans that the tutorial uses, and its schema.",
     ),
     "account": (
-        "counting",
+        "account",
         "Count the privacy of a run: certified epsilon, and what each theorem would say.",
-    ),
-    "calibrate": (
-        "counting",
-        "Find the least noise, the most steps or the largest rate for a target epsilon.",
     ),
     "audit": ("audit", "Attack a claimed epsilon, ours or anybody's."),
 }
 """Command -> its file in this folder, and the first sentence of its help."""
+
+RETIRED = {
+    "check": "plan TABLE",
+    "compare-epsilons": "plan TABLE --public",
+    "coefficients": "explain MODEL",
+    "calibrate": "account --epsilon EPSILON",
+}
+"""Commands of earlier versions -> what does their work now."""
 
 
 class _Commands(TyperGroup):
@@ -89,6 +82,10 @@ class _Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that is to be run."""
+        if args and args[0] in RETIRED:
+            raise NoisetteError(
+                f"`noisette {args[0]}` is now `noisette {RETIRED[args[0]]}`; see its --help."
+            )
         name, found, rest = super().resolve_command(ctx, args)
         return name, None if found is None or name is None else command_of(name), rest
 
@@ -99,7 +96,7 @@ def command_of(name: str) -> Any:
     alone = typer.Typer(
         pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False
     )
-    alone.command(name)(getattr(module, name.replace("-", "_")))
+    alone.command(name)(getattr(module, name))
     return typer.main.get_command(alone)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisette.app.commands.stopping import Stopped
+from noisette.app.commands.console import Stopped
 from noisette.errors import InvalidParameter, NoisetteError
 
 if TYPE_CHECKING:

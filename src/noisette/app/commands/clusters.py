@@ -4,22 +4,13 @@ import contextlib
 import glob
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from noisette import _validate
 from noisette.errors import ClusterFailed, InvalidData, InvalidParameter
 
 if TYPE_CHECKING:
     from noisette.tables import Schema
-
-ClusterOption = Annotated[
-    str | None, typer.Option(help="Let this Dask cluster read parts: tcp://HOST:8786.")
-]
-WorkersOption = Annotated[
-    int | None, typer.Option(help="Let so many processes of this machine read parts.")
-]
 
 _SECONDS = 20
 

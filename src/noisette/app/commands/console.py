@@ -1,15 +1,20 @@
-"""What the commands share towards the person and the disk: a sign of life, whole files or none."""
+"""What the commands share towards the person and the disk: a sign of life, whole files or none.
+
+Ctrl-C and its relatives get a polite end, with a sentence about what the stop has cost.
+"""
 
 import contextlib
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from noisette import _files, _validate
 from noisette._text import visible
-from noisette.errors import InvalidParameter, PrivacyWarning, WeakModelWarning
+from noisette.errors import InvalidParameter, NoisetteError, PrivacyWarning, WeakModelWarning
 
 
 def busy(what: str) -> Any:
@@ -90,3 +95,70 @@ def write_text(path: Path, text: str, *, force: bool) -> None:
         _files.write(_validate.real_path(path), text)
     except OSError as error:
         raise InvalidParameter(f"{path} cannot be written ({error.strerror}).") from None
+
+
+def figure_file(option: str, path: str | Path, *, force: bool = True) -> Path:
+    """Return where a figure will be; refuse what it cannot be, before any work."""
+    target = Path(path)
+    if target.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InvalidParameter(f"{option} must end in .png, .svg or .pdf; got {str(path)!r}.")
+    if not target.parent.is_dir():
+        raise InvalidParameter(f"the folder {target.parent} does not exist.")
+    check_file(target, force=force)
+    return target
+
+
+def write_figure(figure: Any, target: Path) -> None:
+    """Write a whole figure or nothing."""
+    with _files.written(target) as file:
+        figure.savefig(file, dpi=150, format=target.suffix[1:].lower())
+
+
+KEPT = 3
+"""The exit code of a command that did not end as asked, but whose result is paid for and kept."""
+
+finished = ""
+"""What a command has done that paid for it and came to its end, for whatever fails after it."""
+_NAMES = ("SIGTERM", "SIGHUP")
+
+
+class Stopped(NoisetteError):
+    """A command ended early; its text says what is and what is not done, its code how."""
+
+    def __init__(self, sentence: str, code: int = 130) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+class Signalled(KeyboardInterrupt):
+    """A signal that is treated as Ctrl-C."""
+
+    number: int = signal.SIGINT
+
+
+def code_of(stop: KeyboardInterrupt) -> int:
+    """Return the exit code that a shell gives to a process ended by that signal."""
+    return 128 + int(getattr(stop, "number", signal.SIGINT))
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    stop = Signalled()
+    stop.number = number
+    raise stop
+
+
+@contextlib.contextmanager
+def as_ctrl_c() -> Iterator[None]:
+    """Let `kill` and a closed terminal clean up as Ctrl-C does; what was ignored stays ignored."""
+    changed = []
+    try:
+        for name in _NAMES:
+            number = getattr(signal, name, None)  # Windows lacks one
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+                with contextlib.suppress(ValueError):  # handlers belong to the main thread
+                    signal.signal(number, _raise)
+                    changed.append(number)
+        yield
+    finally:
+        for number in changed:
+            signal.signal(number, signal.SIG_DFL)

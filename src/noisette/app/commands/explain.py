@@ -1,6 +1,6 @@
-"""``noisette explain``, ``coefficients`` and ``export``: what a model says.
+"""``noisette explain`` and ``export``: what a model says.
 
-All three read a model that was released; nothing more is spent.
+Both read a model that was released; nothing more is spent.
 """
 
 import json as json_module
@@ -12,64 +12,83 @@ import typer
 from noisette import _files
 from noisette._text import visible
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import write_text
-from noisette.app.commands.predict import ModelArgument
-from noisette.app.commands.train import ForceOption
+from noisette.app.commands.console import check_file, figure_file, write_figure, write_text
 from noisette.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from noisette.tables import TableModel
 
 FORMATS = ("card", "onnx")
-FileArgument = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model folder or file.", show_default=False)
-]
 
 
 def explain(
-    model: ModelArgument,
+    model: opt.FileArgument,
     html: Annotated[
         Path | None, typer.Option(help="Write a page with one picture for each column.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write curves.json and one SVG for each column here.")
     ] = None,
-    force: ForceOption = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write a figure (.png, .svg or .pdf); needs matplotlib.")
+    ] = None,
+    weights: Annotated[
+        bool, typer.Option("--weights", help="With --json: the weights by name, not the curves.")
+    ] = False,
+    force: opt.ForceOption = False,
     json: opt.JsonOption = False,
 ) -> None:
-    """Show what each column adds to the score, with the noise in it.
+    """Show what each column adds to the score and each weight, with the noise in it.
 
     [bold]Example[/bold]: noisette explain model --html curves.html
     """
-    from noisette.report import effects_page
     from noisette.tables import read_model
+    from noisette.tables.folders import load_model, takes_tables
     from noisette.tables.pipeline.curves import score_unit
     from noisette.tables.pipeline.effects import (
         curves_in,
-        effects_in,
+        named_weights,
         note_for,
-        pair_effects_in,
         surfaces_in,
+        weights_curve,
+        weights_in,
     )
 
-    fitted = read_model(model)
-    drawn = [curve.to_dict() for curve in curves_in(fitted)]
-    drawn += [surface.to_dict() for surface in surfaces_in(fitted)]
-    text = json_module.dumps(drawn, indent=1) + "\n"
-    if html is not None:
-        title = f"A model that predicts “{fitted.schema.target}”"
-        pairs = pair_effects_in(fitted)
-        page = effects_page(title, effects_in(fitted), note_for(fitted), pairs)
-        write_text(html, page, force=force)
-        typer.echo(visible(f"wrote {html}"), err=True)
-    if out is not None:
-        _write_folder(out, fitted, text, force=force)
-        typer.echo(visible(f"wrote {out}"), err=True)
+    if model.is_dir() or html is not None or out is not None:
+        fitted = read_model(model)
+        rows, note = weights_in(fitted), note_for(fitted)
+        drawn, maps, unit = curves_in(fitted), surfaces_in(fitted), score_unit(fitted.model)
+        if html is not None:
+            _write_page(html, fitted, force=force)
+        if out is not None:
+            _write_folder(out, fitted, _as_json(drawn, maps), force=force)
+    else:
+        loaded = load_model(model)
+        rows, note = named_weights(loaded)
+        if takes_tables(loaded):
+            drawn, maps, unit = loaded.curves(), loaded.surfaces(), score_unit(loaded)
+        else:
+            drawn, maps, unit = (weights_curve(loaded),), (), "weight"
+    if plot is not None:
+        _plot(drawn, maps, unit, plot, force=force)
     if json:
-        print(text, end="")
+        print(json_module.dumps(rows) if weights else _as_json(drawn, maps).rstrip())
     elif html is None and out is None:
-        notes = [note_for(fitted), *(curve.note for curve in curves_in(fitted))]
-        _show(_rows(fitted), notes, score_unit(fitted.model))
+        _show(rows, [note, *(curve.note for curve in drawn)], unit)
+
+
+def _as_json(curves: Any, surfaces: Any) -> str:
+    return json_module.dumps([each.to_dict() for each in (*curves, *surfaces)], indent=1) + "\n"
+
+
+def _write_page(html: Path, fitted: "TableModel", *, force: bool) -> None:
+    from noisette.report import effects_page
+    from noisette.tables.pipeline.effects import effects_in, note_for, pair_effects_in
+
+    title = f"A model that predicts “{fitted.schema.target}”"
+    page = effects_page(title, effects_in(fitted), note_for(fitted), pair_effects_in(fitted))
+    write_text(html, page, force=force)
+    typer.echo(visible(f"wrote {html}"), err=True)
 
 
 def _write_folder(out: Path, fitted: "TableModel", text: str, *, force: bool) -> None:
@@ -94,81 +113,14 @@ def _write_folder(out: Path, fitted: "TableModel", text: str, *, force: bool) ->
         if picture:
             head, _, rest = picture.replace("<svg ", f"<svg {style}", 1).partition("</desc>")
             write_text(out / name, f"{head}</desc>{lines}{rest}", force=force)
-
-
-def coefficients(
-    model: FileArgument,
-    plot: Annotated[
-        Path | None, typer.Option(help="Write a figure (.png, .svg or .pdf); needs matplotlib.")
-    ] = None,
-    force: ForceOption = False,
-    json: opt.JsonOption = False,
-) -> None:
-    """List the weights of a model by name, in the units of the table, with their noise.
-
-    [bold]Example[/bold]: noisette coefficients model --plot weights.png
-    """
-    from noisette.tables import read_model
-    from noisette.tables.folders import load_model, takes_tables
-    from noisette.tables.pipeline.curves import score_unit
-    from noisette.tables.pipeline.effects import (
-        curves_in,
-        named_weights,
-        note_for,
-        surfaces_in,
-        weights_curve,
-    )
-
-    if model.is_dir():
-        fitted = read_model(model)
-        rows, notes = _rows(fitted), [note_for(fitted)]
-        drawn, unit = curves_in(fitted), score_unit(fitted.model)
-        maps = surfaces_in(fitted)
-    else:
-        loaded = load_model(model)
-        rows, note = named_weights(loaded)
-        notes = [note]
-        tables = takes_tables(loaded)
-        drawn = loaded.curves() if tables else (weights_curve(loaded),)
-        unit = score_unit(loaded) if tables else "weight"
-        maps = loaded.surfaces() if tables else ()
-    if plot is not None:
-        _plot(drawn, maps, unit, plot, force=force)
-    if json:
-        print(json_module.dumps(rows))
-    else:
-        _show(rows, [*notes, *(curve.note for curve in drawn)], unit)
-
-
-def _read(model: Path) -> tuple[Any, Any]:
-    """Return the estimator in a folder or a file, and the schema through which it reads tables."""
-    from noisette.tables import read_model
-    from noisette.tables.folders import load_model
-
-    if not model.is_dir():
-        return load_model(model), None
-    fitted = read_model(model)
-    return fitted.model, fitted.schema
-
-
-def _rows(fitted: "TableModel") -> list[dict[str, Any]]:
-    from noisette.tables.pipeline.effects import weights_in
-
-    return weights_in(fitted)
+    typer.echo(visible(f"wrote {out}"), err=True)
 
 
 def _plot(curves: Any, surfaces: Any, unit: str, path: Path, *, force: bool) -> None:
     from noisette.tables.pipeline.plots import plotted
 
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InvalidParameter(f"--plot must end in .png, .svg or .pdf; got {str(path)!r}.")
-    if not path.parent.is_dir():
-        raise InvalidParameter(f"the folder {path.parent} does not exist.")
-    if path.exists() and not force:
-        raise InvalidParameter(f"{path} exists; --force replaces it.")
-    figure = plotted(curves, unit, surfaces)
-    with _files.written(path) as file:
-        figure.savefig(file, dpi=150, format=path.suffix[1:].lower())
+    target = figure_file("--plot", path, force=force)
+    write_figure(plotted(curves, unit, surfaces), target)
 
 
 def _show(rows: list[dict[str, Any]], notes: list[str], unit: str) -> None:
@@ -194,11 +146,22 @@ def _show(rows: list[dict[str, Any]], notes: list[str], unit: str) -> None:
         console.print(visible(note), highlight=False, soft_wrap=True, markup=False)
 
 
+def _read(model: Path) -> tuple[Any, Any]:
+    """Return the estimator in a folder or a file, and the schema through which it reads tables."""
+    from noisette.tables import read_model
+    from noisette.tables.folders import load_model
+
+    if not model.is_dir():
+        return load_model(model), None
+    fitted = read_model(model)
+    return fitted.model, fitted.schema
+
+
 def export(
-    model: FileArgument,
+    model: opt.FileArgument,
     format: Annotated[str, typer.Option(help="card (JSON) or onnx.")] = "card",
     out: Annotated[Path | None, typer.Option(help="The file; a card also to the screen.")] = None,
-    force: ForceOption = False,
+    force: opt.ForceOption = False,
 ) -> None:
     """Write a model for programs without noisette: a JSON scoring card, or an ONNX graph.
 
@@ -220,8 +183,7 @@ def export(
         write_text(out, text, force=force)
     else:
         assert out is not None
-        if out.exists() and not force:
-            raise InvalidParameter(f"{out} exists; --force replaces it.")
+        check_file(out, force=force)
         if not out.parent.is_dir():
             raise InvalidParameter(f"the folder {out.parent} does not exist.")
         content = onnx_of(fitted, schema).SerializeToString()

@@ -1,110 +1,99 @@
-"""``noisette plan``: what a training would release and cost, before any data exist."""
+"""``noisette plan``: what a training would release, cost and learn, before it is paid for."""
 
+import contextlib
 import json as json_module
+import math
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from noisette._text import visible
-from noisette.app.commands import options as opt
-from noisette.app.commands.outlooks import as_row, others, show_others, table_json
-from noisette.app.commands.train import (
-    CHOICES,
-    check_sgd,
-    estimator_of,
-    learns,
-    table_classifier,
-    table_regressor,
-)
-from noisette.errors import InvalidParameter
+from noisette.app.commands.console import busy, figure_file, write_figure
+from noisette.app.commands.train import estimator_of, learns
+from noisette.app.job import Job, takes
+from noisette.errors import InvalidParameter, NoisetteError
 
 if TYPE_CHECKING:
     from noisette.tables import Schema
+    from noisette.tables.pipeline.cell_counts import CellCounts
+
+_DELTA = 1e-6
 
 
-def plan(
-    rows: Annotated[
-        int,
-        typer.Option(help="The number of rows (persons), or a guess of it."),
-    ],
-    epsilon: Annotated[float, typer.Option(help="The budget; smaller: safer.")],
-    features: Annotated[
-        int | None, typer.Option(help="The number of features after encoding, without --schema.")
-    ] = None,
-    schema: Annotated[
-        Path | None, typer.Option(help="A schema, with open facts or without: plan its training.")
-    ] = None,
-    delta: Annotated[
-        float, typer.Option(help="0 is pure privacy; else far below 1/n, such as 1e-6.")
-    ] = 0.0,
-    model: Annotated[str, typer.Option(help="One of: " + ", ".join(CHOICES) + ".")] = "logistic",
-    mechanism: Annotated[str, typer.Option(help=opt.mechanism_help())] = "auto",
-    loss: Annotated[str | None, typer.Option(help=opt.loss_help())] = None,
-    sampling: Annotated[str | None, typer.Option(help=opt.sampling_help())] = None,
-    classes: Annotated[int, typer.Option(help="How many labels there are.")] = 2,
-    persons: Annotated[
-        bool, typer.Option("--persons", help="Protect persons with all their rows.")
-    ] = False,
-    adjacency: opt.AdjacencyOption = "replace-one",
-    test_share: Annotated[
-        float | None, typer.Option(help="With --schema: score on this part of the people instead.")
-    ] = None,
-    json: opt.JsonOption = False,
-) -> None:
-    """Show what a model would release and cost, from public facts alone; no data are read.
+@takes(Job)
+def plan(job: Job) -> None:
+    """Show what a model would release, cost and learn, from public facts alone.
 
-    [bold]Example[/bold]: noisette plan --rows 40000 --features 100 --epsilon 1
+    No cell is looked at, unless a part of the budget is spent on it with --counts. Of a PUBLIC or
+    synthetic table of the same shape, --public shows accuracy and AUC at each epsilon.
+
+    [bold]Example[/bold]: noisette plan patients.csv --schema patients.toml --epsilon 1, or without
+    a table: noisette plan --rows 40000 --features 100 --epsilon 1
     """
-    wishes = {"mechanism": mechanism, "loss": loss, "sampling": sampling}
-    facts = None if schema is None else _facts(schema, features, model, wishes)
-    if facts is None and features is None:
-        raise InvalidParameter("give --features, the number after encoding, or --schema.")
-    if facts is not None and persons:
-        raise InvalidParameter("a schema names its persons itself; leave out --persons.")
-    if facts is None and test_share is not None:
-        raise InvalidParameter("--test-share is for the training of a table; give --schema.")
+    from noisette import _validate
+    from noisette.core.adjacency import Adjacency
 
-    def outlook(**changes: Any) -> Any:
-        shared = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency, **changes}
-        if facts is not None:
-            return table_outlook_of(facts, rows, model=model, test_share=test_share, **shared)
-        if model == "sgd":
-            check_sgd(shared["adjacency"], shared["delta"], rows)
-        private = shared["adjacency"] == "add-remove"
-        shared["population"] = rows if private else None
-        asked = estimator_of(model, wishes, **shared)
-        return asked.plan(rows, features, classes=classes, persons=persons)
-
-    asked = outlook()
-    found = others(outlook, epsilon, delta, adjacency, rows)
-    if json:
-        answer = {**as_row("as asked", asked), "others": found}
-        known = {"notes": list(asked.notes), "unit": asked.unit} if schema is None else None
-        answer |= known or table_json(asked)
-        print(json_module.dumps(answer))
+    _check_options(job)
+    if job.public:
+        _compare(job)
         return
-    from rich.console import Console
+    epsilon = _validate.epsilon(job.epsilon)
+    _validate.delta(job.delta)
+    Adjacency.of(job.adjacency)
+    facts = _facts(job)
+    size, counted = _size(job, facts)
+    with busy("planning"):
+        asked = outlook_of(replace(job, rows=size), facts)
+        found = others(replace(job, rows=size), lambda changed: outlook_of(changed, facts))
+    bought = None
+    with contextlib.ExitStack() as until_printed:
+        if job.counts is not None and facts is not None:
+            bought = _count(until_printed, job, facts, size)
+        if job.json:
+            answer = {**as_row("as asked", asked), "others": found}
+            answer |= _of_rows(asked) if facts is None else _of_table(asked)
+            if bought is not None:
+                answer["counts"] = _told(bought)
+            print(json_module.dumps(answer))
+            return
+        _show(job, asked, found, facts, counted=counted)
+        if bought is not None and job.counts is not None:
+            _show_counts(bought, (1.0 - job.counts) * epsilon, (1.0 - job.counts) * job.delta)
 
-    from noisette.core.guarantee import too_large
 
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(visible(str(asked)), markup=False)
-    if large := too_large(epsilon):
-        console.print(large)
-    show_others(console, asked, found)
+def _check_options(job: Job) -> None:
+    """Refuse options that mean nothing together."""
+    from noisette import _validate
+
+    if job.table is None and (job.public or job.counts is not None):
+        raise InvalidParameter("--public and --counts are about a table; name its file.")
+    if job.table is not None and job.schema is None:
+        raise InvalidParameter("a table needs --schema, the public facts about its columns.")
+    if job.counts is not None:
+        _validate.fraction("--counts", job.counts)
+    elif job.ledger is not None:
+        raise InvalidParameter("--ledger is for --counts; without it nothing is spent.")
+    if job.out is not None and not job.public:
+        raise InvalidParameter("--out is for the figure of --public.")
 
 
-def _facts(
-    schema: Path, features: int | None, model: str, wishes: dict[str, str | None]
-) -> "Schema":
-    """Return the schema of a training that encodes the table by itself."""
+def _facts(job: Job) -> "Schema | None":
+    """Return the schema of a training that encodes the table by itself; none for plain rows."""
     from noisette.tables import read_schema
 
-    if features is not None:
+    if job.schema is None:
+        if job.features is None:
+            raise InvalidParameter("give --features, the number after encoding, or --schema.")
+        if job.test_share is not None:
+            raise InvalidParameter("--test-share is for the training of a table; give --schema.")
+        return None
+    if job.features is not None:
         raise InvalidParameter("the features follow from --schema; leave out --features.")
-    facts = read_schema(schema, learn=True)
-    if not learns(model, wishes, facts):
+    if job.persons:
+        raise InvalidParameter("a schema names its persons itself; leave out --persons.")
+    facts = read_schema(job.schema, job.target, learn=True)
+    if not learns(job, facts):
         raise InvalidParameter(
             "--schema is for the default training; with --mechanism, --loss, --sampling, --model "
             "sgd or a stated row_norm give --features, the number after encoding."
@@ -112,16 +101,253 @@ def _facts(
     return facts
 
 
-def table_outlook_of(
-    facts: "Schema", rows: int, *, model: str = "logistic", test_share: float | None = None,
-    **shared: Any,
-) -> Any:  # fmt: skip
-    """Return what the default training on a table of these facts would release and cost."""
-    private = shared["adjacency"] == "add-remove"
-    shared["population"] = rows if private else None
-    if facts.target_bounds is not None:
-        epsilon = shared.pop("epsilon")
-        return table_regressor(model, {}, facts, epsilon, test_share=test_share, **shared).plan(
-            rows
+def _size(job: Job, facts: "Schema | None") -> tuple[int, bool]:
+    """Check that a table's columns are those of the schema; return its units, counted or not.
+
+    Where neighbours have the same number of rows, that number is public and may be counted; where
+    persons are identified, it is their number that is public, and rows are not counted.
+    """
+    from noisette import _validate
+    from noisette.tables.counting import count_units
+    from noisette.tables.encoding import check_columns, names_of
+
+    header = not job.no_header
+    if job.table is not None and facts is not None:
+        names, _ = names_of(job.table, facts, target=False, header=header)
+        check_columns(job.table, names, facts, target=False)
+    if job.rows is not None:
+        return _validate.integer("--rows", job.rows), False
+    if job.table is None or facts is None:
+        raise InvalidParameter("give --rows, the number of rows (persons) or a guess of it.")
+    if not job.counted:
+        raise InvalidParameter(
+            f"under add-remove the number of {_units(facts)} is private; give --population, a "
+            "guess of it made without the table."
         )
-    return table_classifier(model, schema=facts, test_share=test_share, **shared).plan(rows)
+    with busy(f"counting {_units(facts)}"):
+        return count_units(job.table, facts, header=header), True
+
+
+def _units(facts: "Schema") -> str:
+    return "rows" if facts.persons is None else "persons"
+
+
+def outlook_of(job: Job, facts: "Schema | None") -> Any:
+    """Return what a training would release and cost; `facts` are those of its table."""
+    model = estimator_of(job, facts)
+    if facts is not None:
+        return model.plan(job.rows)
+    return model.plan(job.rows, job.features, classes=job.classes, persons=job.persons)
+
+
+def others(job: Job, outlook: Callable[[Job], Any]) -> list[dict[str, Any]]:
+    """Return what changes with a delta, with the other relations, with half and double epsilon."""
+    changes: list[tuple[str, dict[str, Any]]] = []
+    if job.delta == 0.0 and _DELTA * (job.rows or 0) < 1.0:
+        changes.append((f"delta = {_DELTA:g}", {"delta": _DELTA}))
+    elif job.delta > 0.0:
+        changes.append(("delta = 0", {"delta": 0.0}))
+    for other in ("replace-one", "zero-out", "add-remove"):
+        if other != job.adjacency:
+            changes.append((other, {"adjacency": other}))
+    for epsilon in (job.epsilon / 2.0, 2.0 * job.epsilon):
+        changes.append((f"epsilon = {epsilon:g}", {"epsilons": (epsilon,)}))
+    found = []
+    for name, change in changes:
+        try:
+            found.append(as_row(name, outlook(replace(job, **change))))
+        except NoisetteError as error:
+            found.append({"change": name, "refused": str(error)})
+    return found
+
+
+def as_row(name: str, shown: Any) -> dict[str, Any]:
+    """Return the figures of one outlook."""
+    names = ("algorithm", "epsilon", "delta", "adjacency", "weight_noise", "typical_weight",
+             "memory", "seconds", "lost")  # fmt: skip
+    return {"change": name} | {key: getattr(shown, key) for key in names if hasattr(shown, key)}
+
+
+def _of_rows(shown: Any) -> dict[str, Any]:
+    return {"notes": list(shown.notes), "unit": shown.unit}
+
+
+def _of_table(shown: Any) -> dict[str, Any]:
+    """Return what an outlook of a table has beside the figures of all outlooks."""
+    return {
+        "rows": shown.rows,
+        "features": shown.features,
+        "warning": shown.warning or None,
+        "steps": [vars(step) for step in shown.steps],
+        "columns": [vars(column) for column in shown.columns],
+    }
+
+
+def _show(
+    job: Job, asked: Any, found: list[dict[str, Any]], facts: "Schema | None", *, counted: bool
+) -> None:
+    from rich.console import Console
+
+    from noisette.core.guarantee import too_large
+
+    console = Console(soft_wrap=True, highlight=False)
+    if job.table is not None and facts is not None:
+        how = "no row was looked at"
+        if counted:
+            how = f"of the {_units(facts)} only their number, which is public, was counted"
+        console.print(f"From public facts alone: {how}.", markup=False)
+    console.print(visible(str(asked)), markup=False)
+    if large := too_large(job.epsilon):
+        console.print(large)
+    if job.table is not None:
+        _show_columns(console, asked)
+    _show_others(console, asked, found)
+
+
+def _show_columns(console: Any, asked: Any) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title="What becomes of each column", title_justify="left")
+    for name in ("column", "kind", "features", "what is bought, and what is worth knowing"):
+        table.add_column(name, justify="right" if name == "features" else "left")
+    for column in asked.columns:
+        note = (
+            column.note if column.matters or column.kind == "ignore" else f"IN VAIN: {column.note}"
+        )
+        cells = column.name, column.kind, str(column.features), note
+        table.add_row(*(Text(visible(cell)) for cell in cells))
+    console.print(table)
+
+
+def _show_others(console: Any, asked: Any, found: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    of_table = asked.algorithm == "table"  # there a change also decides which features are left
+    heads = ("", "signal lost" if of_table else "noise in a weight")
+    table = Table(title="The same with one thing changed", title_justify="left")
+    for name in heads if of_table else (*heads, "against as asked"):
+        table.add_column(name, justify="right" if name else "left")
+    for row in [as_row("as asked", asked), *found]:
+        table.add_row(row["change"], *((lost_words(row),) if of_table else _cells(row, asked)))
+    console.print(table)
+
+
+def lost_words(row: dict[str, Any]) -> str:
+    """Return how much of the signal a change leaves in the noise."""
+    return "not possible" if "refused" in row else f"{100.0 * row['lost']:.0f} %"
+
+
+def _cells(row: dict[str, Any], asked: Any) -> tuple[str, str]:
+    if "refused" in row:
+        return "not possible", ""
+    noise = row["weight_noise"]
+    if noise is None or not asked.weight_noise:
+        return "depends on the data", ""
+    return f"{noise:.2g}", f"x {noise / asked.weight_noise:.2g}"
+
+
+# --- noisy counts of odd cells ------------------------------------------------
+
+
+def _told(bought: "CellCounts") -> dict[str, Any]:
+    return {
+        "columns": bought.counts, "deviation": bought.deviation,
+        "guarantee": bought.guarantee.to_dict(),
+    }  # fmt: skip
+
+
+def _count(
+    until_printed: contextlib.ExitStack, job: Job, facts: "Schema", size: int
+) -> "CellCounts":
+    from noisette.app.commands.watched import keeping, spending
+    from noisette.core.adjacency import Adjacency
+    from noisette.core.randomness import Randomness
+    from noisette.tables.pipeline.cell_counts import count_cells
+
+    assert job.table is not None
+    assert job.counts is not None
+    epsilon, delta = job.counts * job.epsilon, job.counts * job.delta
+    relation = Adjacency.of(job.adjacency)
+    charged = until_printed.enter_context(
+        spending(job.ledger, epsilon, delta, relation, job.table.name)
+    )
+    keep = until_printed.enter_context(keeping(charged, None, "noisette-counts"))
+    with busy("counting cells"):
+        bought = count_cells(
+            job.table, facts, epsilon=epsilon, delta=delta, population=size, ledger=charged,
+            randomness=Randomness.secure(), header=not job.no_header,
+        )  # fmt: skip
+    keep(_told(bought))
+    return bought
+
+
+def _show_counts(bought: "CellCounts", epsilon: float, delta: float) -> None:
+    from rich.console import Console
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
+    from noisette.tables.pipeline.cell_counts import STATES
+
+    console = Console()
+    statement = Text(visible(bought.guarantee.statement()))
+    console.print(Panel(statement, title="the guarantee of the counts", border_style="green"))
+    title = f"Cells, counted with noise: each about ± {2.0 * bought.deviation:.3g} (two deviations)"
+    table = Table(title=title, title_justify="left")
+    table.add_column("column")
+    for state in STATES:
+        table.add_column(state, justify="right")
+    for name, found in bought.counts.items():
+        shown = (f"{found[state]:,.0f}" if state in found else "" for state in STATES)
+        table.add_row(Text(visible(name)), *shown)
+    console.print(table)
+    left = f"--epsilon {_down(epsilon)}" + (f" --delta {_down(delta)}" if delta else "")
+    console.print(
+        f"epsilon {bought.guarantee.epsilon:g} was spent on these counts; with train {left} both "
+        "together cost what was planned",
+        highlight=False, soft_wrap=True, markup=False,
+    )  # fmt: skip
+
+
+def _down(value: float) -> str:
+    """Return a number in a few digits, never more than it is."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return f"{math.floor(value / unit + 1e-9) * unit:.4g}"
+
+
+# --- accuracy against epsilon, on a table that everybody may see ----------------
+
+
+def _compare(job: Job) -> None:
+    """Train on a public table at each epsilon; what is shown are exact facts about that table."""
+    from noisette import tuning
+    from noisette.tables import TableModel, read_schema
+
+    assert job.table is not None
+    assert job.schema is not None
+    if job.out is not None:
+        figure_file("--out", job.out, force=job.force)
+        tuning.choosing.require_figures()
+    facts = read_schema(job.schema, job.target, learn=True)
+    if facts.target_bounds is not None:
+        raise InvalidParameter("the target is a number; epsilons are compared for classes only.")
+    estimator = estimator_of(replace(job, epsilons=job.epsilons[:1], rows=None), facts)
+    with busy("reading the table"):
+        read = TableModel(estimator, facts).read(
+            Path(job.table), target=True, header=not job.no_header
+        )
+    own = hasattr(estimator, "schema")  # then the column of persons is found by itself
+    with busy("training, again and again"):
+        found = tuning.compare_epsilons(
+            estimator, read.X, read.y, job.epsilons, repeats=job.repeats, rows=job.rows,
+            persons=None if own else read.persons,
+        )  # fmt: skip
+    if job.out is not None:
+        write_figure(found.plot(), job.out)
+    if job.json:
+        print(json_module.dumps(found.to_dict()))
+        return
+    print("\n".join(map(visible, found.lines())))
+    if job.out is not None:
+        print(visible(f"wrote {job.out}"))

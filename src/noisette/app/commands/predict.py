@@ -1,4 +1,4 @@
-"""``noisette predict``: use a model."""
+"""``noisette predict`` and ``noisette evaluate``: use a model, and say how good it is."""
 
 import csv
 import io
@@ -11,24 +11,17 @@ import typer
 
 from noisette._text import visible
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import busy, write_text
-from noisette.app.commands.train import ForceOption, NoHeaderOption, TableArgument
+from noisette.app.commands.console import busy, warn_of_large, warning_aloud, write_text
 from noisette.errors import InvalidParameter
 
-ModelArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="MODEL", help="The folder that `noisette train` wrote.", show_default=False
-    ),
-]
 ThresholdOption = Annotated[
     float, typer.Option(help="Answer with the second class above this probability.")
 ]
 
 
 def predict(
-    model: ModelArgument,
-    table: TableArgument,
+    model: opt.ModelArgument,
+    table: opt.TableArgument,
     out: Annotated[Path | None, typer.Option(help="Write to this file, not to the screen.")] = None,
     proba: Annotated[
         bool, typer.Option("--proba", help="Also the probability of each class.")
@@ -37,8 +30,8 @@ def predict(
         bool, typer.Option("--score", help="Print how good it is; TABLE needs the target.")
     ] = False,
     threshold: ThresholdOption = 0.5,
-    no_header: NoHeaderOption = False,
-    force: ForceOption = False,
+    no_header: opt.NoHeaderOption = False,
+    force: opt.ForceOption = False,
     json: opt.JsonOption = False,
 ) -> None:
     """Predict the labels of a table as CSV, one line for each row.
@@ -81,6 +74,75 @@ def predict(
         return
     write_text(out, text, force=force)
     typer.echo(visible(f"wrote {rows.count} predictions to {out}"), err=True)
+
+
+def evaluate(
+    model: opt.ModelArgument,
+    table: opt.TableArgument,
+    epsilon: Annotated[float, typer.Option(help="The budget of the scores; smaller: safer.")],
+    delta: Annotated[float, typer.Option(help="0 is pure privacy, and usually as good.")] = 0.0,
+    threshold: ThresholdOption = 0.5,
+    adjacency: opt.AdjacencyOption = "replace-one",
+    population: Annotated[
+        int | None, typer.Option(help="A guess of the number of rows (persons), for add-remove.")
+    ] = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="Charge this ledger; `noisette ledger` starts one.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the answer of --json to this file, too.")
+    ] = None,
+    no_header: opt.NoHeaderOption = False,
+    force: opt.ForceOption = False,
+    seed: Annotated[
+        int | None, typer.Option(help="Repeatable noise, for experiments: NOT PRIVATE.")
+    ] = None,
+    json: opt.JsonOption = False,
+) -> None:
+    """Score a model on a table privately: accuracy, AUC, calibration, with error bars.
+
+    One noisy table of labels and score bins pays for all of it. If the model was trained on the
+    same people, both costs add up: charge both to one ledger.
+
+    [bold]Example[/bold]: noisette evaluate model other_patients.csv --epsilon 1
+    """
+    from noisette import _validate
+    from noisette import evaluate as evaluated
+    from noisette.app.commands.watched import keeping, spending
+    from noisette.core.adjacency import Adjacency
+    from noisette.tables import read_model
+
+    _validate.epsilon(epsilon)
+    _validate.delta(delta)
+    relation = Adjacency.of(adjacency)
+    if seed is not None and ledger is not None:
+        raise InvalidParameter(
+            "scores with --seed hide nobody, so no ledger may book them as if they did; leave out "
+            "--seed or --ledger."
+        )
+    warn_of_large(epsilon)
+    fitted = read_model(model)
+    check_threshold(threshold, fitted.model)
+    with (
+        spending(ledger, epsilon, delta, relation, table.name) as budget,
+        keeping(budget, out, "noisette-scores", force=force) as keep,
+    ):
+        with busy("reading the table"):
+            rows = fitted.read(table, target=True, header=not no_header)
+        with warning_aloud():
+            found: Any = evaluated(
+                fitted.model, rows.X, rows.y, epsilon=epsilon, delta=delta, adjacency=adjacency,
+                population=population, ledger=budget, persons=rows.persons, random_state=seed,
+            )  # fmt: skip
+        told, lines = at_threshold(found, threshold)
+        answer = {"scores": told, "guarantee": found.privacy_.to_dict()}
+        keep(answer)
+        if json:
+            print(json_module.dumps(answer))
+        else:
+            print(visible(found.privacy_.statement()))
+            print()
+            print(visible_lines(lines))
 
 
 def _show_scores(fitted: Any, rows: Any, threshold: float, *, as_json: bool) -> None:

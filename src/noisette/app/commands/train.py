@@ -4,6 +4,7 @@ import inspect
 import json as json_module
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -11,15 +12,7 @@ import typer
 
 from noisette._text import visible
 from noisette.app.commands import options as opt
-from noisette.app.commands.clusters import (
-    ClusterOption,
-    WorkersOption,
-    cluster_for,
-    in_parts,
-    parts_of,
-    rows_in,
-    waiting,
-)
+from noisette.app.commands.clusters import cluster_for, in_parts, parts_of, rows_in, waiting
 from noisette.app.commands.console import (
     busy,
     readable,
@@ -29,35 +22,16 @@ from noisette.app.commands.console import (
     warning_aloud,
     write_text,
 )
+from noisette.app.job import ADDITIVE, CHOICES, MODELS, Job, takes
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from noisette.app.commands.watched import WatchedLedger
-    from noisette.core.adjacency import Adjacency
     from noisette.tables import Schema, TableModel
-
-TableArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="TABLE", help="A CSV file (.gz too) or a Parquet file.", show_default=False
-    ),
-]
-NoHeaderOption = Annotated[
-    bool,
-    typer.Option("--no-header", help="The CSV file has no header line; names from the schema."),
-]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace what is already there.")]
-
-MODELS = {"logistic": "LogisticRegression", "svm": "LinearSVC", "sgd": "SGDClassifier"}
-"""What ``--model`` says -> the class in `noisette.linear`."""
-ADDITIVE = "additive"
-CHOICES = (*MODELS, ADDITIVE)
 
 
 def schema(
-    table: TableArgument,
+    table: opt.TableArgument,
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write to this file, not to the screen.")] = None,
     header: Annotated[
@@ -68,7 +42,7 @@ def schema(
     learn: Annotated[
         bool, typer.Option("--learn", help='For a training that learns bounds and levels ("?").')
     ] = False,
-    force: ForceOption = False,
+    force: opt.ForceOption = False,
 ) -> None:
     """Write a template of public facts for a table, without looking at its rows.
 
@@ -88,114 +62,8 @@ def schema(
     typer.echo(visible(f"{words}--schema {out} --epsilon 1{more}"))
 
 
-def one_epsilon(text: str) -> float:
-    """Return the one epsilon of one model; say what a list of them would cost."""
-    parts = str(text).split(",")
-    each = [float(part) for part in parts]
-    if len(each) > 1:
-        # Not an InvalidParameter: typer would put its own words in the place of a ValueError's.
-        raise NoisetteError(
-            f"--epsilon {text} asks for {len(each)} models of the same people, which together cost "
-            f"epsilon = {math.fsum(each):.6g} and {len(each)} times delta; train one, and compare "
-            "epsilons with `noisette plan`, or with `noisette compare-epsilons` on a public table."
-        )
-    return each[0]
-
-
-def label_weights(text: str) -> Any:
-    """Return what ``--class-weight`` says: "balanced", or a weight for each label named."""
-    if text == "balanced":
-        return text
-    found = {}
-    for part in text.split(","):
-        label, sign, weight = part.rpartition("=")
-        try:
-            found[label.strip()] = float(weight)
-        except ValueError:
-            sign = ""
-        if not sign:
-            raise InvalidParameter(
-                "--class-weight must be balanced, or weights by label such as no=1,yes=5; got "
-                f"{text!r}."
-            )
-    return found
-
-
-def named_pairs(text: str, model: str, facts: "Schema") -> tuple[tuple[str, str], ...]:
-    """Return what ``--pairs`` says: columns that an additive model may look at together."""
-    from noisette.tables.pipeline.pairs import checked_pairs
-
-    if model != ADDITIVE:
-        raise InvalidParameter("--pairs is for --model additive.")
-    found = [[name.strip() for name in part.split(":")] for part in text.split(",")]
-    if not all(len(names) == 2 and all(names) for names in found):
-        raise InvalidParameter(
-            "--pairs must name columns such as day:month,latitude:longitude (in Python, `pairs` "
-            f"takes names with a colon or a comma too); got {text!r}."
-        )
-    return checked_pairs(found, facts)
-
-
-def train(
-    table: TableArgument,
-    epsilon: Annotated[
-        float,
-        typer.Option(
-            help="The budget of this model; smaller: safer.", parser=one_epsilon, metavar="<float>"
-        ),
-    ],
-    target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
-    schema: Annotated[
-        Path | None, typer.Option(help="The filled schema; `noisette schema TABLE` starts one.")
-    ] = None,
-    delta: Annotated[
-        float, typer.Option(help="0 is pure privacy; else far below 1/n, such as 1e-6.")
-    ] = 0.0,
-    learn: Annotated[
-        bool, typer.Option("--learn", help='Learn facts that the schema leaves open ("?").')
-    ] = False,
-    model: Annotated[str, typer.Option(help="One of: " + ", ".join(CHOICES) + ".")] = "logistic",
-    pairs: Annotated[
-        str | None,
-        typer.Option(help="For additive: columns to look at together, such as day:month,lat:long."),
-    ] = None,
-    mechanism: Annotated[str, typer.Option(help=opt.mechanism_help())] = "auto",
-    loss: Annotated[str | None, typer.Option(help=opt.loss_help())] = None,
-    sampling: Annotated[str | None, typer.Option(help=opt.sampling_help())] = None,
-    adjacency: opt.AdjacencyOption = "replace-one",
-    population: Annotated[
-        int | None, typer.Option(help="A guess of the number of rows (persons), for add-remove.")
-    ] = None,
-    class_weight: Annotated[
-        str | None, typer.Option(help='"balanced", or weights by label: no=1,yes=5.')
-    ] = None,
-    test_share: Annotated[
-        float | None,
-        typer.Option(help="Score on this part of the people instead; 0.2 is common."),
-    ] = None,
-    ledger: Annotated[
-        str | None, typer.Option(help="Charge this ledger; `noisette ledger` starts one.")
-    ] = None,
-    same_people: Annotated[
-        bool | None,
-        typer.Option(
-            "--same-people/--other-people",
-            help="Whether another ledger for such a table is about the same people.",
-        ),
-    ] = None,
-    out: Annotated[Path, typer.Option(help="The folder for the model.")] = Path("noisette-model"),
-    cluster: ClusterOption = None,
-    workers: WorkersOption = None,
-    no_header: NoHeaderOption = False,
-    force: ForceOption = False,
-    seed: Annotated[
-        int | None, typer.Option(help="Repeatable noise, for experiments: NOT PRIVATE.")
-    ] = None,
-    progress: Annotated[
-        bool, typer.Option("--progress", help="Say each step in a line on stderr, for programs.")
-    ] = False,
-    json: opt.JsonOption = False,
-) -> None:
+@takes(Job)
+def train(job: Job) -> None:
     """Train a private model on a table; write the model, its guarantee and a report.
 
     [bold]Example[/bold]: noisette train patients.csv --target ill --schema patients.toml
@@ -204,74 +72,74 @@ def train(
     from noisette import _validate
     from noisette.app.commands.watched import spending
     from noisette.core.adjacency import Adjacency
-    from noisette.tables import read_schema
     from noisette.tables.folders import check_folder, draft_of, prepare
 
-    _validate.epsilon(epsilon)
-    _validate.delta(delta)
-    _validate.choice("--model", model, CHOICES)
-    relation = Adjacency.of(adjacency)
-    if seed is not None and ledger is not None:
+    assert job.table is not None
+    assert job.out is not None
+    epsilon, delta = _validate.epsilon(job.epsilon), _validate.delta(job.delta)
+    _validate.choice("--model", job.model, CHOICES)
+    relation = Adjacency.of(job.adjacency)
+    if job.seed is not None and job.ledger is not None:
         raise InvalidParameter(
             "a model with --seed hides nobody, so no ledger may book it as if it did; leave out "
             "--seed or --ledger."
         )
-    if schema is None:
-        hint = f" --target {target}" if target else ""
+    facts = _facts(job)
+    check_folder(job.out, force=job.force)
+    warn_of_large(epsilon)
+    parts = in_parts(job.table, job.cluster, job.workers)
+    with (
+        cluster_for(job.cluster, job.workers),
+        spending(job.ledger, epsilon, delta, relation, job.table.name) as budget,
+        draft_of(job.out) as draft,
+    ):
+        budget.tell, budget.draft = telling(job.progress), draft
+        budget.about(facts.kinds, job.same_people)
+        prepare(draft, facts)
+        estimator = estimator_of(job, facts, random_state=job.seed, ledger=budget)
+        work = _Work(job, job.table, estimator, facts, budget.tell)
+        records = work.fit_parts() if parts else work.fit_rows()
+        fitted, place = _keep(estimator, facts, budget, force=job.force)
+        _add_page(fitted, place, job.table.name, records, None if job.ledger is None else budget)
+        if place != draft.target:  # said loudly, for programs look for it there
+            raise NoisetteError(
+                f"somebody else wrote {job.out} while this model was trained, so nothing was "
+                "replaced"
+            )
+        budget.printing = True
+        _report_training(fitted, job.out, job.ledger, budget, as_json=job.json)
+
+
+def _facts(job: Job) -> "Schema":
+    """Return the schema of a training, with every fact that is not to be bought."""
+    from noisette.tables import read_schema
+
+    if job.schema is None:
+        hint = f" --target {job.target}" if job.target else ""
         raise InvalidParameter(
             "a schema with the public facts is needed, for none is read off the rows; start one "
-            f"with: noisette schema {table}{hint} --out schema.toml."
+            f"with: noisette schema {job.table}{hint} --out schema.toml."
         )
-    extras: dict[str, Any] = {} if test_share is None else {"test_share": test_share}
-    if class_weight is not None:
-        extras["class_weight"] = label_weights(class_weight)
-    facts = read_schema(schema, target, learn=learn)
-    if pairs is not None:
-        extras["pairs"] = named_pairs(pairs, model, facts)
-    if not learn and None in (facts.target_bounds or ()):
+    facts = read_schema(job.schema, job.target, learn=job.learn)
+    wishes_for(job, facts)
+    if not job.learn and None in (facts.target_bounds or ()):
         raise InvalidParameter(
             "low or high of [target] is still to be filled in; write what is known without the "
             "rows, or pass --learn to buy it."
         )
-    check_folder(out, force=force)
-    warn_of_large(epsilon)
-    parts = in_parts(table, cluster, workers)
-    with (
-        cluster_for(cluster, workers),
-        spending(ledger, epsilon, delta, relation, table.name) as budget,
-        draft_of(out) as draft,
-    ):
-        budget.tell, budget.draft = telling(progress), draft
-        budget.about(facts.kinds, same_people)
-        prepare(draft, facts)
-        wishes = {"mechanism": mechanism, "loss": loss, "sampling": sampling}
-        estimator = _estimator(
-            model, wishes, facts, epsilon, delta, adjacency, population, seed, budget, extras
-        )
-        work = _Work(estimator, table, facts, relation, delta, population, budget.tell)
-        records = work.fit_parts() if parts else work.fit_rows(header=not no_header)
-        fitted, place = _keep(estimator, facts, budget, force=force)
-        _add_page(fitted, place, table.name, records, None if ledger is None else budget)
-        if place != draft.target:  # said loudly, for programs look for it there
-            raise NoisetteError(
-                f"somebody else wrote {out} while this model was trained, so nothing was replaced"
-            )
-        budget.printing = True
-        _report_training(fitted, out, ledger, budget, as_json=json)
+    return facts
 
 
 class _Work(NamedTuple):
     """What is trained on what; both ways return the number of rows where it is public."""
 
-    estimator: Any
+    job: Job
     table: Path
+    estimator: Any
     facts: "Schema"
-    relation: "Adjacency"
-    delta: float
-    population: int | None
-    say: "Callable[[str], None]"
+    say: Callable[[str], None]
 
-    def fit_rows(self, *, header: bool) -> int | None:
+    def fit_rows(self) -> int | None:
         """Train on one file, read here."""
         from noisette.tables import TableModel
         from noisette.tables.folders import takes_tables
@@ -280,11 +148,11 @@ class _Work(NamedTuple):
         with busy("reading the table"):  # and how far it is would tell the number of rows
             whole = TableModel(self.estimator, self.facts)
             rows = whole.read(
-                self.table, target=True, header=header, in_file=self._by_passes(),
-                counted=self.relation.size_is_public,
+                self.table, target=True, header=not self.job.no_header, in_file=self._by_passes(),
+                counted=self.job.counted,
             )  # fmt: skip
-        records = rows.count if self.relation.size_is_public else None
-        _check_size(self.table, records, records or self.population, self.delta, self.facts)
+        records = rows.count if self.job.counted else None
+        self._check_size(records)
         self.say("training")
         with busy("training"), warning_aloud():
             # a model that takes cells finds the column of persons by itself
@@ -305,106 +173,129 @@ class _Work(NamedTuple):
         if not hasattr(model, "sampling"):
             return True
         # the noise of steps pays for the rounding of a public number of rows
-        return model.sampling == "auto" and self.delta > 0.0 and self.relation.size_is_public
+        return model.sampling == "auto" and self.job.delta > 0.0 and self.job.counted
 
     def fit_parts(self) -> int | None:
         """Train on files that workers read."""
         self.say("reading")
         whole = parts_of(self.table, self.facts, self.estimator)
         records = None  # of persons the rows are private, and the training counts persons itself
-        if self.relation.size_is_public and self.facts.persons is None:
+        if self.job.counted and self.facts.persons is None:
             with waiting("counting rows"):
                 records = rows_in(whole)
-            _check_size(self.table, records, records, self.delta, self.facts)
+            self._check_size(records)
         self.say("training")
         with waiting("training"), warning_aloud():
             self.estimator.fit(whole)
         return records
 
+    def _check_size(self, records: int | None) -> None:
+        """Refuse a table of one row or person, and a delta that allows what nobody wants."""
+        from noisette import _validate
 
-def _check_size(
-    table: Path, records: int | None, guess: int | None, delta: float, facts: "Schema"
-) -> None:
-    """Refuse a table of one row or person, and a delta that allows what nobody wants."""
-    from noisette import _validate
-
-    if records == 1:
-        alone = "a single row" if facts.persons is None else "rows of a single person"
-        raise InvalidData(f"{table} has {alone}; a model needs more.")
-    _validate.delta_for(delta, guess, "--delta")
+        if records == 1:
+            alone = "a single row" if self.facts.persons is None else "rows of a single person"
+            raise InvalidData(f"{self.table} has {alone}; a model needs more.")
+        _validate.delta_for(self.job.delta, records or self.job.rows, "--delta")
 
 
-def _estimator(
-    model: str, wishes: dict[str, str | None], facts: "Schema", epsilon: float, delta: float,
-    adjacency: str, population: int | None, seed: int | None, ledger: "WatchedLedger",
-    extras: dict[str, Any],
-) -> Any:  # fmt: skip
-    if facts.target_bounds is not None:
-        if "class_weight" in extras:  # not dropped in silence
-            raise InvalidParameter("--class-weight is for labels, and the target is a number.")
-        return table_regressor(model, wishes, facts, epsilon, delta=delta, adjacency=adjacency,
-                               population=population, random_state=seed, ledger=ledger,
-                               **extras)  # fmt: skip
-    if model == "sgd":
-        check_sgd(adjacency, delta, population)
-    if learns(model, wishes, facts):
-        return table_classifier(
-            model, epsilon=epsilon, delta=delta, schema=facts, adjacency=adjacency,
-            population=population, random_state=seed, ledger=ledger, **extras,
-        )  # fmt: skip
-    if "test_share" in extras:
+def wishes_for(job: Job, facts: "Schema | None") -> dict[str, Any]:
+    """Return what a job says beside budget and algorithm, as parameters of an estimator."""
+    found: dict[str, Any] = {}
+    if job.test_share is not None:
+        found["test_share"] = job.test_share
+    if job.class_weight is not None:
+        found["class_weight"] = _label_weights(job.class_weight)
+    if job.pairs is not None and facts is not None:
+        found["pairs"] = _named_pairs(job.pairs, job.model, facts)
+    return found
+
+
+def _label_weights(text: str) -> Any:
+    """Return what ``--class-weight`` says: "balanced", or a weight for each label named."""
+    if text == "balanced":
+        return text
+    found = {}
+    for part in text.split(","):
+        label, sign, weight = part.rpartition("=")
+        try:
+            found[label.strip()] = float(weight)
+        except ValueError:
+            sign = ""
+        if not sign:
+            raise InvalidParameter(
+                "--class-weight must be balanced, or weights by label such as no=1,yes=5; got "
+                f"{text!r}."
+            )
+    return found
+
+
+def _named_pairs(text: str, model: str, facts: "Schema") -> tuple[tuple[str, str], ...]:
+    """Return what ``--pairs`` says: columns that an additive model may look at together."""
+    from noisette.tables.pipeline.pairs import checked_pairs
+
+    if model != ADDITIVE:
+        raise InvalidParameter("--pairs is for --model additive.")
+    found = [[name.strip() for name in part.split(":")] for part in text.split(",")]
+    if not all(len(names) == 2 and all(names) for names in found):
+        raise InvalidParameter(
+            "--pairs must name columns such as day:month,latitude:longitude (in Python, `pairs` "
+            f"takes names with a colon or a comma too); got {text!r}."
+        )
+    return checked_pairs(found, facts)
+
+
+def estimator_of(job: Job, facts: "Schema | None" = None, **more: Any) -> Any:
+    """Return the model that a job asks for; `facts` are those of its table, where there is one."""
+    shared = {
+        "epsilon": job.epsilon, "delta": job.delta, "adjacency": job.adjacency,
+        "population": job.population, **wishes_for(job, facts), **more,
+    }  # fmt: skip
+    if facts is not None and facts.target_bounds is not None:
+        return _regressor(job, facts, shared)
+    if job.model == "sgd":
+        _check_sgd(job)
+    if facts is not None and learns(job, facts):
+        from noisette.tables.pipeline import AdditiveClassifier, TableClassifier
+
+        if job.model == ADDITIVE:
+            return AdditiveClassifier(schema=facts, **shared)
+        return TableClassifier(model=job.model, schema=facts, **shared)
+    if "test_share" in shared:
         raise InvalidParameter(
             "--test-share is for the default training of a table; without it, train on one part of "
             "the people and use `noisette evaluate` on the other."
         )
-    return estimator_of(
-        model,
-        wishes,
-        **extras,
-        epsilon=epsilon,
-        delta=delta,
-        adjacency=adjacency,
-        classes=list(facts.classes),
-        population=population,
-        random_state=seed,
-        ledger=ledger,
-    )
+    if facts is not None:
+        shared["classes"] = list(facts.classes)
+    return _linear(job, shared)
 
 
-def table_regressor(
-    model: str, wishes: dict[str, str | None], facts: "Schema", epsilon: float, **shared: Any
-) -> Any:
+def _regressor(job: Job, facts: "Schema", shared: dict[str, Any]) -> Any:
     """Return the model of a target that the schema calls numeric."""
     from noisette.tables.pipeline import AdditiveRegressor, TableRegressor
 
-    chosen = [f"--{key}" for key, value in wishes.items() if value not in (None, "auto")]
-    chosen += [f"--model {model}"] * (model not in ("logistic", ADDITIVE))
+    if "class_weight" in shared:  # not dropped in silence
+        raise InvalidParameter("--class-weight is for labels, and the target is a number.")
+    chosen = [f"--{name}" for name in job.wishes]
+    chosen += [f"--model {job.model}"] * (job.model not in ("logistic", ADDITIVE))
     if chosen:
         raise InvalidParameter(
             f"the target is a number, which has one way of training here; leave out {chosen[0]}."
         )
     bought = "learn" if None in (facts.target_bounds or ()) else None
-    kind = AdditiveRegressor if model == ADDITIVE else TableRegressor
-    return kind(epsilon, schema=facts, target_bounds=bought, **shared)
+    kind = AdditiveRegressor if job.model == ADDITIVE else TableRegressor
+    return kind(schema=facts, target_bounds=bought, **shared)
 
 
-def table_classifier(model: str, **shared: Any) -> Any:
-    """Return the classifier of raw tables that ``--model`` names."""
-    from noisette.tables.pipeline import AdditiveClassifier, TableClassifier
-
-    if model == ADDITIVE:
-        return AdditiveClassifier(**shared)
-    return TableClassifier(model=model, **shared)
-
-
-def learns(model: str, wishes: dict[str, str | None], facts: "Schema") -> bool:
+def learns(job: Job, facts: "Schema") -> bool:
     """Whether the model finds centres, scales and open facts by itself.
 
     Not where the user chose an algorithm, or stated the scale of rows and with it the encoding.
     """
-    chosen = [f"--{key}" for key, value in wishes.items() if value not in (None, "auto")]
-    chosen += ["--model sgd"] * (model == "sgd") + ["row_norm"] * ("row_norm" in facts.source)
-    if chosen and model == ADDITIVE:
+    chosen = [f"--{name}" for name in job.wishes]
+    chosen += ["--model sgd"] * (job.model == "sgd") + ["row_norm"] * ("row_norm" in facts.source)
+    if chosen and job.model == ADDITIVE:
         raise InvalidParameter(
             f"--model additive has a training of its own; leave out {chosen[0]}."
         )
@@ -416,37 +307,32 @@ def learns(model: str, wishes: dict[str, str | None], facts: "Schema") -> bool:
     return not chosen
 
 
-def check_sgd(adjacency: str, delta: float, population: int | None) -> None:
+def _check_sgd(job: Job) -> None:
     """Refuse what has no proof for SGD under add-remove, in the words of the command line."""
-    from noisette.core.adjacency import Adjacency
-
-    if Adjacency.of(adjacency) is not Adjacency.ADD_REMOVE:
+    if job.counted:
         return
-    if delta == 0.0:
+    if job.delta == 0.0:
         raise InvalidParameter(
             "--model sgd without --delta cuts the table into batches, which has no proof under "
             "add-remove; give a --delta such as 1e-6, or use --model logistic or svm."
         )
-    if population is None:
+    if job.rows is None:
         raise InvalidParameter(
             "--model sgd under add-remove needs --population, a guess of the row count made "
             "without the data."
         )
 
 
-def estimator_of(model: str, wishes: dict[str, str | None], **shared: Any) -> Any:
-    """Return the estimator that ``--model`` names; refuse a wish that it has no parameter for."""
+def _linear(job: Job, shared: dict[str, Any]) -> Any:
+    """Return an estimator of encoded rows; refuse a wish that it has no parameter for."""
     from noisette import _validate, linear
 
-    kind = getattr(linear, MODELS[_validate.choice("--model", model, MODELS)])
+    kind = getattr(linear, MODELS[_validate.choice("--model", job.model, MODELS)])
     known = inspect.signature(kind).parameters
-    for option, value in wishes.items():
-        if value in (None, "auto"):
-            continue
+    for option, value in job.wishes.items():
         if option not in known:
-            raise InvalidParameter(f"--{option} {value} is not for --model {model}.")
-        shared[option] = value
-    return kind(norm_bound=1.0, **shared)  # to which the schema's encoder scales rows
+            raise InvalidParameter(f"--{option} {value} is not for --model {job.model}.")
+    return kind(norm_bound=1.0, **shared, **job.wishes)  # to which the schema's encoder scales rows
 
 
 def _keep(

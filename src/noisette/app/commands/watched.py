@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noisette import _files, _validate
-from noisette.app.commands import stopping
-from noisette.app.commands.console import check_file, warn
-from noisette.app.commands.stopping import KEPT, Stopped, as_ctrl_c, code_of
+from noisette.app.commands import console
+from noisette.app.commands.console import KEPT, Stopped, as_ctrl_c, check_file, code_of, warn
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.permit import Permit
@@ -130,7 +129,7 @@ def spending(
     try:
         with as_ctrl_c():
             yield ledger
-        stopping.finished = outcome(place, ledger)[0]
+        console.finished = outcome(place, ledger)[0]
     except KeyboardInterrupt as stop:
         words, code = outcome(place, ledger)
         raise Stopped(f"stopped; {words}.", code or code_of(stop)) from None

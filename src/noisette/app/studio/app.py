@@ -16,9 +16,8 @@ from starlette.staticfiles import StaticFiles
 from noisette._text import visible
 from noisette.app.studio import pages
 from noisette.app.studio.guard import Guard, Keys
-from noisette.app.studio.results import Results
+from noisette.app.studio.results import Results, Shelf
 from noisette.app.studio.runs import Runs
-from noisette.app.studio.shelf import Shelf
 from noisette.app.studio.steps import Steps
 from noisette.app.studio.walk import Walks
 from noisette.errors import NoisetteError

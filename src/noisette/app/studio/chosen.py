@@ -2,13 +2,13 @@
 
 import csv
 import os
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from noisette._text import visible
-from noisette.app.studio.guesses import guessed_kind
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.models.files import IN_FOLDER
 from noisette.tables import template
@@ -22,6 +22,28 @@ _ENDINGS = (".csv", ".tsv", ".txt", ".data", ".gz", ".parquet", ".pq")
 _WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
 _MOST_COLUMNS = 2000
 _MOST_ENTRIES = 400
+
+_WORDS = {
+    "ignore": """id ids uuid guid key identifier nr name surname firstname lastname forename email
+        mail phone telephone mobile fax address street comment comments note notes text description
+        remark remarks ssn nhs iban url link index rowid token hash photo image""",
+    "hashed": """zip zipcode postcode postal plz icd icd9 icd10 diag diagnosis procedure drg atc
+        ip isin sku merchant""",
+    "date": """date datetime timestamp dob birthdate birthday born admitted discharged""",
+    "numeric": """age years hours days minutes seconds weeks num number count counts amount price
+        cost costs income salary wage wages balance weight wgt fnlwgt height bmi size length width
+        depth distance rate ratio percent pct score total sum mean avg average min max minimum
+        maximum duration stay pressure systolic diastolic glucose cholesterol temperature temp lat
+        lon latitude longitude gain loss tenure charge charges bill limit elevation slope rooms
+        value quantity volume population visits children pulse dose lab creatinine hemoglobin""",
+    "categorical": """sex gender race ethnicity education occupation job work workclass class
+        marital status relationship country nationality region state county city ward department
+        dept hospital clinic type kind category group colour color smokes smoker smoking flag
+        default housing loan contact outcome poutcome method service plan contract internet partner
+        dependents language religion party brand insurance specialty stage grade blood""",
+}
+_KINDS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
+_TRUE = {"is", "has", "had", "was"}
 
 
 @dataclass(frozen=True)
@@ -150,6 +172,17 @@ def _named(columns: dict[str, Any], names: str) -> dict[str, Any]:
     if len(set(given)) != len(given):
         raise InvalidParameter("two columns have the same name; rename one.")
     return dict(zip(given, columns.values(), strict=True))
+
+
+def guessed_kind(name: str) -> str:
+    """Return the kind that a name suggests, by its last telling word; nothing if none is known."""
+    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name[:200])
+    words = [word for word in re.split(r"[^a-z0-9]+", spaced.lower()) if word]
+    if words and words[0] in _TRUE and len(words) > 1:
+        return "categorical"
+    if len(words) > 1 and words[-1] in ("at", "on"):  # admitted_at
+        return "date"
+    return next((_KINDS[word] for word in reversed(words) if word in _KINDS), "")
 
 
 def _kind(name: str, facts: dict[str, Any]) -> str:

@@ -1,12 +1,13 @@
 """Step 3: what a budget promises and what it leaves to learn, from public facts alone."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from noisette import _validate
+from noisette.app.job import Job
 from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidParameter
 from noisette.tables import Schema
@@ -23,39 +24,39 @@ RELATIONS = {
     "zero-out": "one person's row is blanked out; the number of rows is public",
     "add-remove": "one person is there or not; the number of people stays secret",
 }
+DELTAS = ("0", "1e-5", "1e-6", "1e-7", "1e-8", "1e-9")
 _DEFAULT_TEST = 0.2
 
 
-@dataclass(frozen=True)
-class Budget:
-    """What step 3 fixes; all of it is public."""
-
-    epsilon: float = 1.0
-    delta: float = 1e-6
-    rows: int | None = None
-    model: str = "logistic"
-    adjacency: str = "replace-one"
-    test_share: float | None = _DEFAULT_TEST
-
-    @property
-    def size_is_public(self) -> bool:
-        """Whether the number of rows may be known."""
-        return Adjacency.of(self.adjacency).size_is_public
+USUAL = Job(epsilons=(1.0,), delta=1e-6, test_share=_DEFAULT_TEST)
+"""What step 3 proposes."""
 
 
-def budget_from(form: Mapping[str, str], schema: Schema) -> Budget:
-    """Return what the form of step 3 says; every fault is one sentence."""
+def job_from(form: Mapping[str, str], known: Job) -> Job:
+    """Return the job with what the form of step 3 says; every fault is one sentence."""
     epsilon, delta = (_real(name, form.get(name, "")) for name in ("epsilon", "delta"))
     _validate.epsilon(epsilon)
     _validate.delta(delta)
     text = "".join(form.get("rows", "").split()).replace(",", "")
     if not text.isdecimal() or not 1 < int(text) < 10**12:
         raise InvalidParameter("about how many people are in the table must be a whole number.")
-    model = _validate.choice("model", form.get("model", "logistic"), MODELS)
-    adjacency = _validate.choice("relation", form.get("adjacency", "replace-one"), RELATIONS)
     _validate.delta_for(delta, int(text), "delta")
-    share = _DEFAULT_TEST if form.get("test") == "yes" else None
-    return Budget(epsilon, delta, int(text), model, adjacency, share)
+    return replace(
+        known, epsilons=(epsilon,), delta=delta, rows=int(text),
+        model=_validate.choice("model", form.get("model", USUAL.model), MODELS),
+        adjacency=_validate.choice("relation", form.get("adjacency", USUAL.adjacency), RELATIONS),
+        test_share=_DEFAULT_TEST if form.get("test") == "yes" else None,
+    )  # fmt: skip
+
+
+def as_form(job: Job) -> dict[str, str]:
+    """Return what the form of step 3 shows of a job."""
+    return {
+        "epsilon": f"{job.epsilon:g}", "rows": "" if job.rows is None else str(job.rows),
+        "delta": next((d for d in DELTAS if float(d) == job.delta), f"{job.delta:g}"),
+        "model": job.model, "adjacency": job.adjacency,
+        "test": "no" if job.test_share is None else "yes",
+    }  # fmt: skip
 
 
 def _real(name: str, text: str) -> float:
@@ -80,57 +81,42 @@ class Forecast:
     gain: Markup
 
 
-_REMEMBERED: dict[tuple[str, Budget], Forecast] = {}
+_REMEMBERED: dict[tuple[str, Job], Forecast] = {}
 _MOST = 200
 
 
-def forecast_of(schema: Schema, budget: Budget) -> Forecast:
-    """Return what a training with this budget would buy; no row is looked at.
-
-    Asked again, it is not computed again.
-    """
-    key = schema.fingerprint, budget
+def forecast_of(schema: Schema, job: Job) -> Forecast:
+    """Return what a training would buy; no row is looked at. Asked again, it is remembered."""
+    key = schema.fingerprint, replace(job, ledger=None, out=None)
     if key not in _REMEMBERED:
         if len(_REMEMBERED) >= _MOST:
             _REMEMBERED.clear()
-        _REMEMBERED[key] = _forecast_of(schema, budget)
+        _REMEMBERED[key] = _forecast_of(schema, job)
     return _REMEMBERED[key]
 
 
-def _forecast_of(schema: Schema, budget: Budget) -> Forecast:
+def _forecast_of(schema: Schema, job: Job) -> Forecast:
     # imported late: the first pages need none of it, and it takes a second
-    from noisette.app.commands.outlooks import others
-    from noisette.app.commands.plan import table_outlook_of
+    from noisette.app.commands.plan import lost_words, others, outlook_of
     from noisette.core.guarantee import Guarantee, too_large
     from noisette.report.decision import attacker
     from noisette.report.numbers import curve_of
     from noisette.tables.pipeline.table_outlook import NAMES
 
-    rows = budget.rows
-    assert rows is not None
-
-    def outlook(**changes: Any) -> Any:
-        shared = {
-            "epsilon": budget.epsilon, "delta": budget.delta, "adjacency": budget.adjacency,
-        }  # fmt: skip
-        return table_outlook_of(
-            schema, rows, model=budget.model, test_share=budget.test_share, **shared | changes
-        )
-
-    asked = outlook()
-    found = others(outlook, budget.epsilon, budget.delta, budget.adjacency, rows)
+    asked = outlook_of(job, schema)
+    found = others(job, lambda changed: outlook_of(changed, schema))
     persons = schema.persons
     promised = Guarantee(
-        budget.epsilon, budget.delta, asked.plan.under(Adjacency.of(budget.adjacency)), "a model",
+        job.epsilon, job.delta, asked.plan.under(Adjacency.of(job.adjacency)), "a model",
         unit="record" if persons is None else "person",
         max_rows=None if persons is None else persons.max_rows,
     )  # fmt: skip
     return Forecast(
         lost=round(100.0 * asked.lost),
-        weak=too_large(budget.epsilon),
+        weak=too_large(job.epsilon),
         warning=asked.warning.replace('(kind = "ignore")', "(“leave it out” in step 2)"),
         steps=[(f"{100.0 * s.part:.2g} %", NAMES[s.name], s.expected) for s in asked.steps],
-        others=[(_words(row["change"]), _lost(row)) for row in found],
+        others=[(_words(row["change"]), lost_words(row)) for row in found],
         idle=[(c.name, c.note) for c in asked.columns if not c.matters and c.kind != "ignore"],
         seconds=asked.seconds,
         promise=_promise(promised),
@@ -154,7 +140,3 @@ def _words(change: str) -> str:
     """Return a change in the signs of the page."""
     change = change.replace("epsilon", "ε").replace("delta", "δ").replace("e-0", "e-")
     return f"relation {change}" if change in RELATIONS else change
-
-
-def _lost(row: dict[str, Any]) -> str:
-    return "not possible" if "refused" in row else f"{100.0 * row['lost']:.0f} %"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -11,6 +12,8 @@ from starlette.responses import HTMLResponse
 
 from noisette._text import visible
 from noisette._version import __version__
+from noisette.app.job import command_line
+from noisette.app.studio.chosen import ChosenTable
 from noisette.report.kit import stylesheet
 
 STEPS = (
@@ -54,3 +57,56 @@ def page(name: str, known: Mapping[str, Any], status: int = 200) -> HTMLResponse
 def style() -> str:
     """Return the style sheet of all pages of noisette."""
     return stylesheet()
+
+
+# --- the same without the page: commands and Python that do what a step does ----
+
+Same = tuple[str, str]
+"""A command line, and Python."""
+
+
+def for_table(table: ChosenTable) -> Same:
+    """Return how the header is read."""
+    header = [] if table.header else ["--no-header"]
+    more = f", header={table.header}" if not table.header else ""
+    if "encoding" in table.file:
+        header += ["--encoding", table.file["encoding"]]
+        more += f", encoding={table.file['encoding']!r}"
+    python = (
+        "from noisette.tables import template\n\n"
+        f"print(template({str(table.path)!r}{more}, learn=True))"
+    )
+    return command_line("noisette", "schema", table.path, *header, "--learn"), python
+
+
+def for_ledger(place: Path, total: tuple[float, float] | None, adjacency: str) -> Same:
+    """Return how the ledger is started, or read."""
+    words: list[Any] = ["noisette", "ledger", place]
+    arguments = [repr(str(place))]
+    if total is not None:
+        words += ["--epsilon", f"{total[0]:.12g}", "--delta", f"{total[1]:.12g}"]
+        words += [] if adjacency == "replace-one" else ["--adjacency", adjacency]
+        arguments += [f"epsilon={total[0]!r}", f"delta={total[1]!r}", f"adjacency={adjacency!r}"]
+    python = (
+        "from noisette import Ledger\n\n"
+        f"ledger = Ledger.open({', '.join(arguments)})\nprint(ledger.remaining)"
+    )
+    return command_line(*words), python
+
+
+def for_model(out: Path, new: str = "TABLE", *, proba: bool = False) -> Same:
+    """Return how a model is checked, exported and used."""
+    lines = (
+        command_line("noisette", "inspect", out),
+        command_line("noisette", "export", out, "--format", "card", "--out", f"{out}-card.json"),
+        command_line(
+            "noisette", "predict", out, new, *["--proba"] * proba, "--out", f"{out}-predictions.csv"
+        ),
+    )
+    python = (
+        "from noisette.tables import read_model\n\n"
+        f"fitted = read_model({str(out)!r})\n"
+        "print(fitted.guarantee.statement())\n"
+        f"rows = fitted.read({new!r}, target=False)\nprint(len(fitted.model.predict(rows.X)))"
+    )
+    return "\n".join(lines), python

@@ -1,8 +1,10 @@
-"""Steps 5 and 6: a training under way, and what came of it."""
+"""Steps 5 and 6: a training under way, what came of it, and the models of earlier days."""
 
 import json
+import os
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -11,16 +13,15 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from noisette._text import visible
-from noisette.app.studio import same
+from noisette.app.studio import pages
 from noisette.app.studio.chosen import choose
 from noisette.app.studio.guard import REPORT_POLICY
-from noisette.app.studio.runs import SAID, STEPS, StartedTraining, noisette_command
-from noisette.app.studio.shelf import StoredModel
+from noisette.app.studio.runs import SAID, STEPS, Order, StartedTraining, noisette_command
 from noisette.app.studio.walk import free_name
 from noisette.core.ledger import Ledger
 from noisette.errors import InvalidParameter, NoisetteError
 from noisette.tables import TableModel, read_model
-from noisette.tables.folders import takes_tables
+from noisette.tables.folders import MODEL, REPORT, takes_tables
 from noisette.tables.pipeline.cut_targets import LIMITS
 from noisette.tables.pipeline.unread import unread_in
 
@@ -35,6 +36,60 @@ FILES = {
     "card.json": "the scoring card, for programs without noisette",
 }
 """What can be downloaded, in words."""
+_MOST = 100
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A model that was trained before; it looks like a training that has ended well."""
+
+    order: Order
+    state: str = "done"
+    warning: str = ""
+
+
+class Shelf:
+    """The model folders in one folder, and those of them that were opened.
+
+    Parameters
+    ----------
+    folder : Path
+        Where models are kept.
+
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._opened: dict[str, StoredModel] = {}
+
+    def names(self) -> list[str]:
+        """Return the names of the model folders, the newest first."""
+        found = []
+        try:
+            with os.scandir(self._folder) as items:
+                for item in items:
+                    files = [Path(item.path) / name for name in (MODEL, REPORT)]
+                    named = item.name.isprintable() and not item.name.startswith(".")
+                    if named and all(file.is_file() for file in files):
+                        # the time of its last rename: the one of its content is that of a day
+                        found.append((item.stat().st_ctime, item.name))
+        except OSError:
+            return []
+        return [name for _, name in sorted(found, reverse=True)[:_MOST]]
+
+    def get(self, key: str) -> StoredModel | None:
+        """Return a model that was opened."""
+        return self._opened.get(key)
+
+    def open(self, name: str) -> StoredModel:
+        """Open one of the models by the name of its folder; its parts must fit each other."""
+        if name not in self.names():
+            raise InvalidParameter("there is no such model in this folder.")
+        read_model(self._folder / name)
+        known = (one for one in self._opened.values() if one.order.out.name == name)
+        found = next(known, None) or StoredModel(Order((), self._folder / name, "", ""))
+        self._opened[found.order.key] = found
+        return found
 
 
 class Results:
@@ -82,7 +137,7 @@ class Results:
             "unit": fitted.schema.protected, "scores": _scores(fitted),
             "predicted": self._predicted.get(run.order.key, []), "card": _card(fitted)[1],
             "left": self._left(run), "form": {},
-            "same": same.for_model(run.order.out, proba=_has_proba(fitted)),
+            "same": pages.for_model(run.order.out, proba=_has_proba(fitted)),
             "changed": walk is not None and _changed(walk.table),
             "headless": bool(fitted.schema.file.names), "verdict": _verdict(fitted),
             "unread": list(unread_in(fitted.model).values()) if takes_tables(fitted.model) else [],

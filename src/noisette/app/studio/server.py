@@ -12,7 +12,7 @@ from pathlib import Path
 import uvicorn
 
 from noisette import _files
-from noisette.app.commands.stopping import as_ctrl_c
+from noisette.app.commands.console import as_ctrl_c
 from noisette.app.studio.guard import Keys
 from noisette.errors import InvalidParameter
 

@@ -10,10 +10,19 @@ from starlette.responses import Response
 
 from noisette import _validate
 from noisette._text import visible
-from noisette.app.studio import same
+from noisette.app.job import Job
+from noisette.app.studio import pages
 from noisette.app.studio.chosen import HEADERS, choose, entries, listed, on_page
 from noisette.app.studio.facts import HELP, KINDS, UNITS, WRITTEN, FactFault, schema_from
-from noisette.app.studio.forecast import MODELS, RELATIONS, Budget, budget_from, forecast_of
+from noisette.app.studio.forecast import (
+    DELTAS,
+    MODELS,
+    RELATIONS,
+    USUAL,
+    as_form,
+    forecast_of,
+    job_from,
+)
 from noisette.app.studio.walk import Walk, open_books
 from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
@@ -25,7 +34,6 @@ if TYPE_CHECKING:
 
 Form = Mapping[str, str]
 _KEPT = "What you said since is kept."
-_DELTAS = ("0", "1e-5", "1e-6", "1e-7", "1e-8", "1e-9")
 
 
 class Steps:
@@ -97,7 +105,7 @@ class Steps:
             "facts", walk, 200, names=names, form=form, typed=typed,
             kinds=KINDS, help=HELP, units=UNITS, written=WRITTEN,
             error=visible(str(error)) if error else "",
-            fault=None if error is None else error.card, same=same.for_table(walk.table),
+            fault=None if error is None else error.card, same=pages.for_table(walk.table),
         )  # fmt: skip
 
     def take_facts(self, request: Request, form: Form) -> Response:
@@ -118,35 +126,32 @@ class Steps:
     def show_budget(self, request: Request) -> Response:
         """Ask for a budget."""
         walk = self._walk(request, 3)
-        return self._budget(walk, _as_form(walk.budget or Budget()), "")
+        return self._budget(walk, as_form(walk.job or USUAL), "")
 
     def _budget(self, walk: Walk, form: Form, error: str) -> Response:
         assert walk.schema is not None
-        form = _as_form(Budget()) | dict(form)
+        form = as_form(USUAL) | dict(form)
         try:
-            asked = budget_from(form, walk.schema)
+            asked = job_from(form, walk.start)
         except NoisetteError:
             asked = None
         known = self._outlook(walk, asked)
         return self._page(
             "budget", walk, 200, form=form, deltas=_deltas(form), models=MODELS,
-            relations=RELATIONS, error=visible(error), number=_is_number(walk),
+            relations=RELATIONS, error=visible(error), number=walk.schema.target_bounds is not None,
             unit=walk.schema.protected, persons=walk.schema.persons is not None,
             schema_text=toml.dumps(walk.schema.source), schema_file=str(walk.facts_file), **known,
         )  # fmt: skip
 
-    def _outlook(self, walk: Walk, budget: Budget | None) -> dict[str, Any]:
+    def _outlook(self, walk: Walk, job: Job | None) -> dict[str, Any]:
         """Return what the budget would buy; the sentence of what forbids it."""
-        known: dict[str, Any] = {"outlook": None, "refused": "", "budget": budget, "same": None}
-        if budget is None:
+        known: dict[str, Any] = {"outlook": None, "refused": "", "budget": job, "same": None}
+        if job is None:
             return known
         assert walk.schema is not None
-        assert walk.facts_file is not None
-        known["same"] = same.for_plan(
-            walk.facts_file, budget, number=_is_number(walk), bought=_is_bought(walk)
-        )
+        known["same"] = job.to_command("plan"), job.to_python("plan", walk.schema)
         try:
-            known["outlook"] = forecast_of(walk.schema, budget)
+            known["outlook"] = forecast_of(walk.schema, job)
         except NoisetteError as error:
             known["refused"] = visible(str(error))
         return known
@@ -158,9 +163,9 @@ class Steps:
         known = self._outlook(walk, None)
         if form.get("rows", "").strip():
             try:
-                budget = budget_from(form, walk.schema)
-                walk.check_guess(budget)
-                known = self._outlook(walk, budget)
+                job = job_from(form, walk.start)
+                walk.check_guess(job)
+                known = self._outlook(walk, job)
             except NoisetteError as error:
                 known["refused"] = visible(str(error))
         return self._page("_outlook", walk, **known)
@@ -189,12 +194,12 @@ class Steps:
         walk = self._walk(request, 3)
         assert walk.schema is not None
         try:
-            budget = budget_from(form, walk.schema)
-            walk.check_guess(budget)
-            forecast_of(walk.schema, budget)  # refuses what cannot be trained
+            job = job_from(form, walk.start)
+            walk.check_guess(job)
+            forecast_of(walk.schema, job)  # refuses what cannot be trained
         except NoisetteError as error:
             return self._budget(walk, form, str(error))
-        self._studio.walks.keep(walk.with_budget(budget))
+        self._studio.walks.keep(walk.with_job(job))
         return self._studio.go(f"w/{walk.key}/ledger")
 
     # --- 4: a ledger ----------------------------------------------------
@@ -202,17 +207,17 @@ class Steps:
     def show_ledger(self, request: Request) -> Response:
         """Ask which ledger pays."""
         walk = self._walk(request, 4)
-        assert walk.budget is not None
+        assert walk.job is not None
         own = self._studio.folder / f"{walk.table.stem}.ledger"
         choice = "open" if own.exists() else "start"
         form = {
             "choice": choice, "open": own.name if own.exists() else "", "start": own.name,
-            "total-epsilon": f"{walk.budget.epsilon:g}", "total-delta": f"{walk.budget.delta:g}",
+            "total-epsilon": f"{walk.job.epsilon:g}", "total-delta": f"{walk.job.delta:g}",
         }  # fmt: skip
         return self._ledger(walk, form, "")
 
     def _ledger(self, walk: Walk, form: Form, error: str, others: Sequence[str] = ()) -> Response:
-        assert walk.budget is not None
+        assert walk.job is not None
         found = []
         for path in sorted(self._studio.folder.glob("*.ledger"))[:20]:
             try:
@@ -223,19 +228,19 @@ class Steps:
             found.append((path.name, left if one.rule == "sums" else f"rule {one.rule}"))
         return self._page(
             "ledger", walk, 200, form=form, error=visible(error), found=found,
-            budget=walk.budget, same=None, others=list(map(visible, others)),
+            budget=walk.job, same=None, others=list(map(visible, others)),
         )  # fmt: skip
 
     def take_ledger(self, request: Request, form: Form) -> Response:
         """Open the ledger, or start it."""
         walk = self._walk(request, 4)
-        assert walk.budget is not None
+        assert walk.job is not None
         try:
             total = None
             if form.get("choice") == "start":
                 total = _total(form)
             name = form.get("start" if total else "open", "")
-            books, ledger = open_books(name, self._studio.folder, total, walk.budget)
+            books, ledger = open_books(name, self._studio.folder, total, walk.job)
             assert walk.schema is not None
             others = ledger.matching(walk.schema.kinds)
             if others and form.get("people") not in ("same", "other"):
@@ -269,19 +274,15 @@ class Steps:
     def _train(self, walk: Walk, error: str) -> Response:
         assert walk.order is not None
         assert walk.schema is not None
-        assert walk.budget is not None
+        assert walk.job is not None
         assert walk.books is not None
-        assert walk.facts_file is not None
         ledger = Ledger.open(walk.books.place)
-        shown = same.for_training(
-            walk.table, walk.facts_file, walk.budget, walk.books.place, walk.order.out,
-            number=_is_number(walk), bought=_is_bought(walk),
-        )  # fmt: skip
-        before = same.for_ledger(walk.books.place, walk.books.total, walk.budget.adjacency)
+        shown = walk.job.to_command("train"), walk.job.to_python("train", walk.schema)
+        before = pages.for_ledger(walk.books.place, walk.books.total, walk.job.adjacency)
         return self._page(
             "train", walk, 200, error=visible(error), same=shown, before=before,
-            schema=walk.schema, budget=walk.budget, order=walk.order, left=ledger.remaining,
-            sums=ledger.rule == "sums", warning=forecast_of(walk.schema, walk.budget).warning,
+            schema=walk.schema, budget=walk.job, order=walk.order, left=ledger.remaining,
+            sums=ledger.rule == "sums", warning=forecast_of(walk.schema, walk.job).warning,
             earlier=self._studio.runs.of_walk(walk.key),
         )  # fmt: skip
 
@@ -324,16 +325,7 @@ def _deltas(form: Form) -> list[str]:
     """Return the deltas to choose from: one of them fits the number of people that was stated."""
     rows = "".join(form.get("rows", "").split()).replace(",", "")
     fit = _validate.proposed_delta(int(rows[:15]) if rows.isdecimal() else None)
-    return [*_DELTAS, *[fit] * (fit not in _DELTAS)]
-
-
-def _as_form(budget: Budget) -> dict[str, str]:
-    return {
-        "epsilon": f"{budget.epsilon:g}", "rows": "" if budget.rows is None else str(budget.rows),
-        "delta": next((d for d in _DELTAS if float(d) == budget.delta), f"{budget.delta:g}"),
-        "model": budget.model, "adjacency": budget.adjacency,
-        "test": "no" if budget.test_share is None else "yes",
-    }  # fmt: skip
+    return [*DELTAS, *[fit] * (fit not in DELTAS)]
 
 
 def _total(form: Form) -> tuple[float, float]:
@@ -342,11 +334,3 @@ def _total(form: Form) -> tuple[float, float]:
         return float(given[0]), float(given[1])
     except ValueError:
         raise InvalidParameter("the total of a ledger is two numbers, epsilon and delta.") from None
-
-
-def _is_number(walk: Walk) -> bool:
-    return walk.schema is not None and walk.schema.target_bounds is not None
-
-
-def _is_bought(walk: Walk) -> bool:
-    return walk.schema is not None and None in (walk.schema.target_bounds or ())

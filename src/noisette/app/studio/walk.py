@@ -12,10 +12,9 @@ from pathlib import Path
 
 from noisette import _files, _validate
 from noisette._text import visible
+from noisette.app.job import Job
 from noisette.app.studio.chosen import ChosenTable
-from noisette.app.studio.forecast import Budget
 from noisette.app.studio.runs import Order
-from noisette.app.studio.same import train_arguments
 from noisette.core.ledger import Ledger
 from noisette.core.storage import is_address
 from noisette.errors import InvalidParameter, LedgerError
@@ -45,7 +44,7 @@ class Walk:
     answers: dict[str, str] = field(default_factory=dict)
     schema: Schema | None = None
     facts_file: Path | None = None
-    budget: Budget | None = None
+    job: Job | None = None
     books: Books | None = None
     order: Order | None = None
     named: bool = False
@@ -54,7 +53,7 @@ class Walk:
     @property
     def reached(self) -> int:
         """The number of the first step that is still to be done."""
-        done = (self.table, self.schema, self.budget, self.books, self.order)
+        done = (self.table, self.schema, self.job, self.books, self.order)
         return next((k for k, part in enumerate(done, start=1) if part is None), 5)
 
     def with_facts(self, answers: dict[str, str], schema: Schema, folder: Path) -> "Walk":
@@ -76,10 +75,16 @@ class Walk:
             named=False,
         )  # fmt: skip
 
-    def with_budget(self, budget: Budget) -> "Walk":
+    @property
+    def start(self) -> Job:
+        """What steps 1 and 2 say of a job."""
+        no_header = not self.table.header
+        return Job(table=self.table.path, schema=self.facts_file, learn=True, no_header=no_header)
+
+    def with_job(self, job: Job) -> "Walk":
         """Return the walk after step 3."""
         self.table.check_same()
-        return replace(self, budget=budget, books=None, order=None)
+        return replace(self, job=job, books=None, order=None)
 
     def with_books(self, books: Books, folder: Path) -> "Walk":
         """Return the walk after step 4, with an order that may be confirmed once."""
@@ -88,13 +93,12 @@ class Walk:
     def ordered(self, folder: Path) -> "Walk":
         """Return the walk with a new order for another model."""
         self.table.check_same()
-        assert self.facts_file is not None
-        assert self.budget is not None
+        assert self.job is not None
         assert self.books is not None
         out = free_name(folder, f"{self.table.stem}-model")
-        arguments = train_arguments(self.table, self.facts_file, self.budget, self.books.place, out)
-        order = Order(tuple(arguments), out, visible(str(self.books.place)), self.key)
-        return replace(self, order=order, named=True)
+        job = replace(self.job, ledger=str(self.books.place), out=out)
+        order = Order(tuple(job.to_words("train")), out, visible(str(self.books.place)), self.key)
+        return replace(self, job=job, order=order, named=True)
 
     def afresh(self, table: ChosenTable) -> "Walk":
         """Return a new walk on the same table, read in another way, with what was said so far."""
@@ -115,9 +119,9 @@ class Walk:
                 "again; nothing was charged."
             )
 
-    def check_guess(self, budget: Budget) -> None:
+    def check_guess(self, job: Job) -> None:
         """Refuse a counted number where the number of people is private."""
-        if not budget.size_is_public and budget.rows in self.counted:
+        if job.population in self.counted:
             raise InvalidParameter(
                 "this number was counted in the table, and under add-remove it is private; give a "
                 "guess made without the table."
@@ -134,7 +138,7 @@ def free_name(folder: Path, stem: str, ending: str = "") -> Path:
 
 
 def open_books(
-    text: str, folder: Path, total: tuple[float, float] | None, budget: Budget
+    text: str, folder: Path, total: tuple[float, float] | None, job: Job
 ) -> tuple[Books, Ledger]:
     """Open a ledger, or start one; refuse one that this model does not fit into."""
     text = text.strip()
@@ -154,16 +158,16 @@ def open_books(
     if not path.parent.is_dir():
         raise LedgerError(f"the folder of {shown} does not exist.")
     epsilon, delta = (None, None) if total is None else total
-    ledger = Ledger.open(path, epsilon, delta, adjacency=budget.adjacency)
+    ledger = Ledger.open(path, epsilon, delta, adjacency=job.adjacency)
     left = ledger.remaining
     lacking = any(
         cost > (1.0 + 1e-9) * have
-        for cost, have in zip((budget.epsilon, budget.delta), left, strict=True)
+        for cost, have in zip((job.epsilon, job.delta), left, strict=True)
     )
     if ledger.rule == "sums" and lacking:  # the charge itself is decided by the ledger
         raise LedgerError(
             f"{shown} has epsilon {left[0]:.6g} and delta {left[1]:g} left, less than this model "
-            f"costs ({budget.epsilon:g} and {budget.delta:g}); lower the budget in step 3 "
+            f"costs ({job.epsilon:g} and {job.delta:g}); lower the budget in step 3 "
             "(another ledger is for other people)."
         )
     return Books(path, total), ledger

@@ -151,7 +151,7 @@ def count_cells(
     spreads = [_spread(codes[column.name], len(states(column))) for column in columns]
     trained = train(
         step, public, Sample(spreads, count=count).group(persons), ledger=ledger,
-        randomness=randomness, label="noisette check: counts of odd cells",
+        randomness=randomness, label="noisette plan: counts of odd cells",
     )  # fmt: skip
     scale = step.prepare(public).scale
     guarantee = trained.permit.guarantee(

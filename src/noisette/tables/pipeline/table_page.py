@@ -57,7 +57,7 @@ def _subject(fitted: TableModel, **more: Any) -> Subject:
 def _weights(fitted: TableModel) -> list[tuple[str, str, str, str]]:
     """Return (column, cell, what it adds, two deviations of its noise) in words.
 
-    Not of pairs, which may have a thousand cells: `noisette coefficients` lists them.
+    Not of pairs, which may have a thousand cells: `noisette explain` lists them.
     """
     found = []
     for row in column_weights_in(fitted):
