@@ -14,20 +14,25 @@ from noisette._typing import Floats, Labels
 from noisette.core.ledger import Ledger
 from noisette.core.parts import is_parted, summed
 from noisette.core.randomness import Randomness
+from noisette.core.sampling import SAMPLERS
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms.class_weight import BALANCED, check_class_weight, public_weights
-from noisette.fitting.losses import Logistic, Loss, Softmax, SoftplusHinge
+from noisette.fitting.algorithms.public import PublicBudget
+from noisette.fitting.algorithms.recommend import Recommendation, mechanisms
+from noisette.fitting.losses import classifier_loss, classifier_losses
 from noisette.fitting.partitions.lazily import lazily
 from noisette.models import inputs
 from noisette.models.outputs import labels_fact
 from noisette.models.private import Scored
 from noisette.tables import Schema
+from noisette.tables.pipeline.last import chosen_last
 from noisette.tables.pipeline.table_estimator import TableEstimator
 from noisette.tables.pipeline.table_outlook import TableOutlook
-from noisette.tables.pipeline.table_training import FittedTable
+from noisette.tables.pipeline.table_training import FittedTable, TableTraining
 from noisette.tables.pipeline.target import CURVES, Goal, LabelTarget, Target
 
-MODELS = ("logistic", "svm")
+MODELS = {"logistic": "logistic", "svm": "softplus", "sgd": "logistic"}
+"""What ``model`` says -> its usual loss."""
 _CLASSES = ["a label of y", "another label of y"]
 """What stands in a schema for a target and classes that y will tell."""
 _FEW = 16
@@ -35,8 +40,8 @@ _MOST_LABELS = 100
 
 
 def _has_probabilities(model: Any) -> bool:
-    if model.model != "logistic":
-        raise AttributeError("only model='logistic' has probabilities.")
+    if (model.loss or MODELS.get(model.model)) not in classifier_losses(probabilities=True):
+        raise AttributeError("only models of the logistic loss have probabilities.")
     return True
 
 
@@ -92,7 +97,15 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         For each column its kind, ``{"age": "numeric", "ward": "categorical", "id": "ignore"}``, or
         a schema with any mix of known and unknown facts. A kind must not be read off the rows.
     model : str
-        "logistic" (default) or "svm".
+        "logistic" (default), "svm", or "sgd" for noisy steps: without a delta the founding paper's
+        one pass over disjoint batches, else gradient descent on all rows, or as `sampling` says.
+    mechanism : str
+        What finds the weights of "logistic" and "svm": "auto" and "objective" are objective
+        perturbation, which needs the least noise; "output" solves and then adds noise.
+    loss : str, optional
+        A name in `noisette.losses.classifier_losses`, in place of the model's own.
+    sampling : str, optional
+        For "sgd": a name in `noisette.sampling.SAMPLERS`.
     adjacency : str
         "replace-one" (default), "zero-out" or "add-remove".
     population : int, optional
@@ -155,6 +168,9 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         *,
         schema: Any = None,
         model: str = "logistic",
+        mechanism: str = "auto",
+        loss: str | None = None,
+        sampling: str | None = None,
         adjacency: str = "replace-one",
         population: int | None = None,
         classes: Labels | None = None,
@@ -168,6 +184,9 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         self.delta = delta
         self.schema = schema
         self.model = model
+        self.mechanism = mechanism
+        self.loss = loss
+        self.sampling = sampling
         self.adjacency = adjacency
         self.population = population
         self.classes = classes
@@ -234,11 +253,9 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
 
     def _goal(self, classes: NDArray[Any], y: Any = None, weights: Any = None) -> Goal:
         count = len(classes)
-        loss: Loss = Logistic() if count == 2 else Softmax(count)
-        if self.model == "svm":
-            if count > 2:
-                raise InvalidParameter("model='svm' is for two classes; use 'logistic'.")
-            loss = SoftplusHinge()
+        if self.model == "svm" and count > 2:
+            raise InvalidParameter("model='svm' is for two classes; use 'logistic'.")
+        loss = classifier_loss(self.loss or MODELS[self.model], count)
         asked = None if self.class_weight is None else BALANCED
         weight = asked if weights is None else tuple(weights.tolist())
         return Goal(LabelTarget(loss, class_weight=weight, cells=count), {"classes_": classes}, y)
@@ -252,8 +269,21 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
 
     def _check_public(self) -> tuple[Ledger, Randomness]:
         _validate.choice("model", self.model, MODELS)
+        if self.loss is not None:
+            _validate.choice("loss", self.loss, classifier_losses())
+        _validate.choice("mechanism", self.mechanism, mechanisms())
+        if self.sampling is not None:
+            _validate.choice("sampling", self.sampling, SAMPLERS)
+        if self.model != "sgd" and self.sampling is not None:
+            raise InvalidParameter("sampling is for model='sgd', which takes steps.")
+        if self.model == "sgd" and self.mechanism != "auto":
+            raise InvalidParameter("mechanism is for models that solve, not for model='sgd'.")
         check_class_weight(self.class_weight)
         return self._check_table()
+
+    def _last(self, training: TableTraining, public: PublicBudget) -> Recommendation | None:
+        steps = self.model == "sgd"
+        return chosen_last(training, public, self.mechanism, self.sampling, steps=steps)
 
     def _unnamed(self, name: str) -> dict[str, Any]:
         return {"target": name, "classes": _CLASSES}

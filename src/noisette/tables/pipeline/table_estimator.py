@@ -19,7 +19,8 @@ from noisette.core.randomness import Randomness, as_randomness
 from noisette.errors import InvalidData, InvalidParameter, WeakModelWarning
 from noisette.fitting.algorithms import Trained, train
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.fitting.algorithms.recommend import units
+from noisette.fitting.algorithms.recommend import Recommendation, units
+from noisette.fitting.algorithms.recommend_sgd import check_parts
 from noisette.fitting.units import Persons
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
@@ -127,6 +128,8 @@ class TableEstimator(PrivateEstimator):
         y = table.labels() if y is None else table.beside(y)
         goal = self._read(schema, y, table.rows, public.size)
         training = self._training(schema, goal.target, self._for_training(public))
+        if training.last is not None and not training.last.algorithm.one_shot:
+            check_parts(training.last, table.input)
         sample = TableSample(table, goal.y, crowd)
         sample.pairs = len(training.used_pairs)
         trained, notes = self._trained(training, public, sample, goal, budget)
@@ -165,7 +168,12 @@ class TableEstimator(PrivateEstimator):
             share=self.share if self.share is not None else schema.share,
         )
         training = replace(bare, recipe=recipe)
-        return target.settled(training, public, stated=self.share is not None)
+        training = target.settled(training, public, stated=self.share is not None)
+        return replace(training, last=self._last(training, public))
+
+    def _last(self, training: TableTraining, public: PublicBudget) -> Recommendation | None:
+        """Return another last algorithm than objective perturbation, if one was asked for."""
+        return None
 
     @abstractmethod
     def _unnamed(self, name: str) -> dict[str, Any]:
@@ -255,6 +263,10 @@ class TableEstimator(PrivateEstimator):
     def _judge(self, training: TableTraining, public: PublicBudget, depth: int = 4) -> None:
         """Warn before the charge if the model can hardly learn; refuse what cannot be paid for."""
         if public.size is None:
+            return
+        if training.last is not None:
+            if training.last.warning:
+                warnings.warn(training.last.warning, WeakModelWarning, stacklevel=depth)
             return
         found = weakness(training, training.prepare(public), public.size)
         if found.hopeless:

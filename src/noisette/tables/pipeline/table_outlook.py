@@ -3,11 +3,12 @@
 The public half is played through on a typical table (`typical_table`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from noisette import _validate
 from noisette.core import accounting
 from noisette.core.plans import Plan
+from noisette.fitting.losses import classifier_loss
 from noisette.report.steps import steps_of
 from noisette.tables.kinds import Column, Hashed, Hats, Ignored
 from noisette.tables.pipeline.table_training import PreparedTable, TableTraining, inner_of, is_wide
@@ -149,8 +150,15 @@ def table_outlook(training: TableTraining, prepared: PreparedTable, rows: int) -
     """Return what the training of `rows` rows will release and cost."""
     public = prepared.public
     rows = _validate.integer("n", rows)
-    typical = TypicalTable(training, prepared, rows)
+    usual, shape = training, prepared
+    if training.last is not None:  # columns are judged as for objective perturbation, the best one
+        target = replace(training.target, loss=classifier_loss("logistic", training.target.cells))
+        usual = replace(training, last=None, target=target)
+        shape = usual.prepare(public)
+    typical = TypicalTable(usual, shape, rows)
     noise, weight = typical.noise_and_weight()
+    if prepared.model is not None and prepared.model.weight_noise is not None:
+        noise = prepared.model.weight_noise
     width = typical.width
     epsilon = accounting.epsilon(prepared.plan, delta=public.delta, adjacency=public.adjacency)
     costs = steps_of(prepared.plan, public.delta, public.adjacency)
@@ -176,7 +184,7 @@ def table_outlook(training: TableTraining, prepared: PreparedTable, rows: int) -
         typical_weight=weight,
         memory=int(8.0 * dense + 8.0 * rows * len(training.schema.columns) + 100e6),
         seconds=_SECONDS * _PASSES * dense,
-        warning=judged(typical).sentence,
+        warning=judged(typical).sentence if training.last is None else training.last.warning,
         unit="person" if public.unit == "person" else "row",
     )
 

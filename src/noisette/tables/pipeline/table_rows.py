@@ -145,9 +145,15 @@ class WholeFrame:
             return
         self.room = room
 
-    def encoded(self, schema: Schema, coords: Coordinates, pairs: Sequence[PairView]) -> Any:
-        """Return the rows in the coordinates of a model; in the file if they are many."""
-        return _encoded(schema, coords, pairs, self.input, self.room)
+    def encoded(
+        self, schema: Schema, coords: Coordinates, pairs: Sequence[PairView],
+        finish: Callable[[Any], Any] | None = None, width: int | None = None,
+    ) -> Any:  # fmt: skip
+        """Return the rows in the coordinates of a model; in the file if they are many.
+
+        `finish` is done to the rows of each block, which then have `width` columns.
+        """
+        return _encoded(schema, coords, pairs, finish, self.input, self.room)
 
 
 class PartedFrame:
@@ -247,10 +253,14 @@ class PartedFrame:
     def reserve(self, pairs: int) -> None:
         """Take no room: rows are encoded where they lie."""
 
-    def encoded(self, schema: Schema, coords: Coordinates, pairs: Sequence[PairView]) -> Any:
+    def encoded(
+        self, schema: Schema, coords: Coordinates, pairs: Sequence[PairView],
+        finish: Callable[[Any], Any] | None = None, width: int | None = None,
+    ) -> Any:  # fmt: skip
         """Return the rows in the coordinates of a model."""
-        shape = (self.rows, coords.map.shape[1] + 1)
-        found = self.input.apply(partial(_encoded, schema, coords, list(pairs)), (), shape)
+        shape = (self.rows, width or coords.map.shape[1] + 1)
+        work = partial(_encoded, schema, coords, list(pairs), finish)
+        found = self.input.apply(work, (), shape)
         found.is_sparse = coords.sparse
         return found
 
@@ -325,12 +335,13 @@ def _sums_joined(first: list[Floats], second: list[Floats]) -> list[Floats]:
 
 
 def _encoded(
-    schema: Schema, coords: Coordinates, pairs: Sequence[PairView], frame: Frame,
-    room: Spill | None = None,
+    schema: Schema, coords: Coordinates, pairs: Sequence[PairView],
+    finish: Callable[[Any], Any] | None, frame: Frame, room: Spill | None = None,
 ) -> Any:  # fmt: skip
     kept = Keeping(room)
     for _, block in frame.blocks():
-        kept.add(coords.rows(schema.columns, block.columns, pairs))
+        rows = coords.rows(schema.columns, block.columns, pairs)
+        kept.add(rows if finish is None else finish(rows))
     return kept.rows()
 
 

@@ -33,6 +33,7 @@ from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, ShownLevels
 from noisette.tables.pipeline.coordinates import Block, Coordinates, coordinates
 from noisette.tables.pipeline.knots import Knots, LearnKnots
+from noisette.tables.pipeline.last import run_last
 from noisette.tables.pipeline.pair_cells import PairView, coarse, filled_cells, kernel, steps_of
 from noisette.tables.pipeline.pairs import ColumnPair, filled_pairs
 from noisette.tables.pipeline.sample import Sample
@@ -292,6 +293,12 @@ class TableRun:
     def model(self, passage: Passage) -> FittedTable:
         """Train in the released coordinates and return the weights of the encoded features."""
         training, blocks = self.training, [*self._blocks(), *self._pair_blocks()]
+        if training.last is not None:
+            coords = self._coordinates(blocks, None)
+            theta, noise_each = run_last(self, coords, passage)
+            variance = None if noise_each is None else np.full(len(coords.spectrum), noise_each**2)
+            found = None if variance is None else bars_of(coords, blocks, theta, variance)
+            return self._fitted(*coords.back(theta), found)
         noise = passage.leaf().mechanism
         assert isinstance(noise, ObjectiveNoise)
         coords = self._coordinates(blocks, noise)
@@ -302,20 +309,22 @@ class TableRun:
         if not isinstance(loss, Softmax):
             origin = np.zeros(public.shape)
             origin[-1] = self.seen.start / coords.bias
-        (theta,) = solve_with(self._records(rows), public, passage, parts=(0, 1), origin=origin)
-        theta = loss.expand(theta) if isinstance(loss, Softmax) else theta[None, :]
+        (theta,) = solve_with(
+            self.records(rows, every=False), public, passage, parts=(0, 1), origin=origin
+        )
+        theta = training.target.expanded(theta)
         held = coords.spectrum if coords.held is None else coords.held
         theta = self.seen.calmed(np.asarray(theta), held, self._push(public, noise), public.ridge)
         variance = self._variance(public, noise, coords, theta)
         bars = bars_of(coords, blocks, theta, variance)
         return self._fitted(*coords.back(theta), bars)
 
-    def _fitted(self, coef: Floats, intercept: Floats, bars: list[Bars]) -> FittedTable:
+    def _fitted(self, coef: Floats, intercept: Floats, bars: list[Bars] | None) -> FittedTable:
         """Return what was released, by columns and by pairs."""
         names = [column.name for column in self.schema.columns if column.features]
         width = coef.shape[1] - sum(pair.features for pair in self.pairs)
-        pairs = filled_pairs(self.pairs, coef[:, width:], bars[len(names) :])
-        found = dict(zip(names, bars, strict=False))
+        pairs = filled_pairs(self.pairs, coef[:, width:], (bars or [])[len(names) :])
+        found = None if bars is None else dict(zip(names, bars, strict=False))
         notes = (*self._unread(), *self.training.target.spoken(self.counts, self.bounds))
         return FittedTable(
             self.schema, coef[:, :width], intercept, notes, self.bounds, found, pairs
@@ -348,16 +357,16 @@ class TableRun:
             and nearly_none(column, counts[column.name], self.size, self.deviations[column.name])
         )
 
-    def _records(self, rows: Any) -> Records:
-        """Return the rows that count; those beyond the cap of a person are left out."""
+    def records(self, rows: Any, *, every: bool = True) -> Records:
+        """Return the rows with their targets, or those of them that count at all."""
         target, labels, persons = self.training.target, self.sample.labels, self.sample.persons
         weights = target.weights(self.counts, self.sample.weights, labels)
         solved = each(partial(target.solved, self.bounds), labels)
-        if weights is not None:
+        if weights is not None and not every:
             rows, solved, weights, persons = present(rows, solved, weights, persons)
         return Records(rows, [solved], weights, persons)
 
-    def _coordinates(self, blocks: list[Block], noise: ObjectiveNoise) -> Coordinates:
+    def _coordinates(self, blocks: list[Block], noise: ObjectiveNoise | None) -> Coordinates:
         """Return the coordinates for released shares, and for the noise that is to come."""
         recipe = self.training.recipe
         width = sum(block.width for block in blocks)
@@ -365,7 +374,7 @@ class TableRun:
         return coordinates(
             blocks, floor=recipe.floor, slack=recipe.slack, intercept=recipe.intercept,
             wide=is_wide(guess, width),
-            rank=(lambda *known: self._rank(noise, *known)) if recipe.truncated else None,
+            rank=(lambda *known: self._rank(noise, *known)) if recipe.truncated and noise else None,
         )  # fmt: skip
 
     def _rank(self, noise: ObjectiveNoise, values: Floats, left: Floats) -> int:

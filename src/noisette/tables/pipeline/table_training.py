@@ -13,7 +13,7 @@ the norm bound and the regularisation follow from released numbers (PLAN-BEFORE-
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
@@ -25,11 +25,12 @@ from noisette.core.mechanisms import Gaussian, LaplaceVector, ObjectiveNoise
 from noisette.core.plans import Plan, Run, Together
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms import Public
-from noisette.fitting.algorithms.algorithm import Algorithm, Prepared
+from noisette.fitting.algorithms.algorithm import Algorithm, Prepared, PreparedModel
 from noisette.fitting.algorithms.class_weight import weight_proofs
 from noisette.fitting.algorithms.objective_perturbation import check_solve, of_curvature, shape_of
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
+from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.tables import Schema
 from noisette.tables.kinds import Categorical, Hashed, Hats
 from noisette.tables.pipeline.categories import LearnCategories, keys_of
@@ -60,6 +61,8 @@ class PreparedTable(Prepared):
 
     steps: tuple[tuple[Step, PreparedStep], ...] = ()
     curvature: float = 1.0
+    model: PreparedModel | None = None
+    """The plan of another algorithm."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ class TableTraining(Algorithm[PreparedTable]):
     target: Target
     recipe: TableRecipe
     pairs: tuple[tuple[str, str], ...] = ()
+    last: Recommendation | None = None
+    """Another algorithm than objective perturbation, with its part of the budget."""
 
     name: ClassVar[str] = "table"
     summary: ClassVar[str] = "facts of a raw table and a model, under one plan"
@@ -125,6 +130,8 @@ class TableTraining(Algorithm[PreparedTable]):
                 f"delta > 0, such as {_validate.proposed_delta(public.size)}; or list the levels."
             )
         steps = tuple(self.steps(public))
+        if self.last is not None:
+            return self._prepared_with(self.last, steps, public)
         share = public.epsilon * (recipe.model if pure else 1.0)
         k = self.target.curvature(share, public.adjacency.contributions, recipe)
         persons = public.unit == "person"
@@ -139,12 +146,35 @@ class TableTraining(Algorithm[PreparedTable]):
         for bound in (1.0, 30.0):  # scaling rows scales the problem, so two lengths stand for all
             facts = self._facts(public, 1000, bound, k * (1.0 + 1e-6))
             check_solve(facts, noise)
+        proofs = (*(("PERSON-MEAN",) if persons else ()), *self._proofs(steps))
+        return PreparedTable(public, plan, proofs, prepared, k)
+
+    def _proofs(self, steps: tuple[tuple[Step, float], ...]) -> tuple[str, ...]:
+        """Return the theorems of the steps and of the coordinates."""
         proofs: tuple[str, ...] = ("PLAN-BEFORE-LOOK", "WHITENING", "SMOOTHNESS-PRIOR")
-        proofs += ("PERSON-MEAN",) if persons else ()
         proofs += tuple(id_ for step, _ in steps for id_ in step.proofs)
         proofs += weight_proofs(self.target.class_weight)
         proofs += ("PAIR-CELLS",) if self.used_pairs else ()
-        return PreparedTable(public, plan, (*proofs, *loss.proofs), prepared, k)
+        return (*proofs, *self.target.loss.proofs)
+
+    def _prepared_with(
+        self, last: Recommendation, steps: tuple[tuple[Step, float], ...], public: PublicBudget
+    ) -> PreparedTable:
+        """Return all steps within their part of epsilon and delta, and the algorithm within its."""
+        # proof: TABLE-LAST
+        part = 1.0 - self.recipe.model
+        facts = replace(public, epsilon=part * public.epsilon, delta=part * public.delta)
+        scale = _calibrated(steps, None, facts.epsilon, facts.delta, facts.adjacency)
+        prepared = tuple(
+            (step, step.prepared(facts, _scale(step, share, scale, facts))) for step, share in steps
+        )
+        model = last.algorithm.prepare(last.public)
+        plan = Together(*(ready.plan for _, ready in prepared), model.plan)
+        proofs = (*self._proofs(steps), "TABLE-LAST", *model.proofs)
+        if self.target.class_weight is not None or public.unit == "person":
+            proofs += last.algorithm.weight_proofs
+        proofs += ("PERSON-ORDER",) if public.unit == "person" else ()
+        return PreparedTable(public, plan, proofs, prepared, model=model)
 
     def _facts(self, public: PublicBudget, features: int, norm: float, k: float) -> Public:
         """Return the facts of the model: rows of that norm, and the least Lambda for k."""
@@ -169,7 +199,7 @@ class TableTraining(Algorithm[PreparedTable]):
 
 # --- the plan --------------------------------------------------------------------------------
 
-Model = tuple[float, float, str, int, bool]
+Model = tuple[float, float, str, int, bool] | None
 
 
 def _scale(step: Step, share: float, scale: float, public: PublicBudget) -> float:
@@ -180,6 +210,7 @@ def _scale(step: Step, share: float, scale: float, public: PublicBudget) -> floa
 
 
 def _noise(model: Model, scale: float, public: PublicBudget) -> ObjectiveNoise:
+    assert model is not None
     share, k, shape, classes, persons = model
     if public.delta > 0.0:
         z = scale / math.sqrt(share)
@@ -194,6 +225,8 @@ def _plan(
     learnt = [
         step.plan(_scale(step, share, scale, public), public.adjacency) for step, share in steps
     ]
+    if model is None:
+        return Together(*learnt) if len(learnt) > 1 else learnt[0]
     hiding = Gaussian(scale / math.sqrt(_HIDING)) if public.delta > 0.0 else None
     return Together(
         *learnt, Run(_noise(model, scale, public)), Run(hiding or LaplaceVector(scale / 1e-3))

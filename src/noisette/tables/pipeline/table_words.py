@@ -28,10 +28,14 @@ def spent(training: TableTraining, *, pure: bool) -> tuple[str, ...]:
     ]
     bought = [f"{percent(part)} went to {what}" for part, what in parts if part]
     unit = "epsilon" if pure else "mu squared, the unit in which such costs add up"
+    if training.last is not None:
+        unit = "epsilon, and of delta"
     sentence = (
         f"Of the budget, {', '.join(bought)} and {percent(recipe.model)} went to the weights "
         f"(parts of {unit}); all of it was charged before the first look at the rows."
     )
+    if training.last is not None:
+        return (sentence, *training.last.notes)
     if not training.pairs:
         return (sentence,)
     named = ", ".join(" × ".join(pair) for pair in training.pairs)

@@ -140,6 +140,10 @@ class Target(ABC):
     def solved(self, limits: Limits, y: Any) -> Any:
         """Return the targets of rows as the loss takes them."""
 
+    def expanded(self, theta: Floats) -> Floats:
+        """Return released weights, a row for each score."""
+        return theta[None, :] if theta.ndim == 1 else theta
+
     def weights(self, counts: TargetCounts, weights: Any, y: Any) -> Any:
         """Return the weights of rows with those of their targets."""
         return weights
@@ -246,6 +250,11 @@ class LabelTarget(Target):
     def solved(self, limits: Limits, y: Any) -> Any:
         """Return signs for a binary loss, else the numbers of the labels."""
         return y if self.loss.kind == "multiclass" else np.where(y == 1, 1.0, -1.0)
+
+    def expanded(self, theta: Floats) -> Floats:
+        """Return one row of weights, or one for each label."""
+        expand = getattr(self.loss, "expand", None)
+        return theta[None, :] if expand is None else np.asarray(expand(theta))
 
     def weights(self, counts: TargetCounts, weights: Any, y: Any) -> Any:
         """Return the weights of rows times those of their labels."""
