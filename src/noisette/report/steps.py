@@ -18,8 +18,9 @@ from noisette.core.plans import Noisy, Parallel, Plan, Repeat, Together
 class StepCost:
     """One step: its name, its part of the whole budget, and its epsilon at the same delta alone.
 
-    Parts are of mu squared, in which Gaussian costs add up, and of epsilon where delta = 0. The
-    epsilons do not add up to the whole: together, steps cost less than the sum of each alone.
+    Parts are of mu squared, in which Gaussian costs add up, and of epsilon where delta = 0 or where
+    the model is not found by objective perturbation. The epsilons do not add up to the whole:
+    together, steps cost less than the sum of each alone.
     """
 
     name: str
@@ -52,15 +53,15 @@ def steps_of(plan: Plan, delta: float, adjacency: Adjacency) -> list[StepCost]:
         groups.setdefault(name, []).append((leaf, count))
     if len(groups) < 2 or "weights" not in groups:
         return []
+    alone = {name: _alone(group, delta, adjacency) for name, group in groups.items()}
     sizes = {
         name: sum(count * _size(leaf.mechanism, adjacency, pure=delta == 0.0) for leaf, count in of)
         for name, of in groups.items()
     }
+    if not objective:  # whose budget is divided by epsilon
+        sizes = alone
     whole = sum(sizes.values())
-    return [
-        StepCost(name, sizes[name] / whole, _alone(group, delta, adjacency))
-        for name, group in groups.items()
-    ]
+    return [StepCost(name, sizes[name] / whole, alone[name]) for name in groups]
 
 
 def _name(mechanism: Mechanism) -> str:

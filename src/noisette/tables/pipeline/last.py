@@ -6,6 +6,7 @@ So each algorithm of a linear model runs as it is, under its own theorem and its
 epsilon and delta; what was bought of the table has the other part.
 """
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -82,8 +83,9 @@ def run_last(work: Any, coords: Any, passage: Any) -> Any:
     public, sample = inner.public, work.sample
     finish = partial(within, 1.0 / coords.norm, public.features)
     rows = sample.table.encoded(work.schema, coords, work.pairs, finish, public.features)
-    if isinstance(rows, StoredRows) and not training.last.algorithm.one_shot:
-        rows = rows.read(slice(0, rows.shape[0]))  # steps take rows from memory
+    by_passes = training.last.algorithm.one_shot and math.isfinite(public.loss.smoothness)
+    if isinstance(rows, StoredRows) and not by_passes:
+        rows = rows.read(slice(0, rows.shape[0]))  # steps and the hinge take rows from memory
     # rows of weight 0 stay: who is in which batch must not depend on them (PARALLEL)
     (theta,) = training.last.algorithm.run(work.records(rows), inner, passage)
     own = coords.map.shape[1] + 1

@@ -157,14 +157,16 @@ def table_outlook(training: TableTraining, prepared: PreparedTable, rows: int) -
         shape = usual.prepare(public)
     typical = TypicalTable(usual, shape, rows)
     noise, weight = typical.noise_and_weight()
-    if prepared.model is not None and prepared.model.weight_noise is not None:
-        noise = prepared.model.weight_noise
+    sure = "about"
+    if prepared.model is not None:  # objective perturbation needs the least noise
+        known = prepared.model.weight_noise
+        noise, sure = (noise, "at least") if known is None else (known / typical.norm, "about")
     width = typical.width
     epsilon = accounting.epsilon(prepared.plan, delta=public.delta, adjacency=public.adjacency)
     costs = steps_of(prepared.plan, public.delta, public.adjacency)
     said = [step.expected(ready) for step, ready in prepared.steps]
     said.append(
-        f"Each weight gets noise of about {noise:.2g}; a typical weight is about {weight:.2g}."
+        f"Each weight gets noise of {sure} {noise:.2g}; a typical weight is about {weight:.2g}."
     )
     dense = rows * (width + 1) * (0.15 if is_wide(rows, width) else 2.0)
     return TableOutlook(

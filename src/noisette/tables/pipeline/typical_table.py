@@ -224,6 +224,11 @@ class TypicalTable(TableRun):
         return min(1.0, float(kept) / max(every, 1e-12))
 
     @property
+    def norm(self) -> float:
+        """The norm bound of the rows in their coordinates."""
+        return self._model.norm
+
+    @property
     def width(self) -> int:
         """The number of features."""
         return sum(block.features for block in self._blocks())
