@@ -96,7 +96,6 @@ REFUSALS: dict[str, Refusal] = {
          "tables/pipeline/evaluation:_rows_and_truth",
          "tables/pipeline/encoder:SchemaEncoder.transform",
          "tables/pipeline/cell_counts:_states_of", "tables/frame:Frame.read",
-         "tables/encoding:encode",
          "tuning/search:PrivateSearch._won", "models/sgd_stream:StreamReader._fit_stream"),
         fact=True,
     ),

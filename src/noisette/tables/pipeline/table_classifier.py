@@ -275,9 +275,9 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         if self.sampling is not None:
             _validate.choice("sampling", self.sampling, SAMPLERS)
         if self.model != "sgd" and self.sampling is not None:
-            raise InvalidParameter("sampling is for model='sgd', which takes steps.")
+            raise InvalidParameter("sampling is for model='sgd' alone, which takes steps.")
         if self.model == "sgd" and self.mechanism != "auto":
-            raise InvalidParameter("mechanism is for models that solve, not for model='sgd'.")
+            raise InvalidParameter("mechanism is not for model='sgd', which takes steps.")
         check_class_weight(self.class_weight)
         return self._check_table()
 
