@@ -160,6 +160,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
 
     _whole = "a classifier with the facts of its columns"
     _refuses = ("columns", "lines", "labels")
+    _models = tuple(MODELS)
 
     def __init__(
         self,
@@ -268,7 +269,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         self.coef_, self.intercept_ = fitted.coef, fitted.intercept
 
     def _check_public(self) -> tuple[Ledger, Randomness]:
-        _validate.choice("model", self.model, MODELS)
+        _validate.choice("model", self.model, self._models)
         if self.loss is not None:
             _validate.choice("loss", self.loss, classifier_losses())
         _validate.choice("mechanism", self.mechanism, mechanisms())
@@ -396,6 +397,7 @@ class AdditiveClassifier(TableClassifier):
 
     _whole = "an additive classifier with the facts of its columns"
     _shape = CURVES
+    _models = ("logistic", "svm")
 
     def __init__(
         self,
