@@ -1,13 +1,15 @@
 """What pyproject.toml cannot say: the files that travel in the wheel keep their own place here."""
 
-import runpy
+import ast
+import re
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
-CARRIED = runpy.run_path(str(ROOT / "src" / "noisette" / "_carried.py"))["CARRIED"]
+FILES = (ROOT / "src" / "noisette" / "_files.py").read_text(encoding="utf-8")
+CARRIED = ast.literal_eval(re.findall(r"^CARRIED = ({.*})$", FILES, re.M)[0])
 
 
 class BuildWithCarriedFiles(build_py):

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 from noisette.audit import bounds
-from noisette.audit.sequential import Betting, best_stake
+from noisette.audit.bounds import Betting, best_stake
 from noisette.core.mechanisms.gaussian_curve import gdp_mu
 
 SIZE, POWER = 1e-3, 0.999

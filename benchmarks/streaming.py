@@ -49,7 +49,8 @@ STAGES = """
 import json, sys, time
 from pathlib import Path
 from noisette.models import LogisticRegression
-from noisette.tables import Frame, encode, read_schema
+from noisette.tables import encode, read_schema
+from noisette.tables.frame import Frame
 path, schema = Path(sys.argv[1]), read_schema(sys.argv[2])
 def timed(work):
     began = time.process_time()

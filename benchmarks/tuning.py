@@ -26,7 +26,7 @@ from noisette import LogisticRegression, PrivateSearch, accounting, plans
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian
 from noisette.core.randomness import Randomness
-from noisette.tuning.parts import divided, taken
+from noisette.tuning.budget import divided, taken
 from real import load
 
 GRIDS: dict[str, dict[str, list[Any]]] = {

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from noisette import _files
-from noisette._version import __version__
+from noisette._package import __version__
 from reproductions import figures
 from reproductions.base import Claim, Experiment, Figure, Table
 

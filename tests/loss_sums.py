@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from noisette._typing import Floats
 from noisette.errors import InvalidParameter
-from noisette.fitting.losses import Loss, Rows
+from noisette.fitting.losses import Loss
 from noisette.fitting.losses.blocks import back
+from noisette.fitting.losses.rows import Rows
 
 
 def _prepare(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from noisette import _validate
-from noisette.tables.datasets import Dataset
+from noisette.tables.datasets.base import Dataset
 
 from .adult import ADULT
 from .bank import BANK

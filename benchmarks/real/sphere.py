@@ -14,7 +14,7 @@ from noisette._typing import Floats
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
 from noisette.fitting.clipping import clip_rows
-from noisette.tables.datasets import Dataset
+from noisette.tables.datasets.base import Dataset
 
 __all__ = ["sphere"]
 

@@ -14,7 +14,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any
 
-from noisette._version import __version__
+from noisette._package import __version__, lazily
 
 if TYPE_CHECKING:
     from noisette import audit, errors, models, nn, scores, tables, tuning
@@ -140,12 +140,7 @@ sys.meta_path.insert(
 )  # before a search of the room's own folder, which would find a second copy
 
 
-def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return importlib.import_module(f"{__name__}.{_ROOMS[name]}")
-    if name in _NAMES:
-        return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
-    raise AttributeError(f"module 'noisette' has no attribute {name!r}")
+__getattr__ = lazily(__name__, _NAMES, _ROOMS)
 
 
 def __dir__() -> list[str]:

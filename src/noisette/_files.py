@@ -28,6 +28,9 @@ from typing import Any, BinaryIO
 
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 
+CARRIED = {"theorems.md": "docs/theory/theorems.md", "loans.toml": "examples/loans.toml"}
+"""Files of the project that travel in the wheel (``setup.py`` copies them beside this one)."""
+
 LARGEST_TEXT = 1 << 24
 """How many bytes a text may have that is read as a whole: a schema, a guarantee, a plan."""
 
@@ -40,6 +43,14 @@ _DAMAGE = (
 )  # fmt: skip
 _NO_SYNC = {errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.EPERM}
 _DAY = 86_400
+
+
+def carried(name: str) -> str:
+    """Return the text of a file that travels; a checkout reads it at its own place."""
+    here = Path(__file__).resolve()
+    copy = here.with_name(name)
+    place = copy if copy.exists() else here.parents[2] / CARRIED[name]
+    return place.read_text(encoding="utf-8")
 
 
 @contextlib.contextmanager

@@ -1,13 +1,23 @@
-"""Argument checks: each returns a plain Python value or raises one sentence with the value."""
+"""Argument checks: each returns a plain Python value or raises one sentence with the value.
+
+And text from elsewhere, made `visible`: a name must steer neither a screen nor a reader's eye.
+"""
 
 import math
 import numbers
 import os
 import reprlib
+import sys
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
 from noisette.errors import InvalidParameter
+
+_ABOVE_0, _BELOW_1, _FINITE = math.ulp(0.0), math.nextafter(1.0, 0.0), sys.float_info.max
+# Control signs, direction marks and other format signs, halves of letters, line separators.
+_STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_HARMLESS = "\n\u200c\u200d"  # the last two join letters within a word: Persian, Hindi, emoji
 
 
 def shown(value: object) -> str:
@@ -16,8 +26,11 @@ def shown(value: object) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def _number(name: str, value: object, wanted: str) -> float:
-    if type(value) is float and value == value:  # the common case, without abstract classes
+def _number(
+    name: str, value: object, wanted: str, least: float = -math.inf, most: float = math.inf
+) -> float:
+    """Return `value` as a float from `least` to `most`, both included."""
+    if type(value) is float and least <= value <= most:  # the common case
         return value
     # bool is an int to Python, but epsilon=True is always a mistake.
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
@@ -26,8 +39,8 @@ def _number(name: str, value: object, wanted: str) -> float:
         number = float(value)
     except OverflowError:
         raise InvalidParameter(f"{name} is too large for a floating-point number.") from None
-    if math.isnan(number):
-        raise InvalidParameter(f"{name} must be {wanted}; got nan.")
+    if not least <= number <= most:  # nor is NaN
+        raise InvalidParameter(f"{name} must be {wanted}; got {shown(value)}.")
     return number
 
 
@@ -46,46 +59,31 @@ def boolean(name: str, value: object) -> bool:
 def positive(name: str, value: object) -> float:
     """Return `value` as a float in (0, inf)."""
     wanted = "a positive, finite number"
-    number = _number(name, value, wanted)
-    if not 0.0 < number < math.inf:
-        raise InvalidParameter(f"{name} must be {wanted}; got {shown(value)}.")
-    return number
+    return _number(name, value, wanted, _ABOVE_0, _FINITE)
 
 
 def positive_or_infinite(name: str, value: object) -> float:
     """Return `value` as a float in (0, inf], where inf stands for none."""
     wanted = "a positive number (inf for none)"
-    number = _number(name, value, wanted)
-    if not number > 0.0:
-        raise InvalidParameter(f"{name} must be {wanted}; got {shown(value)}.")
-    return number
+    return _number(name, value, wanted, _ABOVE_0, math.inf)
 
 
 def non_negative(name: str, value: object) -> float:
     """Return `value` as a float in [0, inf)."""
     wanted = "a finite number that is at least 0"
-    number = _number(name, value, wanted)
-    if not 0.0 <= number < math.inf:
-        raise InvalidParameter(f"{name} must be {wanted}; got {shown(value)}.")
-    return number
+    return _number(name, value, wanted, 0.0, _FINITE)
 
 
 def epsilon(value: object, name: str = "epsilon") -> float:
     """Return the privacy parameter epsilon as a float in (0, inf)."""
     wanted = "a positive, finite number (1.0 is a common choice, smaller is more private)"
-    number = _number(name, value, wanted)
-    if not 0.0 < number < math.inf:
-        raise InvalidParameter(f"{name} must be {wanted}; got {shown(value)}.")
-    return number
+    return _number(name, value, wanted, _ABOVE_0, _FINITE)
 
 
 def delta(value: object, name: str = "delta") -> float:
     """Return the privacy parameter delta as a float in [0, 1)."""
     wanted = "a number in [0, 1), far below 1/n (1e-6 is a common choice, 0 is pure privacy)"
-    number = _number(name, value, wanted)
-    if not 0.0 <= number < 1.0:
-        raise InvalidParameter(f"{name} must be {wanted}; got {shown(value)}.")
-    return number
+    return _number(name, value, wanted, 0.0, _BELOW_1)
 
 
 def delta_for(value: object, size: int | None, name: str = "delta") -> float:
@@ -107,19 +105,13 @@ def proposed_delta(size: int | None) -> str:
 def fraction(name: str, value: object) -> float:
     """Return `value` as a float in (0, 1), both ends excluded."""
     wanted = "a number in (0, 1)"
-    number = _number(name, value, wanted)
-    if not 0.0 < number < 1.0:
-        raise InvalidParameter(f"{name} must be {wanted}; got {shown(value)}.")
-    return number
+    return _number(name, value, wanted, _ABOVE_0, _BELOW_1)
 
 
 def rate(name: str, value: object) -> float:
     """Return a sampling rate as a float in (0, 1]."""
     wanted = "a sampling rate in (0, 1]"
-    number = _number(name, value, wanted)
-    if not 0.0 < number <= 1.0:
-        raise InvalidParameter(f"{name} must be {wanted}; got {shown(value)}.")
-    return number
+    return _number(name, value, wanted, _ABOVE_0, 1.0)
 
 
 def integer(name: str, value: object, least: int = 1) -> int:
@@ -146,3 +138,17 @@ def real_path(path: str | os.PathLike[str]) -> Path:
     if found.is_symlink():  # all others have been followed
         raise InvalidParameter(f"{path} is a link that leads back to itself; give another name.")
     return found
+
+
+def steers(sign: str) -> bool:
+    """Whether a sign can move the cursor, turn the direction of reading or hide."""
+    return unicodedata.category(sign) in _STEERING and sign not in _HARMLESS
+
+
+def visible(text: str) -> str:
+    r"""Return the text with such signs written out, as in \u202e: names stay different names."""
+    if text.isascii() and text.isprintable():  # the common case
+        return text
+    return "".join(
+        sign.encode("unicode_escape").decode("ascii") if steers(sign) else sign for sign in text
+    )

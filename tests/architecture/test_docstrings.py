@@ -50,8 +50,11 @@ NO_EXAMPLE = {
 # Users call no method of these themselves: the library does, or who adds a file to a registry.
 HOOKS = {
     "Accountant", "Augmented", "Clipping", "Loss", "Mechanism", "Rows", "RunLaw", "Sampler",
-    "Source",
+    "Source", "Unit",
 }  # fmt: skip
+
+# Bases that no public room offers: their own methods are for the library alone.
+INNER = {"Unit"}
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,8 @@ def methods(path: str, kind: type) -> Iterator[Public]:
     """Yield the methods and properties that a class has from noisette, own and inherited."""
     ours = [base for base in kind.__mro__ if base.__module__.startswith("noisette.")]
     for at, base in enumerate(ours):
+        if base.__name__ in INNER:
+            continue
         for name, value in vars(base).items():
             # a class method; or what scikit-learn offers on a condition (`available_if`)
             function = getattr(value, "__func__", getattr(value, "fn", value))

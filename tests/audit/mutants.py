@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from noisette.audit.whitebox.problem import Problem
+from noisette.audit.whitebox.theory import Problem
 from noisette.core.adjacency import Adjacency
 from noisette.core.door import NoiseStream
 from noisette.core.mechanisms import Gaussian, ObjectiveNoise, SphericalLaplace
@@ -30,7 +30,7 @@ from noisette.core.sampling.base import Participation
 from noisette.fitting.algorithms import Public, Records
 from noisette.fitting.algorithms.steps import Batches, Update
 from noisette.fitting.losses import Softmax
-from noisette.models import LinearSVC, LogisticRegression, SGDClassifier, one_shot
+from noisette.models import LinearSVC, LogisticRegression, SGDClassifier, linear_model, one_shot
 
 # Modules and functions share names here, so modules are asked for by path.
 door = import_module("noisette.core.door")
@@ -227,7 +227,7 @@ def _factor_two_descent() -> Patches:
     yield gd, "_sensitivity", half
 
 
-@mutant("lecture's constant of output perturbation, 1/(lambda n)", PURE, "density")
+@mutant("lecture's constant of output perturbation, 1/(lambda n)", PURE, "replay")
 def _lecture_output() -> Patches:
     def sensitivity(public: Any, distance: float) -> float:
         moved = public.gradient_bound / public.regularization
@@ -236,7 +236,7 @@ def _lecture_output() -> Patches:
     yield output, "sensitivity", sensitivity
 
 
-@mutant("lecture's constants of objective perturbation", OBJECTIVE, "exposed")
+@mutant("lecture's constants of objective perturbation", OBJECTIVE, "replay")
 def _lecture_objective() -> Patches:
     def pure(self: Any, adjacency: Any) -> float:
         return 1.0 / self.noise_multiplier + 2.0 * math.log1p(self.curvature / 4.0)
@@ -305,13 +305,13 @@ def _no_root() -> Patches:
     yield output, "sensitivity", lambda public, distance: real(replace(public, models=1), distance)
 
 
-@mutant("rows are not clipped (output perturbation)", PURE, "clipping")
+@mutant("rows are not clipped (output perturbation)", PURE, "replay")
 def _no_clip() -> Patches:
     yield from _believing()
     yield records, "clip_factors", lambda rows, *given, **more: np.ones(len(rows))
 
 
-@mutant("rows are not clipped (2013 algorithm)", SGDClassifier(norm_bound=1.0), "clipping")
+@mutant("rows are not clipped (2013 algorithm)", SGDClassifier(norm_bound=1.0), "replay")
 def _no_clip_pass() -> Patches:
     real = steps.advance
 
@@ -407,14 +407,14 @@ def _uncounted(self: Any, part: int, count: int, *, seeded: bool, bound: str) ->
 
 @mutant("noise drawn before the charge", PURE, "exposed")
 def _before() -> Patches:
-    real = one_shot.train
+    real = linear_model.train
 
     def train(algorithm: Any, public: Any, records: Any, **options: Any) -> Any:
         law = output.noise_for(public, public.dimension)
         law.noise(1, public.dimension, 1.0, options["randomness"].generator)
         return real(algorithm, public, records, **options)
 
-    yield one_shot, "train", train
+    yield linear_model, "train", train
 
 
 @mutant("the budget is used twice and the answers averaged", PURE, "exposed")
@@ -427,7 +427,7 @@ def _twice() -> Patches:
     yield passage, "release", release
 
 
-@mutant("each class gets the whole epsilon", THREE, "exposed")
+@mutant("each class gets the whole epsilon", THREE, "replay")
 def _whole() -> Patches:
     yield Permit, "take", _uncounted
     yield objective, "_plan", lambda noise, hiding, models: Together(Run(noise), Run(hiding))
@@ -480,7 +480,7 @@ def _overlap() -> Patches:
     SGDClassifier(
         delta=1e-5, sampling="shuffle", epochs=2, batch_size=60, released="last", norm_bound=1.0
     ),
-    "exposed",
+    "replay",
 )
 def _mean_released() -> Patches:
     yield noisy_sgd, "_check_last", lambda *given: None

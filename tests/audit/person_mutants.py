@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from mutants import Mutant, Patches
 
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Persons, Unit
 from noisette.models import LogisticRegression, SGDClassifier, inputs
 
 levels = import_module("noisette.fitting.algorithms.levels")
-one_shot = import_module("noisette.models.one_shot")
 passage = import_module("noisette.fitting.algorithms.passage")
 records = import_module("noisette.fitting.algorithms.records")
 steps = import_module("noisette.fitting.algorithms.steps")
@@ -42,7 +41,7 @@ def person_mutant(name: str, estimator: Any, attack: str) -> Callable[[Any], Any
 
 def _record_noise() -> Patches:
     """Row-level noise under a claim about persons: whose rows they are is not looked at."""
-    yield inputs, "persons", lambda *given: None
+    yield inputs, "unit_of", lambda ids, n, *more, **options: Unit(n)
 
 
 for _name, _subject in {
@@ -95,11 +94,8 @@ def _rows_drawn() -> Patches:
 
 @person_mutant("the number of rows decides the regularisation", OUTPUT, "replay")
 def _rows_in_lambda() -> Patches:
-    real = one_shot.units
+    def known(self: Any, adjacency: Any, population: Any) -> Any:
+        found = Unit.known(self, adjacency, population)
+        return found | {"size": len(self.index), "most": len(self.index)}
 
-    def units(adjacency: Any, n: int, population: Any, persons: Any) -> Any:
-        found = real(adjacency, n, population, persons)
-        rows = 0 if persons is None else len(persons.index)
-        return found | ({"size": rows, "most": rows} if rows else {})
-
-    yield one_shot, "units", units
+    yield Persons, "known", known

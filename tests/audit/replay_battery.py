@@ -37,8 +37,8 @@ from noisette import (
     evaluate,
     save,
 )
+from noisette.audit.findings import Tally
 from noisette.audit.hostile import RawTable, invented, neighbours
-from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.replay import compare
 from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidParameter, Unproven
@@ -171,17 +171,17 @@ def table_rules(weights: Any) -> Any:
     """Blank records of a table, and let few rows learn pairs."""
 
     class Weighed(TableSample):
-        def __init__(self, frame: Any, labels: Any, persons: Any, blank: Any = weights) -> None:
-            super().__init__(frame, labels, persons)
+        def __init__(self, frame: Any, labels: Any, unit: Any, blank: Any = weights) -> None:
+            super().__init__(frame, labels, unit)
             self.blank = blank
             if blank is not None:
                 self.weights = blank * (1.0 if self.weights is None else self.weights)
 
         def part(self, chosen: Any) -> TableSample:
             part = super().part(chosen)
-            rows = chosen if self.persons is None else chosen[self.persons.index]
+            rows = chosen[self.unit.index]
             few = None if self.blank is None else self.blank[rows]
-            return Weighed(part.table, part.labels, part.persons, few)
+            return Weighed(part.table, part.labels, part.unit, few)
 
     with ExitStack() as stack:
         for owner, name, value in (

@@ -21,7 +21,7 @@ from noisette.audit.check import ATTACKS
 from noisette.audit.page import html
 from noisette.audit.whitebox import repeated as repeated_module
 from noisette.audit.whitebox import replay as replay_module
-from noisette.audit.whitebox.noise_law import NoiseGroup, _from_steps, _tests
+from noisette.audit.whitebox.laws import NoiseGroup, _from_steps, _tests
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.worlds import with_fresh_seed
 from noisette.errors import InvalidParameter
@@ -390,7 +390,7 @@ def test_a_child_that_fails_or_hangs_is_said(
 
 def test_another_point_of_the_promised_curve_is_no_violation() -> None:
     model = LogisticRegression(epsilon=1.0, delta=1e-6, mechanism="output", norm_bound=1.0)
-    attacks = ["exposed", "density"]
+    attacks = ["exposed", "replay"]
     report = check_estimator(model, epsilon=3.0, delta=1e-9, attacks=attacks)
     assert report.verdict == "consistent", str(report)
     false = check_estimator(model, epsilon=0.9, delta=1e-7, attacks=attacks)
@@ -471,12 +471,10 @@ def test_a_class_is_no_estimator() -> None:
         check_estimator(LogisticRegression)
 
 
-def test_a_density_is_reported_at_the_delta_where_it_was_measured() -> None:
-    """Pure noise under a claim with delta > 0: the ratio at delta = 0 is no bound at delta."""
-    model = SGDClassifier  # has no densities; the solved models have
-    assert check_estimator(model(norm_bound=1.0), attacks=["density"]).verdict == "not applicable"
+def test_a_replay_bounds_epsilon_where_the_noise_is_pure() -> None:
+    """The ratio of densities at delta = 0 is no bound at a larger delta."""
     pure = LogisticRegression(epsilon=1.0, mechanism="output", norm_bound=1.0)
-    found = check_estimator(pure, delta=1e-6, attacks=["density"]).findings[0]
-    assert found.claim == (1.0, 0.0)
+    found = check_estimator(pure, attacks=["replay"]).findings[0]
     assert found.epsilon_lower is not None
-    assert found.epsilon_lower > 0.8
+    assert 0.8 < found.epsilon_lower <= 1.0
+    assert check_estimator(pure, delta=1e-6, attacks=["replay"]).findings[0].epsilon_lower is None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from noisette.audit import bounds
-from noisette.audit.sequential import Betting, best_stake
+from noisette.audit.bounds import Betting, best_stake
 from noisette.core.mechanisms.gaussian_curve import gdp_delta
 from noisette.errors import InvalidParameter
 

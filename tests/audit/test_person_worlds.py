@@ -94,7 +94,7 @@ def test_so_are_they_with_every_seed(mutant: Mutant) -> None:
 
 
 def test_the_report_says_whose_data_differ() -> None:
-    report = check_estimator(OBJECTIVE, attacks=["clipping"], persons=True)
+    report = check_estimator(OBJECTIVE, attacks=["solver"], persons=True)
     assert SAID in str(report)
     assert report.to_dict()["unit"] == "person"
     assert report.joined([]).unit == "person"
@@ -128,7 +128,7 @@ def test_the_command_audits_persons(tmp_path: Any) -> None:
 
     def watched(estimator: Any, **options: Any) -> AuditReport:
         asked.append(options["persons"])
-        return check_estimator(estimator, attacks=["clipping"], persons=options["persons"])
+        return check_estimator(estimator, attacks=["solver"], persons=options["persons"])
 
     with mock.patch.object(audit, "check_estimator", watched):
         wrong = run_command("audit", tmp_path / "rows.noisette", "--persons")

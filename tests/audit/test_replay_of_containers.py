@@ -13,12 +13,13 @@ from sklearn.base import clone
 from test_replay_at_the_door import shrunk
 
 from noisette import LinearRegression, Persons, TableClassifier
+from noisette.audit.findings import Tally
 from noisette.audit.hostile import CONTAINERS, NotHeld, RawTable, installed, neighbours
-from noisette.audit.whitebox.outcome import Tally
-from noisette.audit.whitebox.raw_tables import check_tables
+from noisette.audit.whitebox.from_outside import check_tables
 from noisette.audit.whitebox.replay import compare
 from noisette.core.adjacency import Adjacency
-from noisette.tables import Frame, Schema
+from noisette.tables import Schema
+from noisette.tables.frame import Frame
 from noisette.tables.pipeline import PrivateCategories
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -12,10 +12,8 @@ import pytest
 
 from noisette import Ledger, LogisticRegression
 from noisette.audit import AuditReport, gdp_two_worlds, two_worlds
-from noisette.audit.boxes import Box, best_box
-from noisette.audit.events import Outcome, best_threshold, repeats, trace
-from noisette.audit.parallel import Runner, jobs
-from noisette.audit.worlds import released, with_fresh_seed
+from noisette.audit.events import Box, Outcome, best_box, best_threshold, repeats, trace
+from noisette.audit.worlds import Runner, jobs, released, with_fresh_seed
 from noisette.core import mechanisms
 from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_mu
 from noisette.errors import InvalidData, InvalidParameter, Unproven

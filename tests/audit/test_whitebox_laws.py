@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from noisette.audit.whitebox.noise_law import ENTRIES, VECTORS, NoiseGroup, _collect, _tests
-from noisette.audit.whitebox.outcome import Tally
-from noisette.audit.whitebox.sampling_law import _check
+from noisette.audit.findings import Tally
+from noisette.audit.whitebox.laws import ENTRIES, VECTORS, NoiseGroup, _check, _collect, _tests
 from noisette.core.mechanisms import Gaussian, SphericalLaplace
 from noisette.core.sampling import Poisson, RandomAllocation, Shuffle, WithoutReplacement
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noisette.audit.whitebox.problem import Problem, constants
+from noisette.audit.whitebox.theory import Problem, constants
 from noisette.fitting.losses import Hinge, HuberHinge, Logistic, Softmax, SoftplusHinge
 from noisette.fitting.solvers import minimise
 

@@ -10,8 +10,7 @@ from noisette.audit.canaries import CANARIES, Data, plain_table
 from noisette.audit.whitebox import trace as trace_module
 from noisette.audit.whitebox.replay import replay
 from noisette.audit.whitebox.subject import AuditedEstimator
-from noisette.audit.whitebox.tape import Tape
-from noisette.audit.whitebox.trace import tracing
+from noisette.audit.whitebox.trace import Tape, tracing
 from noisette.core import door
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
@@ -157,11 +156,11 @@ UNSEEN = {"release": unseen_release, "minimise": unseen_minimise, "advance": uns
     ("estimator", "name", "attacks", "words"),
     [
         (LogisticRegression(norm_bound=1.0), "minimise",
-         ["exposed", "replay", "solver", "density", "noise-law"], "no call of the solver"),
+         ["exposed", "replay", "solver", "noise-law"], "no call of the solver"),
         (LinearSVC(loss="hinge", norm_bound=1.0), "minimise",
-         ["exposed", "replay", "solver", "density", "noise-law"], "no call of the solver"),
+         ["exposed", "replay", "solver", "noise-law"], "no call of the solver"),
         (LogisticRegression(mechanism="output", norm_bound=1.0), "release",
-         ["replay", "solver", "density", "noise-law"], "pass the door"),
+         ["replay", "solver", "noise-law"], "pass the door"),
         (SGDClassifier(norm_bound=1.0), "advance",
          ["exposed", "replay", "noise-law", "sampling-law"], "none of its steps"),
         (SGDClassifier(norm_bound=1.0), "release",
@@ -183,7 +182,7 @@ def test_noise_that_nobody_saw_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> No
     """A mechanism whose noise is no longer drawn by the method that is watched."""
     monkeypatch.setattr(trace_module, "MECHANISMS", {})
     found = check_estimator(
-        LogisticRegression(mechanism="output", norm_bound=1.0), attacks=["density"]
+        LogisticRegression(mechanism="output", norm_bound=1.0), attacks=["replay"]
     )
     assert found.verdict == "violated"
     assert "none was seen to be drawn" in found.findings[0].detail

@@ -252,16 +252,16 @@ def read_receipts(path: Path) -> None:
 # --- checkpoints ---------------------------------------------------------------------------------
 
 
-def _network() -> tuple[Any, ...]:
+def _network() -> Any:
     import torch
 
-    from noisette.nn.averaging import Average
+    from noisette.nn.checkpoint import Average, Moving
     from noisette.nn.clipping import Flat
 
     torch.manual_seed(0)
     module = torch.nn.Linear(3, 2)
     optimizer = torch.optim.Adam(module.parameters())
-    return module, optimizer, Average("tail", list(module.parameters()), 10), Flat()
+    return Moving(module, optimizer, Average("tail", list(module.parameters()), 10), Flat())
 
 
 def checkpoints(folder: Path) -> list[bytes]:
@@ -269,8 +269,8 @@ def checkpoints(folder: Path) -> list[bytes]:
     from noisette.nn import checkpoint
 
     facts = {"epsilon": 1.0, "steps": 10}
-    state = checkpoint.contents(*_network(), charge=1, steps=3, seeded=False, facts=facts)
-    checkpoint.write(folder / "good.pt", state)
+    known = {"charge": 1, "steps": 3, "seeded": False, "facts": facts}
+    checkpoint.write(folder / "good.pt", _network().state() | known)
     return [(folder / "good.pt").read_bytes()]
 
 
@@ -278,11 +278,11 @@ def read_checkpoint(path: Path) -> None:
     """Read a checkpoint and take it up."""
     from noisette.nn import checkpoint
 
-    module, optimizer, average, clipping = _network()
+    trained = _network()
     state = checkpoint.read(path)
     checkpoint.same_run(path, state, {"epsilon": 1.0, "steps": 10}, seeded=False)
-    checkpoint.check(path, state, module, optimizer, average, clipping)
-    checkpoint.take_up(path, state, module, optimizer, clipping)
+    trained.check(path, state)
+    trained.take_up(path, state)
 
 
 def forged_checkpoint(data: bytes, rng: random.Random) -> bytes:

@@ -14,7 +14,7 @@ from noisette.models.files import save
 SOURCE = Path(__file__).parents[2] / "src" / "noisette"
 OWN_WAY = {
     "core/storage/file.py": "a ledger must not replace one that appeared meanwhile",
-    "core/storage/locks.py": "the same, on this system",
+    "core/storage/chain.py": "the same, on this system",
 }
 
 

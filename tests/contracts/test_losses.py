@@ -12,7 +12,8 @@ from scipy import sparse
 
 from loss_sums import gradient, hessian_vector_product, loss_sum
 from new_entries import SmoothHinge
-from noisette.fitting.losses import LOSSES, Loss, MarginLoss, ScalarLoss, Softmax
+from noisette.fitting.losses import LOSSES, Loss, Softmax
+from noisette.fitting.losses.base import MarginLoss, ScalarLoss
 
 EXAMPLES = [loss for cls in LOSSES.values() for loss in cls.examples()]
 SCALAR = [loss for loss in EXAMPLES if isinstance(loss, ScalarLoss)]

@@ -31,7 +31,7 @@ from noisette.fitting.losses import LOSSES, Hinge, HuberHinge
 from noisette.models import LinearSVC, LogisticRegression, SGDClassifier
 
 ROOT = Path(__file__).parents[2]
-QUICK = ("exposed", "replay", "solver", "clipping", "noise-law", "sampling-law")
+QUICK = ("exposed", "replay", "solver", "noise-law", "sampling-law")
 FIT: dict[str, Any] = {"norm_bound": 1.0, "epsilon": 2.0, "classes": [0, 1], "random_state": 0}
 
 
@@ -240,7 +240,7 @@ def test_audit(model: Any) -> None:
 
 
 def test_the_audit_measures_a_loss_that_it_does_not_know() -> None:
-    from noisette.audit.whitebox.problem import constants
+    from noisette.audit.whitebox.theory import constants
 
     L, c = constants(SmoothHinge())
     assert pytest.approx(1.0, rel=1e-6) == L

@@ -82,7 +82,7 @@ def test_a_ledger_of_an_earlier_version_is_read(tmp_path, monkeypatch) -> None:
     (line,) = [row for row in book.read_bytes().splitlines() if b'"kind": "charge"' in row]
     for later in (b'"table"', b'"model"'):  # what is not named leaves the bytes as they were
         assert later not in line
-    monkeypatch.setattr(file, "_today", lambda: "")
+    monkeypatch.setattr(file.FileStore, "_today", lambda store: "")
     Ledger.open(book).charge(TENTH, label="no date")
     assert [charge.booked[:2] for charge in Ledger.open(book).charges] == ["20", ""]
 

@@ -9,7 +9,7 @@ import pytest
 
 import noisette
 from helpers import run_command
-from noisette._carried import CARRIED, carried
+from noisette._files import CARRIED, carried
 from noisette.core.theorems import THEOREMS, statements
 
 ROOT = Path(__file__).parents[2]

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from noisette.models import one_shot
+from noisette.models import linear_model
 
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Record what the estimator hands to the training."""
     found: dict[str, Any] = {}
-    original = one_shot.train
+    original = linear_model.train
 
     def spy(algorithm: Any, facts: Any, records: Any, **options: Any) -> Any:
         found.update(algorithm=algorithm.name, facts=facts, loss=facts.loss)
@@ -19,5 +19,5 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         found["trained"] = original(algorithm, facts, records, **options)
         return found["trained"]
 
-    monkeypatch.setattr(one_shot, "train", spy)
+    monkeypatch.setattr(linear_model, "train", spy)
     return found

@@ -9,9 +9,9 @@ torch = pytest.importorskip("torch", reason="the nn extra is not installed")
 from torch import nn  # noqa: E402
 
 from noisette.audit import check_estimator  # noqa: E402
-from noisette.core.mechanisms import LaplaceVector  # noqa: E402
+from noisette.core.mechanisms import Gaussian, LaplaceVector  # noqa: E402
 from noisette.fitting.algorithms import passage  # noqa: E402
-from noisette.nn import PrivateClassifier, person_rows, training  # noqa: E402
+from noisette.nn import PrivateClassifier, starting, training  # noqa: E402
 from noisette.nn.group import Group  # noqa: E402
 
 torch.set_num_threads(1)
@@ -79,7 +79,7 @@ def unclipped(rule: Any, clip_norm: float, shares: Any, norms: Any) -> Any:
     return torch.ones_like(norms)
 
 
-original_release = passage.release
+original_release, original_noise = passage.release, Gaussian.noise
 
 
 def quiet(bounded: Any, permit: Any, randomness: Any, **options: Any) -> Any:
@@ -91,10 +91,16 @@ def quiet(bounded: Any, permit: Any, randomness: Any, **options: Any) -> Any:
     ("where", "name", "mutant", "caught"),
     [
         (training, "_within", unclipped, "replay"),
-        (passage, "release", quiet, "law of the noise"),
+        (Gaussian, "noise", lambda *given: 0.9 * original_noise(*given), "law of the noise"),
+        (passage, "release", quiet, "replay"),
         (Group, "added", lambda self, work, size, dtype: 1.5 * work(), "replay"),
     ],
-    ids=["gradients are not clipped", "noise 10 % too small", "the sum is scaled after the bound"],
+    ids=[
+        "gradients are not clipped",
+        "noise 10 % too small",
+        "noise is taken off behind the door",
+        "the sum is scaled after the bound",
+    ],
 )
 def test_mutants_are_caught(
     monkeypatch: pytest.MonkeyPatch, where: Any, name: str, mutant: Any, caught: str
@@ -109,7 +115,7 @@ def test_mutants_are_caught(
 real_fit = PrivateClassifier._fit
 COUNTING = {
     "every row of a person weighs 1": (
-        person_rows,
+        starting,
         "row_weights",
         lambda persons: torch.ones(len(persons.index), dtype=torch.float64),
         "replay",

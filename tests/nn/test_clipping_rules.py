@@ -126,7 +126,7 @@ def test_a_rule_of_ones_own_is_refused(kind: Any) -> None:
 def test_a_rule_keeps_its_range() -> None:
     rule = Flat(1.0)
     with pytest.raises(InvalidParameter, match="clip_norm must lie"):
-        rule.restore({"clip_norm": 1e-40})
+        rule._restore({"clip_norm": 1e-40})
     run = private(clipping=rule)
     rule.clip_norm = 1e-40
     next(run.batches())
@@ -170,11 +170,11 @@ def test_every_record_of_the_joint_vector_is_within_one(z: float, batch: float) 
     rule = Adaptive(0.3)
     for norm in (0.0, 0.299, 0.3, 5.0, float("inf")):
         norms = torch.tensor([norm], dtype=torch.float64)
-        rule.note(norms, None)
+        rule._note(norms, None)
         factor = rule.factors(norms)
         gradient = 0.0 if norm == float("inf") else float(factor[0]) * norm
-        total = np.append([gradient, 0.0], rule.counts())
-        bounded = rule.bounded(total, Adjacency.REPLACE_ONE, batch, z)
+        total = np.append([gradient, 0.0], rule._counts())
+        bounded = rule._bounded(total, Adjacency.REPLACE_ONE, batch, z)
         assert bounded.contribution == 1.0
         assert float(np.linalg.norm(bounded.value)) <= 1.0
         if norm == 0.3:  # tight: a wrong factor of 10 % anywhere shows

@@ -148,8 +148,8 @@ def test_a_killed_loader_uses_nobody_twice_in_a_pass(tmp_path: Path) -> None:
     for stop in (3, 1, None):
         ledger = Ledger.open(tmp_path / "ledger.db", 1e3, 1e-4, adjacency="zero-out")
         training = private(
-            sampling.RandomAllocation(6), uses=2, ledger=ledger, checkpoint=tmp_path / "run.pt",
-            save_every=1,
+            sampling.RandomAllocation(6), uses=2, ledger=ledger,
+            checkpoint=(tmp_path / "run.pt", 1),
         )  # fmt: skip
         for done, batch in enumerate(training.loader(DATA, num_workers=2), start=1):
             uses.update(batch[1].tolist())

@@ -3,7 +3,6 @@
 import pickle
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,8 +28,8 @@ from noisette.nn import (  # noqa: E402
     make_level_plan,
     make_plan,
 )
-from noisette.nn.gradients import factors  # noqa: E402
-from noisette.nn.person_rows import check_ranks  # noqa: E402
+from noisette.nn.batches import check_ranks  # noqa: E402
+from noisette.nn.gradients import rounding  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -107,8 +106,7 @@ class TwoRanks:
         return self.each
 
     def have(self, persons: Any) -> None:
-        start: Any = SimpleNamespace(asked=SimpleNamespace(persons=persons), group=self)
-        check_ranks(start)
+        check_ranks(persons, self)  # type: ignore[arg-type]
 
 
 DAYS = np.array(["2020-02-01", "2020-02-02"], dtype="M8[D]")
@@ -191,7 +189,7 @@ def test_the_factors_of_a_person_stay_within_the_bound_exactly(norm: float) -> N
     for count in (1, 2, 3, 7, 40, 999, 12345):
         weights = torch.from_numpy(Persons.of(np.zeros(count, dtype=int)).weights)
         norms = torch.full((count,), norm, dtype=torch.float64)
-        cut = factors.shared(factors.flat(C)(norms), weights)
+        cut = rounding.shared(rounding.flat(C)(norms), weights)
         assert cut.dtype == torch.float32
         total = sum((Fraction(float(each)) for each in cut), Fraction(0)) * Fraction(norm)
         assert min(C, norm) * (1 - 1e-5) < total <= Fraction(C) * (1 - Fraction(1, 2**24))
@@ -199,11 +197,11 @@ def test_the_factors_of_a_person_stay_within_the_bound_exactly(norm: float) -> N
 
 def test_factors_too_small_for_single_precision_are_nothing() -> None:
     tiny = torch.tensor([2.0**-119], dtype=torch.float32)
-    assert factors.shared(tiny, torch.tensor([0.25], dtype=torch.float64)).item() == 0.0
+    assert rounding.shared(tiny, torch.tensor([0.25], dtype=torch.float64)).item() == 0.0
 
 
 def test_more_rows_than_the_theorem_allows_add_nothing() -> None:
-    from noisette.nn.person_rows import MOST_ROWS, row_weights
+    from noisette.nn.batches import MOST_ROWS, row_weights
 
     owner = np.r_[np.zeros(MOST_ROWS + 1, dtype=int), np.ones(MOST_ROWS, dtype=int)]
     weights = row_weights(Persons.of(owner))
@@ -310,7 +308,7 @@ def test_levels_are_those_of_persons(sums: list[Any]) -> None:
 
 def test_a_run_of_persons_goes_on_as_such_only(tmp_path: Path) -> None:
     ledger = Ledger.open(tmp_path / "ledger", epsilon=90.0, delta=1e-5)
-    options: dict[str, Any] = {"ledger": ledger, "checkpoint": tmp_path / "run.pt", "save_every": 1}
+    options: dict[str, Any] = {"ledger": ledger, "checkpoint": (tmp_path / "run.pt", 1)}
     run = private("cyclic", **options)
     for rows in run.batches():
         run.step(squares, ROWS[rows])
@@ -396,9 +394,9 @@ def test_the_classifier_takes_a_level_for_each_person() -> None:
 def test_the_joint_vector_of_a_person_is_within_one() -> None:
     rule, norms = Adaptive(0.3), torch.tensor([0.3] * 5 + [5.0] * 2, dtype=torch.float64)
     weights = torch.from_numpy(Persons.of([0] * 7).weights)
-    rule.note(norms, weights)
-    found = factors.shared(rule.factors(norms), weights)
-    total = np.append([float(found.double() @ norms)], rule.counts())
-    bounded = rule.bounded(total, Adjacency.REPLACE_ONE, 5.0, 1.0)
-    assert rule.counts().tolist() == [0.0]
+    rule._note(norms, weights)
+    found = rounding.shared(rule.factors(norms), weights)
+    total = np.append([float(found.double() @ norms)], rule._counts())
+    bounded = rule._bounded(total, Adjacency.REPLACE_ONE, 5.0, 1.0)
+    assert rule._counts().tolist() == [0.0]
     assert 0.9 < float(np.linalg.norm(bounded.value)) <= 1.0

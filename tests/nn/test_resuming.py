@@ -44,6 +44,8 @@ def plan_of(name: str, uses: int = 4) -> Plan:
 def resumable(folder: Path, plan: Plan, **options: Any) -> PrivateTraining:
     module = options.pop("module", None) or nn.Linear(D, 1, bias=False)
     given: dict[str, Any] = {"size": N, "delta": 1e-5, "checkpoint": folder / "run.pt"} | options
+    if "every" in given:
+        given["checkpoint"] = given["checkpoint"], given.pop("every")
     if "ledger" not in given:
         given["ledger"] = Ledger.open(
             folder / "ledger.db", 1e6, 1e-4, adjacency=plan.adjacency or "replace-one",
@@ -74,7 +76,7 @@ def test_a_resumed_run_is_charged_once_and_never_repeats_noise(
     tmp_path: Path, name: str, seed: int | None
 ) -> None:
     plan = plan_of(name, uses=40 if name == "poisson" else 8)
-    options: dict[str, Any] = {"random_state": seed, "save_every": 10}
+    options: dict[str, Any] = {"random_state": seed, "every": 10}
     early = go(resumable(tmp_path, plan, **options), stop=17)
     second = resumable(tmp_path, plan, **options)
     assert 17 <= second.steps_done <= 18
@@ -92,7 +94,7 @@ def test_a_resumed_run_is_charged_once_and_never_repeats_noise(
 
 def test_the_weights_of_the_checkpoint_come_back(tmp_path: Path) -> None:
     plan = plan_of("poisson", uses=40)
-    options: dict[str, Any] = {"save_every": 10, "averaging": "tail", "clipping": "adaptive"}
+    options: dict[str, Any] = {"every": 10, "averaging": "tail", "clipping": "adaptive"}
     first = resumable(tmp_path, plan, **options)
     go(first, stop=30)
     second = resumable(tmp_path, plan, **options)
@@ -103,9 +105,9 @@ def test_the_weights_of_the_checkpoint_come_back(tmp_path: Path) -> None:
 
 
 def test_a_finished_run_comes_back_whole(tmp_path: Path) -> None:
-    first = resumable(tmp_path, plan_of("poisson", 13), save_every=5)
+    first = resumable(tmp_path, plan_of("poisson", 13), every=5)
     go(first)
-    again = resumable(tmp_path, plan_of("poisson", 13), save_every=5)
+    again = resumable(tmp_path, plan_of("poisson", 13), every=5)
     assert torch.equal(again.module.weight, first.module.weight)
 
 
@@ -127,7 +129,7 @@ def test_no_record_is_used_more_often_than_it_was_charged(
     draws = 0
     for kill, stop in enumerate((*[1] * kills, None)):
         people = np.roll(people, 13 * kill)
-        private = resumable(tmp_path, plan, save_every=1)
+        private = resumable(tmp_path, plan, every=1)
         for done, rows in enumerate(private.batches()):
             uses.update(people[rows].tolist())
             draws += 1
@@ -143,7 +145,7 @@ def test_a_cyclic_pass_goes_on_where_the_order_is_known(tmp_path: Path) -> None:
     plan, names = plan_of("cyclic", uses=2), [f"person {i}" for i in range(N)]
     uses: Counter[int] = Counter()
     for stop in (1, 2, 4, None):
-        private = resumable(tmp_path, plan, save_every=1, record_ids=names)
+        private = resumable(tmp_path, plan, every=1, record_ids=names)
         for done, rows in enumerate(private.batches()):
             uses.update(rows.tolist())
             private.step(losses, torch.ones(len(rows), D))
@@ -167,7 +169,7 @@ def test_groups_cannot_be_exchanged(tmp_path: Path) -> None:
     """A person who was promised 0.5 ended up with 2.73: the resume took the other's coins."""
     plan = make_level_plan([(0.5, 30), (3.0, 30)], delta=1e-5, batch_size=20, steps=20)
     groups = np.repeat([0, 1], 30)
-    go(resumable(tmp_path, plan, groups=groups, save_every=1), stop=10)
+    go(resumable(tmp_path, plan, groups=groups, every=1), stop=10)
     with pytest.raises(InvalidParameter, match=r"public facts \(groups\)"):
         resumable(tmp_path, plan, groups=1 - groups)
     same = resumable(tmp_path, plan, groups=groups.astype(np.int32))
@@ -252,7 +254,7 @@ def test_a_checkpoint_ahead_of_its_ledger_is_refused(tmp_path: Path) -> None:
     def with_ledger(ledger: str, file: str) -> PrivateTraining:
         opened = Ledger.open(tmp_path / ledger, 1e6, 1e-4)
         plan = plan_of("poisson", 6)
-        return resumable(tmp_path, plan, checkpoint=tmp_path / file, ledger=opened, save_every=1)
+        return resumable(tmp_path, plan, checkpoint=tmp_path / file, ledger=opened, every=1)
 
     go(with_ledger("one.db", "one.pt"), stop=3)
     with_ledger("two.db", "two.pt")
@@ -270,7 +272,7 @@ def test_a_checkpoint_with_numbers_of_numpy_can_be_read(tmp_path: Path) -> None:
         return PrivateTraining(
             module, torch.optim.SGD(module.parameters(), lr=np.float64(0.1)),  # type: ignore[arg-type]
             plan_of("poisson", 6), size=N, delta=1e-5, ledger=ledger,
-            checkpoint=tmp_path / "run.pt", save_every=1,
+            checkpoint=(tmp_path / "run.pt", 1),
         )  # fmt: skip
 
     first = started()

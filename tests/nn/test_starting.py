@@ -14,7 +14,7 @@ from noisette import mechanisms, sampling  # noqa: E402
 from noisette.core.ledger import Ledger  # noqa: E402
 from noisette.core.plans import Plan, Repeat, Sampled  # noqa: E402
 from noisette.errors import NoisetteError  # noqa: E402
-from noisette.nn import Flat, PrivateTraining, checkpoint, conditions, starting  # noqa: E402
+from noisette.nn import Flat, PrivateTraining, checkpoint, starting  # noqa: E402
 from noisette.nn.batches import RankBatches  # noqa: E402
 from noisette.nn.group import Group  # noqa: E402
 
@@ -45,7 +45,7 @@ class World:
         self.options: dict[str, Any] = {
             "module": self.module, "optimizer": self.optimizer, "plan": plan_of(), "size": N,
             "delta": 1e-5, "clipping": self.rule, "ledger": self.ledger,
-            "checkpoint": folder / "run.pt", "save_every": 1,
+            "checkpoint": (folder / "run.pt", 1),
         } | changes  # fmt: skip
 
     def start(self) -> PrivateTraining:
@@ -76,7 +76,7 @@ def begun(folder: Path) -> PrivateTraining:
 
 EFFECTS: list[tuple[Any, str, str]] = [
     (starting, "ClippedGradients", "refuse"),
-    (conditions, "check_ids", "check"),
+    (starting, "check_ids", "check"),
     (Group, "agree", "agree"),
     (checkpoint, "prepare", "read"),
     (checkpoint, "read", "read"),

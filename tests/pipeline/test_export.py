@@ -23,7 +23,8 @@ from noisette import (
     save,
 )
 from noisette.errors import InvalidParameter, MissingExtra
-from noisette.tables import Frame, Schema
+from noisette.tables import Schema
+from noisette.tables.frame import Frame
 from noisette.tables.kinds import Hashed
 from noisette.tables.kinds.dates import days
 from noisette.tables.pipeline.card import card_of

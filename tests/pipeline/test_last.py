@@ -126,7 +126,7 @@ def test_a_row_of_weight_zero_keeps_its_place() -> None:
 def test_persons_share_one_weight(case: str) -> None:
     table, y = people()
     records = handed(model(case), table, y, np.arange(N) // 4)
-    assert records.persons.count == N // 4
+    assert records.unit.count == N // 4
     assert np.bincount(np.arange(N) // 4, weights=records.weights).max() <= 1.0
 
 

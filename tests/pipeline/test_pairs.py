@@ -10,7 +10,8 @@ import pytest
 from noisette import AdditiveClassifier, AdditiveRegressor, load, save
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.tables import Frame
+from noisette.fitting.units import Unit
+from noisette.tables.frame import Frame
 from noisette.tables.kinds import Categorical, Hats
 from noisette.tables.kinds.rows import matrix_of
 from noisette.tables.pipeline import coordinates as coordinates_module
@@ -85,7 +86,7 @@ def test_the_plan_counts_every_pair_as_one_column(relation: str) -> None:
     model = AdditiveClassifier(
         2.0, 1e-6, schema=KINDS, pairs=PAIRS, adjacency=relation, population=N
     )
-    public = model._public(N, _of(relation))
+    public = model._public(Unit(N), _of(relation))
     training = _training(model, public)
     steps = dict.fromkeys(type(step) for step, _ in training.steps(public))
     shares = next(step for step, _ in training.steps(public) if step.name == "shares")
@@ -109,12 +110,12 @@ def _training(model: Any, public: Any) -> Any:
 def test_a_pair_that_was_not_planned_is_not_counted() -> None:
     """A training that forgets to pay for a pair is stopped at the count, before any noise."""
     model = AdditiveClassifier(2.0, 1e-6, schema=KINDS, pairs=PAIRS, random_state=0)
-    training = _training(model, model._public(N, _of("replace-one")))
+    training = _training(model, model._public(Unit(N), _of("replace-one")))
     table, y = calls(2000)
     from noisette.tables.pipeline.table_rows import WholeFrame
     from noisette.tables.pipeline.table_training import TableRun, TableSample
 
-    public = model._public(2000, _of("replace-one"))
+    public = model._public(Unit(2000), _of("replace-one"))
     unpaid = replace(training, pairs=()).prepare(public)
     frame = Frame.of(table, training.schema)
     run = TableRun(training, TableSample(WholeFrame(frame), y.astype(int)), unpaid)

@@ -11,8 +11,9 @@ from noisette import (
 )
 from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData
-from noisette.tables import Frame, Schema, frame, stored_rows
+from noisette.tables import Schema, frame, stored_rows
 from noisette.tables import spill as _spill
+from noisette.tables.frame import Frame
 from noisette.tables.pipeline import table_rows as encoded
 from noisette.tables.pipeline import table_run
 

@@ -13,7 +13,7 @@ from noisette.core.plans import Parallel
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
 from noisette.scores import BinaryScores, measure
-from noisette.tables import Frame
+from noisette.tables.frame import Frame
 from noisette.tables.pipeline.table_rows import WholeFrame
 from noisette.tables.pipeline.table_training import TableSample
 from noisette.tables.pipeline.train_and_test import divided
@@ -169,7 +169,6 @@ def test_persons_are_trained_on_or_tested_with_all_their_rows(relation: str) -> 
     sample = TableSample(WholeFrame(Frame.of(table)), np.zeros(1200, dtype=int), crowd)
     assert sample.units == crowd.count
     tested = drawn_for_test(crowd.count, 0.25, budget(relation, crowd.count), Randomness.secure())
-    parts = [sample.part(tested).persons, sample.part(~tested).persons]
-    sides = [set(part.index.tolist()) for part in parts if part is not None]
+    sides = [set(sample.part(side).unit.index.tolist()) for side in (tested, ~tested)]
     assert sides[0] & sides[1] == set()
     assert len(sides[0] | sides[1]) == crowd.count

@@ -14,8 +14,9 @@ from noisette.core.plans import Parallel
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.scores import RegressionScores, measure
-from noisette.scores.stored import restored, stored
-from noisette.tables import Frame, template
+from noisette.scores.measure import restored, stored
+from noisette.tables import template
+from noisette.tables.frame import Frame
 from noisette.tables.pipeline.table_rows import WholeFrame
 from tests.pipeline.spy import Spy, budget
 

@@ -10,7 +10,7 @@ import pytest
 from noisette import AdditiveClassifier, TableClassifier, TableRegressor, save
 from noisette.app.commands.explain import coefficients
 from noisette.errors import WeakModelWarning
-from noisette.tables import TableModel
+from noisette.tables.folders import TableModel
 from noisette.tables.kinds import Hats
 from noisette.tables.pipeline.table_page import page_of
 from noisette.tables.pipeline.unread import nearly_none, unread_in

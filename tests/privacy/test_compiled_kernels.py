@@ -18,13 +18,12 @@ import numpy as np
 from noisette import SGDClassifier
 rows = np.random.default_rng(0).normal(size=(2000, 5))
 SGDClassifier(1.0, norm_bound=1.0, classes=[0, 1]).fit(rows, np.arange(2000) % 2)
-from noisette.core import noise_grid as _grid
 from noisette.core import ziggurat as _ziggurat
 from noisette.fitting.algorithms import kernels
-found = [f for m in (_grid, _ziggurat, kernels) for f in vars(m).values() if hasattr(f, "stats")]
+found = [f for m in (_ziggurat, kernels) for f in vars(m).values() if hasattr(f, "stats")]
 hits = sum(sum(f.stats.cache_hits.values()) for f in found)
 print(hits, sum(sum(f.stats.cache_misses.values()) for f in found), "signatures:",
-      sum(len(f.signatures) for f in found), _grid.__file__)
+      sum(len(f.signatures) for f in found), _ziggurat.__file__)
 """
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from noisette.audit.charges import check_charges
+from noisette.audit.receipts import check_charges
 from noisette.core.ledger import Ledger
 from noisette.core.mechanisms import Gaussian, Laplace
 from noisette.core.plans import Repeat, Run
-from noisette.core.storage import chain, locks
+from noisette.core.storage import chain
 from noisette.errors import BudgetExceeded, LedgerError
 
 TENTH = Laplace.calibrated(0.1)
@@ -369,7 +369,7 @@ def failing(monkeypatch, where: str, number: int) -> None:
         raise OSError(number, os.strerror(number))
 
     if where == "open":
-        monkeypatch.setattr(locks, "opened", cannot)
+        monkeypatch.setattr(chain, "opened", cannot)
     else:
         monkeypatch.setattr(chain.os, "fsync", fsync)
 
@@ -409,9 +409,9 @@ def test_a_disk_that_fails_at_the_last_step_leaves_the_charge_in_doubt(
 
 def test_a_busy_ledger_says_so(tmp_path: Path, monkeypatch) -> None:
     ledger = made(tmp_path / "ledger", 3)
-    monkeypatch.setattr(locks, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(chain, "WAIT_SECONDS", 0.05)
     busy = pytest.raises(LedgerError, match=r"was busy .*try again.*Nothing was charged")
-    with locks.locked(tmp_path / "ledger", write=True), busy:
+    with chain.locked(tmp_path / "ledger", write=True), busy:
         ledger.charge(TENTH, label="x")
     ledger.charge(TENTH, label="works again")
 

@@ -21,7 +21,7 @@ import pytest
 from helpers import in_fork
 from noisette.core.ledger import Ledger
 from noisette.core.mechanisms import Laplace
-from noisette.core.storage import chain, locks
+from noisette.core.storage import chain
 from noisette.errors import BudgetExceeded, LedgerError
 
 COST = 0.05
@@ -224,7 +224,7 @@ def die_at(at: int, when: str, action) -> bool:
     def work():
         Mortal.at, Mortal.when, Mortal.seen = at, when, 0
         real, replace = os.fsync, os.replace
-        locks.opened = lambda path, mode: Mortal(path, mode.replace("b", ""))
+        chain.opened = lambda path, mode: Mortal(path, mode.replace("b", ""))
         os.fsync = lambda handle: Mortal.step(lambda: real(handle))
         os.replace = lambda *names: Mortal.step(lambda: replace(*names))
         action()
@@ -308,7 +308,7 @@ def power_cuts(path: Path, monkeypatch, label: str) -> tuple[list[str], list[byt
     synced, possible, pending = path.read_bytes(), [], []
     with monkeypatch.context() as patch:
         patch.setattr(
-            locks, "opened", lambda p, mode: Recorded(p, mode.replace("b", ""))
+            chain, "opened", lambda p, mode: Recorded(p, mode.replace("b", ""))
         )  # fmt: skip
         patch.setattr(chain.os, "fsync", lambda handle: Recorded.events.append(("fsync",)))
         Ledger.open(path).charge(NOISE, label=label)
@@ -400,7 +400,7 @@ def test_a_charge_waits_for_another_process_that_writes(tmp_path):
     holding, go = threading.Event(), threading.Event()
 
     def hold():
-        with locks.locked(path, write=True):
+        with chain.locked(path, write=True):
             holding.set()
             go.wait(5.0)
 
@@ -423,7 +423,7 @@ def test_a_child_forked_during_a_charge_does_not_keep_the_lock(tmp_path):
     read, write = os.pipe()
 
     def parent():
-        with locks.locked(path, write=True):
+        with chain.locked(path, write=True):
             child = start(lambda: time.sleep(30))
             os.write(write, f"{child}\n".encode())
             os.kill(os.getpid(), signal.SIGKILL)

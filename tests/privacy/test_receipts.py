@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from noisette.audit.charges import check_charges
-from noisette.audit.receipts import check_receipts
+from noisette.audit.receipts import check_charges, check_receipts
 from noisette.core.ledger import Ledger
 from noisette.core.mechanisms import Laplace
 from noisette.errors import InvalidParameter, LedgerError

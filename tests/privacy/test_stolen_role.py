@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from noisette.audit.charges import check_charges
+from noisette.audit.receipts import check_charges
 from noisette.core.ledger import Ledger
 from noisette.core.mechanisms import Gaussian, Laplace
 from noisette.core.plans import Declared, Repeat, Run

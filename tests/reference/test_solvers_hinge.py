@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy import optimize, sparse
 from sklearn.svm import LinearSVC
 
-from noisette.fitting.losses import Hinge, Rows
+from noisette.fitting.losses import Hinge
+from noisette.fitting.losses.rows import Rows
 from noisette.fitting.solvers import PublicFacts, minimise
 from noisette.fitting.solvers.hinge import _ascend, certify
 from noisette.fitting.solvers.objective import Objective

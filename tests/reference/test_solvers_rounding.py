@@ -9,17 +9,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from noisette.fitting.losses import (
-    Augmented,
-    Hinge,
-    HuberHinge,
-    Logistic,
-    Rows,
-    Softmax,
-    SoftplusHinge,
-    Squared,
-)
+from noisette.fitting.losses import Hinge, HuberHinge, Logistic, Softmax, SoftplusHinge, Squared
 from noisette.fitting.losses.blocks import Scaled
+from noisette.fitting.losses.rows import Augmented, Rows
 from noisette.fitting.solvers import PublicFacts, attainable_tolerance, default_tolerance, minimise
 from noisette.fitting.solvers.objective import Objective, Preconditioner, _split
 from noisette.fitting.solvers.rounding import EXACT_ROWS, gradient_error

@@ -15,11 +15,11 @@ from noisette.fitting.losses import (
     Huber,
     HuberHinge,
     Logistic,
-    Rows,
     Softmax,
     SoftplusHinge,
     Squared,
 )
+from noisette.fitting.losses.rows import Rows
 from noisette.fitting.solvers import PublicFacts, attainable_tolerance, check_ends, minimise
 
 LOSSES = [

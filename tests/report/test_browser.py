@@ -11,7 +11,7 @@ from outside import NAMES, pages
 from noisette.core import mechanisms, plans
 from noisette.core.guarantee import Guarantee
 from noisette.report import Subject, model_page
-from noisette.report.kit import DARK
+from noisette.report.html import DARK
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for path in map(shutil.which, BROWSERS) if path), None)

@@ -11,7 +11,7 @@ from noisette.core import mechanisms, plans
 from noisette.core.guarantee import Guarantee
 from noisette.core.theorems import THEOREMS, grounds_of
 from noisette.report import Subject, attack_power, curve_of, model_page
-from noisette.report.decision import delta_words, factor_words
+from noisette.report.numbers import delta_words, factor_words
 from noisette.report.proofs import MEANINGS
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from noisette.report.kit import DARK, LIGHT, SERIES, stylesheet
+from noisette.report.html import DARK, LIGHT, SERIES, stylesheet
 
 TEXT = ("ink", "muted", "accent", "good", "warn", "bad")
 GROUNDS = ("paper", "surface", "accent-soft", "good-soft", "warn-soft", "bad-soft")

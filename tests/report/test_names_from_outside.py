@@ -7,7 +7,7 @@ import pytest
 from outside import NAMES, pages
 from test_page import parsed
 
-from noisette._text import visible
+from noisette._validate import visible
 
 ATTRIBUTES = {
     "lang", "charset", "http-equiv", "content", "name", "rel", "href", "class", "scope", "role",

@@ -113,13 +113,13 @@ def test_weights_that_nobody_shared_are_refused() -> None:
     public = PublicBudget(
         epsilon=1.0, delta=0.0, adjacency=Adjacency.REPLACE_ONE, size=found.count, unit="person"
     )
-    check_unit(SimpleNamespace(persons=found, weights=found.share()), public)
+    check_unit(SimpleNamespace(unit=found, weights=found.share()), public)
     negative = found.share(da_column(np.full(N, -1e-9)))
     for wrong in (da_column(np.ones(N)), found.share(da_column(np.full(N, 1.001))), negative):
         with pytest.raises(InvalidData, match="add up to at most one weight"):
-            check_unit(SimpleNamespace(persons=found, weights=wrong), public)
+            check_unit(SimpleNamespace(unit=found, weights=wrong), public)
     with pytest.raises(InvalidData, match="share one weight"):
-        check_unit(SimpleNamespace(persons=found, weights=None), public)
+        check_unit(SimpleNamespace(unit=found, weights=None), public)
 
 
 def da_column(values: Any) -> Any:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from noisette import LogisticRegression
-from noisette.fitting.losses import Augmented, Rows
-from noisette.fitting.losses.parted import PartedRows
+from noisette.fitting.losses.partitioned import PartedRows
+from noisette.fitting.losses.rows import Augmented, Rows
 from noisette.fitting.partitions import columns as columns_module
 from noisette.fitting.partitions import parted
 from noisette.fitting.partitions.columns import DaskColumn

@@ -13,8 +13,7 @@ from scipy.stats import beta, norm
 
 from noisette.scores import BinaryScores
 from noisette.scores.layouts import EDGES
-from noisette.scores.ranking import auc
-from noisette.scores.score import ratio
+from noisette.scores.score import auc, ratio
 
 ENDS = np.array(EDGES)
 HIGHS, CENTRES = ENDS[1:], (ENDS[1:] + ENDS[:-1]) / 2.0

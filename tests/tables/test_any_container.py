@@ -21,10 +21,11 @@ from noisette.core.cells import given as cells_of
 from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData
 from noisette.scores.layouts import numbers_of
-from noisette.tables import Frame, Schema, encode
+from noisette.tables import Schema, encode
+from noisette.tables.frame import Frame
 from noisette.tables.pipeline import PrivateCategories
 from noisette.tables.pipeline.table_rows import PartedFrame
-from noisette.tuning.parts import taken
+from noisette.tuning.budget import taken
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

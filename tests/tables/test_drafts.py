@@ -12,9 +12,9 @@ import pytest
 from helpers import forked, run
 from noisette import LogisticRegression
 from noisette.errors import InvalidParameter
-from noisette.tables import Schema, TableModel, drafts, read_model, write_model
+from noisette.tables import Schema, drafts, read_model, write_model
 from noisette.tables.drafts import Draft, clear_away, left_behind
-from noisette.tables.folders import check_folder, draft_of, fill, prepare
+from noisette.tables.folders import TableModel, check_folder, draft_of, fill, prepare
 
 FACTS = {
     "target": "ill", "classes": ["no", "yes"], "unit": "one row is one person",

@@ -13,8 +13,9 @@ from people import FACTS, SECRET, rows
 
 from helpers import assert_one_sentence
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
-from noisette.tables import Frame, Schema, encode, read_model, read_schema, template
+from noisette.tables import Schema, encode, read_model, read_schema, template
 from noisette.tables.cells import TextCells
+from noisette.tables.frame import Frame
 from noisette.tables.kinds import Categorical, Numeric, View, canonical
 from noisette.tables.reading import ROWS
 

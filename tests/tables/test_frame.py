@@ -11,7 +11,8 @@ import pytest
 
 from helpers import assert_one_sentence
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.tables import Frame, Schema
+from noisette.tables import Schema
+from noisette.tables.frame import Frame
 
 SECRET = "Smith-4711"
 SCHEMA = Schema.from_dict(

@@ -8,9 +8,9 @@ from noisette.app.commands.app import app
 from noisette.errors import InvalidData
 from noisette.models import LogisticRegression
 from noisette.report import Subject, model_page
-from noisette.tables import Schema, TableModel, read_model, write_model
+from noisette.tables import Schema, read_model, write_model
 from noisette.tables.drafts import Draft
-from noisette.tables.folders import stated
+from noisette.tables.folders import TableModel, stated
 
 
 def test_a_model_of_other_classes_is_refused(tmp_path, rng):

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from helpers import assert_one_sentence
 from noisette.errors import InvalidParameter
-from noisette.tables import Frame, Schema, encode, read_schema, toml
+from noisette.tables import Schema, encode, read_schema, toml
 from noisette.tables.describe import facts_of
+from noisette.tables.frame import Frame
 
 NODE = {
     "target": "ill",

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noisette.tables import Frame, Schema, encode
+from noisette.tables import Schema, encode
 from noisette.tables.cells import TextCells
+from noisette.tables.frame import Frame
 from noisette.tables.kinds import Categorical, encode_rows, is_sparse
 from noisette.tables.memory import columns_of
 

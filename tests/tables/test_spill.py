@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from noisette.errors import InvalidData
-from noisette.tables import Frame, Schema
+from noisette.tables import Schema
 from noisette.tables import spill as _spill
+from noisette.tables.frame import Frame
 from noisette.tables.spill import Spill, Spilled, Spilling
 
 FACTS = {

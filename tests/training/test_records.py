@@ -8,7 +8,8 @@ from scipy import sparse
 
 from noisette.fitting import clipping
 from noisette.fitting.algorithms import records, with_intercept
-from noisette.fitting.losses import Augmented, Logistic, Measured, Rows
+from noisette.fitting.losses import Logistic
+from noisette.fitting.losses.rows import Augmented, Measured, Rows
 from noisette.fitting.solvers import minimise
 from noisette.models import LinearSVC, LogisticRegression
 

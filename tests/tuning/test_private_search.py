@@ -39,7 +39,7 @@ from noisette.errors import (
     Unproven,
 )
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.tuning.parts import divided, taken
+from noisette.tuning.budget import divided, taken
 from noisette.tuning.scores import SCORES
 
 X, Y = make_classification(1500, 4, n_informative=3, n_redundant=0, random_state=3)

@@ -13,8 +13,8 @@ from noisette import Ledger, _files
 from noisette.app import studio as web
 from noisette.app.studio.chosen import choose, guessed_kind
 from noisette.app.studio.facts import split_list
-from noisette.core.storage import locks
-from noisette.report.kit import LIGHT
+from noisette.core.storage import chain
+from noisette.report.html import LIGHT
 from noisette.tables import read_schema
 
 HOSTILE = [
@@ -257,7 +257,7 @@ def test_a_ledger_in_use_is_one_sentence(person, patients, monkeypatch):
     fcntl = pytest.importorskip("fcntl")
     place = person.folder / "busy.ledger"
     Ledger.open(place, 9.0, 1e-5)
-    monkeypatch.setattr(locks, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(chain, "WAIT_SECONDS", 0.2)
     person.choose(patients)
     person.say_facts()
     person.give_budget()

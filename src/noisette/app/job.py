@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from noisette._text import steers
+from noisette._validate import steers
 from noisette.errors import NoisetteError
 
 if TYPE_CHECKING:
@@ -28,11 +28,13 @@ Words = str | Callable[[], str]
 
 
 def asked(default: Any, *flags: str, also: dict[str, Any] | None = None, **words: Words) -> Any:
-    """Return the field of a record: its default, its flags, and its help by command.
+    """Return the field of a record: its default, its flags, and its help by command (or `both`).
 
-    `also` is what Typer is told beside; there `on` gives a command flags of its own, `needed` names
+    `also` is for Typer; there `on` gives a command flags of its own, `needed` names
     the commands that cannot do without, and `argument` the word of an argument.
     """
+    if "both" in words:
+        words = {"train": words["both"], "plan": words["both"]}
     return field(default=default, metadata={"flags": flags, "words": words, **(also or {})})
 
 
@@ -112,10 +114,6 @@ def _samplings() -> str:
     return f"sgd: auto, {', '.join(SAMPLERS)}."
 
 
-def _both(words: Words) -> dict[str, Any]:
-    return {"train": words, "plan": words}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """What is trained on what, under which budget, and where it goes; `out` of a plan is a figure.
@@ -133,7 +131,7 @@ class Job:
         plan="The budget; smaller: safer. With --public several: 0.1,1,10.",
         also={"parser": numbers, "metavar": "<float>", "needed": ("train", "plan")},
     )  # fmt: skip
-    target: str | None = asked(None, **_both("The column to predict."))
+    target: str | None = asked(None, both="The column to predict.")
     schema: Path | None = asked(
         None, train="The filled schema; `noisette schema TABLE` starts one.",
         plan="The schema; facts may be left open.",
@@ -144,19 +142,19 @@ class Job:
     features: int | None = asked(
         None, plan="The number of features after encoding, without --schema."
     )
-    delta: float = asked(0.0, **_both("0 is pure privacy; else far below 1/n, such as 1e-6."))
-    model: str = asked("logistic", **_both("One of: " + ", ".join(CHOICES) + "."))
+    delta: float = asked(0.0, both="0 is pure privacy; else far below 1/n, such as 1e-6.")
+    model: str = asked("logistic", both="One of: " + ", ".join(CHOICES) + ".")
     pairs: str | None = asked(
         None, train="For additive: columns to look at together, such as day:month,lat:long."
     )
-    mechanism: str = asked("auto", **_both(_mechanisms))
-    loss: str | None = asked(None, **_both(_losses))
-    sampling: str | None = asked(None, **_both(_samplings))
+    mechanism: str = asked("auto", both=_mechanisms)
+    loss: str | None = asked(None, both=_losses)
+    sampling: str | None = asked(None, both=_samplings)
     classes: int = asked(2, plan="How many labels there are, without --schema.")
     persons: bool = asked(
         False, "--persons", plan="Protect persons with all their rows, without --schema."
     )
-    adjacency: str = asked("replace-one", **_both("replace-one, zero-out or add-remove."))
+    adjacency: str = asked("replace-one", both="replace-one, zero-out or add-remove.")
     rows: int | None = asked(
         None, train="A guess of the number of rows (persons), for add-remove.",
         plan="The number of rows (persons), or a guess of it.",
@@ -164,10 +162,10 @@ class Job:
     )  # fmt: skip
     class_weight: str | None = asked(None, train='"balanced", or weights by label: no=1,yes=5.')
     test_share: float | None = asked(
-        None, **_both("Score on this part of the people instead; 0.2 is common.")
+        None, both="Score on this part of the people instead; 0.2 is common."
     )
     no_header: bool = asked(
-        False, "--no-header", **_both("The CSV file has no header line; names from the schema.")
+        False, "--no-header", both="The CSV file has no header line; names from the schema."
     )
     counts: float | None = asked(
         None, plan="Spend this part of epsilon (and delta) on noisy counts of odd cells."
@@ -189,18 +187,18 @@ class Job:
         plan="With --public: write the figure here: .svg, .png or .pdf.",
         also={"defaults": {"train": Path("noisette-model")}},
     )  # fmt: skip
-    force: bool = asked(False, "--force", **_both("Replace what is already there."))
+    force: bool = asked(False, "--force", both="Replace what is already there.")
     cluster: str | None = asked(None, train="Let this Dask cluster read parts: tcp://HOST:8786.")
     workers: int | None = asked(None, train="Let so many processes of this machine read parts.")
     seed: int | None = asked(None, train="Repeatable noise, for experiments: NOT PRIVATE.")
     progress: bool = asked(
         False, "--progress", train="Say each step in a line on stderr, for programs."
     )
-    json: bool = asked(False, "--json", **_both("Print one JSON object for machines."))
+    json: bool = asked(False, "--json", both="Print one JSON object for machines.")
 
     @property
     def epsilon(self) -> float:
-        """The one epsilon of one model; a list of them is told what it would cost."""
+        """The one epsilon of one model; a list of them hears what it would cost."""
         if len(self.epsilons) == 1:
             return self.epsilons[0]
         # Not an InvalidParameter: typer would put its own words in the place of a ValueError's.

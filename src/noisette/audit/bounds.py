@@ -1,4 +1,4 @@
-"""The exact binomial bounds of an audit: no normal approximation anywhere.
+"""The exact bounds of an audit: binomial ones, and bets that may stop; no normal approximation.
 
 Notation: an event E happened k times in n runs on D and k' times in n' runs on D'. A claim
 (ε, δ) says P(E) <= e^ε P'(E) + δ for every E and both orders of the worlds.
@@ -6,13 +6,16 @@ Notation: an event E happened k times in n runs on D and k' times in n' runs on 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import bdtr, betaincinv, expit
+from scipy.special import bdtr, betaincinv, expit, logsumexp
 from scipy.special import ndtri as normal_quantile
 
 from noisette import _validate
-from noisette._typing import Floats
+from noisette._typing import Bools, Floats
 from noisette.errors import InvalidParameter
 
 __all__ = [
@@ -123,3 +126,85 @@ def _counts(canaries: int, guesses: int, correct: int) -> tuple[int, int, int]:
             f"needs correct <= guesses <= canaries; got {v} <= {r} <= {m}, which is not true."
         )
     return m, r, v
+
+
+STAKES: Floats = np.geomspace(1.0, 1e-4, 24)
+"""Half of the stake is spread over these, the other half is on the pilot's favourite."""
+
+_WEIGHTS = np.append(np.full(len(STAKES), 0.5 / len(STAKES)), 0.5)
+_LOOKS = 64  # times that a lower bound looks back at; fewer looks can only weaken it
+
+
+def odds(epsilon: float) -> float:
+    """Return e^ε without overflow; a stake of e^-300 wins nothing, so no larger one is needed."""
+    return math.exp(min(epsilon, 300.0))
+
+
+def _log_factors(stakes: Floats, epsilon: float, delta: float) -> Floats:
+    """log(1 + λ(a - e^ε b - δ)), one row for each stake, columns (a, b) = 10, 11, 01, 00."""
+    gain = np.array([1.0, 1.0 - odds(epsilon), -odds(epsilon), 0.0]) - delta
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.maximum(1.0 + stakes[:, None] * gain, 0.0)))
+
+
+def best_stake(p: float, q: float, epsilon: float, delta: float) -> float:
+    """The stake of a fixed fine grid with the fastest growth if P(E) = p and P'(E) = q."""
+    stakes = np.linspace(0.02, 0.98, 49) / (odds(epsilon) + delta)
+    chances = np.array([p * (1 - q), p * q, (1 - p) * q, (1 - p) * (1 - q)])
+    return float(stakes[np.argmax(_log_factors(stakes, epsilon, delta) @ chances)])
+
+
+class Betting:
+    """The wealth of a gambler who bets against the claim (ε, δ) on one event and one order."""
+
+    def __init__(self, epsilon: float, delta: float, level: float, favourite: float) -> None:
+        self._claim, self._goal = (epsilon, delta), math.log(1.0 / level)
+        self._stakes = np.append(STAKES, favourite)
+        self._counts = np.zeros((1, 4))
+        self.rejected = False
+
+    def add(self, a: Bools, b: Bools) -> int | None:
+        """Take more pairs in; return how many of them were needed to reject, or None."""
+        # proof: AUDIT-BETTING
+        outcomes = np.stack([a & ~b, a & b, ~a & b, ~a & ~b], axis=1).cumsum(axis=0)
+        counts = self._counts[-1] + outcomes
+        over = self._log_wealth(counts, *self._claim) >= self._goal
+        self._counts = np.concatenate([self._counts, counts])
+        if not over.any():
+            return None
+        needed = int(np.argmax(over)) + 1
+        self._counts = self._counts[: len(self._counts) - len(counts) + needed]
+        self.rejected = True
+        return needed
+
+    def lower(
+        self, path: Callable[[float], tuple[float, float]], start: float, end: float
+    ) -> float:
+        """The largest x in [start, end] whose claim path(x) is rejected; `start` if none is.
+
+        Both entries of `path` must not decrease in x. Valid whenever it is asked for.
+        """
+        # proof: AUDIT-BETTING
+        times = np.unique(np.linspace(0, len(self._counts) - 1, _LOOKS).round().astype(int))
+        counts = self._counts[times]
+
+        def rejected(x: float) -> bool:
+            return bool((self._log_wealth(counts, *path(x)) >= self._goal).any())
+
+        low, high = start, end
+        if not rejected(low):
+            return low
+        while high - low > 1e-6:
+            middle = (low + high) / 2.0
+            low, high = (middle, high) if rejected(middle) else (low, middle)
+        return low
+
+    def _log_wealth(self, counts: Floats, epsilon: float, delta: float) -> Floats:
+        allowed = self._stakes * (odds(epsilon) + delta) <= 1.0
+        if not allowed.any():
+            return np.full(len(counts), -np.inf)
+        factors = _log_factors(self._stakes[allowed], epsilon, delta)
+        # 0 x log 0 is 0: an outcome that never came does not ruin the gambler.
+        with np.errstate(invalid="ignore"):
+            parts = np.where(counts[:, None, :] > 0, counts[:, None, :] * factors, 0.0).sum(axis=2)
+        return np.asarray(logsumexp(parts, axis=1, b=_WEIGHTS[allowed]))

@@ -8,7 +8,7 @@ Where the claim is about persons (`Room.persons`), every row stands for a person
 times: all rows of the last person change, and their number as well, since that is private.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +32,9 @@ class Data:
     X: Floats
     y: NDArray[Any]
     options: dict[str, Any] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from (self.X, self.y, self.options)
 
     def bare(self) -> "Data":
         """Return the data without levels and weights: only whose rows they are stays."""
@@ -140,7 +143,7 @@ def _labels(room: Room, numbers: Any) -> NDArray[Any]:
     return np.asarray(np.asarray(room.classes)[np.asarray(numbers, dtype=int)])
 
 
-def _axis(room: Room, *entries: float) -> Floats:
+def _axis(room: Room, entries: Any) -> Floats:
     """Return a row with these first entries, in units of R."""
     row = np.zeros(room.features)
     used = min(len(entries), room.features)
@@ -148,142 +151,130 @@ def _axis(room: Room, *entries: float) -> Floats:
     return row * room.norm
 
 
-Record = tuple[Floats, Any]
+def _rows(room: Room, count: int, row: Any, label: int = 1, *other: float) -> Data:
+    """Return equal records of one label; with `other`, every second one is that row of label 0."""
+    n = room.count(count)
+    X, y = np.tile(_axis(room, row), (n, 1)), _labels(room, np.full(n, label))
+    if other:
+        X[::2], y[::2] = _axis(room, other), room.label(0)
+    return Data(X, y)
 
 
-def _pair(
-    name: str, room: Room, X: Floats, y: NDArray[Any], old: Record, new: Record
-) -> Neighbours:
+Record = tuple[Any, int]
+"""The first entries of a row, in units of R, and the number of its label."""
+
+
+def _pair(name: str, room: Room, data: Data, old: Record, new: Record) -> Neighbours:
     """Put the canary last; `new` is what replaces it under replace-one."""
-    X, y = X.copy(), y.copy()
-    X[-1], y[-1] = old
+    X, y = data.X.copy(), data.y.copy()
+    X[-1], y[-1] = _axis(room, old[0]), room.label(old[1])
     first = room.table(X, y, OWN)
     last = len(first.X) - 1
     if room.adjacency is Adjacency.ADD_REMOVE:
         return Neighbours(name, first, room.table(X[:-1], y[:-1]), last)
     X2, y2 = X.copy(), y.copy()
     if room.adjacency is Adjacency.REPLACE_ONE:
-        X2[-1], y2[-1] = new
+        X2[-1], y2[-1] = _axis(room, new[0]), room.label(new[1])
         return Neighbours(name, first, room.table(X2, y2, OTHER), last)
     X2[-1] = 0.0
     second = room.table(X2, y2, OTHER)
-    for data, blank in ((first, 0), (second, OTHER if room.persons else 1)):
-        data.options.update(room.presence(len(data.X), blank))
+    for side, blank in ((first, 0), (second, OTHER if room.persons else 1)):
+        side.options.update(room.presence(len(side.X), blank))
     return Neighbours(name, first, second, last)
 
 
-def saturated_push(room: Room) -> Neighbours:
+Canary = Callable[[Room], Neighbours]
+CANARIES: dict[str, Canary] = {}
+
+
+def _canary(name: str) -> Callable[[Callable[[Room], tuple[Data, Record, Record]]], Canary]:
+    """Register a canary by its rows, its record and what replaces it."""
+
+    def register(make: Callable[[Room], tuple[Data, Record, Record]]) -> Canary:
+        CANARIES[name] = lambda room: _pair(name, room, *make(room))
+        return CANARIES[name]
+
+    return register
+
+
+@_canary("saturated push")
+def saturated_push(room: Room) -> tuple[Data, Record, Record]:
     """Many short rows of both labels push w far along -e1; the canary there has a slope near 1.
 
     Replaced by its mirror image with the other label, it moves every direction but e1 twice, the
     intercept included.
     """
-    n = room.count(3000)
-    X = np.tile(_axis(room, -0.3), (n, 1))
-    y = _labels(room, np.full(n, 1))
-    X[::2], y[::2] = _axis(room, 0.3), room.label(0)
     side = np.sqrt(1.0 - 0.4**2)
-    old, new = _axis(room, 0.4, side), _axis(room, -0.4, side)
-    if room.features == 1:
-        old = new = _axis(room, 1.0)
-    return _pair("saturated push", room, X, y, (old, room.label(1)), (new, room.label(0)))
+    old, new = ((0.4, side), (-0.4, side)) if room.features > 1 else ((1.0,), (1.0,))
+    return _rows(room, 3000, (-0.3,), 1, 0.3), (old, 1), (new, 0)
 
 
-def opposite(room: Room) -> Neighbours:
+@_canary("opposite row")
+def opposite(room: Room) -> tuple[Data, Record, Record]:
     """R e1 against -R e1 among ordinary rows."""
-    data = ordinary(room)
-    one, other = _axis(room, 1.0), _axis(room, -1.0)
-    return _pair("opposite row", room, data.X, data.y, (one, room.label(1)), (other, room.label(1)))
+    return ordinary(room), ((1.0,), 1), ((-1.0,), 1)
 
 
-def label_flip(room: Room) -> Neighbours:
+@_canary("label flip")
+def label_flip(room: Room) -> tuple[Data, Record, Record]:
     """The same row with another label."""
-    data = ordinary(room)
-    row = _axis(room, 1.0)
-    return _pair("label flip", room, data.X, data.y, (row, room.label(1)), (row, room.label(0)))
+    return ordinary(room), ((1.0,), 1), ((1.0,), 0)
 
 
-def negative_margin(room: Room) -> Neighbours:
+@_canary("negative margin")
+def negative_margin(room: Room) -> tuple[Data, Record, Record]:
     """All rows agree on e1, the canary is on the wrong side, and its mirror image as well."""
-    n = room.count(120)
-    X = np.tile(_axis(room, 1.0), (n, 1))
-    y = _labels(room, np.full(n, 1))
-    X[::2], y[::2] = _axis(room, -1.0), room.label(0)
-    old, new = _axis(room, 0.6, 0.8), _axis(room, -0.6, 0.8)
-    return _pair("negative margin", room, X, y, (old, room.label(0)), (new, room.label(1)))
+    return _rows(room, 120, (1.0,), 1, -1.0), ((0.6, 0.8), 0), ((-0.6, 0.8), 1)
 
 
-def vertex(room: Room) -> Neighbours:
+@_canary("vertex class")
+def vertex(room: Room) -> tuple[Data, Record, Record]:
     """Softmax: everybody is of class 0, the canary of the last one, then of the one before."""
-    n = room.count(200)
-    X = np.tile(_axis(room, 1.0), (n, 1))
-    y = _labels(room, np.zeros(n))
-    row, last = _axis(room, 1.0), len(room.classes) - 1
-    return _pair("vertex class", room, X, y, (row, room.label(last)), (-row, room.label(last - 1)))
+    last = len(room.classes) - 1
+    return _rows(room, 200, (1.0,), 0), ((1.0,), last), ((-1.0,), last - 1)
 
 
-def orthogonal(room: Room) -> Neighbours:
+@_canary("orthogonal")
+def orthogonal(room: Room) -> tuple[Data, Record, Record]:
     """The canary is alone in its direction: the largest leverage, and what whitening stretches."""
-    data = ordinary(room)
-    X = data.X * 0.2
-    X[:, -1] = 0.0
-    alone = np.zeros(room.features)
-    alone[-1] = room.norm
-    return _pair("orthogonal", room, X, data.y, (alone, room.label(1)), (-alone, room.label(1)))
+    data, alone = ordinary(room), np.eye(room.features)[-1]
+    data.X[:] *= 0.2 * (1.0 - alone)
+    return data, (alone, 1), (-alone, 1)
 
 
-def intercept_only(room: Room) -> Neighbours:
+@_canary("intercept only")
+def intercept_only(room: Room) -> tuple[Data, Record, Record]:
     """All rows are zero and all but one of one class: only the intercept can move.
 
     The one is there because many libraries refuse a table of a single class.
     """
-    n = room.count(60)
-    X, y = np.zeros((n, room.features)), _labels(room, np.full(n, 1))
-    y[0] = room.label(0)
-    zero = np.zeros(room.features)
-    return _pair("intercept only", room, X, y, (zero, room.label(0)), (zero, room.label(1)))
+    data = _rows(room, 60, ())
+    data.y[0] = room.label(0)
+    return data, ((), 0), ((), 1)
 
 
-def long_row(room: Room) -> Neighbours:
+@_canary("long row")
+def long_row(room: Room) -> tuple[Data, Record, Record]:
     """Rows far longer than the bound, which clipping must shorten."""
-    data = ordinary(room)
-    row = _axis(room, LONG)
-    return _pair("long row", room, data.X, data.y, (row, room.label(1)), (-row, room.label(1)))
+    return ordinary(room), ((LONG,), 1), ((-LONG,), 1)
 
 
-def duplicates(room: Room) -> Neighbours:
+@_canary("duplicates")
+def duplicates(room: Room) -> tuple[Data, Record, Record]:
     """Everybody has the canary's record."""
-    n = room.count(60)
-    row = _axis(room, 0.7, 0.7)
-    X, y = np.tile(row, (n, 1)), _labels(room, np.full(n, 1))
-    return _pair("duplicates", room, X, y, (row, room.label(1)), (row, room.label(0)))
+    return _rows(room, 60, (0.7, 0.7)), ((0.7, 0.7), 1), ((0.7, 0.7), 0)
 
 
-def one_class(room: Room) -> Neighbours:
+@_canary("one class")
+def one_class(room: Room) -> tuple[Data, Record, Record]:
     """Everybody but the canary has one label."""
     data = ordinary(room)
-    y = _labels(room, np.full(len(data.y), 1))
-    row = _axis(room, 0.0, 1.0)
-    return _pair("one class", room, data.X, y, (row, room.label(0)), (row, room.label(1)))
+    data.y[:] = room.label(1)
+    return data, ((0.0, 1.0), 0), ((0.0, 1.0), 1)
 
 
 def among_zeros(room: Room) -> Neighbours:
     """One row among zero rows of all classes: what is the same in both worlds is pure noise."""
-    n = room.count(12)
-    X, y = np.zeros((n, room.features)), _labels(room, np.arange(n) % len(room.classes))
-    row, label = _axis(room, 1.0), room.label(1)
-    return _pair("among zeros", room, X, y, (row, label), (np.zeros(room.features), label))
-
-
-CANARIES: dict[str, Callable[[Room], Neighbours]] = {
-    "saturated push": saturated_push,
-    "opposite row": opposite,
-    "label flip": label_flip,
-    "negative margin": negative_margin,
-    "vertex class": vertex,
-    "orthogonal": orthogonal,
-    "intercept only": intercept_only,
-    "long row": long_row,
-    "duplicates": duplicates,
-    "one class": one_class,
-}
+    data = _rows(room, 12, ())
+    data.y[:] = _labels(room, np.arange(len(data.y)) % len(room.classes))
+    return _pair("among zeros", room, data, ((1.0,), 1), ((), 1))

@@ -5,32 +5,27 @@ from typing import Any
 
 from noisette import _validate
 from noisette.audit.engine import LEAST_RUNS
-from noisette.audit.findings import AuditReport, Finding
-from noisette.audit.parallel import jobs
+from noisette.audit.findings import AuditReport, Finding, Tally
 from noisette.audit.whitebox.attributes import LEVEL, MOST_FITS, attributes
-from noisette.audit.whitebox.clipping import clipping
-from noisette.audit.whitebox.density import density
-from noisette.audit.whitebox.exposed import exposed
+from noisette.audit.whitebox.exposed import exposed, solver
 from noisette.audit.whitebox.from_outside import (
     FIRST_LOOK,
     STRANGERS,
     WHOLE_PERSONS,
     from_outside,
 )
-from noisette.audit.whitebox.noise_law import noise_law
-from noisette.audit.whitebox.outcome import Tally
-from noisette.audit.whitebox.records import Blind
+from noisette.audit.whitebox.laws import noise_law, sampling_law
 from noisette.audit.whitebox.repeated import repeated
 from noisette.audit.whitebox.replay import replay
-from noisette.audit.whitebox.sampling_law import sampling_law
-from noisette.audit.whitebox.solver import solver
 from noisette.audit.whitebox.subject import AuditedEstimator
+from noisette.audit.whitebox.trace import Blind
+from noisette.audit.worlds import jobs
 from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidParameter
 
 ATTACKS = (
-    "attributes", "exposed", "replay", "solver", "density", "clipping", "repeated", "noise-law",
-    "sampling-law", "two-worlds",
+    "attributes", "exposed", "replay", "solver", "repeated", "noise-law", "sampling-law",
+    "two-worlds",
 )  # fmt: skip
 """The battery, in the order in which it runs. Strangers get the first, "repeated" and the last."""
 
@@ -110,9 +105,9 @@ def check_estimator(
     >>> from noisette import LogisticRegression
     >>> from noisette.audit import check_estimator
     >>> model = LogisticRegression(epsilon=1.0, norm_bound=1.0, classes=[0, 1])
-    >>> report = check_estimator(model, attacks=["clipping", "solver"])
+    >>> report = check_estimator(model, attacks=["replay", "solver"])
     >>> report.verdict, [finding.attack for finding in report.findings]
-    ('consistent', ['norm clipping', 'solver against its certificate'])
+    ('consistent', ['replay on neighbours', 'solver against its certificate'])
 
     """
     _check_kind(estimator)
@@ -174,14 +169,12 @@ def _battery(
     subject: AuditedEstimator, level: float, share: float, fits: int, *, long: bool
 ) -> dict[str, Callable[[], Tally]]:
     """Return the attacks that watch; each statistical one may err with probability `share`."""
-    seeds, factor, points = (5, 8.0, 181) if long else (1, 1.0, 61)
+    seeds, factor = (5, 8.0) if long else (1, 1.0)
     return {
         "attributes": lambda: attributes(subject, level=level, most=MOST_FITS * (1 + 9 * long)),
         "exposed": lambda: exposed(subject),
         "replay": lambda: replay(subject, seeds=seeds),
         "solver": lambda: solver(subject),
-        "density": lambda: density(subject, points=points),
-        "clipping": lambda: clipping(subject),
         "repeated": lambda: repeated(subject, alpha=share, runs=fits),
         "noise-law": lambda: noise_law(subject, alpha=share, factor=factor),
         "sampling-law": lambda: sampling_law(subject, alpha=share),

@@ -14,11 +14,10 @@ from typing import Any
 
 from noisette import _validate
 from noisette.audit import bounds
+from noisette.audit.bounds import Betting, best_stake
 from noisette.audit.events import Event, Outcome, repeats
 from noisette.audit.findings import Finding, Verdict
-from noisette.audit.parallel import Runner, bar, jobs, refuse_generators
-from noisette.audit.sequential import Betting, best_stake
-from noisette.audit.worlds import Output, World
+from noisette.audit.worlds import Output, Runner, World, bar, jobs, refuse_generators
 from noisette.errors import InvalidParameter
 
 REPEAT_SHARE = 0.1

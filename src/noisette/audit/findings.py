@@ -1,4 +1,4 @@
-"""What an audit says: one finding for each attack, one report for each audited thing.
+"""What is claimed, what an attack collects, and what an audit says: one finding for each attack.
 
 A finding either refutes a claim (``violated``) or does not (``consistent``). It never proves one:
 a claim is proved by a theorem, and refuted by a run.
@@ -9,10 +9,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal, TypeAlias
 
-from noisette.errors import InvalidParameter
+from noisette import _validate
+from noisette.core.accounting.base import counted, participation
+from noisette.core.accounting.gdp import GaussianAccountant
+from noisette.core.guarantee import Guarantee
+from noisette.core.plans import Run, Sampled
+from noisette.errors import InvalidParameter, Unproven
 
 Verdict = Literal["violated", "consistent", "not applicable"]
 _VERDICTS = ("violated", "consistent", "not applicable")
@@ -208,3 +213,112 @@ def sureness(finding: Finding) -> str:
         return "certain"
     short = f"{100 * finding.confidence:.6g} %"
     return short if short != "100 %" else f"{100 * finding.confidence:.10g} %"
+
+
+ClaimLike: TypeAlias = "float | tuple[float, float] | Guarantee"
+
+# A guarantee promises its whole curve; these shares of its epsilon are tried by the pilot.
+_SHARES = (0.05, 0.25, 0.5, 0.75)
+
+
+def pairs_of(claim: ClaimLike) -> list[tuple[float, float]]:
+    """Return the (epsilon, delta) that a number, a pair or a `Guarantee` claims, first of all.
+
+    Pairs lower on a guarantee's curve follow: promised just as much, and often easier to refute.
+    """
+    if isinstance(claim, Guarantee):
+        lower = [
+            (share * claim.epsilon, claim.delta_at(share * claim.epsilon)) for share in _SHARES
+        ]
+        return [(claim.epsilon, claim.delta), *(pair for pair in lower if pair[1] < 0.5)]
+    pair = tuple(claim) if isinstance(claim, tuple | list) else (claim, 0.0)
+    if len(pair) != 2:
+        raise InvalidParameter("claim must be epsilon, (epsilon, delta) or a Guarantee.")
+    return [(_validate.epsilon(pair[0]), _validate.delta(pair[1]))]
+
+
+def gaussian_mu(guarantee: Guarantee) -> float:
+    """Return mu if the guarantee's plan is a composition of unsampled Gaussians, else refuse.
+
+    Only there is the promise itself a Gaussian curve. A correct objective perturbation, for
+    instance, lies 17 % above the curve of its noise at small epsilon, so testing it against a
+    Gaussian curve would raise false alarms.
+    """
+    # proof: AUDIT-GDP
+    worst = 0.0
+    for plan in guarantee.plan.alternatives():
+        leaves = counted(plan, guarantee.adjacency)
+        plain = all(
+            isinstance(leaf, Run | Sampled)
+            and participation(leaf, guarantee.adjacency).kind == "once"
+            for leaf, _ in leaves
+        )
+        total = GaussianAccountant().total(plan, guarantee.adjacency) if plain else math.inf
+        worst = max(worst, math.sqrt(total))
+    if not math.isfinite(worst):
+        raise Unproven(
+            "this guarantee is not a Gaussian curve (its plan is not made of unsampled Gaussian "
+            "noise), so the GDP audit could raise false alarms; use two_worlds."
+        )
+    return worst
+
+
+@dataclass
+class Tally:
+    """Counts fits, keeps the first few faults and the largest measured ratio to a bound."""
+
+    attack: str
+    claim: tuple[float, float]
+    runs: int = 0
+    faults: list[str] = field(default_factory=list)
+    worst: float = 0.0
+    epsilon_lower: float | None = None
+    confidence: float = 1.0
+    applies: bool = False
+    note: str = ""
+    moves: dict[str, float] = field(default_factory=dict)
+    """The largest ratio of each theorem's bound."""
+    refused: list[str] = field(default_factory=list)
+    """Neighbours that the fit refused with a stated error, which are not compared."""
+    unstated: list[str] = field(default_factory=list)
+    """Neighbours that ended in an error without a sentence of ours."""
+    missing: str = ""
+    """Why the check does not apply, if it does not."""
+
+    def fault(self, text: str) -> None:
+        """Write down one violation (each text once)."""
+        if text not in self.faults:
+            self.faults.append(text)
+
+    def ratio(
+        self, value: float, bound: float, what: str, slack: float = 1e-9, proof: str = ""
+    ) -> float:
+        """Compare a measured value with its bound; above it is a fault. Return their ratio."""
+        self.applies = True
+        share = value / bound if bound > 0.0 else float("inf") if value > 0.0 else 0.0
+        if proof:
+            self.moves[proof] = max(self.moves.get(proof, 0.0), share)
+        self.worst = max(self.worst, share)
+        if share > 1.0 + slack:
+            self.fault(f"{what} is {share:.4g} times its declared bound")
+        return share
+
+    def at_least(self, epsilon: float) -> None:
+        """Raise the lower bound on the true epsilon."""
+        self.epsilon_lower = max(epsilon, self.epsilon_lower or 0.0)
+
+    def finding(self) -> Finding:
+        """Return the finding; violated if there is a fault."""
+        verdict = "violated" if self.faults else "consistent"
+        if not self.faults and not self.applies:
+            verdict = "not applicable"
+        detail = "; ".join(self.faults[:3])
+        if len(self.faults) > 3:
+            detail += f"; and {len(self.faults) - 3} more"
+        if not detail:
+            detail = (self.note if self.applies else self.missing) or "nothing to look at"
+        return Finding(
+            attack=self.attack, claim=self.claim, epsilon_lower=self.epsilon_lower,
+            confidence=self.confidence, verdict=verdict,  # type: ignore[arg-type]
+            runs=self.runs, detail=detail[0].upper() + detail[1:] + ".",
+        )  # fmt: skip

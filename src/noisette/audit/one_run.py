@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from noisette import _validate
 from noisette.audit import bounds
-from noisette.audit.claims import ClaimLike, as_claim
-from noisette.audit.findings import Finding, Verdict
+from noisette.audit.findings import ClaimLike, Finding, Verdict, pairs_of
+from noisette.audit.worlds import fitted
 from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import Guarantee
 from noisette.core.randomness import Randomness
@@ -160,7 +160,7 @@ def one_run(
 
     """
     X, y = _pair("canaries", canaries)
-    stated, m = as_claim(claim), len(X)
+    stated, m = pairs_of(claim)[0], len(X)
     level = 1.0 - _validate.fraction("confidence", confidence)
     r = _validate.integer("guesses", guesses, least=2)
     if r % 2 or r > m:
@@ -183,7 +183,7 @@ def one_run(
     if scores.shape != (m,) or np.isnan(scores).any():
         raise InvalidData(f"score must give one number, not NaN, for each of the {m} canaries.")
     correct = _right_guesses(scores, coins, r)
-    return _result(stated.pair, m, r, correct, level, name)
+    return _result(stated, m, r, correct, level, name)
 
 
 def _right_guesses(scores: NDArray[np.float64], coins: NDArray[np.bool_], r: int) -> int:
@@ -234,9 +234,9 @@ def _trained(train: Any, X: NDArray[Any], y: NDArray[Any]) -> Any:
     if hasattr(train, "fit"):
         from sklearn.base import clone
 
-        model = clone(train) if hasattr(train, "get_params") else copy.deepcopy(train)
-        fitted = model.fit(X, y)
-        return model if fitted is None else fitted
+        return fitted(
+            clone(train) if hasattr(train, "get_params") else copy.deepcopy(train), (X, y)
+        )
     if not callable(train):
         raise InvalidParameter("train must be an estimator with fit, or a function train(X, y).")
     return train(X, y)

@@ -7,15 +7,13 @@ import math
 from pathlib import Path
 
 from noisette import _files
-from noisette._version import __version__
+from noisette._package import __version__
 from noisette.audit.findings import AuditReport, Finding, sureness
 from noisette.core.guarantee import Guarantee
 from noisette.errors import InvalidParameter
 from noisette.report import html as kit
 from noisette.report import svg
-from noisette.report.decision import delta_words
-from noisette.report.numbers import DELTAS, curve_of
-from noisette.report.proofs import appendix
+from noisette.report.numbers import DELTAS, curve_of, delta_words
 
 _VERDICTS = {
     "violated": "The claim is refuted: at least one attack shows a larger epsilon, or a fault that "
@@ -24,14 +22,6 @@ _VERDICTS = {
     "a stronger attack or more runs might still refute it.",
     "not applicable": "No attack could be run on this subject, so the audit says nothing about it.",
 }
-
-_READING = (
-    "The claim is one for {}. Each attack tries to tell two such data sets apart by looking at "
-    "what was released. How often it succeeds gives a lower bound on epsilon, right with the "
-    "stated confidence. A bound above the claim refutes the claim; a bound below it says only that "
-    "this attack, with so many runs, saw no more. Deterministic checks look inside one run and "
-    "have no chance in them."
-)
 
 
 def check_target(path: str) -> Path:
@@ -51,29 +41,17 @@ def write(report: AuditReport, target: Path, guarantee: Guarantee | None = None)
 
 def html(report: AuditReport, guarantee: Guarantee | None = None) -> str:
     """Return the whole page."""
-    title = f"Privacy audit of {report.subject}"
     proofs = () if guarantee is None else guarantee.proofs
     stated = () if guarantee is None else guarantee.paragraphs()
-    stated = stated[:-1] if proofs else stated  # the last are the proofs, listed below
-    body = [
-        kit.title("Differential-privacy audit", report.subject),
-        kit.facts(_facts(report)),
-        _verdict(report),
-        _bounds(report),
-        kit.section(
-            "Attacks", kit.table(_HEAD, [_row(each) for each in report.findings], numeric=3)
-        ),
-        kit.section(
-            "What each attack saw",
-            kit.rows([(each.attack, each.detail) for each in report.findings]),
-        ),
-        kit.section("How to read this", kit.paragraph(_READING.format(report.neighbours))),
-        kit.section(
-            "The promise", *map(kit.paragraph, stated), _curve(report, guarantee),
-        ),
-        appendix(proofs),
-    ]  # fmt: skip
-    return kit.document(title, "".join(body))
+    claims = dict.fromkeys(_claim(each) for each in report.findings)
+    return kit.page(
+        "audit.html", report.subject, report=report, facts=_facts(report), proofs=proofs,
+        verdict=_VERDICTS[report.verdict], claims="; ".join(claims) or "nothing",
+        most=_most(report), rows=[_row(each) for each in report.findings],
+        bounds=_bounds(report), curve=_curve(report, guarantee),
+        # the last are the proofs, listed below
+        stated=stated[:-1] if proofs else stated,
+    )  # fmt: skip
 
 
 def _facts(report: AuditReport) -> list[tuple[str, str]]:
@@ -88,22 +66,13 @@ def _facts(report: AuditReport) -> list[tuple[str, str]]:
     ]
 
 
-def _verdict(report: AuditReport) -> str:
-    """Return the verdict in large type beside the claim and what was seen at least."""
-    kind = {"violated": "void", "consistent": "good"}.get(report.verdict, "warn")
-    claims = dict.fromkeys(_claim(each) for each in report.findings)
+def _most(report: AuditReport) -> str:
+    """Return what was seen at least."""
     seen = [each.epsilon_lower for each in report.findings if each.epsilon_lower is not None]
-    most = "no attack gives a number"
-    if seen:
-        finite = math.isfinite(max(seen))
-        most = f"shown ε ≥ {max(seen):.3f}" if finite else "no finite ε is left"
-    return kit.promise(
-        report.verdict.capitalize(), "", f"claimed {'; '.join(claims) or 'nothing'}; {most}",
-        _VERDICTS[report.verdict], name=kind,
-    )  # fmt: skip
-
-
-_HEAD = ("attack", "claim", "verdict", "ε at least", "confidence", "runs")
+    if not seen:
+        return "no attack gives a number"
+    finite = math.isfinite(max(seen))
+    return f"shown ε ≥ {max(seen):.3f}" if finite else "no finite ε is left"
 
 
 def _claim(finding: Finding) -> str:
@@ -148,12 +117,7 @@ def _bounds(report: AuditReport) -> str:
         )
         for each in _bounded(report)
     ]
-    return kit.figure(
-        svg.intervals(entries) if entries else "",
-        "Upright bars: claimed ε. Arrows: the one-sided confidence interval that each attack "
-        "leaves for the true ε; a cross refutes the claim.",
-        "What the attacks show at least",
-    )
+    return svg.intervals(entries) if entries else ""
 
 
 def _curve(report: AuditReport, guarantee: Guarantee | None) -> str:
@@ -166,8 +130,4 @@ def _curve(report: AuditReport, guarantee: Guarantee | None) -> str:
         if each.claim[1] > 0.0
     ]
     points = curve_of(guarantee, (*DELTAS, *(delta for delta, _, _ in marks)))
-    return kit.figure(
-        svg.curve(points, (guarantee.delta, guarantee.epsilon), marks),
-        "Line: promised. Marks: what the attacks show at least; one above the line refutes it.",
-        "The promise at every δ",
-    )
+    return svg.curve(points, (guarantee.delta, guarantee.epsilon), marks)

@@ -15,11 +15,10 @@ import numpy as np
 
 from noisette import _validate
 from noisette.audit import bounds
-from noisette.audit.boxes import best_box
-from noisette.audit.claims import ClaimLike, as_claim, gaussian_mu
+from noisette.audit.bounds import odds
 from noisette.audit.engine import Data, Engine, Outcomes, Test, TwoWorlds, fixed_epsilon
-from noisette.audit.events import Event, Score, best_threshold
-from noisette.audit.sequential import odds
+from noisette.audit.events import Event, Score, best_box, best_threshold
+from noisette.audit.findings import ClaimLike, gaussian_mu, pairs_of
 from noisette.audit.worlds import Output, released
 from noisette.core.guarantee import Guarantee
 from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
@@ -108,13 +107,13 @@ def two_worlds(
     ('violated', True)
 
     """
-    stated = as_claim(claim)
+    pairs = pairs_of(claim)
     engine = Engine(make_model, D, D_prime, statistic, runs, confidence, pilot, output, n_jobs)
     level = engine.level / 2.0
 
     def choose(first: Outcomes, second: Outcomes, swapped: bool) -> Test:
         candidates = []
-        for epsilon, delta in stated.pairs:
+        for epsilon, delta in pairs:
             score = partial(bounds.epsilon_lower, delta=delta, level=level)
             event = _best_event(first, second, score)
             _, p, q = event
@@ -129,7 +128,7 @@ def two_worlds(
     def chosen(on_d: Outcomes, on_d_prime: Outcomes) -> list[Test]:
         return [choose(on_d, on_d_prime, False), choose(on_d_prime, on_d, True)]
 
-    tests, repeated, finished = engine.run(chosen, stated.pair, early_stop, progress, name)
+    tests, repeated, finished = engine.run(chosen, pairs[0], early_stop, progress, name)
     best = max(tests, key=lambda test: (test.rejected, test.lower - test.claimed))
     pair = best.path(best.claimed)
     at = f" at delta = {pair[1]:.3g}" if pair[1] else ""

@@ -1,16 +1,27 @@
-"""One run in one world: a fresh model, fitted, measured, and reduced to what the audit needs."""
+"""Runs in one world: a fresh model, fitted, measured, and reduced to what the audit needs.
+
+Workers are fresh interpreters (joblib's loky), never forks of this process: a forked copy would
+inherit the state of every generator here and all workers would draw the same noise. Results come
+back in the order in which the runs were handed out. The order of completion would be wrong: if slow
+fits give different models than fast ones, stopping early would then depend on who finished first.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import io
 import math
+import os
 import secrets
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette import _validate
 from noisette.audit.events import Outcome, trace
 from noisette.errors import InvalidData, InvalidParameter
 
@@ -57,6 +68,16 @@ def _is_seed(state: Any) -> bool:
     return isinstance(state, int | np.integer) and not isinstance(state, bool)
 
 
+def fitted(model: Any, data: Any) -> Any:
+    """Fit a model on (X, y) or (X, y, further arguments) and return what ``fit`` gives, or itself.
+
+    On a copy: a fit that changes its input would turn the worlds into other data sets.
+    """
+    X, y, *more = copy.deepcopy(tuple(data))
+    found = model.fit(X, y, **(more[0] if more else {}))
+    return model if found is None else found
+
+
 class World:
     """Fits fresh models on one data set, again and again."""
 
@@ -87,10 +108,7 @@ class World:
             raise InvalidParameter(
                 f"make_model must return an estimator with fit; got a {type(model).__name__}."
             )
-        # A copy: a fit that changes its input would turn the worlds into other data sets.
-        X, y, *more = copy.deepcopy(self._data)
-        fitted = model.fit(X, y, **(more[0] if more else {}))
-        model = model if fitted is None else fitted
+        model = fitted(model, self._data)
         output = None if self._output is None else self._output(model)
         digest, pattern = (None, None) if output is None else trace(output)
         if self._statistic is not None:
@@ -101,3 +119,113 @@ class World:
                 f"a {type(model).__name__} has no coef_; pass a statistic, or an output."
             )
         return Outcome(0.0, np.asarray(output, dtype=np.float64).ravel(), digest, pattern)
+
+
+Result = TypeVar("Result")
+
+
+def jobs(n_jobs: object) -> int:
+    """Return the number of processes that ``n_jobs`` asks for; -1 means one for each core."""
+    if n_jobs == -1:
+        return os.cpu_count() or 1
+    if isinstance(n_jobs, int) and n_jobs < 1:
+        raise InvalidParameter(f"n_jobs must be a whole number >= 1, or -1; got {n_jobs!r}.")
+    return _validate.integer("n_jobs", n_jobs)
+
+
+def refuse_generators(things: object) -> None:
+    """Raise if `things`, sent to workers, would take a random generator with them.
+
+    Every batch of runs would start from the same copy and draw the same noise: the audit would
+    find a fault that it has made itself. Sources of this library refuse or renew themselves.
+    """
+    try:  # joblib 1.6 depends on it, earlier ones carry a copy
+        from cloudpickle import Pickler  # type: ignore[import-untyped]
+    except ImportError:
+        from joblib.externals.cloudpickle import Pickler  # type: ignore[import-untyped]
+
+    class Search(Pickler):  # type: ignore[misc]
+        def persistent_id(self, obj: object) -> None:
+            if _copied(obj):
+                raise InvalidParameter(
+                    f"make_model (or the statistic) holds a random generator, a "
+                    f"{type(obj).__name__}, of which each process would get the same copy; create "
+                    "it inside make_model, or use n_jobs=1."
+                )
+
+    Search(io.BytesIO()).dump(things)
+
+
+def _copied(obj: object) -> bool:
+    if isinstance(obj, np.random.Generator):
+        return not type(obj).__module__.startswith("noisette.")
+    if hasattr(type(obj), "random_raw"):  # the bits below a generator
+        return True
+    return type(obj).__module__ in ("numpy.random.mtrand", "random") and hasattr(obj, "seed")
+
+
+def _batch(tasks: list[Callable[[], Result]], count: int) -> list[list[Result]]:
+    return [[task() for task in tasks] for _ in range(count)]
+
+
+class Runner(Generic[Result]):
+    """Runs a list of tasks again and again; a context manager that ends its workers."""
+
+    def __init__(
+        self,
+        tasks: list[Callable[[], Result]],
+        n_jobs: int = 1,
+        tick: Callable[[int], object] = bool,
+    ) -> None:
+        self._tasks, self._n_jobs, self._tick = tasks, n_jobs, tick
+        self._parallel: Any = None
+
+    def __enter__(self) -> Self:
+        if self._n_jobs > 1:
+            from sklearn.utils.parallel import Parallel
+
+            self._parallel = Parallel(n_jobs=self._n_jobs, backend="loky")
+            self._parallel.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._parallel is not None:
+            self._parallel.__exit__(kind, error, trace)
+
+    def rounds(self, count: int) -> list[list[Result]]:
+        """Run every task `count` times; one list of results for each task, in order."""
+        rows: list[list[Result]] = []
+        if self._parallel is None:
+            for _ in range(count):
+                rows.append([task() for task in self._tasks])
+                self._tick(len(self._tasks))
+        else:
+            from sklearn.utils.parallel import delayed
+
+            # a few batches for each worker: even load, little traffic
+            size = max(1, -(-count // (4 * self._n_jobs)))
+            sizes = [min(size, count - done) for done in range(0, count, size)]
+            for batch in self._parallel(delayed(_batch)(self._tasks, each) for each in sizes):
+                rows.extend(batch)
+            self._tick(count * len(self._tasks))
+        return [list(column) for column in zip(*rows, strict=True)]
+
+
+@contextlib.contextmanager
+def bar(label: str, total: int, shown: bool) -> Iterator[Callable[[int], None]]:
+    """A progress bar on standard error that counts runs; silent where nobody is looking."""
+    if not shown:
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(label, total=total)
+        yield lambda count: progress.advance(task, count)

@@ -18,12 +18,26 @@ An epsilon under one relation is not an epsilon under another; nothing here conv
 """
 
 from enum import Enum
+from typing import NamedTuple
 
 from noisette.errors import AdjacencyMismatch, InvalidParameter
 
-__all__ = ["ADD_REMOVE", "REPLACE_ONE", "UNITS", "ZERO_OUT", "Adjacency", "require_same"]
+__all__ = ["ADD_REMOVE", "REPLACE_ONE", "ZERO_OUT", "Adjacency"]
 
-UNITS = ("record", "person")
+
+class Protected(NamedTuple):
+    """What there is to say of all units of one word, whoever asks."""
+
+    grouped: bool
+    """Whether several rows may be of one unit; they share one weight then."""
+    theirs: str
+    proofs: tuple[str, ...] = ()
+
+
+UNITS = {
+    "record": Protected(False, "that person's record"),
+    "person": Protected(True, "all rows of that person", ("PERSON-WEIGHTS",)),
+}
 """Whose data are protected together: one row, or all rows of one person."""
 
 
@@ -104,33 +118,7 @@ ADD_REMOVE = Adjacency.ADD_REMOVE
 
 
 def require_same(first: Adjacency, first_is: str, second: Adjacency, second_is: str) -> None:
-    """Raise `AdjacencyMismatch` by name unless both relations are the same.
-
-    Parameters
-    ----------
-    first : Adjacency
-        A relation.
-    first_is : str
-        Whose relation it is, for the message.
-    second : Adjacency
-        Another relation.
-    second_is : str
-        Whose relation that is, for the message.
-
-    Raises
-    ------
-    AdjacencyMismatch
-        If they differ.
-
-    Examples
-    --------
-    >>> from noisette.adjacency import ADD_REMOVE, ZERO_OUT, require_same
-    >>> require_same(ZERO_OUT, "the plan", ZERO_OUT, "the ledger")
-    >>> require_same(ZERO_OUT, "the plan", ADD_REMOVE, "the ledger")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    noisette.errors.AdjacencyMismatch: the plan is for zero-out neighbours but the ledger is for ...
-
-    """
+    """Raise `AdjacencyMismatch` by name unless both relations are the same."""
     if first is not second:
         raise AdjacencyMismatch(
             f"{first_is} is for {first} neighbours but {second_is} is for {second} neighbours; "

@@ -7,12 +7,12 @@ ran cannot drift apart, and a guarantee read from a file is checked against its 
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from typing import Any
 
 from noisette import _files, _validate
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.core import accounting
 from noisette.core.adjacency import UNITS, Adjacency, require_same
 from noisette.core.mechanisms import GaussianThreshold, ObjectiveNoise
@@ -204,8 +204,9 @@ class Guarantee:
         --------
         >>> from noisette import Guarantee, mechanisms, plans
         >>> run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under("zero-out")
-        >>> Guarantee(0.25, 0.0, run, "a count").epsilon_at(0.0)
-        0.25
+        >>> promise = Guarantee(0.25, 0.0, run, "a count")
+        >>> promise.epsilon_at(0.0), promise.delta_at(0.25)
+        (0.25, 0.0)
 
         """
         return accounting.epsilon(self.plan, delta=delta, adjacency=self.adjacency)
@@ -222,13 +223,6 @@ class Guarantee:
         -------
         float
             The least proven delta of the plan at that epsilon.
-
-        Examples
-        --------
-        >>> from noisette import Guarantee, mechanisms, plans
-        >>> run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under("zero-out")
-        >>> Guarantee(0.25, 0.0, run, "a count").delta_at(0.25)
-        0.0
 
         """
         return accounting.delta(self.plan, epsilon=epsilon, adjacency=self.adjacency)
@@ -346,22 +340,12 @@ class Guarantee:
         ('zero-out', 0.25)
 
         """
+        found = {name: getattr(self, name) for name in _PLAIN}
         return {
-            "noisette_guarantee": FORMAT,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "adjacency": self.adjacency.value,
-            "released": self.released,
-            "public": list(self.public),
-            "seeded": self.seeded,
-            "proofs": list(self.proofs),
-            "notes": list(self.notes),
-            "numeric_model": self.numeric_model,
-            "unit": self.unit,
-            "max_rows": self.max_rows,
-            "plan": self.plan.to_dict(),
-            "statement": self.statement(),
-        }
+            "noisette_guarantee": FORMAT, "adjacency": self.adjacency.value,
+            **{name: list(v) if isinstance(v, tuple) else v for name, v in found.items()},
+            "plan": self.plan.to_dict(), "statement": self.statement(),
+        }  # fmt: skip
 
     def to_json(self) -> str:
         """Return a JSON text that `from_json` reads back to an equal guarantee.
@@ -399,28 +383,15 @@ class Guarantee:
                 f"this is not a guarantee of format {FORMAT}; "
                 "read it with the version of noisette that wrote it."
             )
-        needed = ("adjacency", "delta", "epsilon", "notes", "numeric_model", "plan", "proofs",
-                  "public", "released", "seeded")  # fmt: skip
-        gone = [key for key in needed if key not in node]
+        # Files from before persons could be the unit speak of records, and lack both.
+        node = {"unit": "record", "max_rows": None} | node
+        gone = sorted({"adjacency", "plan", *_PLAIN} - set(node))
         if gone:
             raise InvalidParameter(f"this guarantee lacks {gone[0]!r}.")
-        wrong = "a field of this guarantee has the wrong type."
-        with _files.understood(wrong, InvalidParameter):
-            plan = Plan.from_dict(node["plan"]).under(node["adjacency"])
-            return cls(
-                epsilon=node["epsilon"],
-                delta=node["delta"],
-                plan=plan,
-                released=str(node["released"]),
-                public=node["public"],
-                seeded=node["seeded"],
-                proofs=node["proofs"],
-                notes=node["notes"],
-                numeric_model=str(node["numeric_model"]),
-                # Files from before persons could be the unit speak of records.
-                unit=node.get("unit", "record"),
-                max_rows=node.get("max_rows"),
-            )
+        with _files.understood("a field of this guarantee has the wrong type.", InvalidParameter):
+            found = {name: node[name] for name in _PLAIN}
+            found |= {name: str(node[name]) for name in ("released", "numeric_model")}
+            return cls(plan=Plan.from_dict(node["plan"]).under(node["adjacency"]), **found)
 
     @classmethod
     def from_json(cls, text: str) -> "Guarantee":
@@ -445,6 +416,9 @@ class Guarantee:
         with _files.understood("this is not the JSON text of a guarantee.", InvalidParameter):
             node = _files.from_json(text)
         return cls.from_dict(node)
+
+
+_PLAIN = [each.name for each in fields(Guarantee) if each.name != "plan"]
 
 
 def _phrases(name: str, values: Any) -> tuple[str, ...]:

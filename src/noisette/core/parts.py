@@ -8,6 +8,7 @@ holder of another part may see, and the driver never.
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -52,6 +53,8 @@ class Parted(ABC):
     """The bound within which all rows were seen to lie."""
     total: float | None = None
     """The sum of a column that was added up before."""
+    proofs = ("ROUND-ANY-ORDER", "ROW-LOCAL")
+    """The theorems that a training on such rows rests on, beside its own."""
 
     @property
     def ndim(self) -> int:
@@ -118,14 +121,27 @@ def is_parted(values: Any) -> bool:
 
 
 def each(
-    function: Callable[..., Any], first: Any, *others: Any, shape: tuple[int, ...] | None = None
-) -> Any:
+    function: Callable[..., Any], first: Any, *others: Any, shape: tuple[int, ...] | None = None,
+    dense: bool = False,
+) -> Any:  # fmt: skip
     """Return function(first, *others), part by part where `first` is parted.
 
-    `function` must treat rows one by one; None among `others` is handed on.
+    `function` must treat rows one by one; None among `others` is handed on. `dense` says that it
+    returns dense rows, whatever it gets.
     """
+    if not isinstance(first, Parted):
+        return function(first, *others)
+    found = first.apply(function, others, shape)
+    found.is_sparse = found.is_sparse and not dense
+    return found
+
+
+def joined(
+    function: Callable[..., Any], join: Callable[[Any, Any], Any], first: Any, *others: Any
+) -> Any:
+    """Return function(first, *others): of one part, or of all parts and joined."""
     if isinstance(first, Parted):
-        return first.apply(function, others, shape)
+        return first.reduce(function, others, join)
     return function(first, *others)
 
 
@@ -140,9 +156,7 @@ def total_of(column: Any) -> float:
 
 def summed(function: Callable[..., Any], first: Any, *others: Any) -> Any:
     """Return function(first, *others), or its sum over parts; for sums that are exact anyway."""
-    if isinstance(first, Parted):
-        return first.reduce(function, others, _added)
-    return function(first, *others)
+    return joined(function, operator.add, first, *others)
 
 
 def all_of(function: Callable[..., Any], first: Any, *others: Any) -> Any:
@@ -150,9 +164,7 @@ def all_of(function: Callable[..., Any], first: Any, *others: Any) -> Any:
 
     It says yes or no to one question, or to each of several (a tuple).
     """
-    if isinstance(first, Parted):
-        return first.reduce(function, others, both)
-    return function(first, *others)
+    return joined(function, both, first, *others)
 
 
 def both(first: Any, second: Any) -> Any:
@@ -169,7 +181,3 @@ def _part_sum(column: Any) -> list[float]:
 def listed(first: list[Any], second: list[Any]) -> list[Any]:
     """Return both lists, one after the other."""
     return [*first, *second]
-
-
-def _added(first: Any, second: Any) -> Any:
-    return first + second

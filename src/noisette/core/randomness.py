@@ -391,13 +391,9 @@ class Randomness:
         return int(sequence.generate_state(1, np.uint64)[0] >> 1)
 
     def _after_fork(self) -> None:
-        if self._seed is None:
-            # In place, so that a Generator that somebody kept is re-keyed as well.
-            self._bits.state = _Bits(key=secrets.randbits(_KEY_BITS)).state
-        else:
-            self._dead = True
-            # A kept Generator must not go on with the parent's numbers either.
-            self._bits.state = _Bits(key=secrets.randbits(_KEY_BITS)).state
+        # In place, so that a Generator that somebody kept goes on with other numbers as well.
+        self._bits.state = _Bits(key=secrets.randbits(_KEY_BITS)).state
+        self._dead = self._seed is not None
 
     def _refuse_copy_of_seeded(self) -> None:
         if self._seed is not None:
@@ -477,16 +473,6 @@ def coin_words(key: int, part: int, count: int) -> Words:
     return np.asarray(AESCounter(key=key, counter=part << 64).random_raw(count), dtype=np.uint64)
 
 
-def _rekey_all_after_fork() -> None:
-    try:
-        for source in list(_live):
-            source._after_fork()
-    except BaseException:
-        # Python ignores errors here, and the child would repeat its parent's noise.
-        os.write(2, b"noisette: a forked process could not get a fresh key and was stopped.\n")
-        os._exit(70)
-
-
 def _wait_for_draws() -> None:
     """Take all locks: a child has no other thread, which could give back one that was held."""
     _held[:] = list(_live)
@@ -500,7 +486,13 @@ def _go_on() -> None:
 
 
 def _go_on_as_child() -> None:
-    _rekey_all_after_fork()
+    try:
+        for source in list(_live):
+            source._after_fork()
+    except BaseException:
+        # Python ignores errors here, and the child would repeat its parent's noise.
+        os.write(2, b"noisette: a forked process could not get a fresh key and was stopped.\n")
+        os._exit(70)
     _go_on()
 
 

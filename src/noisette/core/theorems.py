@@ -8,7 +8,7 @@ file. A guarantee cites the theorems it names and, by `with_grounds`, what those
 import re
 from collections.abc import Iterable
 
-from noisette._carried import carried
+from noisette._files import carried
 
 _SOLVER = ("SOLVER-DISTANCE", "SOLVER-NORM", "ROUND-GRADIENT", "ROUND-ATTAINABLE", "SOLVER-ENDS")
 _LAST = ("LAST-ITERATE-GCM", "GRADIENT-STEP-LIPSCHITZ", "GLM-SMOOTHNESS")

@@ -146,3 +146,17 @@ def normals(count: int, words: Callable[[int], NDArray[Any]]) -> Floats:
         used, more = _fill(taken, out[filled:], *signed)
         left, filled = taken[used:].copy(), filled + more
     return out
+
+
+@compiled()
+def add_on_grid(noise, value, grid, out):
+    """Put value + noise, rounded to multiples of `grid`, into `out`; the sum is in float64.
+
+    The same operations in the same order as ``mechanisms.base.on_grid``, so the same numbers to the
+    bit: a grid is a power of two, so that its inverse is exact and a product with it the quotient.
+    """
+    # proof: FLOAT-GRID
+    inverse = 1.0 / grid
+    for i in range(len(out)):
+        # Adding 0.0 turns -0.0 into 0.0.
+        out[i] = np.rint((noise[i] + value[i]) * inverse) * grid + 0.0

@@ -1,8 +1,10 @@
-"""`Persons`: which rows belong to whom, and how much each row of a person counts.
+"""`Unit` and `Persons`: which rows belong to whom, and how much each of them counts.
 
-The unit of protection can be a person with any number of rows. Every row then has a weight that is
-a function of that person's rows alone, and the weights of one person add up to at most 1. So a
-person's part in a sum of bounded rows has the bound of a single row.
+The unit is chosen once, where data or a plan come in, and nobody below asks which one it is. A
+`Unit` is a record, one row for each. The unit of protection can also be a person with any number
+of rows. Every row then has a weight that is a function of that person's rows alone, and the weights
+of one person add up to at most 1. So a person's part in a sum of bounded rows has the bound of a
+single row.
 
 Who is who follows from the identifiers alone. The *numbers* of persons follow from which ones there
 are, or from where they appear first, and both change with the rows of one person. So no batch may
@@ -18,19 +20,168 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from noisette import _validate
-from noisette._typing import Floats, Indices
+from noisette._typing import Floats, Indices, Integers
+from noisette.core.adjacency import Adjacency
 from noisette.core.cells import given
 from noisette.core.randomness import Randomness
-from noisette.errors import InvalidData, InvalidParameter
+from noisette.errors import InvalidData, InvalidParameter, PermitError
 
 MISSING_IDENTIFIERS = ("refuse", "single")
 """What a row without an identifier does: it is refused, or it is a person of its own."""
 
 NO_COLUMN = "persons must be a column of identifiers, one for each row."
+MOST_WITHOUT_GUESS = 1_000_000
+"""Most units under add-remove without ``population``."""
 _UNIT = 2.0**-52
 
 
-class Persons:
+class Unit:
+    """Whose rows they are: here every row is a record of its own.
+
+    Parameters
+    ----------
+    count : int
+        The number of units; here it is that of rows.
+
+    """
+
+    word = "record"
+    max_rows: int | None = None
+    """The public cap on the rows of one unit, where there is one to enforce."""
+    weights: Any = None
+    """The weight of every row, None where it is 1."""
+    index: Any = slice(None)
+    """Which entry of a vector with one entry for each unit is that of each row."""
+    refusals: tuple[str, ...] = ()
+    """What a fit may refuse beside rows and labels: ids of `core.refusals`."""
+    order: tuple[str, ...] = ()
+    """The theorem behind the numbers by which batches are decided."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a guarantee says about the rows of a unit."""
+        return ()
+
+    @staticmethod
+    def of(ids: Any, rows: int) -> "Unit":
+        """Return whose the rows are: persons, where there are identifiers."""
+        return Unit(rows) if ids is None else Persons.of(ids, rows)
+
+    @staticmethod
+    def planned(count: int, *, persons: bool, max_rows: int | None) -> "Unit":
+        """Return so many units without rows, for a plan."""
+        if _validate.boolean("persons", persons):
+            return PlannedPersons(count, max_rows)
+        if max_rows is not None:
+            raise InvalidParameter("max_rows is for persons=True.")
+        return Unit(count)
+
+    def size(self, adjacency: Adjacency, population: int | None) -> int | None:
+        """Return the number of units where it is public, else the public guess of it."""
+        return self.count if adjacency.size_is_public else population
+
+    def known(self, adjacency: Adjacency, population: int | None) -> dict[str, Any]:
+        """Return what is public about the units: their number, bounds, and what they are.
+
+        The solvers' certificates need a public bound on the number. Under add-remove it is a
+        declared fact about the data, like the unit of a row: at most twice the guess `population`,
+        or a million. A larger bound would cost accuracy, because the error that the solver can
+        certify, and the noise that hides it, grow with it.
+        """
+        size = self.size(adjacency, population)
+        most = MOST_WITHOUT_GUESS if size is None else 2 * size
+        if adjacency.size_is_public:
+            most = self.count
+        if self.count > most:
+            raise InvalidParameter(
+                f"under add-remove at most {most} {self.word}s are accepted here; pass a larger "
+                "population=..., a public guess of their number."
+            )
+        return {"size": size, "most": most, "unit": self.word, "max_rows": self.max_rows}
+
+    def check_count(self, adjacency: Adjacency, least: int) -> None:
+        """Refuse fewer units than `least` where their number is public."""
+        if adjacency.size_is_public and self.count < least:
+            raise InvalidData(
+                f"Found array with {self.count} sample(s) while a minimum of {least} is required."
+            )
+
+    def check(self, weights: Any, bound: float, max_rows: int | None) -> None:
+        """Refuse weights that give one unit more than one weight, or more rows than its cap."""
+
+    def share(self, weights: Any = None) -> Any:
+        """Return the weight of every row times its own one."""
+        return weights
+
+    def bound(self, adjacency: Adjacency, population: int | None) -> int | None:
+        """Return a public bound on the number of units where sums over all rows need one."""
+        return None
+
+    def present(self, rows: Any, numbers: Any, weights: Any) -> tuple[Any, Any, Any, "Unit"]:
+        """Return rows, numbers, weights and units of the rows whose weight is above 0.
+
+        If there are none, all of them stay, with zeros instead of their data; the solution is then
+        0 whatever their number is.
+        """
+        kept = weights > 0.0
+        if bool(np.all(kept)):
+            return rows, numbers, weights, self
+        if not bool(np.any(kept)):
+            return np.zeros((len(weights), rows.shape[1])), np.zeros_like(numbers), weights, self
+        left = np.flatnonzero(kept)
+        return rows[left], numbers[left], weights[left], self.take(left)
+
+    def within_cap(self, rows: Any, numbers: Any, weights: Any) -> tuple[Any, Any, Any, "Unit"]:
+        """Return the same without rows beyond a cap, where they cannot just count nothing."""
+        return rows, numbers, weights, self
+
+    def take(self, rows: Indices) -> "Unit":
+        """Return whose some of the rows are."""
+        return Unit(len(rows))
+
+    def rows_of(self, chosen: Indices) -> Indices:
+        """Return all rows of the chosen units."""
+        return chosen
+
+    def batches(self, edges: Integers, order: Integers, *, drawn: bool) -> tuple[Any, Any]:
+        """Return batches of units as batches of rows: where each ends, and the rows in order.
+
+        An empty order is 0, 1, 2, ... Only numbers that were given at random may decide who
+        shares a batch, unless the batches were `drawn` without looking at numbers.
+        """
+        return edges, order
+
+    def shuffled(self, randomness: Randomness) -> "Unit":
+        """Return the same with numbers that may decide who shares a batch."""
+        return self
+
+    def mixed(self, numbers: Any, randomness: Randomness) -> Any:
+        """Return numbers of units in an order that may decide who shares a batch."""
+        return numbers
+
+    def one_each(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+        """Return one value for each unit, of one for each row."""
+        return values
+
+
+RECORDS = Unit(0)
+"""Records, where nobody asks how many."""
+
+
+class PlannedPersons(Unit):
+    """What is public about persons before there are any: how many, and the cap on their rows."""
+
+    word = "person"
+
+    def __init__(self, count: int, max_rows: int | None) -> None:
+        super().__init__(count)
+        self.max_rows = None if max_rows is None else _validate.integer("max_rows", max_rows)
+
+
+class Persons(Unit):
     """A grouping of rows by person, made by `Persons.of`; it shows nothing of itself.
 
     Parameters
@@ -59,6 +210,10 @@ class Persons:
     <Persons>
 
     """
+
+    word = "person"
+    refusals = ("identifiers",)
+    order = ("PERSON-ORDER",)
 
     def __init__(
         self, index: Indices, count: int, *, full: int = 1, max_rows: int | None = None,
@@ -163,101 +318,23 @@ class Persons:
         """The number of rows."""
         return len(self.index)
 
-    def obeyed_by(self, weights: Any, bound: float) -> bool:
-        """Whether the weights of every person's rows add up to at most `bound`.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n,)
-            One weight for each row, whoever computed it.
-        bound : float
-            The public cap on one weight.
-
-        Returns
-        -------
-        bool
-            False if those of one person are too large together.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from noisette import Persons
-        >>> Persons.of(["a", "a"]).obeyed_by(np.ones(2), 1.0)
-        False
-
-        """
+    def _obeyed_by(self, weights: Any, bound: float) -> bool:
+        """Whether the weights of every person's rows add up to at most `bound`."""
         # proof: PERSON-WEIGHTS
         each = np.bincount(self.index, weights, minlength=self.count)
         return bool(np.all(each <= bound))
 
-    def most_used(self, weights: Any) -> float:
-        """Return how many rows with a weight above 0 a person has at most.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n,)
-            One weight for each row.
-
-        Returns
-        -------
-        float
-            A whole number.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from noisette import Persons
-        >>> Persons.of(["a", "a"]).most_used(np.array([1.0, 0.0]))
-        1
-
-        """
+    def _most_used(self, weights: Any) -> float:
+        """Return how many rows with a weight above 0 a person has at most."""
         used = np.bincount(self.index[weights > 0.0], minlength=self.count)
         return int(used.max(initial=0))
 
     def share(self, weights: Floats | None = None) -> Floats:
-        """Return the weight of every row times its own one; a person's add up to at most the cap.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n,), optional
-            Weights of the rows, none above a common cap; 1 for each unless given.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            The products.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from noisette import Persons
-        >>> Persons.of(["a", "a"]).share(np.array([1.0, 0.5])).round(2).tolist()
-        [0.5, 0.25]
-
-        """
+        """Return the weight of every row times its own one; a person's obey the cap."""
         return self.weights if weights is None else np.asarray(self.weights * weights)
 
     def take(self, rows: Indices) -> "Persons":
-        """Return the grouping of some of the rows, numbers and weights' rule kept.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            Positions of rows.
-
-        Returns
-        -------
-        Persons
-            The same N persons, some perhaps without rows.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from noisette import Persons
-        >>> Persons.of(["a", "b", "a"]).take(np.array([0, 2])).index.tolist()
-        [0, 0]
-
-        """
+        """Return the grouping of some of the rows, numbers and weights' rule kept."""
         return self._like(self.index[rows], at_random=self.at_random)
 
     def _like(self, index: Indices, *, at_random: bool) -> "Persons":
@@ -291,27 +368,32 @@ class Persons:
             self._grouped = held.indices.astype(np.intp), held.indptr.astype(np.intp)
         return self._grouped
 
+    def check_count(self, adjacency: Adjacency, least: int = 2) -> None:
+        """Refuse a single person where the number of persons is public."""
+        if adjacency.size_is_public and self.count < 2:
+            raise InvalidData("there must be rows of at least two persons.")
+
+    def check(self, weights: Any, bound: float, max_rows: int | None) -> None:
+        """Refuse weights that give one person more than one weight, or more rows than the cap."""
+        # proof: PERSON-WEIGHTS
+        if weights is None or weights.shape != (self.rows,):
+            raise InvalidData("the rows of a person must share one weight.")
+        if not self._obeyed_by(weights, bound):
+            raise InvalidData("the weights of one person's rows must add up to at most one weight.")
+        if max_rows is not None and self._most_used(weights) > max_rows:
+            raise InvalidData(f"a person has more than max_rows={max_rows} rows.")
+
+    def batches(self, edges: Integers, order: Integers, *, drawn: bool) -> tuple[Any, Any]:
+        """Return batches of persons as batches of rows."""
+        if not (self.at_random or drawn):
+            # proof: PERSON-ORDER
+            raise PermitError("persons must be put into a random order before batches are drawn.")
+        chosen = order if len(order) else np.arange(self.count)
+        ends = np.concatenate([[0], np.cumsum(self.sizes[chosen])])
+        return ends[edges], self.rows_of(chosen).astype(np.int64, copy=False)
+
     def rows_of(self, chosen: Indices) -> Indices:
-        """Return all rows of the chosen persons, one person after another.
-
-        Parameters
-        ----------
-        chosen : ndarray of int
-            Numbers of persons.
-
-        Returns
-        -------
-        ndarray of int
-            Positions of rows.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from noisette import Persons
-        >>> Persons.of(["a", "b", "a"]).rows_of(np.array([1, 0])).tolist()
-        [1, 0, 2]
-
-        """
+        """Return all rows of the chosen persons, one person after another."""
         rows, starts = self.grouped
         sizes = self.sizes[chosen]
         ends = np.cumsum(sizes)
@@ -319,57 +401,18 @@ class Persons:
         return np.asarray(rows[np.repeat(starts[chosen], sizes) + steps])
 
     def shuffled(self, randomness: Randomness) -> "Persons":
-        """Return the same grouping with persons numbered at random, by nothing that anyone knows.
-
-        Parameters
-        ----------
-        randomness : Randomness
-            The source of the numbers.
-
-        Returns
-        -------
-        Persons
-            The same rows and weights under other numbers.
-
-        Examples
-        --------
-        >>> from noisette import Persons, Randomness
-        >>> Persons.of(["a", "b", "a"]).shuffled(Randomness.secure()).sizes.sum().item()
-        3
-
-        """
+        """Return the same grouping with persons numbered at random, by nothing that is known."""
         # proof: PERSON-ORDER
         number = randomness.generator.permutation(self.count)
         return self._like(number[self.index], at_random=True)
 
+    def mixed(self, numbers: Any, randomness: Randomness) -> Any:
+        """Return numbers of persons in a random order."""
+        # proof: PERSON-ORDER
+        return randomness.generator.permutation(numbers)
+
     def one_each(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        """Return one value for each person, refused by `name` where a person's rows differ.
-
-        Parameters
-        ----------
-        name : str
-            What the values are, for the message.
-        values : ndarray of shape (n,)
-            One value for each row.
-
-        Returns
-        -------
-        ndarray of shape (N,)
-            One value for each person.
-
-        Raises
-        ------
-        InvalidData
-            If two rows of one person have different values.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from noisette import Persons
-        >>> Persons.of(["a", "b", "a"]).one_each("level", np.array([1.0, 2.0, 1.0])).tolist()
-        [1.0, 2.0]
-
-        """
+        """Return one value for each person, refused by `name` where a person's rows differ."""
         each = np.empty(self.count, dtype=values.dtype)
         each[self.index] = values
         if not np.array_equal(each[self.index], values):

@@ -7,7 +7,7 @@
 
 from typing import TYPE_CHECKING
 
-from noisette._lazy import lazily
+from noisette._package import lazily
 
 if TYPE_CHECKING:
     from noisette.models.huber_regressor import HuberRegressor
@@ -37,4 +37,4 @@ _HOMES = {
     "SGDClassifier": "sgd",
     "SGDRegressor": "sgd_regressor",
 }
-__getattr__ = lazily(__name__, _HOMES)
+__getattr__ = lazily(__name__, _HOMES, {})

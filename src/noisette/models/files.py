@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _files
-from noisette._version import __version__
+from noisette._package import __version__
 from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import Guarantee
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
-from noisette.scores.stored import restored, stored
+from noisette.scores.measure import restored, stored
 
 __all__ = ["FORMAT", "IN_FOLDER", "MODELS", "RECEIPT", "load", "save"]
 

@@ -87,22 +87,9 @@ class HuberRegressor(LinearRegressor):
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target_bounds = target_bounds
-        self.norm_bound = norm_bound
-        self.threshold = threshold
-        self.mechanism = mechanism
-        self.regularization = regularization
-        self.whiten = whiten
-        self.fit_intercept = fit_intercept
-        self.adjacency = adjacency
-        self.population = population
-        self.missing = missing
-        self.random_state = random_state
-        self.ledger = ledger
+        self._keep(locals())
 
-    def _check_public(self) -> tuple[Ledger, Randomness]:
+    def _check_own(self) -> None:
         threshold = _validate.positive("threshold", self.threshold)
         if not 1e-6 <= threshold <= 1e6:
             raise InvalidParameter(
@@ -110,7 +97,7 @@ class HuberRegressor(LinearRegressor):
                 f"{threshold!r}."
             )
         _validate.choice("mechanism", self.mechanism, mechanisms())
-        return super()._check_public()
+        super()._check_own()
 
     def _loss(self) -> Loss:
         return Huber(float(self.threshold))

@@ -11,19 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn import config_context
-from sklearn.utils.validation import check_array, validate_data
 
+from noisette._scikit import check_array, validate_data
 from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.cells import UNTOLD, Given, given
-from noisette.core.parts import each, is_parted, summed
+from noisette.core.parts import Parted, each, joined, summed
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms.levels import Levels
-from noisette.fitting.partitions.collections import beside, is_dask, parted
+from noisette.fitting.partitions.collections import beside, in_parts, is_dask, parted
 from noisette.fitting.partitions.columns import DaskColumn
-from noisette.fitting.partitions.persons import persons_beside
-from noisette.fitting.units import Persons
+from noisette.fitting.partitions.persons import unit_beside
+from noisette.fitting.units import RECORDS, Unit
 
 _SAFE = (
     "Complex data not supported",
@@ -57,9 +56,7 @@ def without_data(check: Callable[[], Any], hint: str = "") -> Any:
     `hint` says what to do about a NaN in X.
     """
     try:
-        # Even where scikit-learn is set to trust the data: a NaN would pass through every noise.
-        with config_context(assume_finite=False):
-            return check()
+        return check()
     except (ValueError, TypeError, OverflowError) as error:  # a date, a number beyond float64
         line = str(error).splitlines()[0] if str(error) else ""
         of_cell = isinstance(error, TypeError) and "argument must be" in line
@@ -93,7 +90,7 @@ def rows_and_labels(
     if _is_sound(X, y, least):
         _known_features(estimator, X.shape[1])
         return X, y
-    if is_dask(X) or is_parted(X):
+    if in_parts(X):
         return parted_rows(estimator, X, y, least)
     X, y = _validated(estimator, X, y, ensure_min_samples=least)
     return (tamed(X) if tame else X), y
@@ -150,7 +147,7 @@ def parted_rows(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Any]:
     Huge entries are always cut: whether a row is left out may not depend on where it stands.
     """
     # proof: ROUND-ANY-ORDER
-    rows, labels = (X, y) if is_parted(X) else parted(X, y)
+    rows, labels = parted(X, y)
     assert rows is not None
     assert labels is not None
     if rows.ndim != 2:
@@ -196,17 +193,6 @@ def _counted(rows: Any, labels: Any) -> int:
     if len(labels) != rows.shape[0]:
         raise InvalidData("Found input variables with inconsistent numbers of samples.")
     return int(rows.shape[0])
-
-
-def whole_rows(X: Any, **given: Any) -> None:
-    """Refuse what has no proof, or no code, for rows in partitions."""
-    if not is_parted(X):
-        return
-    for name, value in given.items():
-        if value is not None:
-            raise InvalidParameter(
-                f"{name} is not offered for rows in partitions; fit an array or a table in memory."
-            )
 
 
 def weights(
@@ -358,9 +344,7 @@ def sorted_classes(given: Sequence[Any] | NDArray[Any] | None, y: NDArray[Any]) 
     """Return the sorted label set: `given`, or that of y, which is then treated as public."""
     if given is not None:
         return listed_classes(given)
-    labels: Any = y
-    parts = is_parted(labels)
-    found = labels.reduce(_part_classes, (), _all_classes) if parts else _part_classes(labels)
+    found = joined(_part_classes, _all_classes, y)
     if len(found) < 2:
         raise InvalidData(
             "y holds a single class; name all classes with classes=[...] to train all the same."
@@ -457,28 +441,28 @@ def vector(
     return checked
 
 
-def persons(ids: Any, n: int, adjacency: Adjacency, rows: Any = None) -> Persons | None:
-    """Return whose rows the n rows are, None where every row is a record of its own.
+def unit_of(ids: Any, n: int, adjacency: Adjacency, rows: Any = None, least: int = 1) -> Unit:
+    """Return whose rows the n rows are.
 
-    `rows` are they themselves, where they may live in partitions.
+    `rows` are they themselves, where they may live in partitions; `least` is the least number of
+    records, where it is public.
     """
-    if ids is None:
-        return None
-    parts = isinstance(rows, DaskColumn)
-    found: Persons = persons_beside(rows, ids) if parts else Persons.of(ids, n)
-    if adjacency.size_is_public and found.count < 2:
-        raise InvalidData("there must be rows of at least two persons.")
+    found = unit_beside(rows, ids, n) if isinstance(rows, Parted) else Unit.of(ids, n)
+    found.check_count(adjacency, least)
     return found
 
 
 def levels(
-    values: Any, n: int, epsilon: float, grouping: str = "scale", crowd: Persons | None = None
+    values: Any, rows: Any, epsilon: float, grouping: str = "scale", unit: Unit = RECORDS
 ) -> Levels:
-    """Return ``sample_epsilon`` as levels in (0, epsilon], one for each row or person."""
-    each = vector("sample_epsilon", values, n, 0.0, epsilon, "epsilon")
-    if crowd is not None:
-        each = crowd.one_each("sample_epsilon", each)
-    return Levels(each, grouping)
+    """Return ``sample_epsilon`` as levels in (0, epsilon], one for each row, or each unit."""
+    if isinstance(rows, Parted):
+        raise InvalidParameter(
+            "sample_epsilon is not offered for rows in partitions; fit an array or a table in "
+            "memory."
+        )
+    each = vector("sample_epsilon", values, rows.shape[0], 0.0, epsilon, "epsilon")
+    return Levels(unit.one_each("sample_epsilon", each), grouping)
 
 
 def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:

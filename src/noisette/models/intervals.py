@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.special import ndtri
-from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
+from noisette._scikit import check_is_fitted
 from noisette._typing import Floats
 from noisette.errors import Unproven
-from noisette.fitting.losses import Rows
+from noisette.fitting.losses.rows import Rows
 from noisette.models import inputs
 from noisette.models.noise_bars import NoiseBars
 from noisette.models.regressor import LinearRegressor

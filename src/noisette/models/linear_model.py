@@ -1,28 +1,47 @@
 """What a fitted linear model offers: its bounds, scores, labels, and what scikit-learn asks."""
 
+import math
 import warnings
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
+from noisette._scikit import ClassifierMixin, check_is_fitted
 from noisette._typing import Floats
+from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
-from noisette.core.randomness import Randomness
+from noisette.core.randomness import Randomness, as_randomness
 from noisette.errors import InvalidParameter, WeakModelWarning
+from noisette.fitting.algorithms import Public, Records, Trained, train
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.clipping import checked_bound
 from noisette.fitting.losses import Loss, Softmax
 from noisette.fitting.partitions.lazily import lazily
+from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.noise_bars import NoiseBars
-from noisette.models.outlook import Crowd, Outlook, outlook, planned_persons
-from noisette.models.outputs import labels_fact, rows_fact
+from noisette.models.outlook import Outlook, outlook
+from noisette.models.outputs import rows_fact
 from noisette.models.private import PrivateEstimator, Scored
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """A fit up to its charge: its plan, the sensitive half, and what the guarantee will say."""
+
+    chosen: Recommendation
+    records: Records
+    unit: Unit
+    method: str
+    weighed: bool = False
+    notes: tuple[str, ...] = ()
+    proofs: tuple[str, ...] = ()
+    classes: Any = None
+
 
 INTERCEPT = 0.35
 """The constant column, in units of ``norm_bound`` (see docs/linear.md for the measurement)."""
@@ -31,10 +50,14 @@ INTERCEPT = 0.35
 class LinearModel(PrivateEstimator):
     """Rows of a bounded norm, and an intercept that is the weight of a constant column."""
 
+    epsilon: float
+    delta: float
+    adjacency: str
     norm_bound: float | None
     fit_intercept: bool
     population: int | None
     missing: str
+    random_state: int | Randomness | None
 
     _from_tables = "TableClassifier"
     _bars: NoiseBars = NoiseBars()
@@ -76,6 +99,110 @@ class LinearModel(PrivateEstimator):
             return None
         # a float32, so that the column has the same public value in rows of either type
         return float(np.float32(INTERCEPT * float(self.norm_bound or 1.0)))
+
+    def public(self, *data: Any, **options: Any) -> Recommendation:
+        """Return what ``fit`` on these data would run and charge, and charge nothing.
+
+        It looks at the data as ``fit`` does, and refuses what that refuses; what it returns is
+        public, as far as what ``fit`` treats as public is.
+
+        Parameters
+        ----------
+        *data : array_like
+            What ``fit`` takes.
+        **options : array_like
+            What ``fit`` takes by name.
+
+        Returns
+        -------
+        Recommendation
+            The algorithm, the public facts, and the plan.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from noisette import LogisticRegression
+        >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
+        >>> LogisticRegression(1.0, norm_bound=1.0).public(X, X[:, 0] > 0.0).public.size
+        2000
+
+        """
+        with self._as_it_was():
+            ledger, _ = self._check_public()
+            return self._ready(ledger.adjacency, *data, **options).chosen
+
+    def _check_public(self) -> tuple[Ledger, Randomness]:
+        """Check every constructor parameter before the data are looked at."""
+        epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
+        adjacency = Adjacency.of(self.adjacency)
+        self._check_own()
+        _validate.boolean("fit_intercept", self.fit_intercept)
+        if self.population is not None:
+            _validate.integer("population", self.population)
+        _validate.choice("missing", self.missing, inputs.MISSING)
+        randomness = as_randomness(self.random_state)
+        return self._ledger_to_charge(epsilon, delta, adjacency), randomness
+
+    @abstractmethod
+    def _check_own(self) -> None:
+        """Check the parameters that not every linear model has."""
+
+    @abstractmethod
+    def _ready(self, adjacency: Adjacency, *data: Any, **options: Any) -> Ready:
+        """Read the data and choose, before anything is charged."""
+
+    @abstractmethod
+    def _publish(self, ready: Ready, trained: Trained) -> None:
+        """Set what was released as attributes, and state the guarantee."""
+
+    def _fit(self, *data: Any) -> None:
+        ledger, randomness = self._check_public()
+        ready = self._ready(ledger.adjacency, *data)
+        self._warn(ready.chosen)
+        trained = train(
+            ready.chosen.algorithm, ready.chosen.public, ready.records, ledger=ledger,
+            randomness=randomness, label=f"fit ({ready.method})", model=type(self).__name__,
+            verbose=getattr(self, "verbose", 0),
+        )  # fmt: skip
+        self._publish(ready, trained)
+
+    def _plan(self, n: int, d: int, persons: bool, max_rows: int | None, *classes: int) -> Outlook:
+        ledger, _ = self._check_public()
+        n, d = _validate.integer("n", n), _validate.integer("d", d)
+        unit = Unit.planned(n, persons=persons, max_rows=max_rows)
+        return outlook(self._outlined(unit, d, ledger.adjacency, *classes), n)
+
+    @abstractmethod
+    def _outlined(self, unit: Unit, d: int, adjacency: Adjacency, *classes: int) -> Recommendation:
+        """Return the training that ``fit`` on rows of d features would choose."""
+
+    def _solved(
+        self, unit: Unit, features: int, bound: float, adjacency: Adjacency, loss: Loss,
+        models: int = 1,
+    ) -> Public:  # fmt: skip
+        """Return the public facts of a fit; `bound` and `features` count the constant column."""
+        known = unit.known(adjacency, self.population)
+        _validate.delta_for(self.delta, known["size"])
+        return Public(
+            epsilon=float(self.epsilon), delta=float(self.delta), adjacency=adjacency, loss=loss,
+            features=features, norm_bound=bound, models=models, **known,
+        )  # fmt: skip
+
+    def _augmented_bound(self) -> float:
+        """Return the norm bound of rows with the constant column."""
+        bias, bound = self._intercept(), self._row_bound()
+        return bound if bias is None else math.hypot(bound, bias) * (1.0 + 2.0**-50)
+
+    def _facts(
+        self, sizes: list[str], norm_bound: float | None, bias: float | None, *more: str
+    ) -> tuple[str, ...]:
+        """Return what the guarantee treats as known to everybody.
+
+        `sizes` say what is known of the number of records or persons, `more` of the target.
+        """
+        rows = [] if norm_bound is None else [rows_fact(norm_bound, bias)]
+        features = f"the {self.n_features_in_} features and their names"
+        return (*sizes, features, *rows, *more, "all parameters of the estimator and the program")
 
     def _warn(self, chosen: Recommendation) -> None:
         """Say before the charge, from public facts, that the model can hardly learn."""
@@ -127,20 +254,7 @@ class LinearClassifier(Scored, ClassifierMixin, LinearModel):  # type: ignore[mi
             If no theorem covers the parameters together.
 
         """
-        ledger, _ = self._check_public()
-        n, d = _validate.integer("n", n), _validate.integer("d", d)
-        crowd = planned_persons(persons, max_rows)
-        return outlook(self._outlined(n, d, self._count(classes), ledger, crowd), n)
-
-    @abstractmethod
-    def _check_public(self) -> tuple[Ledger, Randomness]:
-        """Check every constructor parameter before the data are looked at."""
-
-    @abstractmethod
-    def _outlined(
-        self, n: int, d: int, classes: int, ledger: Ledger, crowd: Crowd | None
-    ) -> Recommendation:
-        """Return the training that ``fit`` on n rows of d features would choose."""
+        return self._plan(n, d, persons, max_rows, self._count(classes))
 
     def _count(self, told: int | None) -> int:
         """Return the number of classes for a plan: as told, as listed, else two."""
@@ -163,23 +277,6 @@ class LinearClassifier(Scored, ClassifierMixin, LinearModel):  # type: ignore[mi
         else:
             self.coef_, self.intercept_ = parts[:, :-1].copy(), bias * parts[:, -1]
         self.classes_ = classes
-
-    def _facts(
-        self, sizes: list[str], classes: NDArray[Any], bounds: tuple[float | None, float | None], *,
-        given: bool, more: tuple[str, ...] = (),
-    ) -> tuple[str, ...]:  # fmt: skip
-        """Return what the guarantee treats as known to everybody.
-
-        `sizes` say what is known of the number of records or persons; `bounds` are the norm bound
-        and the constant column.
-        """
-        listed = list(sizes)
-        listed.append(f"the {self.n_features_in_} features and their names")
-        norm_bound, bias = bounds
-        if norm_bound is not None:
-            listed.append(rows_fact(norm_bound, bias))
-        listed.append(labels_fact(classes, given=given))
-        return (*listed, *more, "all parameters of the estimator and the program")
 
     # --- using the model -------------------------------------------------------------------
 

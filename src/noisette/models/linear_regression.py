@@ -89,24 +89,14 @@ class LinearRegression(IntervalRegressor):
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target_bounds = target_bounds
-        self.norm_bound = norm_bound
-        self.rounds = rounds
-        self.fit_intercept = fit_intercept
-        self.adjacency = adjacency
-        self.population = population
-        self.missing = missing
-        self.random_state = random_state
-        self.ledger = ledger
+        self._keep(locals())
 
-    def _check_public(self) -> tuple[Ledger, Randomness]:
+    def _check_own(self) -> None:
         if self.rounds != "auto":
             if isinstance(self.rounds, str):
                 raise InvalidParameter(f"rounds must be 'auto' or a number; got {self.rounds!r}.")
             _validate.integer("rounds", self.rounds, least=0)
-        return super()._check_public()
+        super()._check_own()
 
     def _loss(self) -> Loss:
         return Squared()
@@ -122,7 +112,7 @@ class LinearRegression(IntervalRegressor):
         solved = trained.released
         self._set_model(solved[0], self._intercept())
         # rows of one person are not independent
-        known = chosen.public.unit == "record"
+        known = not chosen.public.grouped
         self._set_spread(solved if known else None)
         self.residual_scale_ = float(solved.variance**0.5) * self._scale[1]
         self.clipped_share_ = float(solved.clipped)

@@ -4,7 +4,6 @@ Nothing that depends on the data becomes an attribute except what was released: 
 no training loss, no norm. ``fit`` either succeeds or leaves the estimator as it was.
 """
 
-import math
 from abc import abstractmethod
 from dataclasses import replace
 from functools import partial
@@ -18,9 +17,9 @@ from noisette._typing import Floats, Labels
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.parts import each
-from noisette.core.randomness import Randomness, as_randomness
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.fitting.algorithms import Public, Records, train, with_intercept
+from noisette.fitting.algorithms import Public, Records, Trained, with_intercept
 from noisette.fitting.algorithms.algorithm import PreparedModel
 from noisette.fitting.algorithms.class_weight import (
     BALANCED,
@@ -31,15 +30,14 @@ from noisette.fitting.algorithms.class_weight import (
     weighed,
     weight_proofs,
 )
-from noisette.fitting.algorithms.levels import level_notes, present, weights_of_levels
-from noisette.fitting.algorithms.recommend import Recommendation, mechanisms, recommend, units
+from noisette.fitting.algorithms.levels import level_notes, weights_of_levels
+from noisette.fitting.algorithms.recommend import Recommendation, mechanisms, recommend
 from noisette.fitting.losses import Loss, Softmax
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Unit
 from noisette.models import inputs
-from noisette.models.linear_model import LinearClassifier
+from noisette.models.linear_model import LinearClassifier, Ready
 from noisette.models.noise_bars import bars_of_fit
-from noisette.models.outlook import Crowd
-from noisette.models.outputs import size_facts
+from noisette.models.outputs import labels_fact, size_facts
 
 
 class OneShotClassifier(LinearClassifier):
@@ -68,39 +66,16 @@ class OneShotClassifier(LinearClassifier):
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.mechanism = mechanism
-        self.regularization = regularization
-        self.norm_bound = norm_bound
-        self.adjacency = adjacency
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.multi_class = multi_class
-        self.whiten = whiten
-        self.weight_bound = weight_bound
-        self.class_weight = class_weight
-        self.population = population
-        self.missing = missing
-        self.random_state = random_state
-        self.ledger = ledger
+        self._keep(locals())
 
     @abstractmethod
     def _loss(self, classes: int) -> Loss:
         """Return the loss for that many classes (2 for each one-vs-rest model)."""
 
-    def _outlined(
-        self, n: int, d: int, classes: int, ledger: Ledger, crowd: Crowd | None
-    ) -> Recommendation:
-        known = ledger.adjacency.size_is_public
-        _validate.delta_for(self.delta, n if known else self.population)
-        bias = self._intercept()
-        bound = self._row_bound()
-        if bias is not None:
-            bound = math.hypot(bound, bias) * (1.0 + 2.0**-50)
-        features = d + (bias is not None)
-        public = self._describe(n, features, bound, classes, ledger.adjacency, crowd)
-        return self._recommend(public, classes, levels=False)
+    def _outlined(self, unit: Unit, d: int, adjacency: Adjacency, *classes: int) -> Recommendation:
+        features = d + bool(self.fit_intercept)
+        public = self._describe(unit, features, self._augmented_bound(), classes[0], adjacency)
+        return self._recommend(public, classes[0], levels=False)
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, sample_epsilon: Any = None,
@@ -145,18 +120,16 @@ class OneShotClassifier(LinearClassifier):
             self._fit(X, y, sample_weight, sample_epsilon, persons)
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, sample_epsilon: Any, persons: Any) -> None:
-        ledger, randomness = self._check_public()
-        known = ledger.adjacency.size_is_public
-        X, y = inputs.rows_and_labels(self, X, y, 2 if known and persons is None else self._least)
-        inputs.whole_rows(X, sample_epsilon=sample_epsilon)
-        crowd = inputs.persons(persons, X.shape[0], ledger.adjacency, X)
-        n = X.shape[0] if crowd is None else crowd.count
-        _validate.delta_for(self.delta, n if known else self.population)
+    def _ready(
+        self, adjacency: Adjacency, X: Any, y: Any, sample_weight: Any = None,
+        sample_epsilon: Any = None, persons: Any = None,
+    ) -> Ready:  # fmt: skip
+        X, y = inputs.rows_and_labels(self, X, y, self._least)
+        unit = inputs.unit_of(persons, X.shape[0], adjacency, X, least=2)
         classes = inputs.sorted_classes(self.classes, y)
         numbers = inputs.label_numbers(classes, y)
         rows, bound = with_intercept(X, self._row_bound(), self._intercept())
-        public = self._describe(n, rows.shape[1], bound, len(classes), ledger.adjacency, crowd)
+        public = self._describe(unit, rows.shape[1], bound, len(classes), adjacency)
         weights = self._weights(sample_weight, sample_epsilon, X)
         if weights is not None:
             public = replace(public, weight_bound=float(self.weight_bound))
@@ -164,40 +137,39 @@ class OneShotClassifier(LinearClassifier):
         if factors is not None:
             weights = weighed(weights, factors, numbers)
         chosen = self._recommend(public, len(classes), levels=sample_epsilon is not None)
-        self._warn(chosen)
         notes, proofs = chosen.notes, tuple[str, ...]()
         if sample_epsilon is not None:
-            levels = inputs.levels(sample_epsilon, len(numbers), float(self.epsilon))
-            if crowd is not None:
-                crowd.one_each("sample_epsilon", levels.values)
+            levels = inputs.levels(sample_epsilon, X, float(self.epsilon))
+            unit.one_each("sample_epsilon", levels.values)
             weights = weights_of_levels(levels, chosen.public)
-            notes = (*notes, *level_notes(levels, ledger.adjacency))
+            notes = (*notes, *level_notes(levels, adjacency))
             proofs = ("PER-PERSON-SCALE",)
-        told = crowd
-        if crowd is not None:
-            weights = crowd.share(weights)  # proof: PERSON-WEIGHTS
-        if weights is not None and (sample_epsilon is not None or _capped(crowd)):
-            rows, numbers, weights, crowd = present(rows, numbers, weights, crowd)
-        targets = self._targets(chosen.public, numbers, len(classes))
-        records = Records(rows, targets, weights, crowd)
-        name = chosen.algorithm.name.replace("whitened", "objective")
-        trained = train(
-            chosen.algorithm, chosen.public, records, ledger=ledger, randomness=randomness,
-            label=f"fit ({name} perturbation)",
-            model=type(self).__name__,
-        )  # fmt: skip
-        self._set_model(trained.weights, public.loss, self._intercept(), classes)
+        weights, near = unit.share(weights), unit  # proof: PERSON-WEIGHTS
+        # rows beyond a cap have weight 0: they are left out, so that the cap bounds rows
+        if sample_epsilon is not None or unit.max_rows is not None:
+            rows, numbers, weights, near = unit.present(rows, numbers, weights)
+        records = Records(rows, self._targets(chosen.public, numbers), weights, near)
+        method = f"{chosen.algorithm.name.replace('whitened', 'objective')} perturbation"
+        proofs += weight_proofs(self.class_weight)
+        given = sample_weight is not None
+        return Ready(chosen, records, unit, method, given, notes, proofs, classes)
+
+    def _publish(self, ready: Ready, trained: Trained) -> None:
+        chosen, bias = ready.chosen, self._intercept()
+        public = chosen.public
+        self._set_model(trained.weights, public.loss, bias, ready.classes)
         self.regularization_ = chosen.known_regularization
-        self._bars = bars_of_fit(self, trained, chosen, self._intercept())
+        self._bars = bars_of_fit(self, trained, chosen, bias)
         self.weight_noise_ = self._known_noise(chosen)
+        facts = [labels_fact(ready.classes, given=self.classes is not None)]
+        if ready.weighed and public.weight_bound != 1.0:
+            facts.append(f"the cap {public.weight_bound:g} on sample weights")
+        sizes = size_facts(public, self.population, solved=True)
         self.privacy_ = self._stated(
-            trained.permit,
-            public=self._known(chosen.public, classes, weighed=sample_weight is not None),
-            notes=notes,
-            proofs=(*proofs, *weight_proofs(self.class_weight), *trained.proofs),
-            persons=told,
-            weighed=sample_weight is not None,
-        )
+            trained.permit, public=self._facts(sizes, self.norm_bound, bias, *facts),
+            notes=ready.notes, proofs=(*ready.proofs, *trained.proofs), unit=ready.unit,
+            weighed=ready.weighed,
+        )  # fmt: skip
 
     def _known_noise(self, chosen: Recommendation) -> float | None:
         """Return the deviation of the noise in each weight where its law is public, else None."""
@@ -207,49 +179,31 @@ class OneShotClassifier(LinearClassifier):
         prepared: PreparedModel = chosen.algorithm.prepare(chosen.public)
         return prepared.weight_noise
 
-    def _check_public(self) -> tuple[Ledger, Randomness]:
-        """Check every constructor parameter before the data are looked at."""
-        epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
-        adjacency = Adjacency.of(self.adjacency)
+    def _check_own(self) -> None:
         self._row_bound()
         _validate.positive("weight_bound", self.weight_bound)
         check_class_weight(self.class_weight)
         _validate.choice("mechanism", self.mechanism, mechanisms())
         _validate.choice("multi_class", self.multi_class, self._schemes)
-        _validate.boolean("fit_intercept", self.fit_intercept)
-        if self.population is not None:
-            _validate.integer("population", self.population)
-        _validate.choice("missing", self.missing, inputs.MISSING)
         whiten = self._whiten
         known = whiten == "auto" if isinstance(whiten, str) else isinstance(whiten, float | int)
         if not known:
             raise InvalidParameter(
                 f"whiten must be True or 'auto', False, or a share in (0, 1); got {whiten!r}."
             )
-        randomness = as_randomness(self.random_state)
-        return self._ledger_to_charge(epsilon, delta, adjacency), randomness
 
     @property
     def _whiten(self) -> bool | str | float:
         return "auto" if self.whiten is True else self.whiten
 
     def _describe(
-        self, n: int, features: int, bound: float, classes: int, adjacency: Adjacency,
-        persons: Persons | Crowd | None = None,
-    ) -> Public:  # fmt: skip
+        self, unit: Unit, features: int, bound: float, classes: int, adjacency: Adjacency
+    ) -> Public:
         """Return the public facts of a fit; `bound` and `features` count the constant column."""
         softmax = "softmax" in self._schemes and self.multi_class in ("auto", "softmax")
         joint = classes == 2 or softmax
-        return Public(
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
-            adjacency=adjacency,
-            loss=self._loss(classes if joint else 2),
-            features=features,
-            norm_bound=bound,
-            models=1 if joint else classes,
-            **units(adjacency, n, self.population, persons),
-        )
+        loss = self._loss(classes if joint else 2)
+        return self._solved(unit, features, bound, adjacency, loss, 1 if joint else classes)
 
     def _recommend(self, public: Public, classes: int, *, levels: bool) -> Recommendation:
         even = self.class_weight == BALANCED
@@ -272,33 +226,13 @@ class OneShotClassifier(LinearClassifier):
         cap = float(self.weight_bound)
         return inputs.weights("sample_weight", sample_weight, X, 0.0, cap, "weight_bound")
 
-    def _targets(
-        self, public: Public, numbers: NDArray[np.intp], classes: int
-    ) -> list[NDArray[Any]]:
+    def _targets(self, public: Public, numbers: NDArray[np.intp]) -> list[NDArray[Any]]:
         """Return one target vector for each model."""
         if isinstance(public.loss, Softmax):
             return [numbers]
-        if public.models == 1:
-            return [each(partial(_signs, 1), numbers)]
-        return [each(partial(_signs, k), numbers) for k in range(classes)]
-
-    def _known(self, public: Public, classes: NDArray[Any], *, weighed: bool) -> tuple[str, ...]:
-        more: tuple[str, ...] = ()
-        if weighed and public.weight_bound != 1.0:
-            more = (f"the cap {public.weight_bound:g} on sample weights",)
-        return self._facts(
-            size_facts(public, self.population, solved=True),
-            classes,
-            (self.norm_bound, self._intercept()),
-            given=self.classes is not None,
-            more=more,
-        )
+        alone = range(1, 2) if public.models == 1 else range(public.models)
+        return [each(partial(_signs, k), numbers) for k in alone]
 
 
 def _signs(number: int, numbers: NDArray[np.intp]) -> Floats:
     return np.where(numbers == number, 1.0, -1.0)
-
-
-def _capped(persons: Persons | None) -> bool:
-    """Whether rows beyond a cap have weight 0: they are left out, so that the cap bounds rows."""
-    return persons is not None and persons.max_rows is not None

@@ -3,10 +3,9 @@
 import math
 from dataclasses import dataclass
 
-from noisette import _validate
 from noisette.core import accounting
+from noisette.core.adjacency import UNITS
 from noisette.core.plans import Plan
-from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.algorithm import PreparedModel
 from noisette.fitting.algorithms.prospects import WEIGHT_NORM
 from noisette.fitting.algorithms.recommend import Recommendation
@@ -65,7 +64,7 @@ class Outlook:
             )
         lines = [
             f"{self.algorithm}: epsilon = {self.epsilon:.4g}, delta = {self.delta:g} "
-            f"({self.adjacency}{', persons' if self.unit == 'person' else ''}).",
+            f"({self.adjacency}{', persons' * UNITS[self.unit].grouped}).",
             noise,
             f"About {self.memory / 1e6:,.0f} MB of memory and {self.seconds:.2g} s on one core.",
             *self.notes,
@@ -92,19 +91,3 @@ def outlook(recommended: Recommendation, rows: int) -> Outlook:
         notes=recommended.notes,
         unit=public.unit,
     )
-
-
-@dataclass(frozen=True)
-class Crowd:
-    """What is public about persons before there are any: the cap on their rows."""
-
-    max_rows: int | None
-
-
-def planned_persons(persons: bool, max_rows: int | None) -> Crowd | None:
-    """Return what a plan for persons knows of them; None for records."""
-    if _validate.boolean("persons", persons):
-        return Crowd(None if max_rows is None else _validate.integer("max_rows", max_rows))
-    if max_rows is not None:
-        raise InvalidParameter("max_rows is for persons=True.")
-    return None

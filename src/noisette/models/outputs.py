@@ -25,7 +25,7 @@ def size_facts(
         facts = [f"that there is at least one {public.unit}{most}"]
         if population is not None:
             facts.append(f"the guess {population} of the number of {public.unit}s (population)")
-    if public.unit == "person" and public.most_rows is not None:
+    if public.grouped and public.most_rows is not None:
         if public.max_rows is not None:
             facts.append(f"that at most {public.most_rows} rows are used")
         elif solved:

@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
+from noisette._scikit import check_is_fitted
 from noisette._typing import Floats
 from noisette.core.ledger import Ledger
 from noisette.core.parts import each
@@ -95,19 +95,7 @@ class PoissonRegressor(SGDRegressor):
         ledger: Ledger | None = None,
         verbose: int = 0,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.most_count = most_count
-        self.norm_bound = norm_bound
-        self.clip = clip
-        self.batch_size = batch_size
-        self.regularization = regularization
-        self.adjacency = adjacency
-        self.population = population
-        self.missing = missing
-        self.random_state = random_state
-        self.ledger = ledger
-        self.verbose = verbose
+        self._keep(locals())
 
     @property
     def target_bounds(self) -> tuple[float, float]:
@@ -120,7 +108,7 @@ class PoissonRegressor(SGDRegressor):
         return 0.0, _validate.positive("most_count", self.most_count)
 
     @property
-    def clip_norm(self) -> float:  # type: ignore[override]
+    def clip_norm(self) -> float:
         """The bound on one record's gradient."""
         if not 0.0 < _validate.positive("clip", self.clip) <= 1.0:
             raise InvalidParameter(f"clip must lie in (0, 1]; got {self.clip!r}.")

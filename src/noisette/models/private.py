@@ -4,11 +4,11 @@ import copy
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
+from noisette._scikit import BaseEstimator
 from noisette.core.adjacency import Adjacency, require_same
 from noisette.core.guarantee import ONE_FIT, TAKEN_AS_GIVEN, Guarantee
 from noisette.core.ledger import Ledger
@@ -16,7 +16,7 @@ from noisette.core.permit import Permit
 from noisette.core.randomness import Randomness
 from noisette.core.refusals import stated
 from noisette.errors import InvalidParameter, warn_of_privacy
-from noisette.fitting.units import Persons
+from noisette.fitting.units import RECORDS, Unit
 from noisette.models.inputs import MISSING_AS_ZERO
 
 _LEFT_BEHIND = "left behind when the estimator was pickled"
@@ -38,6 +38,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     _least: int = 1
     """Rows that a fit asks for where their number is private; a search sets 0: nobody may train."""
 
+    def _keep(self, given: dict[str, Any]) -> None:
+        """Set the constructor's parameters, its ``locals()``, as attributes of the same names."""
+        self.__dict__.update({k: v for k, v in given.items() if k not in ("self", "__class__")})
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
     @contextmanager
     def _all_or_nothing(self, X: Any = None) -> Iterator[None]:
         """Leave the estimator as it was if what runs inside fails; X is what is fitted.
@@ -46,17 +54,26 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         warning, or an error, would reveal something about the rows.
         """
         self._count_fits()
+        with self._as_it_was(failed=True):
+            yield
+            _FITTED.pop(self, None)
+            with suppress(TypeError):  # a list or a dictionary has no weak reference
+                _FITTED[self] = weakref.ref(X)
+
+    @contextmanager
+    def _as_it_was(self, *, failed: bool = False) -> Iterator[None]:
+        """Leave the estimator as it was, whatever happens inside, or only if that has `failed`."""
         before = dict(self.__dict__)
         try:
             with np.errstate(all="ignore"):
                 yield
-            _FITTED.pop(self, None)
-            with suppress(TypeError):  # a list or a dictionary has no weak reference
-                _FITTED[self] = weakref.ref(X)
         except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
+            failed = False
             raise
+        finally:
+            if not failed:
+                self.__dict__.clear()
+                self.__dict__.update(before)
 
     def _count_fits(self) -> None:
         """Say once that clones which are fitted without a ledger are not added up by anybody."""
@@ -82,23 +99,21 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _stated(
         self, permit: Permit, *, public: tuple[str, ...], notes: tuple[str, ...],
-        proofs: tuple[str, ...], persons: Persons | None = None, weighed: bool = False,
+        proofs: tuple[str, ...], unit: Unit = RECORDS, weighed: bool = False,
     ) -> Guarantee:  # fmt: skip
         """Return the guarantee of one fit, with what every fit leaves uncovered."""
-        refused = self._refused(persons=persons is not None, weighed=weighed)
-        max_rows = None
-        if persons is not None:
-            max_rows, notes = persons.max_rows, (*persons.notes, *notes)
+        refused, notes = self._refused(unit, weighed=weighed), (*unit.notes, *notes)
         if getattr(self, "missing", None) == "zero":
             notes, proofs = (MISSING_AS_ZERO, *notes), (*proofs, "ROW-LOCAL")
         return permit.guarantee(
             self._released, public=public,
-            notes=(TAKEN_AS_GIVEN, ONE_FIT, *refused, *notes), proofs=proofs, max_rows=max_rows,
+            notes=(TAKEN_AS_GIVEN, ONE_FIT, *refused, *notes), proofs=proofs,
+            max_rows=unit.max_rows,
         )  # fmt: skip
 
-    def _refused(self, *, persons: bool, weighed: bool) -> tuple[str, ...]:
+    def _refused(self, unit: Unit, *, weighed: bool) -> tuple[str, ...]:
         """Return the sentence on refusals, as far as the parameters leave them possible."""
-        found = [*self._refuses, *["weights"] * weighed, *["identifiers"] * persons]
+        found = [*self._refuses, *["weights"] * weighed, *unit.refusals]
         if getattr(self, "missing", None) == "zero":
             found = ["infinite" if each == "entries" else each for each in found]
         if getattr(self, "_stream", None) is not None:

@@ -8,28 +8,24 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
+from noisette._scikit import RegressorMixin, check_is_fitted
 from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
-from noisette.core.ledger import Ledger
 from noisette.core.parts import each
-from noisette.core.randomness import Randomness, as_randomness
 from noisette.errors import InvalidParameter, WeakModelWarning
-from noisette.fitting.algorithms import Public, Records, Trained, train, with_intercept
+from noisette.fitting.algorithms import Public, Records, Trained, with_intercept
 from noisette.fitting.algorithms.learnt_target import LEARN, WithLimits, scaled, with_limits
-from noisette.fitting.algorithms.levels import present
-from noisette.fitting.algorithms.recommend import Recommendation, units
+from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.clipping import clip_rows
 from noisette.fitting.losses import Loss
 from noisette.fitting.partitions.lazily import lazily
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Unit
 from noisette.models import inputs
-from noisette.models.linear_model import LinearModel
-from noisette.models.outlook import Crowd, Outlook, outlook, planned_persons
-from noisette.models.outputs import BOUGHT_TARGET, rows_fact, size_facts, target_fact
+from noisette.models.linear_model import LinearModel, Ready
+from noisette.models.outlook import Outlook
+from noisette.models.outputs import BOUGHT_TARGET, size_facts, target_fact
 from noisette.models.private import Scored
 
 
@@ -59,11 +55,7 @@ def checked_target_bounds(given: Any) -> tuple[float, float]:
 class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc]
     """A linear model of a number, whose target is cut to public bounds and scaled to [-1, 1]."""
 
-    epsilon: float
-    delta: float
     target_bounds: Any
-    adjacency: str
-    random_state: int | Randomness | None
 
     _from_tables = "TableRegressor"
     _refuses = ("entries", "target")
@@ -101,14 +93,11 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
             If no theorem covers the parameters together.
 
         """
-        ledger, _ = self._check_public()
-        n, d = _validate.integer("n", n), _validate.integer("d", d)
-        return outlook(self._outlined(n, d, ledger, planned_persons(persons, max_rows)), n)
+        return self._plan(n, d, persons, max_rows)
 
-    def _outlined(self, n: int, d: int, ledger: Ledger, crowd: Crowd | None) -> Recommendation:
-        """Return the training that ``fit`` on n rows of d features would choose."""
-        features = d + bool(self.fit_intercept)
-        return self._planned(self._described(n, features, ledger.adjacency, crowd))
+    def _outlined(self, unit: Unit, d: int, adjacency: Adjacency, *classes: int) -> Recommendation:
+        features, bound = d + bool(self.fit_intercept), self._augmented_bound()
+        return self._planned(self._solved(unit, features, bound, adjacency, self._loss()))
 
     def _planned(self, public: Public) -> Recommendation:
         """Return the training, behind one that buys the limits of the target if that is asked."""
@@ -130,40 +119,12 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
     def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
         """Set what was released as attributes; return notes for the guarantee."""
 
-    def _described(
-        self, n: int, features: int, adjacency: Adjacency, persons: Persons | Crowd | None = None
-    ) -> Public:
-        """Return the public facts of a fit; `features` counts the constant column."""
-        known = units(adjacency, n, self.population, persons)
-        _validate.delta_for(self.delta, known["size"])
-        return Public(
-            epsilon=float(self.epsilon), delta=float(self.delta), adjacency=adjacency,
-            loss=self._loss(), features=features, norm_bound=self._augmented_bound(), **known,
-        )  # fmt: skip
-
-    def _check_public(self) -> tuple[Ledger, Randomness]:
-        """Check every constructor parameter before the data are looked at."""
-        epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
-        adjacency = Adjacency.of(self.adjacency)
-        self._check_bounds()
-        _validate.boolean("fit_intercept", self.fit_intercept)
-        if self.population is not None:
-            _validate.integer("population", self.population)
-        _validate.choice("missing", self.missing, inputs.MISSING)
-        randomness = as_randomness(self.random_state)
-        return self._ledger_to_charge(epsilon, delta, adjacency), randomness
-
-    def _check_bounds(self) -> None:
+    def _check_own(self) -> None:
         self._row_bound()
         if self._learns:
             _validate.choice("target_bounds", self.target_bounds, (LEARN,))
         else:
             checked_target_bounds(self.target_bounds)
-
-    def _augmented_bound(self) -> float:
-        """Return the norm bound of rows with the constant column."""
-        bias, bound = self._intercept(), self._row_bound()
-        return bound if bias is None else math.hypot(bound, bias) * (1.0 + 2.0**-50)
 
     @property
     def _scale(self) -> tuple[float, float]:
@@ -187,19 +148,9 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
         found: Floats = each(partial(scaled, low=low, high=high), y)
         return found
 
-    def _known(self, public: Public) -> tuple[str, ...]:
-        """Return what the guarantee treats as known to everybody."""
-        sizes = size_facts(public, self.population, solved=True)
-        return self._listed(sizes, self.norm_bound, self._intercept())
-
-    def _listed(
-        self, sizes: list[str], norm_bound: float | None, bias: float | None
-    ) -> tuple[str, ...]:
-        listed = [*sizes, f"the {self.n_features_in_} features and their names"]
-        if norm_bound is not None:
-            listed.append(rows_fact(norm_bound, bias))
-        listed.append(BOUGHT_TARGET if self._learns else target_fact(*self._limits))
-        return (*listed, "all parameters of the estimator and the program")
+    @property
+    def _target_fact(self) -> str:
+        return BOUGHT_TARGET if self._learns else target_fact(*self._limits)
 
     def _set_model(self, theta: Floats, bias: float | None) -> None:
         """Turn released weights of the scaled target into those of the target itself."""
@@ -250,49 +201,40 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
             warnings.warn(sentence, WeakModelWarning, stacklevel=2)
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, persons: Any) -> None:
-        ledger, randomness = self._check_public()
-        X, y, weights, crowd = self._read(X, y, sample_weight, persons, ledger.adjacency)
-        n = X.shape[0] if crowd is None else crowd.count
+    def _ready(
+        self, adjacency: Adjacency, X: Any, y: Any, sample_weight: Any = None, persons: Any = None
+    ) -> Ready:
+        X, y, weights, unit = self._read(X, y, sample_weight, persons, adjacency)
         rows, bound = with_intercept(X, self._row_bound(), self._intercept())
-        public = self._described(n, rows.shape[1], ledger.adjacency, crowd)
-        chosen = self._planned(replace(public, norm_bound=bound))
-        self._warn(chosen)
-        target, told = self._scaled(y), crowd
-        if weights is not None and crowd is not None and crowd.max_rows is not None:
-            rows, target, weights, crowd = present(rows, target, weights, crowd)
-        trained = train(
-            chosen.algorithm, chosen.public, Records(rows, [target], weights, crowd),
-            ledger=ledger, randomness=randomness,
-            label=f"fit ({chosen.algorithm.name})", model=type(self).__name__,
-        )  # fmt: skip
-        self._finish(trained, chosen, told, weighed=sample_weight is not None)
+        public = self._solved(unit, rows.shape[1], bound, adjacency, self._loss())
+        chosen, target, near = self._planned(public), self._scaled(y), unit
+        if unit.max_rows is not None:  # rows beyond a cap are left out, so that it bounds rows
+            rows, target, weights, near = unit.present(rows, target, weights)
+        records = Records(rows, [target], weights, near)
+        return Ready(chosen, records, unit, chosen.algorithm.name, sample_weight is not None)
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, persons: Any, adjacency: Adjacency
-    ) -> tuple[Any, Floats, Floats | None, Persons | None]:
+    ) -> tuple[Any, Floats, Any, Unit]:
         """Return checked rows, targets, weights and whose rows they are."""
-        least = 2 if adjacency.size_is_public and persons is None else 1
-        X, y = inputs.rows_and_numbers(self, X, y, least)
-        crowd, weights = inputs.persons(persons, X.shape[0], adjacency, X), None
+        X, y = inputs.rows_and_numbers(self, X, y, 1)
+        unit, weights = inputs.unit_of(persons, X.shape[0], adjacency, X, least=2), None
         if sample_weight is not None:
             weights = inputs.weights("sample_weight", sample_weight, X, 0.0, 1.0)
-        if crowd is not None:
-            weights = crowd.share(weights)  # proof: PERSON-WEIGHTS
-        return X, y, weights, crowd
+        return X, y, unit.share(weights), unit  # proof: PERSON-WEIGHTS
 
-    def _finish(
-        self, trained: Trained, chosen: Recommendation, persons: Persons | None,
-        proofs: tuple[str, ...] = (), *, weighed: bool = False,
-    ) -> None:  # fmt: skip
+    def _publish(self, ready: Ready, trained: Trained) -> None:
         if self._learns:
             found: WithLimits = trained.released
             self.target_bounds_ = (found.low, found.high)
             trained = replace(trained, released=found.inner)
-        notes = self._take(trained, chosen)
+        notes = self._take(trained, ready.chosen)
+        sizes = size_facts(ready.chosen.public, self.population, solved=True)
+        known = self._facts(sizes, self.norm_bound, self._intercept(), self._target_fact)
         self.privacy_ = self._stated(
-            trained.permit, public=self._known(chosen.public), notes=(*chosen.notes, *notes),
-            proofs=("ROW-LOCAL", *proofs, *trained.proofs), persons=persons, weighed=weighed,
+            trained.permit, public=known, notes=(*ready.chosen.notes, *notes),
+            proofs=("ROW-LOCAL", *ready.proofs, *trained.proofs), unit=ready.unit,
+            weighed=ready.weighed,
         )  # fmt: skip
 
     # --- using the model -----------------------------------------------------------------------

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.metaestimators import available_if
 
 from noisette import _validate
+from noisette._scikit import available_if
 from noisette._typing import Floats, Labels
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
-from noisette.core.randomness import Randomness, as_randomness
+from noisette.core.randomness import Randomness
 from noisette.core.sampling import Sampler
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms import Public, Trained
@@ -26,16 +26,15 @@ from noisette.fitting.algorithms.class_weight import (
 )
 from noisette.fitting.algorithms.levels import GROUPINGS, level_notes
 from noisette.fitting.algorithms.recommend import Recommendation
-from noisette.fitting.algorithms.recommend_sgd import bounded_parts, check_parts, recommend_sgd
+from noisette.fitting.algorithms.recommend_sgd import recommend_sgd
 from noisette.fitting.algorithms.steps import Update
 from noisette.fitting.losses import Loss, classifier_loss, classifier_losses
 from noisette.fitting.partitions.lazily import lazily
-from noisette.fitting.units import Persons
+from noisette.fitting.units import RECORDS, Unit
 from noisette.models import inputs
-from noisette.models.linear_model import LinearClassifier
+from noisette.models.linear_model import LinearClassifier, Ready
 from noisette.models.logistic_regression import LogisticRegression
-from noisette.models.outlook import Crowd
-from noisette.models.outputs import probabilities, size_facts
+from noisette.models.outputs import labels_fact, probabilities, size_facts
 from noisette.models.sgd_stream import StreamReader, targets_of
 
 
@@ -178,17 +177,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
         ledger: Ledger | None = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            epsilon, delta, loss=loss, noise=noise, sampling=sampling, batch_size=batch_size,
-            epochs=epochs, learning_rate=learning_rate, eta0=eta0, regularization=regularization,
-            norm_bound=norm_bound, clip_norm=clip_norm, fit_intercept=fit_intercept,
-            radius=radius, averaging=averaging, released=released, adjacency=adjacency,
-            population=population, missing=missing, random_state=random_state, ledger=ledger,
-            verbose=verbose,
-        )  # fmt: skip
-        self.classes = classes
-        self.class_weight = class_weight
-        self.grouping = grouping
+        self._keep(locals())
 
     # --- fitting ---------------------------------------------------------------------------
 
@@ -241,7 +230,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
                 X, y, persons, sample_epsilon=sample_epsilon, sample_weight=sample_weight,
                 class_weight=self.class_weight,
             ):  # fmt: skip
-                self._fit_rows(X, y, sample_epsilon, sample_weight, persons)
+                self._fit(X, y, sample_epsilon, sample_weight, persons)
         return self
 
     def partial_fit(
@@ -320,16 +309,14 @@ class SGDClassifier(LinearClassifier, StreamReader):
     def _publish_chunks(
         self, trained: Trained, chosen: Recommendation, sizes: list[str], notes: tuple[str, ...]
     ) -> None:
-        self._publish(trained, chosen, self.classes_, sizes, notes)
+        proofs = weight_proofs(self.class_weight)
+        self._state(trained, chosen, sizes, self.classes_, True, notes=notes, proofs=proofs)
 
-    def _outlined(
-        self, n: int, d: int, classes: int, ledger: Ledger, crowd: Crowd | None
-    ) -> Recommendation:
+    def _outlined(self, unit: Unit, d: int, adjacency: Adjacency, *classes: int) -> Recommendation:
         # as in `fit`: where n is private, a public guess stands for it (n itself, if none is given)
-        size = n if ledger.adjacency.size_is_public else self.population or n
-        _validate.delta_for(self.delta, size)
-        public = self._describe(size, d, classifier_loss(self.loss, classes), ledger, crowd)
-        return self._recommended(public, classes)
+        size = self._public_size(unit, adjacency, self.population or unit.count)
+        public = self._describe(size, d, classifier_loss(self.loss, classes[0]), adjacency, unit)
+        return self._recommended(public, classes[0])
 
     def _recommended(self, public: Public, classes: int, levels: Any = None) -> Recommendation:
         if self.class_weight != BALANCED:
@@ -337,86 +324,68 @@ class SGDClassifier(LinearClassifier, StreamReader):
         chosen = recommend_sgd(self, for_model(public), levels=levels)
         return balancing(chosen, classes, float(self.epsilon))
 
-    def _fit_rows(
-        self, X: Any, y: Any, sample_epsilon: Any, sample_weight: Any, persons: Any
-    ) -> None:
-        ledger, randomness = self._check_public()
-        known = ledger.adjacency.size_is_public
-        X, y = inputs.rows_and_labels(
-            self, X, y, 2 if known and persons is None else self._least, tame=False
-        )  # the kernels blank huge rows
-        inputs.whole_rows(X, sample_epsilon=sample_epsilon)
-        crowd = inputs.persons(persons, X.shape[0], ledger.adjacency, X)
+    def _ready(
+        self, adjacency: Adjacency, X: Any, y: Any, sample_epsilon: Any = None,
+        sample_weight: Any = None, persons: Any = None,
+    ) -> Ready:  # fmt: skip
+        # the kernels blank huge rows
+        X, y = inputs.rows_and_labels(self, X, y, self._least, tame=False)
+        unit = inputs.unit_of(persons, X.shape[0], adjacency, X, least=2)
         classes = inputs.sorted_classes(self.classes, y)
-        loss = classifier_loss(self.loss, len(classes))
-        target = targets_of(loss, inputs.label_numbers(classes, y))
-        n = X.shape[0]
-        people = n if crowd is None else crowd.count
-        size = self._public_size(people, ledger)
+        loss, numbers = classifier_loss(self.loss, len(classes)), inputs.label_numbers(classes, y)
+        size = self._public_size(unit, adjacency, self.population)
         levels = weights = None
         if sample_epsilon is not None:
-            levels = inputs.levels(sample_epsilon, n, float(self.epsilon), self.grouping, crowd)
+            levels = inputs.levels(sample_epsilon, X, float(self.epsilon), self.grouping, unit)
         if sample_weight is not None:
             weights = inputs.weights("sample_weight", sample_weight, X, 0.0, 1.0)
         if levels is not None and weights is not None:
             raise InvalidData("pass sample_weight or sample_epsilon, not both.")
-        factors = public_weights(self.class_weight, classes)
         if levels is not None and self.class_weight is not None:
             raise InvalidParameter("pass sample_epsilon or class_weight, not both.")
+        factors = public_weights(self.class_weight, classes)
         if factors is not None:
-            weights = weighed(weights, factors, inputs.label_numbers(classes, y))
-        if crowd is not None:
-            weights = crowd.share(weights)  # proof: PERSON-WEIGHTS
-        public = self._describe(size, X.shape[1], loss, ledger, crowd)
-        public = bounded_parts(public, X, people, self.population)
+            weights = weighed(weights, factors, numbers)
+        public = self._describe(size, X.shape[1], loss, adjacency, unit)
         chosen = self._recommended(public, len(classes), levels)
-        check_parts(chosen, X)
-        self._warn(chosen)
-        trained = self._train(chosen, X, target, weights, crowd, ledger, randomness)
-        notes = chosen.notes
-        if levels is not None:
-            notes = (*notes, *level_notes(levels, ledger.adjacency))
-        sizes = size_facts(chosen.public, self.population, solved=True)
-        self._publish(trained, chosen, classes, sizes, notes, crowd, sample_weight is not None)
+        told = () if levels is None else level_notes(levels, adjacency)
+        weights = unit.share(weights)  # proof: PERSON-WEIGHTS
+        return self._ready_for_steps(
+            chosen, X, targets_of(loss, numbers), weights, unit, classes=classes,
+            weighed=sample_weight is not None, notes=(*chosen.notes, *told),
+            proofs=weight_proofs(self.class_weight),
+        )  # fmt: skip
 
     # --- public facts and results ----------------------------------------------------------
 
-    def _check_public(self) -> tuple[Ledger, Randomness]:
-        """Check every constructor parameter before the data are looked at."""
-        epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
-        adjacency = Adjacency.of(self.adjacency)
+    def _check_own(self) -> None:
         _validate.choice("loss", self.loss, classifier_losses())
         _validate.choice("grouping", self.grouping, GROUPINGS)
-        _validate.choice("missing", self.missing, inputs.MISSING)
         if self.norm_bound is not None or self.clip_norm is None:
             self._row_bound()
         check_class_weight(self.class_weight)
-        _validate.boolean("fit_intercept", self.fit_intercept)
-        if self.population is not None:
-            _validate.integer("population", self.population)
         self._check_steps()
-        randomness = as_randomness(self.random_state)
-        return self._ledger_to_charge(epsilon, delta, adjacency), randomness
 
-    def _publish(
-        self, trained: Trained, chosen: Recommendation, classes: NDArray[Any], sizes: list[str],
-        notes: tuple[str, ...], persons: Persons | None = None, weighed: bool = False,
+    def _publish(self, ready: Ready, trained: Trained) -> None:
+        sizes = size_facts(ready.chosen.public, self.population, solved=True)
+        self._state(
+            trained, ready.chosen, sizes, ready.classes, self.classes is not None,
+            notes=ready.notes, proofs=ready.proofs, unit=ready.unit, weighed=ready.weighed,
+        )  # fmt: skip
+
+    def _state(
+        self, trained: Trained, chosen: Recommendation, sizes: list[str], classes: NDArray[Any],
+        given: bool, *, proofs: tuple[str, ...], unit: Unit = RECORDS, **said: Any,
     ) -> None:  # fmt: skip
         """Set the fitted attributes: released numbers and public facts."""
         loss = chosen.public.loss
-        update: Update = own(
-            chosen.algorithm
-        ).update  # what ran: a stream's parameters may have changed
+        update: Update = own(chosen.algorithm).update  # what ran: parameters may have changed since
         self._set_model(trained.weights, loss, update.bias, classes)
-        # a stream's classes are always given, if not to the constructor then to its first call
-        given = self.classes is not None or sizes[0].endswith("each chunk")
-        public = self._facts(sizes, classes, (update.norm_bound, update.bias), given=given)
-        proofs = (*loss.proofs, *weight_proofs(self.class_weight), *trained.proofs)
-        proofs += ("PERSON-ORDER",) if persons else ()
-        self.privacy_ = self._stated(
-            trained.permit, public=public, notes=notes, proofs=proofs, persons=persons,
-            weighed=weighed,
-        )  # fmt: skip
+        known = self._facts(
+            sizes, update.norm_bound, update.bias, labels_fact(classes, given=given)
+        )
+        proofs = (*loss.proofs, *proofs, *trained.proofs, *unit.order)
+        self.privacy_ = self._stated(trained.permit, public=known, proofs=proofs, unit=unit, **said)
 
     # --- using the model -------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from noisette import _validate
+from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import Sampler
@@ -12,12 +13,12 @@ from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms import Public, Trained
 from noisette.fitting.algorithms.learnt_target import own_algorithm
 from noisette.fitting.algorithms.recommend import Recommendation
-from noisette.fitting.algorithms.recommend_sgd import bounded_parts, check_parts, recommend_sgd
+from noisette.fitting.algorithms.recommend_sgd import recommend_sgd
 from noisette.fitting.algorithms.steps import Update
 from noisette.fitting.losses import Huber, Loss, Squared
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Unit
 from noisette.models import inputs
-from noisette.models.outlook import Crowd
+from noisette.models.linear_model import Ready
 from noisette.models.regressor import LinearRegressor
 from noisette.models.sgd_stream import StreamReader
 
@@ -112,18 +113,9 @@ class SGDRegressor(LinearRegressor, StreamReader):
         ledger: Ledger | None = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            epsilon, delta, loss=loss, noise=noise, sampling=sampling, batch_size=batch_size,
-            epochs=epochs, learning_rate=learning_rate, eta0=eta0, regularization=regularization,
-            norm_bound=norm_bound, clip_norm=clip_norm, fit_intercept=fit_intercept,
-            radius=radius, averaging=averaging, released=released, adjacency=adjacency,
-            population=population, missing=missing, random_state=random_state, ledger=ledger,
-            verbose=verbose,
-        )  # fmt: skip
-        self.target_bounds = target_bounds
-        self.threshold = threshold
+        self._keep(locals())
 
-    def _check_public(self) -> tuple[Ledger, Randomness]:
+    def _check_own(self) -> None:
         _validate.choice("loss", self.loss, LOSSES)
         _validate.positive("threshold", self.threshold)
         if self.loss == "squared" and self.clip_norm is None:
@@ -134,7 +126,7 @@ class SGDRegressor(LinearRegressor, StreamReader):
         if self.clip_norm is not None:
             _validate.positive("clip_norm", self.clip_norm)
         self._check_steps()
-        return super()._check_public()
+        super()._check_own()
 
     def _loss(self) -> Loss:
         return Squared() if self.loss == "squared" else Huber(float(self.threshold))
@@ -245,35 +237,31 @@ class SGDRegressor(LinearRegressor, StreamReader):
     ) -> None:
         update: Update = chosen.algorithm.update  # what ran: parameters may have changed since
         self._set_model(trained.weights[0], update.bias)
-        public = self._listed(sizes, update.norm_bound, update.bias)
+        public = self._facts(sizes, update.norm_bound, update.bias, self._target_fact)
         proofs = ("ROW-LOCAL", *chosen.public.loss.proofs, *trained.proofs)
         self.privacy_ = self._stated(trained.permit, public=public, notes=notes, proofs=proofs)
 
-    def _steps(
-        self, n: int, d: int, ledger: Ledger, persons: Persons | Crowd | None, X: Any = None
-    ) -> Recommendation:
-        size = self._public_size(n, ledger)
-        public = self._describe(size, d, self._loss(), ledger, persons)
-        return self._planned(bounded_parts(public, X, n, self.population))
+    def _outlined(self, unit: Unit, d: int, adjacency: Adjacency, *classes: int) -> Recommendation:
+        return self._stepping(unit, d, adjacency, self.population or unit.count)
 
-    def _outlined(self, n: int, d: int, ledger: Ledger, crowd: Crowd | None) -> Recommendation:
-        size = n if ledger.adjacency.size_is_public else self.population or n
-        return self._steps(size, d, ledger, crowd)
+    def _stepping(
+        self, unit: Unit, d: int, adjacency: Adjacency, guess: int | None
+    ) -> Recommendation:
+        size = self._public_size(unit, adjacency, guess)
+        return self._planned(self._describe(size, d, self._loss(), adjacency, unit))
 
     def _recommended(self, public: Public) -> Recommendation:
         return recommend_sgd(self, public)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, persons: Any) -> None:
-        ledger, randomness = self._check_public()
-        X, y, weights, crowd = self._read(X, y, sample_weight, persons, ledger.adjacency)
-        n = X.shape[0] if crowd is None else crowd.count
-        chosen = self._steps(n, X.shape[1], ledger, crowd, X)
-        check_parts(chosen, X)
-        self._warn(chosen)
-        trained = self._train(chosen, X, self._scaled(y), weights, crowd, ledger, randomness)
-        order = () if crowd is None else ("PERSON-ORDER",)
-        proofs = (*chosen.public.loss.proofs, *order)
-        self._finish(trained, chosen, crowd, proofs, weighed=sample_weight is not None)
+    def _ready(
+        self, adjacency: Adjacency, X: Any, y: Any, sample_weight: Any = None, persons: Any = None
+    ) -> Ready:
+        X, y, weights, unit = self._read(X, y, sample_weight, persons, adjacency)
+        chosen = self._stepping(unit, X.shape[1], adjacency, self.population)
+        return self._ready_for_steps(
+            chosen, X, self._scaled(y), weights, unit, weighed=sample_weight is not None,
+            proofs=(*chosen.public.loss.proofs, *unit.order),
+        )  # fmt: skip
 
     def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
         update: Update = own_algorithm(chosen.algorithm).update

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from noisette import _validate
+from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.parts import each
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import SAMPLERS, Sampler
 from noisette.errors import InvalidData, InvalidParameter, Unproven
-from noisette.fitting.algorithms import Public, Records, Trained, train
-from noisette.fitting.algorithms.levels import capped_parts
+from noisette.fitting.algorithms import Public, Records, Trained
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.algorithms.recommend_sgd import RELEASES, noises, recommend_sgd
 from noisette.fitting.algorithms.steps import LEARNING_RATES, Progress, canonical_rows
@@ -32,10 +32,9 @@ from noisette.fitting.algorithms.streaming import (
 from noisette.fitting.algorithms.train import begin
 from noisette.fitting.losses import Loss, Softmax
 from noisette.fitting.partitions.collections import is_dask
-from noisette.fitting.units import Persons
+from noisette.fitting.units import RECORDS, Unit
 from noisette.models import inputs
-from noisette.models.linear_model import LinearModel
-from noisette.models.outlook import Crowd
+from noisette.models.linear_model import LinearModel, Ready
 
 _MOST_WORK = 100_000  # far more than two slices of one matrix need
 _KEPT = ("_stream", "_chosen", "_traces", "classes_", "n_features_in_", "feature_names_in_")
@@ -55,59 +54,6 @@ class StreamReader(LinearModel):
     """One charge for a whole stream of new people; see `SGDClassifier` and `SGDRegressor`."""
 
     _stream: Stream | None
-
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float,
-        *,
-        loss: str,
-        noise: str,
-        sampling: str | Sampler,
-        batch_size: int | str,
-        epochs: int,
-        learning_rate: str,
-        eta0: float | str,
-        regularization: float,
-        norm_bound: float | None,
-        clip_norm: float | None,
-        fit_intercept: bool,
-        radius: float | str,
-        averaging: bool | str,
-        released: str,
-        adjacency: str,
-        population: int | None,
-        missing: str,
-        random_state: int | Randomness | None,
-        ledger: Ledger | None,
-        verbose: int,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.loss = loss
-        self.noise = noise
-        self.sampling = sampling
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.eta0 = eta0
-        self.regularization = regularization
-        self.norm_bound = norm_bound
-        self.clip_norm = clip_norm
-        self.fit_intercept = fit_intercept
-        self.radius = radius
-        self.averaging = averaging
-        self.released = released
-        self.adjacency = adjacency
-        self.population = population
-        self.missing = missing
-        self.random_state = random_state
-        self.ledger = ledger
-        self.verbose = verbose
-
-    @abstractmethod
-    def _check_public(self) -> tuple[Ledger, Randomness]:
-        """Check every constructor parameter before the data are looked at."""
 
     @abstractmethod
     def _check_stream(self, given: Any) -> None:
@@ -161,27 +107,27 @@ class StreamReader(LinearModel):
             _validate.integer("verbose", self.verbose, least=0)
 
     def _describe(
-        self, size: int, features: int, loss: Loss, ledger: Ledger,
-        crowd: Persons | Crowd | None = None,
-    ) -> Public:  # fmt: skip
+        self, size: int, features: int, loss: Loss, adjacency: Adjacency, unit: Unit = RECORDS
+    ) -> Public:
         """Return the public facts of a fit on rows of that many features."""
         bias = self._intercept()
         bound = math.inf if self.norm_bound is None else math.hypot(self.norm_bound, bias or 0.0)
         return Public(
             epsilon=float(self.epsilon),
             delta=float(self.delta),
-            adjacency=ledger.adjacency,
+            adjacency=adjacency,
             loss=loss,
             features=features + (bias is not None),
             norm_bound=bound,
             size=size,
-            unit="record" if crowd is None else "person",
-            max_rows=None if crowd is None else crowd.max_rows,
+            most=unit.bound(adjacency, self.population),
+            unit=unit.word,
+            max_rows=unit.max_rows,
         )
 
-    def _public_size(self, n: int, ledger: Ledger) -> int:
-        """Return the number of records, or the guess that stands for it where it is private."""
-        size = n if ledger.adjacency.size_is_public else self.population
+    def _public_size(self, unit: Unit, adjacency: Adjacency, guess: int | None) -> int:
+        """Return the number of units, or the guess that stands for it where it is private."""
+        size = unit.size(adjacency, guess)
         if size is None:
             raise InvalidParameter(
                 "under add-remove n is private and schedules need a public number instead; give "
@@ -190,17 +136,14 @@ class StreamReader(LinearModel):
         _validate.delta_for(self.delta, size)
         return size
 
-    def _train(
-        self, chosen: Recommendation, X: Any, target: Any, weights: Any, crowd: Persons | None,
-        ledger: Ledger, randomness: Randomness,
-    ) -> Trained:  # fmt: skip
+    def _ready_for_steps(
+        self, chosen: Recommendation, X: Any, target: Any, weights: Any, unit: Unit, **more: Any
+    ) -> Ready:
+        X, target, weights, near = unit.within_cap(X, target, weights)
         method = {"noisy-sgd": "direct"}.get(chosen.algorithm.name, chosen.algorithm.name)
-        X, target, weights, near = capped_parts(X, target, weights, crowd)
-        return train(
-            chosen.algorithm, chosen.public, Records(canonical_rows(X), [target], weights, near),
-            ledger=ledger, randomness=randomness,
-            label=f"fit ({method})", model=type(self).__name__, verbose=self.verbose,
-        )  # fmt: skip
+        return Ready(
+            chosen, Records(canonical_rows(X), [target], weights, near), unit, method, **more
+        )
 
     def _streamed(self, X: Any, y: Any, persons: Any, **others: Any) -> bool:
         """Train on X if it is a stream, and say whether it is one."""
@@ -263,7 +206,7 @@ class StreamReader(LinearModel):
         size = self.population or max(shape[0], least)
         known = shape[0] if ledger.adjacency.size_is_public else 0
         _validate.delta_for(self.delta, max(self.population or 0, known))
-        public = self._describe(size, shape[1], self._stream_loss(), ledger)
+        public = self._describe(size, shape[1], self._stream_loss(), ledger.adjacency)
         chosen = recommend_sgd(self, public, stream=True)
         self._warn(chosen)
         assert isinstance(chosen.algorithm, StreamedPass)

@@ -1,17 +1,24 @@
 """The batches of a training, in the order in which they were drawn."""
 
+import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.utils import data
+from torch.utils._pytree import tree_map
 
 from noisette._typing import Indices
+from noisette.core.cells import given
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import Cyclic
-from noisette.errors import InvalidData, InvalidParameter, PermitError
+from noisette.errors import InvalidData, InvalidParameter, PermitError, Unproven
 from noisette.fitting.algorithms.network import Schedule, level_batch
-from noisette.nn.gradients.records import mapped_parts
+from noisette.fitting.units import NO_COLUMN, Persons, Unit
+from noisette.nn.gradients.clipped import mapped_parts
 from noisette.nn.group import Group
 
 
@@ -115,18 +122,77 @@ class Queue:
         return True
 
 
-def members_of(groups: Any, size: int, run: Schedule) -> list[Indices] | None:
-    """Return the records of each group of a plan with personal levels, None for other plans."""
+MOST_ROWS = 2**16
+"""Who brings more rows adds nothing: the allowance for underflow in NN-CLIP is for each row."""
+
+
+def unit_of(asked: Any, size: int) -> Unit:
+    """Return whose the rows are: those of `size` records, or of the persons that are named."""
+    if asked.persons is None:
+        return Unit(size)
+    persons = Persons.of(asked.persons)
+    if persons.count != size:
+        raise InvalidData("size must be the number of different persons where persons are given.")
+    if asked.record_ids is not None:
+        # proof: RESUME
+        raise Unproven(
+            "record_ids are for records: every run puts persons into a secret order of its own, so "
+            "that a started pass is not taken up in the middle; leave record_ids out."
+        )
+    if asked.groups is not None and asked.checkpoint is not None:
+        # proof: RESUME
+        raise Unproven(
+            "personal levels of persons cannot be resumed: whether everybody kept their level "
+            "could only be seen if identifiers were kept; leave out checkpoint or groups."
+        )
+    return persons
+
+
+def row_weights(unit: Unit) -> Tensor | None:
+    """Return the weight of every row, a function of its unit's rows alone; None where all are 1."""
+    if unit.weights is None:
+        return None
+    # proof: NN-PERSONS
+    few = np.bincount(unit.index) <= MOST_ROWS
+    return torch.from_numpy(np.where(few[unit.index], unit.weights, 0.0))
+
+
+def check_ranks(ids: Any, group: Group) -> None:
+    """Raise on every rank if one person has rows on two of them: there it would count twice."""
+    if ids is None or group.ranks == 1:
+        return
+    # proof: NN-PERSONS
+
+    def known() -> set[Any]:
+        if isinstance(ids, Persons):
+            raise InvalidParameter(
+                "with several ranks pass the identifiers themselves as persons, so that the ranks "
+                "can see that nobody is on two of them."
+            )
+        return given(ids, NO_COLUMN).keys().compared()
+
+    each = group.gathered(known)
+    kinds = {isinstance(name, str) for names in each for name in names}
+    if len(set().union(*each)) < sum(map(len, each)) or len(kinds) > 1:
+        raise InvalidData(
+            "a person has rows on two ranks, or the ranks write identifiers in different ways; "
+            "put all rows of a person on one rank."
+        )
+
+
+def members_of(groups: Any, rows: int, unit: Unit, run: Schedule) -> list[Indices] | None:
+    """Return the units of each group of a plan with personal levels, None for other plans."""
     count = len(run.samplers)
     if count == 1:
         if groups is not None:
             raise InvalidParameter("groups are for plans with personal levels (make_level_plan).")
         return None
     numbers = np.asarray(groups)
-    if numbers.shape != (size,) or numbers.dtype.kind not in "iu":
-        raise InvalidData("groups must hold one whole number for each record.")
+    if numbers.shape != (rows,) or numbers.dtype.kind not in "iu":
+        raise InvalidData("groups must hold one whole number for each row.")
     if numbers.size and not (numbers.min() >= 0 and numbers.max() < count):
         raise InvalidData(f"groups must be numbered 0 to {count - 1}, as in the plan.")
+    numbers = unit.one_each("groups", numbers)
     return [np.flatnonzero(numbers == each) for each in range(count)]
 
 
@@ -156,3 +222,74 @@ def part_of(batch: Any, rows: Indices, chosen: slice, copies: int) -> Any:
         )
 
     return mapped_parts(take, batch)
+
+
+_OURS = ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "in_order")
+
+
+class _Numbered(data.Dataset[Any]):
+    """The records of a dataset, each with its number."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __getitem__(self, number: int) -> tuple[int, Any]:
+        return number, self.dataset[number]
+
+    def __getitems__(self, numbers: list[int]) -> list[tuple[int, Any]]:
+        if numbers and hasattr(self.dataset, "__getitems__"):
+            return list(zip(numbers, self.dataset.__getitems__(numbers), strict=True))
+        return [self[number] for number in numbers]
+
+
+class _Collate:
+    """Put records together; nobody's batch is the empty slice of somebody's."""
+
+    def __init__(self, dataset: Any, collate: Callable[[list[Any]], Any]) -> None:
+        self.dataset, self.collate = dataset, collate
+
+    def __call__(self, records: list[tuple[int, Any]]) -> tuple[list[int], Any]:
+        if records:
+            numbers, rows = zip(*records, strict=True)
+            return list(numbers), self.collate(list(rows))
+        return [], tree_map(lambda part: part[:0], self.collate([self.dataset[0]]))
+
+
+def numbered(
+    dataset: Any, size: int, batches: Callable[[], Iterable[Indices]],
+    options: dict[str, Any],
+) -> data.DataLoader[Any]:  # fmt: skip
+    """Return a loader of (numbers, batch) for the record numbers that `batches` yields."""
+    ours = [name for name in _OURS if name in options]
+    if ours:
+        raise InvalidParameter(
+            f"{ours[0]} is not for the loader to say: the plan decides which records are in a "
+            "batch, and in which order batches come."
+        )
+    if isinstance(dataset, data.IterableDataset) or not hasattr(dataset, "__getitem__"):
+        raise InvalidData("the dataset must give each record by its number, dataset[i].")
+    if hasattr(dataset, "__len__") and len(dataset) != size:
+        raise InvalidData("the dataset must hold exactly the records that the training was told.")
+    collate = options.pop("collate_fn", None) or data.default_collate
+    return data.DataLoader(
+        _Numbered(dataset), batch_sampler=(rows.tolist() for rows in batches()),  # ahead of use
+        collate_fn=_Collate(dataset, collate), **options,
+    )  # fmt: skip
+
+
+def shown(batches: Iterator[Indices], verbose: bool, steps: int, done: int) -> Iterator[Indices]:
+    """Yield batches; on a terminal, if `verbose`, a bar tells how many steps are done, no more."""
+    if not (verbose and sys.stderr.isatty()):
+        yield from batches
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    with Progress(
+        TextColumn("private steps"), BarColumn(), MofNCompleteColumn(),
+        console=Console(stderr=True), transient=True,
+    ) as bar:  # fmt: skip
+        task = bar.add_task("", total=steps, completed=done)
+        for rows in batches:
+            yield rows
+            bar.advance(task)

@@ -10,7 +10,7 @@ from torch import Tensor
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients import ClippedGradients
-from noisette.nn.gradients.records import mapped_parts
+from noisette.nn.gradients.clipped import mapped_parts
 
 Losses = Callable[[Any, Any], Tensor]
 

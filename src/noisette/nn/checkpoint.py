@@ -8,18 +8,17 @@ under what is left of the charge it already paid.
 import copy
 import pickletools
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
+from noisette import _validate
 from noisette._files import opened, understood, written
 from noisette.errors import InvalidParameter
-from noisette.nn.averaging import Average
 from noisette.nn.clipping import Clipping
 
 FORMAT = 3
@@ -36,21 +35,95 @@ _PARTS: dict[str, tuple[type, ...]] = {
 }
 
 
-def contents(
-    module: nn.Module, optimizer: torch.optim.Optimizer, average: Average | None,
-    clipping: Clipping, *, charge: int | None, steps: int, seeded: bool, facts: dict[str, Any],
-) -> dict[str, Any]:  # fmt: skip
-    """Return what a checkpoint holds: what was released, and public facts."""
-    return {
-        "module": module.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "average": None if average is None else average.state(),
-        "clipping": clipping.state(),
-        "charge": charge,
-        "steps": steps,
-        "seeded": seeded,
-        "facts": facts,
-    }
+class Average:
+    """Mean of the iterates: ``"tail"`` is that of the second half, a number the decay of an
+    exponential mean.
+    """
+
+    def __init__(self, kind: str | float, parameters: list[nn.Parameter], steps: int) -> None:
+        if isinstance(kind, str):
+            _validate.choice("averaging", kind, ("tail",))
+        elif not 0.0 < _validate.real("averaging", kind) < 1.0:
+            raise InvalidParameter(
+                f"averaging must be None, 'tail' or a decay in (0, 1); got {kind!r}."
+            )
+        self._kind, self._parameters, self._steps = kind, parameters, steps
+        self._values: list[Tensor] = [p.detach().clone() for p in parameters]
+        self._count = 0
+
+    def take(self, step: int) -> None:
+        """Add the iterate after `step` steps."""
+        if self._kind == "tail" and 2 * step <= self._steps:
+            return
+        self._count += 1
+        if isinstance(self._kind, str):
+            weight = 1.0 / self._count
+        else:  # a plain mean until the window is full, so that the start does not linger
+            weight = max(1.0 - self._kind, 1.0 / self._count)
+        with torch.no_grad():
+            for mean, parameter in zip(self._values, self._parameters, strict=True):
+                mean.lerp_(parameter, weight)
+
+    def load(self) -> None:
+        """Put the average into the module."""
+        if self._count:
+            with torch.no_grad():
+                for mean, parameter in zip(self._values, self._parameters, strict=True):
+                    parameter.copy_(mean)
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {"values": self._values, "count": self._count}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what `state` gave."""
+        self._count = int(state["count"])
+        for mean, value in zip(self._values, state["values"], strict=True):
+            mean.copy_(value)
+
+
+class Moving(NamedTuple):
+    """The moving parts of a run: what its steps change, all of it released."""
+
+    module: nn.Module
+    optimizer: torch.optim.Optimizer
+    average: Average | None
+    clipping: Clipping
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds beside public facts."""
+        return {
+            "module": self.module.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "average": None if self.average is None else self.average.state(),
+            "clipping": self.clipping._state(),
+        }
+
+    def check(self, path: Path, state: dict[str, Any]) -> None:
+        """Raise unless `take_up` will succeed; nothing is changed."""
+        with understood(f"{path} belongs to another module or optimizer.", InvalidParameter):
+            sizes = [len(part["params"]) for part in state["optimizer"]["param_groups"]]
+            if (
+                _shapes(state["module"]) != _shapes(self.module.state_dict())
+                or not isinstance(state["optimizer"]["state"], dict)
+                or sizes != [len(part["params"]) for part in self.optimizer.param_groups]
+            ):
+                raise ValueError
+        with understood(f"{path} belongs to another clipping rule or average.", InvalidParameter):
+            copy.deepcopy(self.clipping)._restore(state["clipping"])
+            if self.average is not None and state["average"] is not None:
+                self.average.restore(state["average"])  # nobody has seen this average yet
+
+    def take_up(self, path: Path | None, state: dict[str, Any]) -> None:
+        """Put the weights, the optimizer and the clip norm to where they were in `state`."""
+        with understood(f"{path} belongs to another module or optimizer.", InvalidParameter):
+            self.module.load_state_dict(state["module"])
+            self.optimizer.load_state_dict(state["optimizer"])
+        self.clipping._restore(state["clipping"])
+
+
+def _shapes(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: getattr(value, "shape", None) for name, value in state.items()}
 
 
 def prepare(path: Path, state: dict[str, Any]) -> None:
@@ -125,52 +198,3 @@ def same_run(path: Path, state: dict[str, Any], facts: dict[str, Any], *, seeded
                 f"{path} holds a run with other public facts ({name}) than this one, and was "
                 "charged for those; resume it with the same, or begin a new run with another file."
             )
-
-
-def check(
-    path: Path, state: dict[str, Any], module: nn.Module, optimizer: torch.optim.Optimizer,
-    average: Average | None, clipping: Clipping,
-) -> None:  # fmt: skip
-    """Raise unless `take_up` will succeed; nothing is changed."""
-    with understood(f"{path} belongs to another module or optimizer.", InvalidParameter):
-        sizes = [len(part["params"]) for part in state["optimizer"]["param_groups"]]
-        if (
-            _shapes(state["module"]) != _shapes(module.state_dict())
-            or not isinstance(state["optimizer"]["state"], dict)
-            or sizes != [len(part["params"]) for part in optimizer.param_groups]
-        ):
-            raise ValueError
-    with understood(f"{path} belongs to another clipping rule or average.", InvalidParameter):
-        copy.deepcopy(clipping).restore(state["clipping"])
-        if average is not None and state["average"] is not None:
-            average.restore(state["average"])  # nobody has seen this average yet
-
-
-def _shapes(state: dict[str, Any]) -> dict[str, Any]:
-    return {name: getattr(value, "shape", None) for name, value in state.items()}
-
-
-def take_up(
-    path: Path, state: dict[str, Any], module: nn.Module, optimizer: torch.optim.Optimizer,
-    clipping: Clipping,
-) -> None:  # fmt: skip
-    """Put the weights, the optimizer and the clip norm back to where the checkpoint was."""
-    with understood(f"{path} belongs to another module or optimizer.", InvalidParameter):
-        module.load_state_dict(state["module"])
-        optimizer.load_state_dict(state["optimizer"])
-    clipping.restore(state["clipping"])
-
-
-def undoing(
-    module: nn.Module, optimizer: torch.optim.Optimizer, clipping: Clipping
-) -> Callable[[], None]:
-    """Return what puts all three back to how they are now."""
-    weights, moments = (copy.deepcopy(part.state_dict()) for part in (module, optimizer))
-    norm = clipping.state()
-
-    def undo() -> None:
-        module.load_state_dict(weights)
-        optimizer.load_state_dict(moments)
-        clipping.restore(norm)
-
-    return undo

@@ -1,10 +1,10 @@
 """`PrivateClassifier`: a scikit-learn estimator around a PyTorch module."""
 
 import copy
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,22 +28,41 @@ from noisette.fitting.algorithms.class_weight import (
     BALANCED,
     BALANCED_NOTE,
     check_class_weight,
+    class_factors,
+    counting,
+    for_model,
     public_weights,
     weight_proofs,
 )
 from noisette.fitting.algorithms.network import NetworkSteps, PublicNetwork
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Unit
 from noisette.models import inputs
-from noisette.models.outlook import Outlook, planned_persons
+from noisette.models.outlook import Outlook
 from noisette.models.private import PrivateEstimator, Scored
-from noisette.nn.arrays import TensorRecords, as_rows, as_tensor, made_up
-from noisette.nn.balancing import balanced_factors, balanced_plan
-from noisette.nn.clipping import Clipping, as_clipping
+from noisette.nn.arrays import (
+    TensorRecords,
+    as_rows,
+    as_tensor,
+    fresh,
+    fresh_module,
+    made_up,
+    same_alone,
+)
+from noisette.nn.batches import shown
+from noisette.nn.clipping import as_clipping
 from noisette.nn.gradients import check_module
+from noisette.nn.starting import public_size
 from noisette.nn.training import PrivateTraining
-from noisette.nn.trial import fresh, fresh_module, same_alone
 
 Optimizer = Callable[[Any], torch.optim.Optimizer]
+
+PASSED_ON = {
+    name: inspect.signature(PrivateTraining).parameters[name].default
+    for name in (
+        "averaging", "band", "checkpoint", "clip_norm", "clipping", "copies", "micro_batch",
+    )
+}  # fmt: skip
+"""Parameters of `PrivateTraining` that an estimator takes as well, and what they are by default."""
 
 _AT_ONCE = 4096  # rows in a forward pass of prediction
 _MOST_LEVELS = 32
@@ -71,21 +90,10 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         A function of the parameters, e.g. ``lambda p: torch.optim.Adam(p, 1e-3)``.
     sampling : str, default "poisson"
         A name in `noisette.sampling.SAMPLERS`.
-    clipping : Clipping or str, default "flat"
-        See `PrivateTraining`.
-    clip_norm : float, default 1.0
-        See `PrivateTraining`.
-    band : int, optional
-        See `PrivateTraining`.
-    averaging : str or float, optional
-        See `PrivateTraining`.
     augment : callable, optional
         ``augment(rows)`` returns a random variant of a tensor of rows, by operations of torch
-        on each row alone.
-    copies : int, default 1
-        Each record's gradient is the mean over so many variants, at no cost in privacy.
-    micro_batch : int, optional
-        See `PrivateTraining`.
+        on each row alone; with ``copies=K`` a record's gradient is the mean over K of them, at no
+        cost in privacy.
     adjacency : {"replace-one", "zero-out", "add-remove"}, default "replace-one"
         Who is a neighbour.
     classes : sequence, optional
@@ -98,13 +106,14 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         Public stand-in for n under add-remove.
     ledger : Ledger, optional
         What is charged; None opens one for this fit.
-    checkpoint : str or path-like, optional
-        File from which a killed ``fit`` is resumed; needs a ledger in a file.
     random_state : int or Randomness, optional
         None for cryptographic noise; a number makes an experiment repeatable and the guarantee
         void.
     verbose : int, default 0
         With 1, a progress bar with public facts is shown.
+    **training : dict
+        Passed on to `PrivateTraining`, which explains them: ``averaging``, ``band``,
+        ``checkpoint``, ``clip_norm``, ``clipping``, ``copies``, ``micro_batch``.
 
     Attributes
     ----------
@@ -149,46 +158,26 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         momentum: float = 0.9,
         optimizer: Optimizer | None = None,
         sampling: str = "poisson",
-        clipping: Clipping | str = "flat",
-        clip_norm: float = 1.0,
-        band: int | None = None,
-        averaging: str | float | None = None,
         augment: Callable[[Tensor], Tensor] | None = None,
-        copies: int = 1,
-        micro_batch: int | None = None,
         adjacency: str = "replace-one",
         classes: Labels | None = None,
         class_weight: Any = None,
         population: int | None = None,
         ledger: Ledger | None = None,
-        checkpoint: str | Path | None = None,
         random_state: int | Randomness | None = None,
         verbose: int = 0,
+        **training: Any,
     ) -> None:
-        self.module = module
-        self.epsilon = epsilon
-        self.delta = delta
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.optimizer = optimizer
-        self.sampling = sampling
-        self.clipping = clipping
-        self.clip_norm = clip_norm
-        self.band = band
-        self.averaging = averaging
-        self.augment = augment
-        self.copies = copies
-        self.micro_batch = micro_batch
-        self.adjacency = adjacency
-        self.classes = classes
-        self.class_weight = class_weight
-        self.population = population
-        self.ledger = ledger
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+        unknown = training.keys() - PASSED_ON.keys()
+        if unknown:
+            raise TypeError(f"PrivateClassifier has no parameter {min(unknown)!r}.")
+        given = locals() | PASSED_ON | training
+        del given["training"], given["unknown"]
+        self._keep(given)
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        return sorted([*super()._get_param_names(), *PASSED_ON])
 
     # --- fitting -------------------------------------------------------------------------------
 
@@ -253,10 +242,10 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
 
         """
         _, adjacency, _ = self._check_public()
-        crowd = planned_persons(persons, None)
         n = _validate.integer("n", n)
+        unit = Unit.planned(n, persons=persons, max_rows=None)
         entries = n * (1 if d is None else _validate.integer("d", d))
-        size = n if adjacency.size_is_public else self._public_size()
+        size = n if adjacency.size_is_public else public_size(self.population)
         with torch.random.fork_rng(devices=[]):  # a function may draw starting weights
             module = fresh(self.module)
         weights = sum(p.numel() for p in module.parameters() if p.requires_grad)
@@ -281,7 +270,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
                 "Time and memory are for layers that use each weight once for each record.",
                 *((BALANCED_NOTE,) if self._even else ()),
             ),
-            unit="record" if crowd is None else "person",
+            unit=unit.word,
         )
 
     def _fit(self, X: Any, y: Any, sample_epsilon: Any, persons: Any) -> None:
@@ -289,10 +278,9 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         array, labels = as_rows(X, y, self._least)
         classes = inputs.sorted_classes(self.classes, labels)
         targets = torch.from_numpy(inputs.label_numbers(classes, labels))
-        people = None if persons is None else Persons.of(persons, len(array))
-        units = len(array) if people is None else people.count
-        size = units if adjacency.size_is_public else self._public_size()
-        levels, groups = self._levels(sample_epsilon, len(array), people)
+        unit = Unit.of(persons, len(array))
+        size = unit.count if adjacency.size_is_public else public_size(self.population)
+        levels, groups = self._levels(sample_epsilon, len(array), unit)
         plan = self._planned(self._describe(size, adjacency, levels))
         with torch.random.fork_rng(devices=[]):
             if randomness.seeded:  # starting weights; all other chance is ours
@@ -302,30 +290,32 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
             factors = public_weights(self.class_weight, classes)
             self._factors = None if factors is None else torch.from_numpy(factors).float()
             self._try(module, rows, len(classes))
+            own = {name: getattr(self, name) for name in PASSED_ON}
+            own["clipping"] = copy.deepcopy(as_clipping(self.clipping, self.clip_norm))
             training = PrivateTraining(
-                module, self._optimizer(module), plan, size=units, delta=float(self.delta),
+                module, self._optimizer(module), plan, size=unit.count, delta=float(self.delta),
                 epsilon=float(self.epsilon), population=size, persons=persons,
-                clipping=copy.deepcopy(as_clipping(self.clipping, self.clip_norm)),
-                micro_batch=self.micro_batch, copies=self.copies, band=self.band, groups=groups,
-                averaging=self.averaging, ledger=ledger, checkpoint=self.checkpoint,
-                random_state=randomness, label=f"{type(self).__name__}.fit", verbose=self.verbose,
+                groups=groups, ledger=ledger, random_state=randomness,
+                label=f"{type(self).__name__}.fit", **own,
             )  # fmt: skip
             if self._even:
                 self._factors = balanced_factors(training, targets.numpy(), len(classes))
-            self._run(training, rows, targets)
+            records, seen = TensorRecords(rows, targets), self.verbose and training._group.first
+            for _ in shown(training.batches(), seen, training.steps, training.steps_done):
+                training.step(self._losses, records)
+            if self.averaging is not None:
+                training.load_average()
             self._factors = None
         module.eval()
         self.module_, self.classes_, self._dtype = module, classes, dtype
         self._shape, self.n_features_in_ = array.shape[1:], int(np.prod(array.shape[1:]))
         self.privacy_ = training.guarantee(
-            public=self._public(
-                size, classes, adjacency, "records" if people is None else "persons"
-            ),
+            public=self._public(size, classes, adjacency, f"{unit.word}s"),
             notes=(
                 *((BALANCED_NOTE,) if self._even else ()),
                 TAKEN_AS_GIVEN,
                 ONE_FIT,
-                *self._refused(persons=people is not None, weighed=False),
+                *self._refused(unit, weighed=False),
             ),
         )
         if self.class_weight is not None:
@@ -336,13 +326,6 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
     @property
     def _refuses(self) -> tuple[str, ...]:  # type: ignore[override]
         return "entries" if self._dtype is torch.float32 else "tokens", "labels"
-
-    def _run(self, training: PrivateTraining, rows: Tensor, targets: Tensor) -> None:
-        records = TensorRecords(rows, targets)
-        for _ in training.batches():
-            training.step(self._losses, records)
-        if self.averaging is not None:
-            training.load_average()
 
     def _losses(self, module: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         rows, labels = batch
@@ -402,14 +385,6 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         randomness = as_randomness(self.random_state)
         return self._ledger_to_charge(epsilon, delta, adjacency), adjacency, randomness
 
-    def _public_size(self) -> int:
-        if self.population is None:
-            raise InvalidParameter(
-                "under add-remove the number of records is private; pass population=..., a public "
-                "number to stand for it."
-            )
-        return _validate.integer("population", self.population)
-
     def _batch(self, size: int) -> int:
         if self.batch_size == "auto":
             return min(size, max(64, min(4096, size // 60)))
@@ -432,14 +407,16 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
 
     def _planned(self, public: PublicNetwork) -> Plan:
         """Return what a fit charges."""
-        if not self._even:
-            return NetworkSteps().prepare(public).plan
-        if public.levels:
-            raise InvalidParameter("pass sample_epsilon or class_weight='balanced', not both.")
-        return balanced_plan(public)
+        if self._even:
+            if public.levels:
+                raise InvalidParameter("pass sample_epsilon or class_weight='balanced', not both.")
+            # proof: CLASS-WEIGHT
+            counts = counting(public.epsilon, for_model(public).epsilon, public.adjacency)
+            public = replace(public, before=counts)
+        return NetworkSteps().prepare(public).plan
 
     def _levels(
-        self, sample_epsilon: Any, n: int, people: Persons | None
+        self, sample_epsilon: Any, n: int, unit: Unit
     ) -> tuple[tuple[tuple[float, int], ...], Indices | None]:
         """Return the levels with their numbers of people, and the group of every row."""
         if sample_epsilon is None:
@@ -449,7 +426,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         cap = float(self.epsilon)
         values = inputs.vector("sample_epsilon", sample_epsilon, n, 0.0, cap, "epsilon")
         known, groups = np.unique(values, return_inverse=True)
-        each = groups if people is None else people.one_each("sample_epsilon", groups)
+        each = unit.one_each("sample_epsilon", groups)
         counts = np.bincount(each)
         if known[0] <= 0.0 or len(known) > _MOST_LEVELS:
             raise InvalidData(
@@ -556,3 +533,13 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
                 "with one run; set checkpoint=None for cross validation and searches."
             )
         return super().__sklearn_clone__()
+
+
+def balanced_factors(training: PrivateTraining, numbers: Indices, classes: int) -> Tensor:
+    """Release the counts that were charged and return one weight in (0, 1] for each class."""
+    start = training._start
+    assert start.passage is not None  # several ranks were refused
+    # proof: CLASS-WEIGHT
+    ahead = start.passage.after(-start.run.first)
+    present = None if start.weights is None else start.weights.numpy()
+    return torch.from_numpy(class_factors(ahead, numbers, classes, present)).float()

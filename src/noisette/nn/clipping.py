@@ -1,7 +1,7 @@
 """How a person's gradient is cut: one rule, one class. Each turns a batch into one `Bounded`.
 
-A rule sees the norms of one micro-batch after the other (`factors`, `note`), collects what it
-needs, and then bounds the sum that these factors produced (`bounded`). `read` gives the caller's
+A rule sees the norms of one micro-batch after the other (`factors`, `_note`), collects what it
+needs, and then bounds the sum that these factors produced (`_bounded`). `_read` gives the caller's
 view of what the door returned: the sum of clipped gradients, noisy.
 """
 
@@ -17,7 +17,7 @@ from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 from noisette.errors import InvalidParameter, Unproven
-from noisette.nn.gradients import factors
+from noisette.nn.gradients import rounding
 
 COUNT_NOISE = 20.0
 """The noise on the count of small gradients is the expected batch size over this."""
@@ -47,6 +47,8 @@ class Clipping(ABC):
 
     fixed = True
     """Whether `clip_norm` stays as it is during the run."""
+    _extra = 0
+    """How many numbers are released beside the gradient."""
 
     @abstractmethod
     def factors(self, norms: Tensor) -> Tensor:
@@ -64,103 +66,28 @@ class Clipping(ABC):
 
         """
 
-    def note(self, norms: Tensor, shares: Tensor | None) -> None:  # noqa: B027
-        """Take note of a micro-batch for `counts`; most rules count nothing.
+    def _note(self, norms: Tensor, shares: Tensor | None) -> None:  # noqa: B027
+        """Take note of a micro-batch for `_counts`; `shares` weigh the rows within persons."""
 
-        Parameters
-        ----------
-        norms : torch.Tensor
-            What `factors` is given.
-        shares : torch.Tensor or None
-            The weight of each row within its person; None: every row is a record of weight 1.
-
-        """
-
-    def extra(self) -> int:
-        """Return how many numbers are released beside the gradient.
-
-        Returns
-        -------
-        int
-            0 unless the rule counts something.
-
-        """
-        return 0
-
-    def counts(self) -> Floats:
-        """Return these numbers for the present batch, and forget them.
-
-        Returns
-        -------
-        ndarray of shape (extra,)
-            Sums over the records of the batch, rows of a person by their weights.
-
-        """
+    def _counts(self) -> Floats:
+        """Return the further numbers of the present batch, sums over records, and forget them."""
         return np.empty(0)
 
-    def bounded(self, total: Floats, adjacency: Adjacency, batch: float, z: float) -> Bounded:
-        """Return the sum of a batch with its bound.
-
-        Parameters
-        ----------
-        total : ndarray
-            The sum of clipped gradients, followed by `counts`.
-        adjacency : Adjacency
-            The relation of the run.
-        batch : float
-            The expected batch size.
-        z : float
-            The noise multiplier of a step.
-
-        Returns
-        -------
-        Bounded
-            What goes through the door.
-
-        """
+    def _bounded(self, total: Floats, adjacency: Adjacency, batch: float, z: float) -> Bounded:
+        """Bound the sum of a batch of expected size `batch`, counts behind, for noise `z`."""
         # proof: NN-CLIP
         return Bounded(total, contribution=self.clip_norm, adjacency=adjacency, proof="NN-CLIP")
 
-    def read(self, noisy: Floats, batch: float, z: float) -> Floats:
-        """Return the noisy sum of clipped gradients from what the door returned.
-
-        Parameters
-        ----------
-        noisy : ndarray
-            What came back from the door.
-        batch : float
-            The expected batch size.
-        z : float
-            The noise multiplier of a step.
-
-        Returns
-        -------
-        ndarray
-            The noisy sum, without the counts.
-
-        """
+    def _read(self, noisy: Floats, batch: float, z: float) -> Floats:
+        """Return the noisy sum of clipped gradients from what the door returned."""
         return noisy
 
-    def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps; all of it was released.
-
-        Returns
-        -------
-        dict
-            What `restore` takes.
-
-        """
+    def _state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps; all of it was released."""
         return {"clip_norm": self.clip_norm}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up what `state` gave.
-
-        Parameters
-        ----------
-        state : dict
-            What `state` returned.
-
-        """
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Take up what `_state` gave."""
         self.clip_norm = _in_range(state["clip_norm"])
 
 
@@ -184,7 +111,7 @@ class Flat(Clipping):
 
     def factors(self, norms: Tensor) -> Tensor:
         """Return min(1, C / norm)."""
-        return factors.flat(self.clip_norm)(norms)
+        return rounding.flat(self.clip_norm)(norms)
 
 
 class Automatic(Clipping):
@@ -215,10 +142,10 @@ class Automatic(Clipping):
 
     def factors(self, norms: Tensor) -> Tensor:
         """Return C / (norm + gamma)."""
-        return factors.automatic(self.clip_norm, self.gamma)(norms)
+        return rounding.automatic(self.clip_norm, self.gamma)(norms)
 
 
-class Adaptive(Clipping):
+class Adaptive(Flat):
     """Flat clipping at a norm that follows a quantile of the gradients' norms, privately.
 
     Andrew, Thakkar, McMahan and Ramaswamy 2021. The count of gradients within C_t is released with
@@ -244,13 +171,13 @@ class Adaptive(Clipping):
     >>> import torch
     >>> from noisette.nn import Adaptive
     >>> rule, norms = Adaptive(clip_norm=2.0, quantile=0.5), torch.tensor([1.0, 4.0])
-    >>> rule.note(norms, None)
-    >>> [round(factor, 3) for factor in rule.factors(norms).tolist()], rule.counts().tolist()
-    ([1.0, 0.5], [0.0])
+    >>> [round(factor, 3) for factor in rule.factors(norms).tolist()]
+    [1.0, 0.5]
 
     """
 
     fixed = False
+    _extra = 1
 
     def __init__(
         self, clip_norm: float = 1.0, quantile: float = 0.5, learning_rate: float = 0.2
@@ -262,21 +189,13 @@ class Adaptive(Clipping):
         self.learning_rate = _validate.positive("learning_rate", learning_rate)
         self._small = 0.0
 
-    def factors(self, norms: Tensor) -> Tensor:
-        """Return min(1, C / norm)."""
-        return factors.flat(self.clip_norm)(norms)
-
-    def note(self, norms: Tensor, shares: Tensor | None) -> None:
+    def _note(self, norms: Tensor, shares: Tensor | None) -> None:
         """Count who is within C: the b_i - 1/2 of records, weighted within a person."""
         # A norm that is not finite is not within C; its record has factor 0.
         found = (norms <= self.clip_norm).to(torch.float64) - 0.5
         self._small += float((found if shares is None else found * shares).sum())
 
-    def extra(self) -> int:
-        """One count."""
-        return 1
-
-    def counts(self) -> Floats:
+    def _counts(self) -> Floats:
         """Return sum_i (b_i - 1/2) of the present batch, and start the next."""
         found, self._small = self._small, 0.0
         return np.array([found])
@@ -288,7 +207,7 @@ class Adaptive(Clipping):
         shrink = 1.0 - 2.0**-40
         return float(np.sqrt(1.0 - share) * shrink), float(2.0 * np.sqrt(share) * shrink)
 
-    def bounded(self, total: Floats, adjacency: Adjacency, batch: float, z: float) -> Bounded:
+    def _bounded(self, total: Floats, adjacency: Adjacency, batch: float, z: float) -> Bounded:
         """Return the joint vector; each record's part has norm at most 1."""
         # proof: NN-ADAPTIVE
         a, k = self._weights(batch, z)
@@ -297,7 +216,7 @@ class Adaptive(Clipping):
         joint[-1] *= k
         return Bounded(joint, contribution=1.0, adjacency=adjacency, proof="NN-ADAPTIVE")
 
-    def read(self, noisy: Floats, batch: float, z: float) -> Floats:
+    def _read(self, noisy: Floats, batch: float, z: float) -> Floats:
         """Move C_t by the noisy share of small gradients and return the noisy sum."""
         a, k = self._weights(batch, z)
         share = min(max(noisy[-1] / (k * batch) + 0.5, 0.0), 1.0)

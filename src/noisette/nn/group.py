@@ -57,11 +57,7 @@ class Group:
         """Do `work` on the first rank and return its result on all; all stop if it fails."""
         if self.ranks == 1:
             return work()
-        box: list[Any] = [None]
-        if self.first:
-            self.together(lambda: box.__setitem__(0, work()))
-        else:
-            self.together(lambda: None)
+        box: list[Any] = [self.together(lambda: work() if self.first else None)]
         with _connected():
             torch.distributed.broadcast_object_list(box, src=0)
         found: Found = box[0]
@@ -84,18 +80,9 @@ class Group:
 
     def copied(self, work: Callable[[], Tensor], size: int, dtype: torch.dtype) -> Tensor:
         """Return on every rank what `work` returns on the first; all stop if it fails."""
-        if self.ranks == 1:
-            return work()
-        vector, failure = _tried(work) if self.first else (None, None)
-        sent = torch.zeros(size + 1, dtype=dtype)
-        if vector is not None:
-            sent[:size] = vector
-        elif self.first:
-            sent[size] = 1.0
-        with _connected(failure):
-            torch.distributed.broadcast(sent, src=0)
-        _refuse([bool(sent[size] != 0.0)])
-        return sent[:size]
+        return self.added(
+            lambda: work() if self.first else torch.zeros(size, dtype=dtype), size, dtype
+        )
 
     def align(self, module: nn.Module) -> None:
         """Give every rank the first rank's weights."""

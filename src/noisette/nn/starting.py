@@ -15,290 +15,371 @@ The first three give `Start.facts`, which are public. Whatever can be wrong is t
 module, optimizer and files as they were. A rank that fails in a stage stops all ranks there.
 """
 
+import copy
+import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from torch import nn
+
 from noisette import _validate
 from noisette.core import accounting
+from noisette.core.adjacency import Adjacency
+from noisette.core.guarantee import rounded_up
 from noisette.core.ledger import Ledger
 from noisette.core.permit import Permit
 from noisette.core.randomness import Randomness, as_randomness
+from noisette.core.refusals import REFUSALS
 from noisette.core.storage import Drawn
-from noisette.errors import InvalidParameter, Unproven
+from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.fitting.algorithms.correlation import Banded
 from noisette.fitting.algorithms.network import NetworkSteps, PublicNetwork, Schedule
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.steps import in_random_order
 from noisette.fitting.algorithms.train import begin as pay
 from noisette.nn import checkpoint as files
-from noisette.nn import conditions, person_rows
-from noisette.nn.asked import Asked, Start
-from noisette.nn.averaging import Average
-from noisette.nn.batches import RankBatches, members_of
-from noisette.nn.clipping import as_clipping
+from noisette.nn.batches import (
+    MOST_ROWS,
+    RankBatches,
+    check_ranks,
+    members_of,
+    row_weights,
+    unit_of,
+)
+from noisette.nn.checkpoint import Average
+from noisette.nn.clipping import Clipping, as_clipping
 from noisette.nn.gradients import ClippedGradients
 from noisette.nn.gradients.chance import Chance
-from noisette.nn.group import Group, present_group
+from noisette.nn.group import present_group
 
-Stage = Callable[[Start], Start]
+Stage = Callable[["Start"], None]
 
 
 def _by_itself(stage: Stage) -> Stage:
     """Let each rank do a stage by itself, and stop all of them if one fails."""
 
     @wraps(stage)
-    def everywhere(start: Start) -> Start:
-        return start.group.together(lambda: stage(start))
+    def everywhere(start: "Start") -> None:
+        start.group.together(lambda: stage(start))
 
     return everywhere
 
 
-@_by_itself
-def refuse(start: Start) -> Start:
-    """Refuse what has no proof, before any check that names the number of records."""
-    asked = start.asked
-    run, adjacency = Schedule.of(asked.plan), conditions.relation(asked.plan, asked.ledger)
-    clipping = as_clipping(asked.clipping, asked.clip_norm)
-    run.refuse_unproven(adjacency, asked.band, fixed=clipping.fixed)
-    banded = None if asked.band is None else Banded(asked.band)
-    if asked.checkpoint is not None and banded is not None:
-        raise Unproven(
-            "correlated noise cannot be resumed from a checkpoint, which holds no noise; use "
-            "band=None or no checkpoint."
-        )
-    if run.first and (asked.checkpoint is not None or start.group.ranks > 1):
-        raise Unproven(
-            "balanced classes are for one process, and cannot be resumed from a checkpoint; give "
-            "public weights, or none."
-        )
-    gradients = ClippedGradients(asked.module)
-    conditions.check_optimizer(asked.optimizer, gradients.parameters)
-    return replace(
-        start, run=run, adjacency=adjacency, gradients=gradients, clipping=clipping, banded=banded,
-        file=None if asked.checkpoint is None else Path(asked.checkpoint),
-    )  # fmt: skip
+class Start:
+    """What `PrivateTraining` is asked for, and what is settled so far; a method is a stage.
 
+    `permit`, which paid for the run, and `passage`, the way through the door, are the first rank's
+    alone; `weights` are those of rows within their persons, None where every row is a record.
+    """
 
-@_by_itself
-def check(start: Start) -> Start:
-    """Check every setting by itself."""
-    asked, run = start.asked, start.run
-    size = _validate.integer("size", asked.size, least=int(start.adjacency.size_is_public))
-    if not start.adjacency.size_is_public:
-        if asked.population is None:
-            raise InvalidParameter(
-                "under add-remove the number of records is private; pass population=..., a public "
-                "number to stand for it."
-            )
-        _validate.integer("population", asked.population)
-    if start.file is not None and start.group.first and asked.ledger is None:
-        raise InvalidParameter(
-            "a checkpoint needs a ledger in a file, which remembers what was drawn; pass "
-            "ledger=Ledger.open(path, ...)."
-        )
-    average = None
-    if asked.averaging is not None:
-        average = Average(asked.averaging, start.gradients.parameters, run.steps)
-    conditions.check_ids(asked.record_ids, size)
-    persons = person_rows.grouped(asked, size)
-    return replace(
-        start,
-        persons=persons,
-        weights=person_rows.row_weights(persons),
-        delta=_validate.delta(asked.delta),
-        copies=_validate.integer("copies", asked.copies),
-        micro=conditions.optional("micro_batch", asked.micro_batch),
-        save_every=conditions.optional("save_every", asked.save_every),
-        average=average,
-        members=members_of(person_rows.level_groups(asked, persons), size, run),
-        randomness=as_randomness(asked.random_state),
-    )
+    def __init__(self, asked: Any) -> None:
+        self.asked, self.group = asked, present_group()
+        self.permit: Permit | None = None
+        self.passage: Passage | None = None
 
-
-def agree(start: Start) -> Start:
-    """Let the ranks tell each other their public facts, and compare what must be the same."""
-    asked, group, rule = start.asked, start.group, start.clipping
-    group.agree(
-        {
-            "plan": asked.plan.to_json(),
-            "clipping": (type(rule).__name__, vars(rule)),
-            "kind of random_state": start.randomness.seeded,
-            "band": asked.band,
-            "trainable parameters": [(p.shape, p.dtype) for p in start.gradients.parameters],
-            "presence of record_ids": asked.record_ids is not None,
-            "presence and weights of persons": person_rows.facts(start.persons),
-        }
-    )
-    person_rows.check_ranks(start)
-    sizes = group.gathered(lambda: int(asked.size))
-    ordered = asked.record_ids is not None
-    batches = RankBatches(start.run, sizes, start.members, group, in_order=ordered)
-    public = sum(sizes) if start.adjacency.size_is_public else int(asked.population or 0)
-    _validate.delta_for(start.delta, public)
-    normaliser = batches.normaliser(public)
-    group.agree({"divisor": normaliser})
-    # proof: RESUME
-    facts = {
-        "neighbouring relation": start.adjacency.value,
-        "numbers of records": sizes if start.adjacency.size_is_public else None,
-        "divisor": normaliser,
-        "groups": group.gathered(lambda: conditions.digest(asked.groups)),
-        **person_rows.facts(start.persons),
-        "record_ids": group.gathered(lambda: conditions.digest(asked.record_ids)),
-        "copies": start.copies,
-        "clipping": [type(rule).__name__, *conditions.settings(rule)],
-    }
-    prepared = NetworkSteps().prepare(_described(start, public))
-    return replace(start, batches=batches, normaliser=normaliser, facts=facts, prepared=prepared)
-
-
-def _described(start: Start, size: int) -> PublicNetwork:
-    """Return what everybody may know of the run."""
-    asked, epsilon = start.asked, start.asked.epsilon
-    if epsilon is None:
-        epsilon = accounting.epsilon(asked.plan, delta=start.delta, adjacency=start.adjacency)
-        if not math.isfinite(epsilon):
+    @_by_itself
+    def refuse(self) -> None:
+        """Refuse what has no proof, before any check that names the number of records."""
+        asked = self.asked
+        self.run = Schedule.of(asked.plan)
+        # the relation of the run: the ledger's, the plan's, or the strictest
+        own = asked.plan.adjacency or Adjacency.REPLACE_ONE
+        self.adjacency: Adjacency = own if asked.ledger is None else asked.ledger.adjacency
+        self.clipping = as_clipping(asked.clipping, asked.clip_norm)
+        self.run.refuse_unproven(self.adjacency, asked.band, fixed=self.clipping.fixed)
+        self.banded = None if asked.band is None else Banded(asked.band)
+        pair = isinstance(asked.checkpoint, tuple) and len(asked.checkpoint) == 2
+        file, every = asked.checkpoint if pair else (asked.checkpoint, None)
+        self.file, self.every = None if file is None else Path(file), every
+        if self.file is not None and self.banded is not None:
             raise Unproven(
-                f"no theorem bounds this plan at delta={start.delta:g}; take a larger delta."
+                "correlated noise cannot be resumed from a checkpoint, which holds no noise; use "
+                "band=None or no checkpoint."
             )
-        epsilon = max(epsilon, 1e-12)
-    return PublicNetwork(
-        epsilon=epsilon, delta=start.delta, adjacency=start.adjacency, size=size,
-        parameters=start.gradients.dimension, plan=asked.plan, clip_norm=start.clipping.clip_norm,
-        fixed=start.clipping.fixed, band=asked.band,
-        unit="record" if start.persons is None else "person",
-        max_rows=None if start.persons is None else start.persons.max_rows,
-    )  # fmt: skip
+        if self.run.first and (self.file is not None or self.group.ranks > 1):
+            raise Unproven(
+                "balanced classes are for one process, and cannot be resumed from a checkpoint; "
+                "give public weights, or none."
+            )
+        self.gradients = ClippedGradients(asked.module)
+        _check_optimizer(asked.optimizer, self.gradients.parameters)
 
-
-def read(start: Start) -> Start:
-    """Read the checkpoint, if there is one, and make sure that all of it can be used."""
-    asked = start.asked
-    path, state = start.group.told(lambda: _found(start))
-    if path is not None and state is not None:
-        trained = asked.module, asked.optimizer, start.average, start.clipping
-        start.group.together(lambda: files.check(path, state, *trained))
-    return replace(start, file=path, state=state)
-
-
-def claim(start: Start) -> Start:
-    """Charge the ledger, or claim the permit of the interrupted run, on the first rank."""
-    held: list[Permit] = []
-
-    def on_first() -> int:
-        held.append(_resumed(start) if start.state is not None else _charged(start))
-        return held[0].drawn(start.run.first)
-
-    drawn = start.group.told(on_first)
-    return replace(start, permit=held[0] if held else None, drawn=drawn)
-
-
-def restore(start: Start) -> Start:
-    """Give every rank the same weights: those of the checkpoint, or those of the first rank."""
-    asked, state, path = start.asked, start.state, start.file
-    changes = state is not None or start.group.ranks > 1
-    undo = changes and files.undoing(asked.module, asked.optimizer, start.clipping)
-    try:
-        start.group.align(asked.module)
-        if state is not None and path is not None:
-            trained = asked.module, asked.optimizer, start.clipping
-            start.group.together(lambda: files.take_up(path, state, *trained))
-    except BaseException:
-        if undo:
-            undo()
-        raise
-    asked.optimizer.zero_grad(set_to_none=True)  # frozen weights may hold an old gradient
-    return start
-
-
-def draw(start: Start) -> Start:
-    """Make the source of this rank, the batches that come from it, and the way to the door."""
-    source = _own_source(start.randomness, start.group, start.drawn)
-    passage = None
-    if start.permit is not None:
-        passage = Passage(start.permit, source, start.run.first)
-    start.gradients.chance = Chance(source.spawn(1)[0])
-    to_come = start.batches.from_step(start.drawn, source)
-    persons = in_random_order(start.persons, start.run.sampler, source)
-    if persons is not None:
-        to_come = map(persons.rows_of, to_come)
-    return replace(start, passage=passage, to_come=to_come)
-
-
-STAGES: tuple[Stage, ...] = (refuse, check, agree, read, claim, restore, draw)
-
-
-def begin(asked: Asked) -> Start:
-    """Go through the stages, in their order."""
-    start = Start(asked, present_group())
-    for stage in STAGES:
-        start = stage(start)
-    return start
-
-
-# --- what the stages do ------------------------------------------------------------------------
-
-
-def _contents(start: Start, *, charge: int | None) -> dict[str, Any]:
-    asked = start.asked
-    return files.contents(
-        asked.module, asked.optimizer, start.average, start.clipping, charge=charge, steps=0,
-        seeded=start.randomness.seeded, facts=start.facts,
-    )  # fmt: skip
-
-
-def _found(start: Start) -> tuple[Path | None, dict[str, Any] | None]:
-    """Return the first rank's file and what it holds of this run: None if it does not exist."""
-    path, ledger, plan = start.file, start.asked.ledger, start.asked.plan
-    if path is None or ledger is None:
-        return None, None
-    files.prepare(path, _contents(start, charge=0))
-    if not path.exists():
-        return path, None
-    state = files.read(path)
-    files.same_run(path, state, start.facts, seeded=start.randomness.seeded)
-    charges, number = ledger.charges, state["charge"]
-    booked = charges[number - 1].plan if 1 <= number <= len(charges) else None
-    if booked != plan.under(ledger.adjacency).to_json():
-        raise InvalidParameter(f"{path} belongs to another plan; use another file for this run.")
-    return path, state
-
-
-def _charged(start: Start) -> Permit:
-    """Charge a new run; its first checkpoint follows at once, so that a kill does not lose it."""
-    asked, public = start.asked, start.prepared.public
-    ledger = asked.ledger or Ledger(public.epsilon, public.delta, adjacency=public.adjacency)
-    permit = pay(
-        start.prepared, ledger=ledger, randomness=start.randomness,
-        label=asked.label, model=type(asked.module).__name__, resumable=start.file is not None,
-    ).permit  # fmt: skip
-    if start.file is not None:
-        files.write(start.file, _contents(start, charge=permit.number))
-    return permit
-
-
-def _resumed(start: Start) -> Permit:
-    """Claim the permit of the interrupted run, unless the ledger knows less than the file."""
-    state, ledger = start.state, start.asked.ledger
-    assert state is not None
-    assert ledger is not None
-
-    def known(drawn: Drawn) -> None:
-        if drawn.counts[0] < state["steps"]:
+    @_by_itself
+    def check(self) -> None:
+        """Check every setting by itself."""
+        asked = self.asked
+        size = _validate.integer("size", asked.size, least=int(self.adjacency.size_is_public))
+        if not self.adjacency.size_is_public:
+            public_size(asked.population)
+        if self.file is not None and self.group.first and asked.ledger is None:
             raise InvalidParameter(
-                f"{start.file} has made more steps than the ledger knows of: it belongs to another "
-                "ledger, or this one is an old copy."
+                "a checkpoint needs a ledger in a file, which remembers what was drawn; pass "
+                "ledger=Ledger.open(path, ...)."
             )
+        self.average = None
+        if asked.averaging is not None:
+            self.average = Average(asked.averaging, self.gradients.parameters, self.run.steps)
+        self.trained = files.Moving(asked.module, asked.optimizer, self.average, self.clipping)
+        check_ids(asked.record_ids, size)
+        self.unit = unit_of(asked, size)
+        self.weights = row_weights(self.unit)
+        self.rows = len(self.unit.rows_of(np.arange(size)))
+        self.delta = _validate.delta(asked.delta)
+        self.copies = _validate.integer("copies", asked.copies)
+        for name, value in (("micro_batch", asked.micro_batch), ("checkpoint's steps", self.every)):
+            if value is not None:
+                _validate.integer(name, value)
+        self.members = members_of(asked.groups, self.rows, self.unit, self.run)
+        self.randomness = as_randomness(asked.random_state)
 
-    return ledger.resume(state["charge"], known)
+    def agree(self) -> None:
+        """Let the ranks tell each other their public facts, and compare what must be the same."""
+        asked, group, rule = self.asked, self.group, self.clipping
+        rules = [getattr(self.unit, name, None) for name in ("full", "max_rows", "missing")]
+        shared = {} if self.weights is None else {"persons": rules}
+        group.agree(
+            {
+                "plan": asked.plan.to_json(),
+                "clipping": (type(rule).__name__, vars(rule)),
+                "kind of random_state": self.randomness.seeded,
+                "band": asked.band,
+                "trainable parameters": [(p.shape, p.dtype) for p in self.gradients.parameters],
+                "presence of record_ids": asked.record_ids is not None,
+                "presence and weights of persons": shared,
+            }
+        )
+        check_ranks(asked.persons, group)
+        sizes = group.gathered(lambda: int(asked.size))
+        ordered = asked.record_ids is not None
+        self.batches = RankBatches(self.run, sizes, self.members, group, in_order=ordered)
+        public = sum(sizes) if self.adjacency.size_is_public else int(asked.population)
+        _validate.delta_for(self.delta, public)
+        self.normaliser = self.batches.normaliser(public)
+        group.agree({"divisor": self.normaliser})
+        # proof: RESUME
+        self.facts: dict[str, Any] = {
+            "neighbouring relation": self.adjacency.value,
+            "numbers of records": sizes if self.adjacency.size_is_public else None,
+            "divisor": self.normaliser,
+            "groups": group.gathered(lambda: _digest(asked.groups)),
+            **shared,
+            "record_ids": group.gathered(lambda: _digest(asked.record_ids)),
+            "copies": self.copies,
+            "clipping": [type(rule).__name__, *_settings(rule)],
+        }
+        self.prepared = NetworkSteps().prepare(self._described(public))
+
+    def _described(self, size: int) -> PublicNetwork:
+        """Return what everybody may know of the run."""
+        asked, epsilon = self.asked, self.asked.epsilon
+        if epsilon is None:
+            epsilon = accounting.epsilon(asked.plan, delta=self.delta, adjacency=self.adjacency)
+            if not math.isfinite(epsilon):
+                raise Unproven(
+                    f"no theorem bounds this plan at delta={self.delta:g}; take a larger delta."
+                )
+            epsilon = max(epsilon, 1e-12)
+        return PublicNetwork(
+            epsilon=epsilon, delta=self.delta, adjacency=self.adjacency, size=size,
+            parameters=self.gradients.dimension, plan=asked.plan,
+            clip_norm=self.clipping.clip_norm, fixed=self.clipping.fixed, band=asked.band,
+            unit=self.unit.word, max_rows=self.unit.max_rows,
+        )  # fmt: skip
+
+    def read(self) -> None:
+        """Read the checkpoint, if there is one, and make sure that all of it can be used."""
+        self.file, self.state = path, state = self.group.told(self._found)
+        if path is not None and state is not None:
+            self.group.together(lambda: self.trained.check(path, state))
+
+    def _found(self) -> tuple[Path | None, dict[str, Any] | None]:
+        """Return the first rank's file and what it holds of this run: None if it does not exist."""
+        path, ledger = self.file, self.asked.ledger
+        if path is None:
+            return None, None
+        files.prepare(path, self.contents(charge=0))
+        if not path.exists():
+            return path, None
+        state = files.read(path)
+        files.same_run(path, state, self.facts, seeded=self.randomness.seeded)
+        charges, number = ledger.charges, state["charge"]
+        booked = charges[number - 1].plan if 1 <= number <= len(charges) else None
+        if booked != self.asked.plan.under(ledger.adjacency).to_json():
+            raise InvalidParameter(
+                f"{path} belongs to another plan; use another file for this run."
+            )
+        return path, state
+
+    def claim(self) -> None:
+        """Charge the ledger, or claim the permit of the interrupted run, on the first rank."""
+
+        def on_first() -> int:
+            self.permit = self._charged() if self.state is None else self._resumed(self.state)
+            return self.permit.drawn(self.run.first)
+
+        self.drawn = self.group.told(on_first)
+
+    def _charged(self) -> Permit:
+        """Charge a new run; its first checkpoint follows at once, lest a kill lose it."""
+        asked, public = self.asked, self.prepared.public
+        ledger = asked.ledger or Ledger(public.epsilon, public.delta, adjacency=public.adjacency)
+        permit = pay(
+            self.prepared, ledger=ledger, randomness=self.randomness, label=asked.label,
+            model=type(asked.module).__name__, resumable=self.file is not None,
+        ).permit  # fmt: skip
+        if self.file is not None:
+            files.write(self.file, self.contents(charge=permit.number))
+        return permit
+
+    def _resumed(self, state: dict[str, Any]) -> Permit:
+        """Claim the permit of the interrupted run, unless the ledger knows less than the file."""
+
+        def known(drawn: Drawn) -> None:
+            if drawn.counts[0] < state["steps"]:
+                raise InvalidParameter(
+                    f"{self.file} has made more steps than the ledger knows of: it belongs to "
+                    "another ledger, or this one is an old copy."
+                )
+
+        permit: Permit = self.asked.ledger.resume(state["charge"], known)
+        return permit
+
+    def restore(self) -> None:
+        """Give every rank the same weights: those of the checkpoint, or those of the first rank."""
+        path, state = self.file, self.state
+        changes = state is not None or self.group.ranks > 1
+        before = copy.deepcopy(self.trained.state()) if changes else None
+        try:
+            self.group.align(self.asked.module)
+            if state is not None:
+                self.group.together(lambda: self.trained.take_up(path, state))
+        except BaseException:
+            if before is not None:
+                self.trained.take_up(path, before)
+            raise
+        self.asked.optimizer.zero_grad(set_to_none=True)  # frozen ones may hold an old gradient
+
+    def draw(self) -> None:
+        """Make the source of this rank, the batches that come from it, and the way to the door."""
+        source = self.randomness
+        if source.seeded and (self.group.ranks > 1 or self.drawn):
+            # never one whose numbers an interrupted run, or another rank, may have used
+            source = Randomness.in_worker((*source.to_worker(), self.drawn, self.group.rank))
+        if self.permit is not None:
+            self.passage = Passage(self.permit, source, self.run.first)
+        self.gradients.chance = Chance(source.spawn(1)[0])
+        to_come = self.batches.from_step(self.drawn, source)
+        self.to_come = map(in_random_order(self.unit, self.run.sampler, source).rows_of, to_come)
+
+    # --- afterwards ----------------------------------------------------------------------------
+
+    def contents(self, *, charge: int | None, steps: int = 0) -> dict[str, Any]:
+        """Return what a checkpoint holds now."""
+        facts = {"charge": charge, "steps": steps, "seeded": self.randomness.seeded}
+        return self.trained.state() | facts | {"facts": self.facts}
+
+    def public(self) -> tuple[str, ...]:
+        """Return what the guarantee treats as public."""
+        levels = ("everybody's level, which a changed record keeps",)
+        one = f"that there is at least one {self.unit.word}"
+        return (
+            f"the number {self.normaliser:g} by which every noisy sum of gradients is divided",
+            "the architecture, its starting weights, the optimizer and all settings",
+            *(() if self.adjacency.size_is_public else (one,)),
+            *(levels if len(self.run.samplers) > 1 else ()),
+            *(("the record_ids",) if self.asked.record_ids is not None else ()),
+        )
+
+    def notes(self, *, given: bool) -> tuple[str, ...]:
+        """Return what a reader must know; `given` if rows were taken on somebody's word."""
+        found = [
+            "Gradients are computed in the precision of the module; the norms by which they are "
+            "clipped are upper bounds, rounding included; the rounding of their sum is not.",
+            REFUSALS["canary"].words,
+        ]
+        found += self.unit.notes
+        if self.weights is not None:
+            found.append(f"A person with more than {MOST_ROWS:,} rows adds nothing.")
+        if given:
+            found.append(
+                "The rows of each batch are taken as given: that they belong to the "
+                f"{self.unit.word}s whose numbers were drawn is the word of whoever handed them in."
+            )
+        if self.banded is not None:
+            found.append(f"Noise is correlated over {self.banded.band} steps.")
+        if len(self.run.samplers) > 1 and self.permit is not None:
+            own = [
+                accounting.epsilon(part, delta=self.permit.delta, adjacency=self.adjacency)
+                for part in self.permit.plan.alternatives()
+            ]
+            each = ", ".join(rounded_up(epsilon, digits=4) for epsilon in own)
+            found.append(f"Epsilon of each group, in order: {each}.")
+        return tuple(found)
 
 
-def _own_source(randomness: Randomness, group: Group, drawn: int) -> Randomness:
-    """Return this rank's source: never one whose numbers an interrupted run may have used."""
-    if not randomness.seeded or (group.ranks == 1 and drawn == 0):
-        return randomness
-    return Randomness.in_worker((*randomness.to_worker(), drawn, group.rank))
+STAGES: tuple[Stage, ...] = (
+    Start.refuse, Start.check, Start.agree, Start.read, Start.claim, Start.restore, Start.draw,
+)  # fmt: skip
+
+
+def begin(asked: Any) -> Start:
+    """Go through the stages, in their order."""
+    start = Start(asked)
+    for stage in STAGES:
+        stage(start)
+    return start
+
+
+# --- what the stages ask of their parts --------------------------------------------------------
+
+
+def public_size(population: int | None) -> int:
+    """Return the number that stands for that of records, which is private under add-remove."""
+    if population is None:
+        raise InvalidParameter(
+            "under add-remove the number of records is private; pass population=..., a public "
+            "number to stand for it."
+        )
+    return _validate.integer("population", population)
+
+
+def _check_optimizer(optimizer: torch.optim.Optimizer, trained: list[nn.Parameter]) -> None:
+    """Raise if the optimizer would move something else, or ask for gradients by itself."""
+    known = {id(parameter) for parameter in trained}
+    held = [p for part in optimizer.param_groups for p in part["params"] if p.requires_grad]
+    if any(id(parameter) not in known for parameter in held):
+        raise InvalidParameter(
+            "the optimizer holds parameters of another module; make it from module.parameters()."
+        )
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise InvalidParameter("LBFGS looks at the loss several times a step; use SGD or Adam.")
+
+
+def check_ids(ids: Any, size: int) -> None:
+    """Raise unless `ids` is None or names every one of `size` records differently."""
+    if ids is None:
+        return
+    names = np.asarray(ids)
+    if names.shape != (size,) or names.dtype.kind not in "iuU":
+        raise InvalidData("record_ids must hold one whole number or text for each record.")
+    if len(np.unique(names)) < size:
+        raise InvalidData("record_ids must name every record differently.")
+
+
+def _digest(public: Any) -> str | None:
+    """Return a digest of public names or numbers of the records; never of anything sensitive."""
+    if public is None:
+        return None
+    parts = "".join(f"{len(text)}:{text}" for text in map(str, np.asarray(public).tolist()))
+    return hashlib.sha256(parts.encode()).hexdigest()
+
+
+def _settings(rule: Clipping) -> list[list[Any]]:
+    """Return the public settings of a rule, without the clip norm, which a checkpoint restores."""
+    shown = {k: v for k, v in vars(rule).items() if not k.startswith("_") and k != "clip_norm"}
+    return [[k, v] for k, v in sorted(shown.items()) if isinstance(v, bool | int | float | str)]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -21,15 +22,11 @@ from noisette.core.plans import Plan
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter, PermitError
 from noisette.nn import checkpoint as files
-from noisette.nn import wording
 from noisette.nn.arrays import TensorRecords
-from noisette.nn.asked import Asked
-from noisette.nn.batches import Queue, part_of
+from noisette.nn.batches import Queue, numbered, part_of
 from noisette.nn.canary import RunCanary
 from noisette.nn.clipping import Clipping
-from noisette.nn.gradients.factors import shared
-from noisette.nn.loading import numbered
-from noisette.nn.progress import StepBar
+from noisette.nn.gradients.rounding import shared
 from noisette.nn.starting import begin
 
 Losses = Callable[[nn.Module, Any], Tensor]
@@ -85,16 +82,13 @@ class PrivateTraining:
         The tail of the run, or a decay in (0, 1); see `load_average`.
     ledger : Ledger, optional
         What is charged; None opens one for this run alone.
-    checkpoint : str or path-like, optional
-        File from which a killed run is resumed; needs a ledger in a file.
-    save_every : int, optional
-        Steps between two checkpoints; a twentieth of the run unless given.
+    checkpoint : str, path-like or tuple of a path and an int, optional
+        File from which a killed run is resumed; needs a ledger in a file. It is written 20 times,
+        or every so many steps.
     random_state : int or Randomness, optional
         None for cryptographic noise, a number for an experiment.
     label : str, default "PrivateTraining"
         A few words for the ledger.
-    verbose : int, default 0
-        With 1, a progress bar with public facts is shown.
 
     Attributes
     ----------
@@ -157,39 +151,27 @@ class PrivateTraining:
         record_ids: Any = None,
         averaging: str | float | None = None,
         ledger: Ledger | None = None,
-        checkpoint: str | Path | None = None,
-        save_every: int | None = None,
+        checkpoint: str | Path | tuple[str | Path, int] | None = None,
         random_state: int | Randomness | None = None,
         label: str = "PrivateTraining",
-        verbose: int = 0,
     ) -> None:
-        start = begin(
-            Asked(
-                module=module, optimizer=optimizer, plan=plan, size=size, delta=delta,
-                epsilon=epsilon, population=population, clipping=clipping, clip_norm=clip_norm,
-                micro_batch=micro_batch, copies=copies, band=band, groups=groups,
-                persons=persons, record_ids=record_ids, averaging=averaging, ledger=ledger,
-                checkpoint=checkpoint, save_every=save_every, random_state=random_state,
-                label=label,
-            )
-        )  # fmt: skip
+        asked = {name: value for name, value in locals().items() if name != "self"}
+        self._start = start = begin(SimpleNamespace(**asked))
         self.plan, self.module, self.optimizer = plan, module, optimizer
         self.normaliser = start.normaliser
         """The public number by which the noisy sum is divided."""
         self.steps_done = start.drawn
-        self._start, self._run, self._group = start, start.run, start.group
+        self._run, self._group = start.run, start.group
         self._gradients, self._clipping = start.gradients, start.clipping
         self._precision = self._summed_in()
-        self._most = min(start.micro or _AT_ONCE, _AT_ONCE)
+        self._most = min(micro_batch or _AT_ONCE, _AT_ONCE)
         usual = min(round(self.normaliser), self._most)  # public, as the size of a batch may not be
         source = Randomness.secure()
         if start.randomness.seeded:
             source = Randomness.from_seed(start.randomness.seed_for_others())
         self._canary = RunCanary(self._gradients, usual, start.copies, source)
         self._queue = Queue(start.to_come)
-        self._save_every = start.save_every or max(1, self._run.steps // _SAVES)
-        shown = verbose if self._group.first else 0
-        self._progress = StepBar(shown, self._run.steps, self.steps_done)
+        self._save_every = start.every or max(1, self._run.steps // _SAVES)
         self._broken = False
         self._word = False  # whether rows were taken on somebody's word
 
@@ -298,7 +280,6 @@ class PrivateTraining:
         self._finish()
 
     def _finish(self) -> None:
-        self._progress.close()
         if self._start.file is not None and self.steps_done % self._save_every:
             self.save()
 
@@ -331,7 +312,7 @@ class PrivateTraining:
         if rows is None:
             raise PermitError("step follows a batch of batches(), once for each batch.")
         self._broken = True  # meanwhile nobody takes a batch or makes another step
-        size = self._gradients.dimension + self._clipping.extra()
+        size = self._gradients.dimension + self._clipping._extra
         try:
             rule = self._rule_of_step()
             work = partial(self._clipped_sum, rule, losses, batch, rows)
@@ -347,13 +328,12 @@ class PrivateTraining:
         )  # fmt: skip
         if not rule.fixed:
             vars(self._clipping).update(vars(rule))
-            self._clipping.restore(self._group.told(rule.state))
+            self._clipping._restore(self._group.told(rule._state))
         self._apply(noisy)
         self._broken = False
         self.steps_done += 1
         if self._start.average is not None:
             self._start.average.take(self.steps_done)
-        self._progress.advance()
         if self._start.file is not None and self.steps_done % self._save_every == 0:
             self.save()
 
@@ -372,12 +352,12 @@ class PrivateTraining:
         """
         # proof: NN-CLIP
         rule = copy.deepcopy(self._clipping)
-        rule.restore(self._group.told(rule.state))
+        rule._restore(self._group.told(rule._state))
         return rule
 
     def _clipped_sum(self, rule: Clipping, losses: Losses, batch: Any, rows: Indices) -> Tensor:
         """Return the sum of the batch's clipped gradients, with the rule's own counts behind it."""
-        dimension, extra, C = self._gradients.dimension, rule.extra(), rule.clip_norm
+        dimension, extra, C = self._gradients.dimension, rule._extra, rule.clip_norm
         copies, weights = self._start.copies, self._start.weights
         total = torch.zeros(dimension + extra, dtype=self._precision)
         chance, foreign = self._gradients.chance, not isinstance(batch, TensorRecords)
@@ -401,7 +381,7 @@ class PrivateTraining:
                 "another one; move it in read, after the step."
             )
         if extra:
-            total[dimension:] = torch.from_numpy(rule.counts())
+            total[dimension:] = torch.from_numpy(rule._counts())
         return total
 
     def _released(self, rule: Clipping, total: Floats) -> Floats:
@@ -411,7 +391,7 @@ class PrivateTraining:
         if self._start.banded is not None:
             return self._start.banded(total, rule.clip_norm, adjacency, passage.release)
         z = self._run.mechanism.noise_multiplier
-        return rule.read(passage.release(rule.bounded(total, adjacency, batch, z)), batch, z)
+        return rule._read(passage.release(rule._bounded(total, adjacency, batch, z)), batch, z)
 
     def _apply(self, noisy: Tensor) -> None:
         mean = noisy.div_(self.normaliser)
@@ -446,7 +426,7 @@ class PrivateTraining:
         self._start.average.load()
 
     def save(self) -> None:
-        """Write the checkpoint now; it happens by itself every `save_every` steps.
+        """Write the checkpoint now; it happens by itself, too, 20 times unless asked otherwise.
 
         Raises
         ------
@@ -479,12 +459,7 @@ class PrivateTraining:
             raise InvalidParameter("there is no file to save to; pass checkpoint=...")
         if start.permit is None:
             return  # the first rank writes
-        state = files.contents(
-            self.module, self.optimizer, start.average, self._clipping,
-            charge=start.permit.number, steps=self.steps_done, seeded=start.randomness.seeded,
-            facts=start.facts,
-        )  # fmt: skip
-        files.write(start.file, state)
+        files.write(start.file, start.contents(charge=start.permit.number, steps=self.steps_done))
         start.permit.settle()
 
     def guarantee(
@@ -517,8 +492,8 @@ class PrivateTraining:
         resumed = ("RESUME",) if start.file is not None else ()
         return start.permit.guarantee(
             released,
-            public=(*wording.public(start), *public),
-            notes=(*wording.notes(start, given=self._word), *notes),
+            public=(*start.public(), *public),
+            notes=(*start.notes(given=self._word), *notes),
             proofs=("NN-INDEPENDENCE", "NN-CANARY", *start.prepared.proofs, *resumed),
             max_rows=start.prepared.public.max_rows,
         )
@@ -529,7 +504,7 @@ def _within(rule: Clipping, clip_norm: float, shares: Tensor | None, norms: Tens
 
     With `shares` the rows of a person together stay within it.
     """
-    rule.note(norms, shares)
+    rule._note(norms, shares)
     found = rule.factors(norms)
     within = found.double().abs() * norms <= clip_norm
     found = torch.where(within, found, 0.0)

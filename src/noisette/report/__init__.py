@@ -6,12 +6,11 @@ on a telephone. Everything that comes from a file is escaped.
 
 from noisette.report.effects import Effect, effect_svg, effects_page
 from noisette.report.heat import PairEffect, pair_svg
-from noisette.report.kit import stylesheet
+from noisette.report.html import stylesheet
 from noisette.report.ledgers import ledger_page
-from noisette.report.numbers import attack_power, curve_of, noise_of
+from noisette.report.numbers import StepCost, attack_power, curve_of, noise_of, steps_of
 from noisette.report.page import Subject, model_page
 from noisette.report.proofs import meaning
-from noisette.report.steps import StepCost, steps_of
 
 __all__ = [
     "Effect",

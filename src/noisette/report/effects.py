@@ -4,10 +4,11 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from noisette.report import html, svg
 from noisette.report.heat import PairEffect, pair_svg, score_words
-from noisette.report.kit import SERIES
+from noisette.report.html import SERIES
 from noisette.report.svg import opened, text
 
 _WIDTH, _HEIGHT = svg.WIDTH, 220
@@ -16,13 +17,8 @@ _COLOURS = tuple(SERIES)
 _LINES, _BARS = 5, 30  # outputs and levels in one picture
 _ROW = 22
 _SLIVER = 0.01  # of the axis: places in it could not be told apart
-UNDRAWN = "The pictures could not be drawn; `noisette explain` draws them from the model."
-"""What stands in the place of pictures that failed: a page never fails because of them."""
-_PAIRS = (
-    "What both columns add together, beyond what each adds by itself. Orange adds, blue takes "
-    "away; a dot marks a cell within two standard deviations of its noise, and grey is where too "
-    "few rows are to tell."
-)
+UNDRAWN = "undrawn"
+"""The note of pictures that failed: a page never fails because of them."""
 
 
 @dataclass(frozen=True)
@@ -87,48 +83,30 @@ def effect_svg(effect: Effect) -> str:
     return _curve(effect) if len(effect.places) else _levels(effect)
 
 
-def effects_section(
-    effects: Sequence[Effect], note: str, numbers: str = "", pairs: Sequence[PairEffect] = ()
-) -> str:
-    """Return the section of a page with one picture for each column; `numbers` is its table.
-
-    Pairs of columns follow, with one heat map each.
-    """
-    parts = []
+def drawn(
+    effects: Sequence[Effect], note: str, pairs: Sequence[PairEffect] = (),
+    weights: Sequence[tuple[str, str, str, str]] = (),
+) -> dict[str, Any]:  # fmt: skip
+    """Return what a page shows of the columns: a picture each, heat maps of pairs, the numbers."""
+    pictures = []
     for effect in effects:
         words = ["Drawn at equal distances, since some places lie far out."] * effect.crowded
         words += [] if effect.missing is None else [f"Here {effect.missing_words}."]
-        parts.append(html.figure(effect_svg(effect), " ".join(words), effect.column))
-    if note == UNDRAWN:
-        return html.section("What the model says of each column", html.prose(note))
-    if not any(parts) and not any(effect.note for effect in effects):
-        return ""
-    lead = (
-        f"What each column adds to the {effects[0].score} of an average row. Everything drawn here "
-        f"is part of the release that the promise covers. {note}"
-    )
-    notes = [html.paragraph(effect.note, "warn") for effect in effects if effect.note]
-    body = [html.paragraph(lead), *notes, html.figures(parts), numbers, _together(pairs)]
-    return html.section("What the model says of each column", *body)
-
-
-def _together(pairs: Sequence[PairEffect]) -> str:
-    """Return the heat maps of pairs of columns."""
-    maps = html.figures([html.figure(pair_svg(each), "", each.name) for each in pairs])
-    if not maps:
-        return ""
-    return html.subsection("And of pairs of columns", html.paragraph(_PAIRS), maps)
+        pictures.append((effect_svg(effect), " ".join(words), effect.column))
+    return {
+        "undrawn": note == UNDRAWN, "note": note, "weights": weights,
+        "score": effects[0].score if effects else "",
+        "notes": [effect.note for effect in effects if effect.note],
+        "drawn": [each for each in pictures if each[0]],
+        "pairs": [(found, each.name) for each in pairs if (found := pair_svg(each))],
+    }  # fmt: skip
 
 
 def effects_page(
     title: str, effects: Sequence[Effect], note: str, pairs: Sequence[PairEffect] = ()
 ) -> str:
     """Return a page of its own about the columns."""
-    body = [
-        html.title("Curves of a private model", title),
-        effects_section(effects, note, pairs=pairs),
-    ]
-    return html.document(f"Curves: {title}", "".join(body))
+    return html.page("curves.html", title, effects=drawn(effects, note, pairs))
 
 
 def _limits(effect: Effect) -> tuple[float, float]:

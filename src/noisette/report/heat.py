@@ -7,7 +7,7 @@ from noisette.report.svg import BLUE, ORANGE, WIDTH, opened, short, text
 
 _LEFT, _TOP, _BOTTOM, _KEY = 92, 12, 44, 90
 _TOLD = 6  # of the largest and smallest values, in words
-_GREY = ("#5A5A5A", 0.3)  # of kit.SERIES, as the others are
+_GREY = ("#5A5A5A", 0.3)  # of html.SERIES, as the others are
 _LABEL = 62.0  # a label across takes so much
 
 

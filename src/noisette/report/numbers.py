@@ -1,23 +1,54 @@
-"""The numbers of the page, all from public facts: the curve, an attacker's power, the noise."""
+"""The numbers of a page and their words, from public facts: curve, attack, noise, costs."""
 
 import math
 from dataclasses import dataclass
 
-from noisette.core.guarantee import Guarantee
+from noisette.core import accounting
+from noisette.core.adjacency import Adjacency
+from noisette.core.guarantee import Guarantee, rounded_up
 from noisette.core.mechanisms import (
     AdditiveNoise,
     Exponential,
+    Gaussian,
     GaussianThreshold,
     Mechanism,
     ObjectiveNoise,
 )
-from noisette.core.plans import LastIterate, Noisy, Parallel, Selected
+from noisette.core.plans import (
+    LastIterate,
+    Noisy,
+    Parallel,
+    Plan,
+    Repeat,
+    Selected,
+    Together,
+)
 from noisette.errors import Unproven
 
 DELTAS = tuple(10.0**-k for k in range(12, 1, -1))
 _DRAWN_UP_TO = 100.0  # beyond it nothing is promised that a curve could show
 
 Curve = list[tuple[float, float]]
+
+_RELATIONS = {
+    Adjacency.REPLACE_ONE: "replace-one: one person's record is exchanged for any other",
+    Adjacency.ZERO_OUT: "zero-out: one person's record is blanked out, so that neither its "
+    "features nor its label take part",
+    Adjacency.ADD_REMOVE: "add-remove: one person's record is added or taken away",
+}
+_PERSONS = {
+    Adjacency.REPLACE_ONE: "replace-one: all rows of one person are exchanged for any others",
+    Adjacency.ZERO_OUT: "zero-out: all rows of one person are blanked out, so that neither their "
+    "features nor their labels take part",
+    Adjacency.ADD_REMOVE: "add-remove: all rows of one person are added or taken away",
+}
+# What the promise speaks of: under zero-out and add-remove it says nothing about another record.
+CHANGES = {
+    Adjacency.REPLACE_ONE: ("{} different", "two candidates for {} apart"),
+    Adjacency.ZERO_OUT: ("{} blanked out", "whether {} took part or was blanked out"),
+    Adjacency.ADD_REMOVE: ("{} missing, or one more there", "whether {} took part at all"),
+}
+_UP = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def curve_of(guarantee: Guarantee, deltas: tuple[float, ...] = DELTAS) -> Curve:
@@ -121,3 +152,117 @@ def noise_of(guarantee: Guarantee) -> list[Noise]:
         batches = leaf.sampler.steps if leaf.draws_per_use > 1 else 1
         found.append(Noise(where, _strength(leaf, guarantee), times, batches))
     return found + scores
+
+
+# --- words ----------------------------------------------------
+
+
+def neighbours_of(adjacency: Adjacency, unit: str) -> str:
+    """Return who may differ, in words."""
+    return (_PERSONS if unit == "person" else _RELATIONS)[adjacency]
+
+
+def were_changed(adjacency: Adjacency, unit: str) -> str:
+    """Return the condition of the promise, for the start of a sentence."""
+    who = "any one record" if unit == "record" else "all rows of any one person"
+    return "Were " + CHANGES[adjacency][0].format(who)
+
+
+def delta_words(delta: float) -> str:
+    """Return delta as people write it, never less than it is."""
+    if delta == 0.0:
+        return "0"
+    digits, power = f"{float(rounded_up(delta, digits=3)):.2e}".split("e")
+    if int(power) >= -3:
+        return rounded_up(delta, digits=3)
+    ten = "10" + str(int(power)).translate(_UP)
+    return ten if float(digits) == 1.0 else f"{float(digits):g} × {ten}"
+
+
+def factor_words(epsilon: float) -> str:
+    """Return e^epsilon in three digits, rounded up."""
+    if epsilon > 30.0:
+        return "an astronomically large factor"
+    return f"a factor of {in_three(math.exp(epsilon))}"
+
+
+def in_three(value: float) -> str:
+    """Return a number in three digits, rounded up."""
+    places = 2 - math.floor(math.log10(value))
+    return f"{math.ceil(value * 10.0**places - 1e-9) / 10.0**places:,.{max(0, places)}f}"
+
+
+# --- what each step of a plan cost ------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """One step: its name, its part of the whole budget, and its epsilon at the same delta alone.
+
+    Parts are of mu squared, in which Gaussian costs add up, and of epsilon where delta = 0. The
+    epsilons do not add up to the whole: together, steps cost less than the sum of each alone.
+    """
+
+    name: str
+    part: float
+    epsilon: float
+
+
+def steps_of(plan: Plan, delta: float, adjacency: Adjacency) -> list[StepCost]:
+    """Return the steps of a plan that learns the facts of a table; of any other plan none."""
+    if isinstance(plan, Parallel):  # of a training and a test on other people
+        plan = plan.plans[0]
+    groups: dict[str, list[tuple[Noisy, int]]] = {}
+    leaves = list(plan.leaves())
+    counts = sum(
+        isinstance(leaf.mechanism, Gaussian) for leaf, _ in leaves if isinstance(leaf, Noisy)
+    )
+    objective = any(
+        isinstance(getattr(leaf, "mechanism", None), ObjectiveNoise) for leaf, _ in leaves
+    )
+    if len(leaves) < 2 or not all(isinstance(leaf, Noisy) for leaf, _ in leaves):
+        return []
+    for leaf, count in leaves:
+        assert isinstance(leaf, Noisy)
+        # What hides where the solver stopped, the last leaf, belongs to the weights.
+        name = "weights" if "weights" in groups else _name(leaf.mechanism)
+        if name == "shares" and "shares" in groups and not objective:
+            name = "weights"  # of another algorithm, which comes behind the shares
+        elif name == "shares" and objective and "spikes" not in groups and counts > 2:
+            name = "spikes"
+        groups.setdefault(name, []).append((leaf, count))
+    if len(groups) < 2 or "weights" not in groups:
+        return []
+    sizes = {
+        name: sum(count * _size(leaf.mechanism, adjacency, pure=delta == 0.0) for leaf, count in of)
+        for name, of in groups.items()
+    }
+    alone = {name: _alone(group, delta, adjacency) for name, group in groups.items()}
+    if not objective:  # whose budget is divided by epsilon
+        sizes = alone
+    whole = sum(sizes.values())
+    return [StepCost(name, sizes[name] / whole, alone[name]) for name in groups]
+
+
+def _name(mechanism: Mechanism) -> str:
+    if isinstance(mechanism, Exponential):
+        return "knots"
+    if isinstance(mechanism, GaussianThreshold):
+        return "levels"
+    return "weights" if isinstance(mechanism, ObjectiveNoise) else "shares"
+
+
+def _size(mechanism: Mechanism, adjacency: Adjacency, *, pure: bool) -> float:
+    """Return what a mechanism takes of the budget, in the unit in which it was shared out."""
+    if pure:
+        return mechanism.pure_epsilon(adjacency)
+    if isinstance(mechanism, Exponential):  # one choice of epsilon e is about Gaussian(2 / e)
+        return (mechanism.epsilon / 2.0) ** 2
+    scale: float = getattr(mechanism, "noise_multiplier", 1.0)
+    return (adjacency.contributions / scale) ** 2
+
+
+def _alone(group: list[tuple[Noisy, int]], delta: float, adjacency: Adjacency) -> float:
+    parts = [Repeat(leaf, count) for leaf, count in group]
+    plan = Together(*parts) if len(parts) > 1 else parts[0]
+    return accounting.epsilon(plan, delta=delta, adjacency=adjacency)

@@ -1,19 +1,35 @@
 """The page about a model: a first screen for a decision, then what it rests on."""
 
+import contextlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from noisette.core.guarantee import Guarantee, rounded_up
+from noisette._package import __version__
+from noisette.core.guarantee import Guarantee, too_large
 from noisette.core.ledger import Ledger
+from noisette.errors import NoisetteError
 from noisette.report import html, svg
-from noisette.report.decision import decision, delta_words, neighbours_of
-from noisette.report.effects import Effect, effects_section
+from noisette.report.effects import Effect, drawn
 from noisette.report.heat import PairEffect
-from noisette.report.ledgers import ledger_section
-from noisette.report.noise_words import noise_section
-from noisette.report.numbers import Curve, curve_of
-from noisette.report.proofs import appendix, links
-from noisette.report.scores import Scores, scores_section
+from noisette.report.ledgers import told_of
+from noisette.report.numbers import (
+    CHANGES,
+    Curve,
+    Noise,
+    attack_power,
+    curve_of,
+    delta_words,
+    factor_words,
+    in_three,
+    neighbours_of,
+    noise_of,
+    were_changed,
+)
+from noisette.report.scores import Scores, headline, in_detail
+
+_ALARMS = (0.01, 0.05, 0.10, 0.25)
+_PERCENT = "\N{NO-BREAK SPACE}%"
 
 
 @dataclass(frozen=True)
@@ -49,114 +65,173 @@ class Subject:
 def model_page(guarantee: Guarantee, subject: Subject, ledger: Ledger | None = None) -> str:
     """Return the page about one model; `ledger` is None if the model had a budget of its own."""
     curve = [] if guarantee.seeded else curve_of(guarantee)
-    body = [
-        html.title("Differential-privacy report", subject.title),
-        decision(guarantee, subject, curve, ledger),
-        scores_section(subject.scores),
-        effects_section(
-            subject.effects, subject.effects_note, _weights(subject), subject.pair_effects
-        ),
-        _steps(guarantee, subject),
-        noise_section(guarantee, subject.records),
-        ledger_section(ledger, guarantee),
-        _statement(guarantee, curve),
-        _settings(guarantee, subject),
-        _check(subject),
-        appendix(guarantee.proofs),
-    ]
-    return html.document(f"Privacy report: {subject.title}", "".join(body))
-
-
-def _weights(subject: Subject) -> str:
-    if not subject.weights:
-        return ""
-    listed = html.table(("column", "cell", "adds", "± noise"), subject.weights, numeric=2)
-    return html.folded(f"The same in numbers: {len(subject.weights)} coefficients", listed)
-
-
-def _steps(guarantee: Guarantee, subject: Subject) -> str:
-    """Return what each step of a table's training released and cost."""
-    if not subject.steps:
-        return ""
-    unit = "μ², the unit in which such costs add up" if guarantee.delta else "ε"
-    at = f" at the same δ = {delta_words(guarantee.delta)}" if guarantee.delta else ""
-    parts = [
-        html.paragraph(
-            "What the training had to know of the columns was bought from the same budget as the "
-            "model. One plan with all steps was charged before the first look at the rows, so the "
-            "promise above covers everything in this table together."
-        ),
-        html.table(("step", "what it released", "part of the budget", "ε alone"),
-                   subject.steps, numeric=2),
-        html.paragraph(
-            f"Parts are of {unit}. “ε alone” is what the step would cost{at} if it were the only "
-            "one. These do not add up to the promise, which counts all steps together.",
-            "small",
-        ),
-    ]  # fmt: skip
-    if subject.learnt:
-        listed = html.table(("column", "kind", "what was released about it"), subject.learnt)
-        parts.append(html.folded(f"What was learnt about {len(subject.learnt)} columns", listed))
-    return html.section("The budget, step by step", *parts)
-
-
-def _statement(guarantee: Guarantee, curve: Curve) -> str:
-    """Return the guarantee's own words, one thought a paragraph, the theorems as links."""
-    promise, *rest = guarantee.paragraphs()
-    if guarantee.public:  # the same words as a list
-        rest = rest[1:]
-    if guarantee.proofs:
-        rest = rest[:-1]
-    several = "" if guarantee.unit == "person" else "records of one person in several rows, "
-    cited = f'<p class="ids">{links(guarantee.proofs)}</p>' if guarantee.proofs else ""
-    return html.section(
-        "The statement",
-        html.paragraph(promise),
-        _curve(guarantee, curve),
-        html.subsection("Treated as public, and not protected",
-                        html.items(guarantee.public or ("nothing",))),
-        html.subsection("What else to know", *map(html.paragraph, rest)),
-        html.subsection("Not covered", html.paragraph(
-            f"Other releases about the same people, {several}and what is simply true of people in "
-            "general, which a good model is meant to learn."
-        )),
-        html.subsection("Proofs", cited),
+    noises = noise_of(guarantee)
+    return html.page(
+        "model.html", subject.title, guarantee=guarantee, subject=subject,
+        facts=_facts(subject, guarantee.unit), large=too_large(guarantee.epsilon),
+        **promised(guarantee), attacker=attacker(guarantee, curve),
+        headline=headline(subject.scores), checks=_checks(guarantee, subject, ledger),
+        scores=in_detail(subject.scores), effects=drawn(subject.effects, subject.effects_note,
+                                                        subject.pair_effects, subject.weights),
+        noises=list(dict.fromkeys(map(_sentence, noises))),
+        bars=_bars(noises, guarantee.unit, subject.records),
+        ledger=None if ledger is None else told_of(ledger), statement=_statement(guarantee),
+        curve=svg.curve(curve, (guarantee.delta, guarantee.epsilon)) if curve else "",
+        plan=repr(guarantee.plan),
     )  # fmt: skip
 
 
-def _curve(guarantee: Guarantee, curve: Curve) -> str:
-    drawing = svg.curve(curve, (guarantee.delta, guarantee.epsilon)) if curve else ""
-    return html.figure(
-        drawing,
-        "The same model read at other values of δ. Every point of the curve holds at once; it is "
-        "recomputed from the plan, not copied.",
-        "The promise at every δ",
-    )
+def promised(guarantee: Guarantee) -> dict[str, str]:
+    """Return the words of a promise; the factor is rounded up."""
+    return {
+        "changed": were_changed(guarantee.adjacency, guarantee.unit),
+        "neighbours": neighbours_of(guarantee.adjacency, guarantee.unit),
+        "factor": factor_words(guarantee.epsilon),
+        "slack": f", plus {delta_words(guarantee.delta)}" if guarantee.delta else "",
+    }
 
 
-def _settings(guarantee: Guarantee, subject: Subject) -> str:
-    entries = [
-        ("Released", guarantee.released),
-        ("Promise", f"ε = {rounded_up(guarantee.epsilon)}, δ = {delta_words(guarantee.delta)}"),
-        ("Neighbours", neighbours_of(guarantee.adjacency, guarantee.unit)),
-        ("Unit of protection", subject.unit),
-        ("Noise source", "a seed that somebody may know: not private" if guarantee.seeded
-         else "secure: AES in counter mode, key from the operating system, never stored"),
-    ]  # fmt: skip
-    schema = ""
-    if subject.facts:
-        listed = html.table(("column", "kind", "public facts"), subject.facts)
-        schema = html.subsection(f"The schema: {len(subject.facts)} columns", listed)
-    plan = html.folded("The plan that was counted", html.code(repr(guarantee.plan)))
-    return html.section("Settings", html.rows(entries), schema, plan)
-
-
-def _check(subject: Subject) -> str:
-    return html.section(
-        "How to check it",
-        html.paragraph(
-            "Do not trust this page: recompute it. The command reads the model file, checks the "
-            "promise against the plan that ran, and prints both."
+def _facts(subject: Subject, unit: str) -> list[tuple[str, str]]:
+    """Return what was trained on what. There is no digest of the table: it would tell on it."""
+    return [
+        ("Table", subject.table),
+        ("Schema", subject.schema),
+        (
+            "Rows" if unit == "record" else "Persons",
+            "not public" if subject.records is None else f"{subject.records:,}",
         ),
-        html.code(subject.check),
+        ("Trained", subject.date),
+        ("Program", f"noisette {__version__}"),
+    ]
+
+
+def _statement(guarantee: Guarantee) -> list[str]:
+    """Return the guarantee's own words, one thought a paragraph, without what is listed anyway."""
+    promise, *rest = guarantee.paragraphs()
+    rest = rest[1:] if guarantee.public else rest
+    return [promise, *(rest[:-1] if guarantee.proofs else rest)]
+
+
+def attacker(guarantee: Guarantee, curve: Curve) -> str:
+    """Return how much more often an attacker is right with the model than without."""
+    if guarantee.seeded:
+        return ""
+    lines = []
+    for alarm in _ALARMS:
+        power = attack_power(guarantee, alarm, curve)
+        shares = f"{100 * alarm:g}{_PERCENT}", f"at most {in_three(100 * power)}{_PERCENT}"
+        lines.append((*shares, in_three(power / alarm)))
+    known, differ = "every record but one", "that record"
+    if guarantee.unit == "person":
+        known, differ = "all rows of everybody but one person", "that person"
+    wanted = CHANGES[guarantee.adjacency][1].format(differ)
+    reconciled = _reconciled(guarantee, curve)
+    return html.render(
+        "attacker.html", known=known, wanted=wanted, lines=lines, reconciled=reconciled
     )
+
+
+def _reconciled(guarantee: Guarantee, curve: Curve) -> str:
+    """Return how the factor of the promise and the first line of the table go together."""
+    power = attack_power(guarantee, 0.01, curve)
+    shown = f"1{_PERCENT} becomes at most {in_three(100 * power)}{_PERCENT}"
+    if guarantee.epsilon > 30.0 or power >= 0.9:
+        return f"The promise is too weak to limit such an attacker: {shown}."
+    factor = factor_words(guarantee.epsilon).removeprefix("a factor of ")
+    if power >= 0.98 * 0.01 * math.exp(guarantee.epsilon):
+        return f"This is the factor of the promise at work, {factor} times: {shown}."
+    return (
+        f"The {factor} times of the promise is the most for any conclusion whatever; only those "
+        f"that are rarer than 1{_PERCENT} can come near it, so {shown}, "
+        f"which is {in_three(100 * power)} times."
+    )
+
+
+def _checks(guarantee: Guarantee, subject: Subject, ledger: Ledger | None) -> list[tuple[str, str]]:
+    """Return what no program can know, as a list to tick off."""
+    k_rows = "k times ε" + (" and more than k times δ" if guarantee.delta else "")
+    unit = f"{subject.unit}. A person who is in the table with k rows has {k_rows}."
+    if guarantee.unit == "person":
+        unit = f"{subject.unit}. A person who goes by several identifiers is protected for each."
+    listed = "in the schema (listed under “Settings”)" if subject.facts else "under “The statement”"
+    bounds = (
+        f"Bounds, categories and labels stated {listed} come from documents or general knowledge, "
+        "and so does whatever was done to the table before: filters, joins, a choice of columns."
+    )
+    if subject.learnt:
+        bounds += " What the training learnt by itself is paid for and needs no check."
+    others = (
+        "Every other release about the same people costs its own ε on top of this one. No ledger "
+        "was given, so nobody but you adds them up."
+    )
+    if ledger is not None:
+        known = ""
+        with contextlib.suppress(NoisetteError, OSError):  # the section below says so
+            count = ledger.count
+            known = f", {count:,} charge{'s' * (count != 1)} so far"
+        others = (
+            "Everything else that was released about the same people is in the ledger (below"
+            f"{known}); what is not in it costs its own ε on top."
+        )
+    return [
+        ("The unit is right:", unit),
+        ("Nothing was read off the data:", bounds),
+        ("Other releases are counted:", others),
+    ]
+
+
+def _bars(noises: list[Noise], unit: str, records: int | None) -> str:
+    """Return the noise against what people can change together, as a drawing."""
+    first = next((noise for noise in noises if noise.where == "objective"), noises[0])
+    if first.strength is None:
+        return ""
+    bars = [
+        (f"one {unit} changed, at most", 1.0, False),
+        ("the noise, typically", first.strength, True),
+    ]
+    if records:
+        share = records / first.batches
+        group = "a batch" if first.batches > 1 else f"all {unit}s"
+        bars += [(f"1 % of {group} changed together, at most", share / 100.0, False)]
+        bars += [(f"{group} changed together, at most", share, False)]
+    return svg.bars(bars)
+
+
+_FIXED = {
+    "declared": "A part was made elsewhere; its cost was declared and is taken on trust.",
+    "search": "The model is the best of a secret, random number of runs; each run had noise of its "
+    "own in the model and in its score, and all others were forgotten.",
+    "cover": "A second, far smaller noise covers the certified distance between the computed "
+    "optimum and the exact one.",
+    "choices": "Knots were chosen at random, by probabilities that one record hardly changes.",
+    "levels": "Noise was added to the count of every level, and levels with a low noisy count were "
+    "not shown: what one person alone has stays hidden but for a part of δ.",
+}
+
+_COUNTED = {
+    "counts": "the counts of rows at each knot, level and label",
+    "scores": "the table of labels and scores of the test people",
+}
+
+
+def _sentence(noise: Noise) -> str:
+    if noise.where in _FIXED:
+        return _FIXED[noise.where]
+    strength = "" if noise.strength is None else (
+        f"Along any direction it is typically {svg.shown(noise.strength)} times the most that "
+        "changing one record can do"
+    )  # fmt: skip
+    if noise.where in _COUNTED:
+        return f"Noise was added to {_COUNTED[noise.where]}." + f" {strength}." * bool(strength)
+    if not strength:
+        return "Answers or choices were randomised; nothing was added to a number."
+    if noise.where == "objective":
+        return (
+            f"A random pull was added to the training objective, once. {strength}. What few people "
+            "have in common drowns in it; what many have in common does not."
+        )
+    if noise.where == "weights":
+        return f"Noise was added to the trained weights, once. {strength} to them."
+    if noise.where == "value":
+        return f"Noise was added once. {strength}."
+    return f"Noise was added in each of {noise.times:,} steps. {strength} to that step."

@@ -3,11 +3,6 @@
 The full statements, with conditions and sources, stand in docs/theory/theorems.md.
 """
 
-from collections.abc import Sequence
-
-from noisette.core.theorems import THEOREMS, grounds_of
-from noisette.report import html
-
 MEANINGS: dict[str, str] = {
     "ADJACENCY": "How far one person's record can move a sum of bounded contributions.",
     "ROW-LOCAL": "Encoding each row by itself, with public facts only, costs no privacy.",
@@ -126,38 +121,3 @@ MEANINGS: dict[str, str] = {
 def meaning(name: str) -> str:
     """Return one line about the theorem with that id."""
     return MEANINGS.get(name, "See docs/theory/theorems.md.")
-
-
-def links(ids: Sequence[str]) -> str:
-    """Return the ids, each a link to its line in the appendix of the same page."""
-    return ", ".join(map(_link, ids))
-
-
-def _link(name: str) -> str:
-    """Return a link; a name that is no theorem, as a file may claim one, stays a text."""
-    if name not in THEOREMS:
-        return html.isolated(name)
-    return f'<a href="#theorem-{name}">{name}</a>'
-
-
-def appendix(ids: Sequence[str]) -> str:
-    """Return the theorems that a page cites: what each says, and on which others it rests."""
-    if not ids:
-        return ""
-    entries = []
-    for name in ids:
-        own = f' id="theorem-{name}"' if name in THEOREMS else ""
-        below = links([each for each in grounds_of(name) if each in ids])
-        rests = f'<br><span class="small">Rests on {below}.</span>' if below else ""
-        entries.append(
-            f'<tr{own}><th scope="row" class="code">{html.isolated(name)}</th>'
-            f"<td>{html.isolated(meaning(name))}{rests}</td></tr>"
-        )
-    return html.section(
-        "Appendix: the theorems",
-        html.paragraph(
-            "Each step rests on a theorem. Here is what each says in one sentence; "
-            "docs/theory/theorems.md of noisette states it with its conditions, proof and source."
-        ),
-        f'<div class="wide"><table><tbody>{"".join(entries)}</tbody></table></div>',
-    )

@@ -1,17 +1,18 @@
 """How good the model is, on other people: numbers, the ROC curve and the calibration."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from noisette.report import html, svg
-from noisette.scores import BinaryScores, Calibration, MulticlassScores, RegressionScores, Score
+from noisette.report import svg
+from noisette.scores import BinaryScores, MulticlassScores, RegressionScores, Score
+from noisette.scores.binary import Calibration
 
 Scores = BinaryScores | MulticlassScores | RegressionScores
 
 _SIDE, _LEFT, _TOP, _FOOT = 330.0, 60.0, 30.0, 52.0
 _Z = 1.96
-_TITLE = "How good it is, on other people"
 
 
 def headline(found: Scores | None) -> tuple[list[tuple[str, str]], str]:
@@ -50,47 +51,18 @@ def _entries(found: Scores) -> list[tuple[str, Score]]:
     return entries
 
 
-def scores_section(found: Scores | None) -> str:
-    """Return the section about the scores on test people; nothing without them."""
+def in_detail(found: Scores | None) -> dict[str, Any]:
+    """Return what the section about the scores on test people shows."""
     if found is None:
-        return ""
+        return {}
     numbers = isinstance(found, RegressionScores)
-    counted = "targets and residuals" if numbers else "labels and scores"
-    parts = [
-        html.paragraph(
-            "These people had no part in the training and were chosen without a look at their "
-            f"values. One noisy table of their {counted} was released, and the promise "
-            "above covers it. Intervals hold with 95 % confidence and count both the noise and the "
-            "chance of who these people are."
-        ),
-        html.table(
-            ("score", "value", "standard error", "95 % interval"),
-            _lines(_entries(found)),
-            numeric=3,
-        ),
-    ]
-    verdict = found.verdict()
-    if verdict:
-        parts.append(html.paragraph(verdict, "void"))
-    if isinstance(found, RegressionScores):
-        parts.append(html.paragraph(found.scope))
-        return html.section(_TITLE, *parts)
-    roc = _roc(found) if isinstance(found, BinaryScores) else ""
-    parts.append(html.figures([
-        html.figure(
-            roc,
-            "At every threshold, how many of each class lie above it. The band is the 95 % "
-            "interval of the height; the diagonal is guessing.",
-            "ROC curve",
-        ),
-        html.figure(
-            _calibration([row for row in found.calibration if row.observed.trusted]),
-            "Predicted probabilities against what happened, with 95 % intervals. On the diagonal "
-            "the model says what is true. Bins with too few people are left out.",
-            "Calibration",
-        ),
-    ]))  # fmt: skip
-    return html.section(_TITLE, *parts)
+    rows = [row for row in getattr(found, "calibration", ()) if row.observed.trusted]
+    return {
+        "counted": "targets and residuals" if numbers else "labels and scores",
+        "lines": _lines(_entries(found)), "verdict": found.verdict(),
+        "scope": getattr(found, "scope", ""), "calibration": _calibration(rows),
+        "roc": _roc(found) if isinstance(found, BinaryScores) else "",
+    }  # fmt: skip
 
 
 def _lines(entries: Sequence[tuple[str, Score]]) -> list[tuple[str, str, str, str]]:

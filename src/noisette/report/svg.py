@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.report.html import escape
 
 __all__ = [
@@ -15,7 +15,7 @@ WIDTH = 460
 """Of every drawing, in pixels: half a page, or a telephone, so that letters keep their size."""
 _WIDTH, _HEIGHT = WIDTH, 270
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 16, 36, 54
-BLUE, ORANGE = "#0072B2", "#B34700"  # of kit.SERIES
+BLUE, ORANGE = "#0072B2", "#B34700"  # of html.SERIES
 
 
 def text(x: float, y: float, words: str, anchor: str = "middle", extra: str = "") -> str:

@@ -7,7 +7,7 @@
 1.0
 """
 
-from noisette.scores.binary import BinaryScores, Calibration, Confusion, RocCurve
+from noisette.scores.binary import BinaryScores
 from noisette.scores.measure import measure
 from noisette.scores.multiclass import MulticlassScores
 from noisette.scores.regression import RegressionScores
@@ -15,11 +15,8 @@ from noisette.scores.score import Score
 
 __all__ = [
     "BinaryScores",
-    "Calibration",
-    "Confusion",
     "MulticlassScores",
     "RegressionScores",
-    "RocCurve",
     "Score",
     "measure",
 ]

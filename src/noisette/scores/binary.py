@@ -9,9 +9,7 @@ from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.guarantee import Guarantee
 from noisette.errors import InvalidParameter
-from noisette.scores.ranking import auc
-from noisette.scores.score import Score, ratio
-from noisette.scores.words import table_of, versus_majority
+from noisette.scores.score import Score, Told, auc, ratio, table_of, versus_majority
 
 _TENTHS = np.arange(1, 11) / 10.0
 _SURE = 1e-6  # probabilities are cut so far from 0 and 1 in the log loss
@@ -110,8 +108,46 @@ class Calibration:
     count: float
 
 
+class LabelScores(Told):
+    """What scores of two classes and of several share; `_by_label` are counts by true label."""
+
+    @property
+    def majority(self: Any) -> tuple[Any, Score]:
+        """The most common class, and how many answers are right if it is always given."""
+        k = int(self._by_label.sum(axis=1).argmax())
+        truth = np.zeros_like(self._by_label)
+        truth[k] = 1.0
+        return self.classes[k], ratio(truth.ravel(), self._by_label.ravel(), self.deviation)
+
+    def _verdict(self: Any, right: Floats, always: Any, ranks: Score | None = None) -> str:
+        """Return a sentence on what the right answers gain over those of the majority."""
+        k = self.classes.index(self.majority[0])
+        right[k] -= 1.0  # what the majority answer gets right as well
+        gain = ratio(right.ravel(), self._by_label.ravel(), self.deviation, -1.0, 1.0)
+        noisy = self.deviation > 0.0
+        return versus_majority(gain, self.classes[k], always, noisy=noisy, ranks=ranks)
+
+    def _shared(self: Any) -> dict[str, Any]:
+        """Return what JSON says of all classifiers."""
+        answer, share = self.majority
+        rows = [vars(row) | {"observed": row.observed.to_dict()} for row in self.calibration]
+        return {
+            "classes": self.classes, "calibration": rows, "notes": self.notes,
+            "majority": {"answer": answer, "accuracy": share.to_dict()},
+        }  # fmt: skip
+
+    def _closing(self: Any, table: Any, title: str, words: str, verdict: str) -> list[str]:
+        """Return the lines of the table, of the calibration and of the verdict."""
+        rows = [row for row in self.calibration if row.count >= 1.0]
+        shown = ["", *table_of(self.classes, table), *(["", title] if rows else [])]
+        for row in rows:
+            said = words.format(row.predicted, row.observed)
+            shown.append(f"  {row.low:.3g} to {row.high:.3g}: {said} ({row.count:.0f} rows)")
+        return [*shown, *(["", verdict] if verdict else [])]
+
+
 @dataclass(frozen=True, eq=False)
-class BinaryScores:
+class BinaryScores(LabelScores):
     """Accuracy, AUC, ROC, calibration and confusion from one table of counts.
 
     Parameters
@@ -300,12 +336,8 @@ class BinaryScores:
         return ratio(weights, self.counts.ravel(), self.deviation, 0.0, float(-np.log(_SURE)))
 
     @property
-    def majority(self) -> tuple[Any, Score]:
-        """The more common class, and how many answers are right if it is always given."""
-        k = int(self.counts[1].sum() > self.counts[0].sum())
-        truth = np.zeros_like(self.counts)
-        truth[k] = 1.0
-        return self.classes[k], ratio(truth.ravel(), self.counts.ravel(), self.deviation)
+    def _by_label(self) -> Floats:
+        return self.counts
 
     # --- in words --------------------------------------------------------------------------
 
@@ -324,15 +356,10 @@ class BinaryScores:
 
         """
         above, (n, p) = self.highs > self._threshold(threshold), self.counts
-        k = self.classes.index(self.majority[0])
-        right = np.stack([~above, above]).astype(float)
-        right[k] -= 1.0  # what the majority answer gets right as well
-        gain = ratio(right.ravel(), self.counts.ravel(), self.deviation, -1.0, 1.0)
         least = 2.0 * self.deviation * np.sqrt(2.0 * self.counts.shape[1])
         silent = [j for j, side in enumerate((~above, above)) if (n + p)[side].sum() <= least]
         always = self.classes[1 - silent[0]] if len(silent) == 1 else None
-        noisy = self.deviation > 0.0
-        return versus_majority(gain, self.classes[k], always, noisy=noisy, ranks=self.auc)
+        return self._verdict(np.stack([~above, above]).astype(float), always, self.auc)
 
     def to_dict(self, threshold: float = 0.5) -> dict[str, Any]:
         """Return every score for JSON, at a threshold.
@@ -348,25 +375,17 @@ class BinaryScores:
             Scores with their error bars.
 
         """
-        found, (answer, share) = self.confusion(threshold), self.majority
-        return {
-            "classes": self.classes,
+        found = self.confusion(threshold)
+        return self._shared() | {
             "threshold": found.threshold,
             "accuracy": found.accuracy.to_dict(),
-            "majority": {"answer": answer, "accuracy": share.to_dict()},
             "auc": self.auc.to_dict(),
             "precision": found.precision.to_dict(),
             "recall": found.recall.to_dict(),
             "log_loss": self.log_loss.to_dict() if self.probabilities else None,
             "confusion": found.table,
-            "calibration": [
-                {"low": row.low, "high": row.high, "predicted": row.predicted,
-                 "observed": row.observed.to_dict(), "count": row.count}
-                for row in self.calibration
-            ],
             "verdict": self.verdict(threshold),
-            "notes": self.notes,
-        }  # fmt: skip
+        }
 
     def lines(self, threshold: float = 0.5) -> list[str]:
         """Return the scores as lines of text.
@@ -392,17 +411,6 @@ class BinaryScores:
         ]
         if self.probabilities:
             shown.append(f"log loss   {self.log_loss}")
-        shown += ["", *table_of(self.classes, found.table)]
-        rows = [row for row in self.calibration if row.count >= 1.0]
-        if rows:
-            shown += ["", f"predicted probability of {self.classes[1]!r}, and what happened:"]
-        for row in rows:
-            shown.append(
-                f"  {row.low:.3g} to {row.high:.3g}: predicted {row.predicted:.3f}, observed "
-                f"{row.observed} ({row.count:.0f} rows)"
-            )
-        verdict = self.verdict(threshold)
-        return [*shown, *(["", verdict] if verdict else [])]
-
-    def __str__(self) -> str:
-        return "\n".join([*self.lines(), *self.notes])
+        title = f"predicted probability of {self.classes[1]!r}, and what happened:"
+        words = "predicted {:.3f}, observed {}"
+        return shown + self._closing(found.table, title, words, self.verdict(threshold))

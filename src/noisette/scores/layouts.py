@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
 
 from noisette import _validate
+from noisette._scikit import ClassifierMixin
 from noisette._typing import Floats
 from noisette.core.cells import given
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
@@ -56,9 +56,7 @@ class BinaryLayout:
         """Return the cell of every row."""
         # proof: SCORE-TABLE
         scores = second_of(answers_of(model, X), len(y))
-        bins = np.clip(np.searchsorted(self.edges, scores, side="left") - 1, 0, None)
-        bins = np.where(np.isnan(scores), 0, np.minimum(bins, len(self.edges) - 2))
-        return [_joined(numbers_of(self.classes, y), bins, len(self.edges) - 1)]
+        return [_binned(numbers_of(self.classes, y), scores, self.edges)]
 
     def scores(self, sums: Sequence[Floats], **more: Any) -> BinaryScores:
         """Return what the counts say."""
@@ -99,10 +97,8 @@ class MulticlassLayout:
         found = [_joined(labels, answer, K)]
         if self.edges:
             sure = np.where(lost, 0.0, scores.max(axis=1))
-            bins = np.clip(np.searchsorted(self.edges, sure, side="left") - 1, 0, None)
-            bins = np.minimum(bins, len(self.edges) - 2)
             right = np.where(labels < 0, -1, (labels == answer).astype(np.int64))
-            found.append(_joined(right, bins, len(self.edges) - 1))
+            found.append(_binned(right, sure, self.edges))
         return found
 
     def scores(self, sums: Sequence[Floats], **more: Any) -> MulticlassScores:
@@ -316,6 +312,12 @@ def places_of(codes: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]
         np.concatenate([cells, cells[part] + 1]),
         np.concatenate([1.0 - rest, rest[part]]),
     )
+
+
+def _binned(first: NDArray[Any], scores: Floats, edges: tuple[float, ...]) -> NDArray[np.int64]:
+    """Return cells of (first) x (bin of the score); no score is the lowest one."""
+    bins = np.clip(np.searchsorted(edges, scores, side="left") - 1, 0, len(edges) - 2)
+    return _joined(first, np.where(np.isnan(scores), 0, bins), len(edges) - 1)
 
 
 def _joined(first: NDArray[Any], second: NDArray[Any], size: int) -> NDArray[np.int64]:

@@ -7,13 +7,12 @@ import numpy as np
 
 from noisette._typing import Floats
 from noisette.core.guarantee import Guarantee
-from noisette.scores.binary import Calibration
+from noisette.scores.binary import Calibration, LabelScores
 from noisette.scores.score import Score, ratio
-from noisette.scores.words import table_of, versus_majority
 
 
 @dataclass(frozen=True, eq=False)
-class MulticlassScores:
+class MulticlassScores(LabelScores):
     """Accuracy, recall, precision and calibration of the answer, for three classes and more.
 
     Parameters
@@ -70,30 +69,22 @@ class MulticlassScores:
         return self.table.copy()
 
     @property
-    def majority(self) -> tuple[Any, Score]:
-        """The most common class, and how many answers are right if it is always given."""
-        k = int(self.table.sum(axis=1).argmax())
-        truth = np.zeros_like(self.table)
-        truth[k] = 1.0
-        return self.classes[k], ratio(truth.ravel(), self.table.ravel(), self.deviation)
+    def _by_label(self) -> Floats:
+        return self.table
 
     @property
     def recall(self) -> dict[Any, Score]:
         """For each class, how many of its rows were answered with it."""
-        units = np.eye(len(self.classes))
-        return {
-            label: ratio(units[k], self.table[k], self.deviation)
-            for k, label in enumerate(self.classes)
-        }
+        return self._found(self.table)
 
     @property
     def precision(self) -> dict[Any, Score]:
         """For each class, how many of the rows that were answered with it are of it."""
-        units = np.eye(len(self.classes))
-        return {
-            label: ratio(units[k], self.table[:, k], self.deviation)
-            for k, label in enumerate(self.classes)
-        }
+        return self._found(self.table.T)
+
+    def _found(self, table: Floats) -> dict[Any, Score]:
+        rows = zip(self.classes, np.eye(len(self.classes)), table, strict=True)
+        return {label: ratio(unit, row, self.deviation) for label, unit, row in rows}
 
     @property
     def calibration(self) -> list[Calibration]:
@@ -119,13 +110,9 @@ class MulticlassScores:
 
         """
         K = len(self.classes)
-        k = self.classes.index(self.majority[0])
-        right = np.eye(K)
-        right[k] -= 1.0
-        gain = ratio(right.ravel(), self.table.ravel(), self.deviation, -1.0, 1.0)
         heard = self.table.sum(axis=0) > 2.0 * self.deviation * np.sqrt(K)
         always = self.classes[int(heard.argmax())] if heard.sum() == 1 else None
-        return versus_majority(gain, self.classes[k], always, noisy=self.deviation > 0.0)
+        return self._verdict(np.eye(K), always)
 
     def to_dict(self) -> dict[str, Any]:
         """Return every score for JSON.
@@ -136,22 +123,13 @@ class MulticlassScores:
             Scores with their error bars.
 
         """
-        answer, share = self.majority
-        return {
-            "classes": self.classes,
+        return self._shared() | {
             "accuracy": self.accuracy.to_dict(),
-            "majority": {"answer": answer, "accuracy": share.to_dict()},
             "precision": [score.to_dict() for score in self.precision.values()],
             "recall": [score.to_dict() for score in self.recall.values()],
             "confusion": self.table.tolist(),
-            "calibration": [
-                {"low": row.low, "high": row.high, "predicted": row.predicted,
-                 "observed": row.observed.to_dict(), "count": row.count}
-                for row in self.calibration
-            ],
             "verdict": self.verdict(),
-            "notes": self.notes,
-        }  # fmt: skip
+        }
 
     def lines(self) -> list[str]:
         """Return the scores as lines of text.
@@ -169,16 +147,5 @@ class MulticlassScores:
         ]
         for label, score in self.recall.items():
             shown.append(f"{label!r}: recall {score}; precision {self.precision[label]}")
-        shown += ["", *table_of(self.classes, self.table.tolist())]
-        rows = [row for row in self.calibration if row.count >= 1.0]
-        if rows:
-            shown += ["", "how sure the model was of its answer, and how often it was right:"]
-        for row in rows:
-            shown.append(
-                f"  {row.low:.3g} to {row.high:.3g}: right {row.observed} ({row.count:.0f} rows)"
-            )
-        verdict = self.verdict()
-        return [*shown, *(["", verdict] if verdict else [])]
-
-    def __str__(self) -> str:
-        return "\n".join([*self.lines(), *self.notes])
+        title = "how sure the model was of its answer, and how often it was right:"
+        return shown + self._closing(self.table.tolist(), title, "right {1}", self.verdict())

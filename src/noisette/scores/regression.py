@@ -14,12 +14,11 @@ import numpy as np
 
 from noisette._typing import Floats
 from noisette.core.guarantee import Guarantee
-from noisette.scores.score import Score, ratio
-from noisette.scores.words import versus_mean
+from noisette.scores.score import Score, Told, ratio, versus_mean
 
 
 @dataclass(frozen=True, eq=False)
-class RegressionScores:
+class RegressionScores(Told):
     """Mean absolute error, root mean square error and R^2, of residuals cut to a public range.
 
     Parameters
@@ -178,9 +177,6 @@ class RegressionScores:
 
         """
         return versus_mean(self.r2)
-
-    def __str__(self) -> str:
-        return "\n".join([*self.lines(), *self.notes])
 
 
 def _mean_square(

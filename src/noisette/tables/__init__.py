@@ -7,14 +7,11 @@
 ('age',)
 """
 
-from noisette.tables.folders import Encoded, TableModel, encode, read_model, write_model
-from noisette.tables.frame import Frame
+from noisette.tables.folders import TableModel, encode, read_model, write_model
 from noisette.tables.schema import Schema, read_schema
 from noisette.tables.template import template
 
 __all__ = [
-    "Encoded",
-    "Frame",
     "Schema",
     "TableModel",
     "encode",

@@ -26,13 +26,6 @@ from noisette.tables.schema import Schema, read_schema
 MODEL, RECEIPT = model_files.IN_FOLDER, model_files.RECEIPT
 SCHEMA, GUARANTEE, REPORT = "schema.toml", "guarantee.json", "report.html"
 _FILES = {MODEL, SCHEMA, GUARANTEE, REPORT, RECEIPT}
-_NO_PAGE = html.document(
-    "Privacy report",
-    html.prose(
-        "This page could not be made when the model was trained. The model beside it is whole; "
-        "`noisette inspect` on this folder checks its guarantee and shows it."
-    ),
-)
 _LEARNT = 20
 _ROOM = 1 << 19  # bytes of a page and of what does not grow with the columns
 
@@ -54,7 +47,7 @@ class Encoded:
     Examples
     --------
     >>> import numpy as np
-    >>> from noisette.tables import Encoded
+    >>> from noisette.tables.folders import Encoded
     >>> Encoded(np.zeros((3, 2)), None)
     <Encoded table>
 
@@ -141,7 +134,8 @@ class TableModel:
     >>> from pathlib import Path
     >>> import numpy as np
     >>> from noisette import LogisticRegression
-    >>> from noisette.tables import Schema, TableModel
+    >>> from noisette.tables import Schema
+    >>> from noisette.tables.folders import TableModel
     >>> facts = {"target": "ill", "classes": ["no", "yes"], "unit": "one row is one person"}
     >>> facts["columns"] = {"age": {"kind": "numeric", "low": 0, "high": 100}}
     >>> X, y = np.linspace(-1, 1, 100)[:, None], np.repeat(["no", "yes"], 50)
@@ -281,7 +275,7 @@ def prepare(draft: Draft, schema: Schema) -> None:
     width = _LEARNT * len(schema.columns) if schema.open else len(schema.features)
     spread = 24 * width**2 if schema.target_bounds is not None else 0  # what intervals need
     draft.new.mkdir()
-    _files.write(draft.new / REPORT, _NO_PAGE)
+    _files.write(draft.new / REPORT, html.page("absent.html", "Privacy report"))
     draft.reserve(_ROOM + 256 * width * outputs + spread)
 
 
@@ -331,7 +325,8 @@ def write_model(folder: Path, fitted: TableModel, page: str, *, force: bool = Tr
     >>> from pathlib import Path
     >>> import numpy as np
     >>> from noisette import LogisticRegression
-    >>> from noisette.tables import Schema, TableModel, read_model, write_model
+    >>> from noisette.tables import Schema, read_model, write_model
+    >>> from noisette.tables.folders import TableModel
     >>> facts = {"target": "ill", "classes": ["no", "yes"], "unit": "one row is one person"}
     >>> facts["columns"] = {"age": {"kind": "numeric", "low": 0, "high": 100}}
     >>> schema = Schema.from_dict(facts)

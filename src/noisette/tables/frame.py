@@ -53,7 +53,8 @@ class Frame:
     >>> import tempfile
     >>> from pathlib import Path
     >>> import numpy as np
-    >>> from noisette.tables import Frame, Schema
+    >>> from noisette.tables import Schema
+    >>> from noisette.tables.frame import Frame
     >>> facts = {"target": "ill", "classes": ["no", "yes"], "unit": "one row is one person"}
     >>> facts["columns"] = {"age": {"kind": "numeric", "low": 0, "high": 100}}
     >>> schema = Schema.from_dict(facts)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from noisette import _validate
 from noisette.core.cells import UNTOLD
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.fitting.units import MISSING_IDENTIFIERS, Persons
+from noisette.fitting.units import MISSING_IDENTIFIERS, Persons, PlannedPersons, Unit
 from noisette.tables.fact_checks import UNKNOWN
 from noisette.tables.kinds import Cells, canonical
 
@@ -119,3 +119,8 @@ class PersonFacts:
         cap = "" if self.max_rows is None else f", of which at most {self.max_rows} are used"
         gap = "" if self.missing == "refuse" else "; a row without one is a person of its own"
         return f"one person, that is all rows with the same {self.column!r}{cap}{gap}"
+
+
+def planned_unit(facts: PersonFacts | None, count: int) -> Unit:
+    """Return so many units of the kind that a schema protects, for a plan."""
+    return Unit(count) if facts is None else PlannedPersons(count, facts.max_rows)

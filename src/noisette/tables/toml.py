@@ -5,7 +5,7 @@ import math
 import re
 from typing import Any
 
-from noisette._text import steers
+from noisette._validate import steers
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 

@@ -1,7 +1,6 @@
 """Private tuning: the best of a random number of runs, with one guarantee for the whole search."""
 
 from noisette.tuning.choosing import EpsilonCurve, compare_epsilons
-from noisette.tuning.scores import SCORES
-from noisette.tuning.search import PrivateSearch, SearchOutlook
+from noisette.tuning.search import PrivateSearch
 
-__all__ = ["SCORES", "EpsilonCurve", "PrivateSearch", "SearchOutlook", "compare_epsilons"]
+__all__ = ["EpsilonCurve", "PrivateSearch", "compare_epsilons"]

@@ -26,8 +26,7 @@ from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.models.inputs import label_vector
 from noisette.models.private import PrivateEstimator, Scored
-from noisette.tuning.budget import RunBudget, run_budget
-from noisette.tuning.parts import divided, sizes, taken
+from noisette.tuning.budget import RunBudget, divided, run_budget, sizes, taken
 from noisette.tuning.scores import SCORES, RunScore
 
 Init = TypeVar("Init", bound=Callable[..., None])
@@ -217,18 +216,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.grid = grid
-        self.epsilon = epsilon
-        self.delta = delta
-        self.runs = runs
-        self.mean = mean
-        self.scoring = scoring
-        self.test_share = test_share
-        self.adjacency = adjacency
-        self.population = population
-        self.random_state = random_state
-        self.ledger = ledger
+        self._keep(locals())
 
     # --- fitting -------------------------------------------------------------------------------
 

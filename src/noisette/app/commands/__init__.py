@@ -25,7 +25,7 @@ def main() -> None:
     except (KeyboardInterrupt, MemoryError):  # during the imports, or at the very end
         code, sentence = _kept(STOPPED, "stopped.")
     if sentence:
-        from noisette._text import visible
+        from noisette._validate import visible
 
         print(f"noisette: {visible(sentence)}", file=sys.stderr)
     sys.exit(code)

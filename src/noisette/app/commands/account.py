@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from noisette import _validate
-from noisette.app.commands.console import figure_file, write_figure
+from noisette.app.commands.console import figure_file, print_table, write_figure
 from noisette.app.job import asked, takes
 from noisette.core import accounting, mechanisms, plans, sampling
 from noisette.core.accounting.last_iterate import LOSSES as LAST_LOSSES
@@ -226,14 +225,12 @@ def account(run: Description) -> None:
     shown = f"{upper:.5g}" if math.isfinite(upper) else "none: no theorem bounds this run"
     console.print(f"[bold]epsilon[/bold]    {shown}   (certified: true value >= {lower:.5g})")
     if rows:
-        table = Table(title="What each theorem says", title_justify="left")
-        table.add_column("accountant")
-        table.add_column("epsilon", justify="right")
-        table.add_column("idea")
-        for name, summary, value in rows:
-            text = f"{value:.5g}" if math.isfinite(value) else "no bound"
-            table.add_row(name, text, summary)
-        Console().print(table)
+        shown_rows = [
+            (name, f"{value:.5g}" if math.isfinite(value) else "no bound", summary)
+            for name, summary, value in rows
+        ]
+        heads = ("accountant", "epsilon", "idea")
+        print_table("What each theorem says", heads, shown_rows, ("epsilon",))
     if run.plot is not None:
         console.print(f"figure written to {run.plot}")
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from noisette._version import __version__
+from noisette._package import __version__
 from noisette.errors import NoisetteError
 
 COMMANDS = {

@@ -110,7 +110,7 @@ def _audit(
     from noisette import _validate
     from noisette.audit import AuditReport, check_estimator
     from noisette.audit.engine import LEAST_RUNS
-    from noisette.audit.parallel import jobs as processes
+    from noisette.audit.worlds import jobs as processes
 
     if epsilon is not None:
         _validate.epsilon(epsilon)
@@ -156,7 +156,7 @@ def _of_tables(
     estimator: Any, claim: tuple[float, float], runs: int, confidence: float, jobs: int, bar: bool
 ) -> tuple["Finding", ...]:
     """Attack a model that takes raw tables, on invented ones."""
-    from noisette.audit.whitebox.raw_tables import check_tables
+    from noisette.audit.whitebox.from_outside import check_tables
 
     return check_tables(
         estimator, claim=claim, runs=runs, confidence=confidence, n_jobs=jobs, progress=bar

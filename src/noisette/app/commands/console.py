@@ -7,13 +7,13 @@ import contextlib
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from noisette import _files, _validate
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.errors import InvalidParameter, NoisetteError, PrivacyWarning, WeakModelWarning
 
 
@@ -22,6 +22,30 @@ def busy(what: str) -> Any:
     from rich.console import Console
 
     return Console(stderr=True).status(what)
+
+
+def print_table(
+    title: Any, heads: Iterable[str], rows: Iterable[Iterable[object]],
+    right: Sequence[str] = (), console: Any = None, foot: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """Print a table; columns in `right` are numbers. No cell can steer the terminal."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", show_footer=bool(foot))
+    for k, head in enumerate(heads):
+        under = foot[k] if foot else ""
+        table.add_column(head, under, justify="right" if head in right else "left")
+    for row in rows:
+        table.add_row(*map(as_text, row))
+    (console or Console()).print(table)
+
+
+def as_text(words: object) -> Any:
+    """Return text for a terminal: what comes from a file must not steer it."""
+    from rich.text import Text
+
+    return Text(visible(str(words)))
 
 
 _ALOUD = (WeakModelWarning, PrivacyWarning)

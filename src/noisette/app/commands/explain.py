@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisette import _files
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import check_file, figure_file, write_figure, write_text
+from noisette.app.commands.console import (
+    check_file,
+    figure_file,
+    print_table,
+    write_figure,
+    write_text,
+)
 from noisette.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from noisette.tables import TableModel
+    from noisette.tables.folders import TableModel
 
 FORMATS = ("card", "onnx")
 
@@ -124,26 +130,17 @@ def _plot(curves: Any, surfaces: Any, unit: str, path: Path, *, force: bool) -> 
 
 
 def _show(rows: list[dict[str, Any]], notes: list[str], unit: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console, last = Console(), None
-    table = Table(title=f"What each cell adds for an average row ({unit})", title_justify="left")
-    for name in ("column", "cell"):
-        table.add_column(name)
-    table.add_column("adds", justify="right")
-    table.add_column("± noise (2 sd)", justify="right")
+    last, lines = None, []
     for row in rows:
         values = row["weight"] if isinstance(row["weight"], list) else [row["weight"]]
         noise = "-" if row["deviation"] is None else f"{2.0 * row['deviation']:.3g}"
-        name = "" if row["column"] == last else row["column"]
-        shown = ", ".join(f"{value:+.3g}" for value in values)
-        table.add_row(Text(visible(name)), Text(visible(row["at"])), shown, noise)
+        adds = ", ".join(f"{value:+.3g}" for value in values)
+        lines.append(("" if row["column"] == last else row["column"], row["at"], adds, noise))
         last = row["column"]
-    console.print(table)
+    heads = ("column", "cell", "adds", "± noise (2 sd)")
+    print_table(f"What each cell adds for an average row ({unit})", heads, lines, heads[2:])
     for note in filter(None, notes):
-        console.print(visible(note), highlight=False, soft_wrap=True, markup=False)
+        print(visible(note))
 
 
 def _read(model: Path) -> tuple[Any, Any]:

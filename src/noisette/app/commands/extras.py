@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from noisette._carried import carried
-from noisette._text import visible
+from noisette._files import carried
+from noisette._validate import visible
 from noisette.app.commands import options as opt
 from noisette.app.commands.console import write_text
 from noisette.errors import InvalidParameter

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisette import _files
-from noisette._text import visible
 from noisette.app.commands import options as opt
+from noisette.app.commands.console import as_text, print_table
 from noisette.errors import InvalidData, InvalidParameter
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from noisette.core.guarantee import Guarantee
 
 DELTAS = (1e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
@@ -93,13 +91,6 @@ def _guarantee_in(path: Path) -> "Guarantee":
     return found
 
 
-def _visible(words: str) -> "Text":
-    """Return text for a terminal: a file from elsewhere must not steer it."""
-    from rich.text import Text
-
-    return Text(visible(words))
-
-
 def _show(
     guarantee: "Guarantee",
     facts: list[tuple[str, str, str]],
@@ -109,41 +100,28 @@ def _show(
 ) -> None:
     from rich.console import Console
     from rich.panel import Panel
-    from rich.table import Table
 
     from noisette.report import meaning
 
-    console = Console()
+    console = Console(soft_wrap=True, highlight=False)
     style = "red" if guarantee.seeded else "green"
-    shown = _visible(guarantee.statement())
-    console.print(Panel(shown, title="the guarantee", border_style=style))
+    shown = as_text(guarantee.statement())
+    Console().print(Panel(shown, title="the guarantee", border_style=style))
     console.print(
         f"checked: the plan has delta = {reached:.3g} at epsilon = {guarantee.epsilon:g}; "
-        f"{guarantee.delta:g} is promised",
-        highlight=False, soft_wrap=True,
-    )  # fmt: skip
-    console.print(_visible(f"plan: {guarantee.plan}"), soft_wrap=True)
-    table = Table(title="The same release at other deltas", title_justify="left")
-    table.add_column("delta", justify="right")
-    table.add_column("epsilon", justify="right")
-    table.add_row("0", f"{pure:.5g}" if math.isfinite(pure) else "no bound")
-    for delta, epsilon in curve:
-        table.add_row(f"{delta:g}", f"{epsilon:.5g}")
-    console.print(table)
+        f"{guarantee.delta:g} is promised"
+    )
+    console.print(as_text(f"plan: {guarantee.plan}"))
+    heads = ("delta", "epsilon")
+    rows = [("0", f"{pure:.5g}" if math.isfinite(pure) else "no bound")]
+    rows += [(f"{delta:g}", f"{epsilon:.5g}") for delta, epsilon in curve]
+    print_table("The same release at other deltas", heads, rows, heads)
     if guarantee.public:
-        console.print("treated as public:", highlight=False)
+        console.print("treated as public:")
         for fact in guarantee.public:
-            console.print(_visible(f"  - {fact}"))
+            Console().print(as_text(f"  - {fact}"))
     if facts:
-        table = Table(title="The schema", title_justify="left")
-        for name in ("column", "kind", "public facts"):
-            table.add_column(name)
-        for row in facts:
-            table.add_row(*map(_visible, row))
-        console.print(table)
-    table = Table(title="Why it is true (docs/theory/theorems.md)", title_justify="left")
-    table.add_column("theorem")
-    table.add_column("what it says")
-    for name in guarantee.proofs:
-        table.add_row(_visible(name), meaning(name))
-    console.print(table)
+        print_table("The schema", ("column", "kind", "public facts"), facts)
+    proofs = [(name, meaning(name)) for name in guarantee.proofs]
+    title = "Why it is true (docs/theory/theorems.md)"
+    print_table(title, ("theorem", "what it says"), proofs)

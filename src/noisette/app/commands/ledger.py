@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.commands import options as opt
+from noisette.app.commands.console import as_text, print_table
 from noisette.errors import InvalidParameter, LedgerError
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from noisette.core.ledger import Ledger
     from noisette.core.storage import Charge
 
@@ -91,7 +90,7 @@ def ledger(
         if title is not None:
             opened.answer(title, same=same)
     if check:
-        from noisette.audit.charges import check_charges
+        from noisette.audit.receipts import check_charges
 
         check_charges(opened)
     if copy is not None:
@@ -212,30 +211,19 @@ def _list(place: str, names: list[str], *, as_json: bool) -> None:
         answer |= {name: {"refused": sentence} for name, sentence in refused.items()}
         print(json_module.dumps({"ledgers": answer}))
         return
-    from rich.console import Console
-    from rich.table import Table
-
     if not names:
         typer.echo(
             "there is no ledger yet; start one with: noisette ledger ADDRESS#NAME --epsilon TOTAL"
         )
         return
-    table = Table(title="Ledgers", title_justify="left")
-    for column in ("name", "epsilon", "delta", "relation", "charges", "left"):
-        table.add_column(column)
-    for name, (one, count, _, left) in found.items():
-        rest = f"{left[0]:.6g}, {left[1]:g}" if one.rule == "sums" else one.rule
-        cells = (f"{one.epsilon:g}", f"{one.delta:g}", str(one.adjacency), str(count), rest)
-        table.add_row(_visible(name), *cells)
-    Console().print(table)
+    rows = [
+        (name, f"{one.epsilon:g}", f"{one.delta:g}", one.adjacency, count,
+         f"{left[0]:.6g}, {left[1]:g}" if one.rule == "sums" else one.rule)
+        for name, (one, count, _, left) in found.items()
+    ]  # fmt: skip
+    print_table("Ledgers", ("name", "epsilon", "delta", "relation", "charges", "left"), rows)
     for sentence in refused.values():
         typer.echo(visible(sentence), err=True)
-
-
-def _visible(text: str) -> "Text":
-    from rich.text import Text
-
-    return Text(visible(text))
 
 
 def _entry(number: int, charge: "Charge") -> dict[str, Any]:
@@ -306,8 +294,6 @@ def _plan(text: str) -> Any:
 
 def _show_ledger(ledger: "Ledger", name: str, page: int | None) -> None:
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
     units = {"sums": ("epsilon", "delta"), "renyi": ("Renyi cost", ""), "gdp": ("mu squared", "")}
     first, second = units[ledger.rule]
@@ -324,19 +310,14 @@ def _show_ledger(ledger: "Ledger", name: str, page: int | None) -> None:
     if ledger.experiment:
         console.print("for experiments: noise from a seed is allowed, and hides nobody")
     title = f"Charges in {name}" + (f", page {shown} of {pages}" if pages > 1 else "")
-    table = Table(title=_visible(title), title_justify="left", show_footer=True)
-    table.add_column("", Text(""))
-    table.add_column("date")
-    table.add_column("charge", Text("left"))
     first_number = (shown - 1) * PAGE + 1
     left, charges = ledger.remaining, ledger.page(first_number, PAGE)
     more = [name for name in ("model", "table", "by") if any(getattr(c, name) for c in charges)]
-    for name in more:
-        table.add_column(name)
-    table.add_column(first, Text(f"{left[0]:.6g}"), justify="right")
-    table.add_column(second, Text(f"{left[1]:g}" if second else ""), justify="right")
-    for k, charge in enumerate(charges, start=first_number):
-        cost = f"{charge.cost[0]:.6g}", f"{charge.cost[1]:g}" if second else ""
-        words = [_visible(getattr(charge, name)) for name in more]
-        table.add_row(str(k), charge.booked[:10], _visible(charge.title), *words, *cost)
-    console.print(table)
+    rows = [
+        (k, charge.booked[:10], charge.title, *(getattr(charge, name) for name in more),
+         f"{charge.cost[0]:.6g}", f"{charge.cost[1]:g}" if second else "")
+        for k, charge in enumerate(charges, start=first_number)
+    ]  # fmt: skip
+    rest = ("", "", "left", *[""] * len(more), f"{left[0]:.6g}", f"{left[1]:g}" if second else "")
+    heads = ("", "date", "charge", *more, first, second)
+    print_table(as_text(title), heads, rows, (first, second) if second else (first,), foot=rest)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noisette._text import visible
-from noisette.app.commands.console import busy, figure_file, write_figure
+from noisette._validate import visible
+from noisette.app.commands.console import as_text, busy, figure_file, print_table, write_figure
 from noisette.app.commands.train import estimator_of
 from noisette.app.job import Job, takes
 from noisette.errors import InvalidParameter, NoisetteError
@@ -194,37 +194,21 @@ def _show(
     if large := too_large(job.epsilon):
         console.print(large)
     if job.table is not None:
-        _show_columns(console, asked)
-    _show_others(console, asked, found)
-
-
-def _show_columns(console: Any, asked: Any) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title="What becomes of each column", title_justify="left")
-    for name in ("column", "kind", "features", "what is bought, and what is worth knowing"):
-        table.add_column(name, justify="right" if name == "features" else "left")
-    for column in asked.columns:
-        note = (
-            column.note if column.matters or column.kind == "ignore" else f"IN VAIN: {column.note}"
-        )
-        cells = column.name, column.kind, str(column.features), note
-        table.add_row(*(Text(visible(cell)) for cell in cells))
-    console.print(table)
-
-
-def _show_others(console: Any, asked: Any, found: list[dict[str, Any]]) -> None:
-    from rich.table import Table
-
-    of_table = asked.algorithm == "table"  # there a change also decides which features are left
-    heads = ("", "signal lost" if of_table else "noise in a weight")
-    table = Table(title="The same with one thing changed", title_justify="left")
-    for name in heads if of_table else (*heads, "against as asked"):
-        table.add_column(name, justify="right" if name else "left")
-    for row in [as_row("as asked", asked), *found]:
-        table.add_row(row["change"], *((lost_words(row),) if of_table else _cells(row, asked)))
-    console.print(table)
+        columns = [
+            (each.name, each.kind, each.features,
+             each.note if each.matters or each.kind == "ignore" else f"IN VAIN: {each.note}")
+            for each in asked.columns
+        ]  # fmt: skip
+        named = ("column", "kind", "features", "what is bought, and what is worth knowing")
+        print_table("What becomes of each column", named, columns, ("features",), console)
+    rows = [as_row("as asked", asked), *found]
+    heads: tuple[str, ...] = ("", "signal lost")
+    if asked.algorithm == "table":  # there a change also decides which features are left
+        cells: list[Any] = [(row["change"], lost_words(row)) for row in rows]
+    else:
+        heads = ("", "noise in a weight", "against as asked")
+        cells = [(row["change"], *_cells(row, asked)) for row in rows]
+    print_table("The same with one thing changed", heads, cells, heads[1:], console)
 
 
 def lost_words(row: dict[str, Any]) -> str:
@@ -279,23 +263,18 @@ def _count(
 def _show_counts(bought: "CellCounts", epsilon: float, delta: float) -> None:
     from rich.console import Console
     from rich.panel import Panel
-    from rich.table import Table
-    from rich.text import Text
 
     from noisette.tables.pipeline.cell_counts import STATES
 
     console = Console()
-    statement = Text(visible(bought.guarantee.statement()))
+    statement = as_text(bought.guarantee.statement())
     console.print(Panel(statement, title="the guarantee of the counts", border_style="green"))
     title = f"Cells, counted with noise: each about ± {2.0 * bought.deviation:.3g} (two deviations)"
-    table = Table(title=title, title_justify="left")
-    table.add_column("column")
-    for state in STATES:
-        table.add_column(state, justify="right")
-    for name, found in bought.counts.items():
-        shown = (f"{found[state]:,.0f}" if state in found else "" for state in STATES)
-        table.add_row(Text(visible(name)), *shown)
-    console.print(table)
+    rows = [
+        (name, *(f"{found[state]:,.0f}" if state in found else "" for state in STATES))
+        for name, found in bought.counts.items()
+    ]
+    print_table(title, ("column", *STATES), rows, STATES)
     left = f"--epsilon {_down(epsilon)}" + (f" --delta {_down(delta)}" if delta else "")
     console.print(
         f"epsilon {bought.guarantee.epsilon:g} was spent on these counts; with train {left} both "
@@ -316,7 +295,8 @@ def _down(value: float) -> str:
 def _compare(job: Job) -> None:
     """Train on a public table at each epsilon; what is shown are exact facts about that table."""
     from noisette import tuning
-    from noisette.tables import TableModel, read_schema
+    from noisette.tables import read_schema
+    from noisette.tables.folders import TableModel
 
     assert job.table is not None
     assert job.schema is not None

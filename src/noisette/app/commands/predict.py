@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.commands import options as opt
 from noisette.app.commands.console import busy, warn_of_large, warning_aloud, write_text
 from noisette.errors import InvalidParameter

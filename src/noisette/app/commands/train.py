@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.commands import options as opt
 from noisette.app.commands.clusters import cluster_for, in_parts, parts_of, rows_in, waiting
 from noisette.app.commands.console import (
@@ -26,7 +26,8 @@ from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 
 if TYPE_CHECKING:
     from noisette.app.commands.watched import WatchedLedger
-    from noisette.tables import Schema, TableModel
+    from noisette.tables import Schema
+    from noisette.tables.folders import TableModel
 
 
 def schema(
@@ -140,7 +141,7 @@ class _Work(NamedTuple):
 
     def fit_rows(self) -> int | None:
         """Train on one file, read here."""
-        from noisette.tables import Frame
+        from noisette.tables.frame import Frame
 
         self.say("reading")
         with busy("reading the table"):  # and how far it is would tell the number of rows
@@ -296,8 +297,7 @@ def _keep(
     estimator: Any, facts: "Schema", budget: "WatchedLedger", *, force: bool
 ) -> tuple["TableModel", Path]:
     """Put on the disk what was paid for, before anything else."""
-    from noisette.tables import TableModel
-    from noisette.tables.folders import MODEL, fill, stated, takes_tables
+    from noisette.tables.folders import MODEL, TableModel, fill, stated, takes_tables
 
     assert budget.draft is not None
     learnt = takes_tables(estimator)

@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.studio import pages
 from noisette.app.studio.guard import Guard, Keys
 from noisette.app.studio.results import Results, Shelf

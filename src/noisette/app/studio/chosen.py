@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.models.files import IN_FOLDER
 from noisette.tables import template

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.studio.chosen import ChosenTable
 from noisette.errors import InvalidParameter
 from noisette.tables import Schema

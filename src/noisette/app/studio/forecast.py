@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -11,9 +10,6 @@ from noisette.app.job import Job
 from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidParameter
 from noisette.tables import Schema
-
-if TYPE_CHECKING:
-    from noisette.core.guarantee import Guarantee
 
 MODELS = {
     "logistic": "a linear score (usually the most accurate)",
@@ -25,6 +21,10 @@ RELATIONS = {
     "add-remove": "one person is there or not; the number of people stays secret",
 }
 DELTAS = ("0", "1e-5", "1e-6", "1e-7", "1e-8", "1e-9")
+_PROMISE = (
+    "{changed}, the probability of whatever can be concluded from the model would change by at "
+    "most {factor}{slack}."
+)
 _DEFAULT_TEST = 0.2
 
 
@@ -99,17 +99,17 @@ def _forecast_of(schema: Schema, job: Job) -> Forecast:
     # imported late: the first pages need none of it, and it takes a second
     from noisette.app.commands.plan import lost_words, others, outlook_of
     from noisette.core.guarantee import Guarantee, too_large
-    from noisette.report.decision import attacker
     from noisette.report.numbers import curve_of
+    from noisette.report.page import attacker, promised
+    from noisette.tables.person_facts import planned_unit
     from noisette.tables.pipeline.table_outlook import NAMES
 
     asked = outlook_of(job, schema)
     found = others(job, lambda changed: outlook_of(changed, schema))
-    persons = schema.persons
-    promised = Guarantee(
+    unit = planned_unit(schema.persons, 0)
+    stated = Guarantee(
         job.epsilon, job.delta, asked.plan.under(Adjacency.of(job.adjacency)), "a model",
-        unit="record" if persons is None else "person",
-        max_rows=None if persons is None else persons.max_rows,
+        unit=unit.word, max_rows=unit.max_rows,
     )  # fmt: skip
     return Forecast(
         lost=round(100.0 * asked.lost),
@@ -119,20 +119,8 @@ def _forecast_of(schema: Schema, job: Job) -> Forecast:
         others=[(_words(row["change"]), lost_words(row)) for row in found],
         idle=[(c.name, c.note) for c in asked.columns if not c.matters and c.kind != "ignore"],
         seconds=asked.seconds,
-        promise=_promise(promised),
-        gain=Markup(attacker(promised, curve_of(promised))),  # escaped by the kit of the report
-    )
-
-
-def _promise(guarantee: "Guarantee") -> str:
-    """Return the promise in the words of the report."""
-    from noisette.report.decision import delta_words, factor_words, were_changed
-
-    condition = were_changed(guarantee.adjacency, guarantee.unit)
-    more = f", plus {delta_words(guarantee.delta)}" if guarantee.delta else ""
-    return (
-        f"{condition}, the probability of whatever can be concluded from the model would change "
-        f"by at most {factor_words(guarantee.epsilon)}{more}."
+        promise=_PROMISE.format(**promised(stated)),
+        gain=Markup(attacker(stated, curve_of(stated))),  # escaped by its template
     )
 
 

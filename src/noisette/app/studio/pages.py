@@ -10,11 +10,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
-from noisette._text import visible
-from noisette._version import __version__
+from noisette._package import __version__
+from noisette._validate import visible
 from noisette.app.job import command_line
 from noisette.app.studio.chosen import ChosenTable
-from noisette.report.kit import stylesheet
+from noisette.report.html import stylesheet
 
 STEPS = (
     ("table", "Table"),

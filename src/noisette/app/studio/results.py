@@ -12,7 +12,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.studio import pages
 from noisette.app.studio.chosen import choose
 from noisette.app.studio.guard import REPORT_POLICY
@@ -20,8 +20,8 @@ from noisette.app.studio.runs import SAID, STEPS, Order, StartedTraining, noiset
 from noisette.app.studio.walk import free_name
 from noisette.core.ledger import Ledger
 from noisette.errors import InvalidParameter, NoisetteError
-from noisette.tables import TableModel, read_model
-from noisette.tables.folders import MODEL, REPORT, takes_tables
+from noisette.tables import read_model
+from noisette.tables.folders import MODEL, REPORT, TableModel, takes_tables
 from noisette.tables.pipeline.cut_targets import LIMITS
 from noisette.tables.pipeline.unread import unread_in
 
@@ -146,10 +146,10 @@ class Results:
 
     def _left(self, run: StartedTraining | StoredModel) -> tuple[float, float] | None:
         walk = self._studio.walks.get(run.order.walk)
-        if walk is None or walk.books is None:
+        if walk is None or walk.job.ledger is None:
             return None
         try:
-            ledger = Ledger.open(walk.books.place)
+            ledger = Ledger.open(walk.job.ledger)
         except NoisetteError:
             return None
         return ledger.remaining if ledger.rule == "sums" else None

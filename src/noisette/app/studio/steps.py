@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from noisette import _validate
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.job import Job
 from noisette.app.studio import pages
 from noisette.app.studio.chosen import HEADERS, choose, entries, listed, on_page
@@ -23,7 +23,7 @@ from noisette.app.studio.forecast import (
     forecast_of,
     job_from,
 )
-from noisette.app.studio.walk import Walk, open_books
+from noisette.app.studio.walk import TOO_EARLY, Walk, open_books
 from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.tables import toml
@@ -50,7 +50,7 @@ class Steps:
                 "this page belongs to a studio that has ended; start again with a table."
             )
         if walk.reached < least:
-            raise InvalidParameter("a step before this one is still to be done; go back to it.")
+            raise InvalidParameter(TOO_EARLY)
         return walk
 
     def _page(self, at: str, walk: Walk | None, status: int = 200, **known: Any) -> Response:
@@ -126,10 +126,9 @@ class Steps:
     def show_budget(self, request: Request) -> Response:
         """Ask for a budget."""
         walk = self._walk(request, 3)
-        return self._budget(walk, as_form(walk.job or USUAL), "")
+        return self._budget(walk, as_form(walk.job if walk.job.epsilons else USUAL), "")
 
     def _budget(self, walk: Walk, form: Form, error: str) -> Response:
-        assert walk.schema is not None
         form = as_form(USUAL) | dict(form)
         try:
             asked = job_from(form, walk.start)
@@ -138,9 +137,9 @@ class Steps:
         known = self._outlook(walk, asked)
         return self._page(
             "budget", walk, 200, form=form, deltas=_deltas(form), models=MODELS,
-            relations=RELATIONS, error=visible(error), number=walk.schema.target_bounds is not None,
-            unit=walk.schema.protected, persons=walk.schema.persons is not None,
-            schema_text=toml.dumps(walk.schema.source), schema_file=str(walk.facts_file), **known,
+            relations=RELATIONS, error=visible(error), number=walk.facts.target_bounds is not None,
+            unit=walk.facts.protected, persons=walk.facts.persons is not None,
+            schema_text=toml.dumps(walk.facts.source), schema_file=str(walk.job.schema), **known,
         )  # fmt: skip
 
     def _outlook(self, walk: Walk, job: Job | None) -> dict[str, Any]:
@@ -148,10 +147,9 @@ class Steps:
         known: dict[str, Any] = {"outlook": None, "refused": "", "budget": job, "same": None}
         if job is None:
             return known
-        assert walk.schema is not None
-        known["same"] = job.to_command("plan"), job.to_python("plan", walk.schema)
+        known["same"] = job.to_command("plan"), job.to_python("plan", walk.facts)
         try:
-            known["outlook"] = forecast_of(walk.schema, job)
+            known["outlook"] = forecast_of(walk.facts, job)
         except NoisetteError as error:
             known["refused"] = visible(str(error))
         return known
@@ -159,7 +157,6 @@ class Steps:
     def show_outlook(self, request: Request, form: Form) -> Response:
         """Show the part of step 3 that follows what is typed; also once when the page is ready."""
         walk = self._walk(request, 3)
-        assert walk.schema is not None
         known = self._outlook(walk, None)
         if form.get("rows", "").strip():
             try:
@@ -173,7 +170,6 @@ class Steps:
     def count(self, request: Request, form: Form) -> Response:
         """Count the rows or persons, where their number is public; nothing else is looked at."""
         walk = self._walk(request, 3)
-        assert walk.schema is not None
         walk.table.check_same()
         if form.get("adjacency") == "add-remove":
             raise InvalidParameter(
@@ -181,7 +177,7 @@ class Steps:
                 "table."
             )
         try:
-            found = count_units(walk.table.path, walk.schema, header=walk.table.header)
+            found = count_units(walk.table.path, walk.facts, header=walk.table.header)
         except InvalidData as error:
             return self._budget(walk, form, f"{on_page(error)} {_KEPT}")
         with self._studio.walks.lock:
@@ -192,11 +188,10 @@ class Steps:
     def take_budget(self, request: Request, form: Form) -> Response:
         """Keep the budget."""
         walk = self._walk(request, 3)
-        assert walk.schema is not None
         try:
             job = job_from(form, walk.start)
             walk.check_guess(job)
-            forecast_of(walk.schema, job)  # refuses what cannot be trained
+            forecast_of(walk.facts, job)  # refuses what cannot be trained
         except NoisetteError as error:
             return self._budget(walk, form, str(error))
         self._studio.walks.keep(walk.with_job(job))
@@ -207,7 +202,6 @@ class Steps:
     def show_ledger(self, request: Request) -> Response:
         """Ask which ledger pays."""
         walk = self._walk(request, 4)
-        assert walk.job is not None
         own = self._studio.folder / f"{walk.table.stem}.ledger"
         choice = "open" if own.exists() else "start"
         form = {
@@ -217,7 +211,6 @@ class Steps:
         return self._ledger(walk, form, "")
 
     def _ledger(self, walk: Walk, form: Form, error: str, others: Sequence[str] = ()) -> Response:
-        assert walk.job is not None
         found = []
         for path in sorted(self._studio.folder.glob("*.ledger"))[:20]:
             try:
@@ -234,21 +227,19 @@ class Steps:
     def take_ledger(self, request: Request, form: Form) -> Response:
         """Open the ledger, or start it."""
         walk = self._walk(request, 4)
-        assert walk.job is not None
         try:
             total = None
             if form.get("choice") == "start":
                 total = _total(form)
             name = form.get("start" if total else "open", "")
-            books, ledger = open_books(name, self._studio.folder, total, walk.job)
-            assert walk.schema is not None
-            others = ledger.matching(walk.schema.kinds)
+            place, ledger = open_books(name, self._studio.folder, total, walk.job)
+            others = ledger.matching(walk.facts.kinds)
             if others and form.get("people") not in ("same", "other"):
-                form = {**form, "choice": "open", "open": books.place.name}  # it exists by now
+                form = {**form, "choice": "open", "open": place.name}  # it exists by now
                 return self._ledger(walk, form, "", others)
             for other in others:
                 ledger.answer(other, same=form["people"] == "same")
-            self._studio.walks.keep(walk.with_books(books, self._studio.folder))
+            self._studio.walks.keep(walk.with_ledger(place, total, self._studio.folder))
         except NoisetteError as error:
             return self._ledger(walk, form, str(error))
         return self._studio.go(f"w/{walk.key}/train")
@@ -258,31 +249,28 @@ class Steps:
     def show_train(self, request: Request) -> Response:
         """Show all that was said, to be confirmed once."""
         walk = self._walk(request, 5)
-        assert walk.order is not None
-        if self._studio.runs.get(walk.order.key) is not None:
-            return self._studio.go(f"r/{walk.order.key}")
+        if self._studio.runs.get(walk.confirmed.key) is not None:
+            return self._studio.go(f"r/{walk.confirmed.key}")
         return self._train(self._with_free_folder(walk), "")
 
     def _with_free_folder(self, walk: Walk) -> Walk:
         """Return the walk, with another order if the model folder of its own was taken since."""
         with self._studio.walks.lock:
-            order = walk.order
-            if order is None or self._studio.runs.get(order.key) or not order.out.exists():
+            order = walk.confirmed
+            if self._studio.runs.get(order.key) or not order.out.exists():
                 return walk
             return self._studio.walks.keep(walk.ordered(self._studio.folder))
 
     def _train(self, walk: Walk, error: str) -> Response:
-        assert walk.order is not None
-        assert walk.schema is not None
-        assert walk.job is not None
-        assert walk.books is not None
-        ledger = Ledger.open(walk.books.place)
-        shown = walk.job.to_command("train"), walk.job.to_python("train", walk.schema)
-        before = pages.for_ledger(walk.books.place, walk.books.total, walk.job.adjacency)
+        place = Path(str(walk.job.ledger))
+        ledger = Ledger.open(place)
+        shown = walk.job.to_command("train"), walk.job.to_python("train", walk.facts)
+        before = pages.for_ledger(place, walk.total, walk.job.adjacency)
         return self._page(
             "train", walk, 200, error=visible(error), same=shown, before=before,
-            schema=walk.schema, budget=walk.job, order=walk.order, left=ledger.remaining,
-            sums=ledger.rule == "sums", warning=forecast_of(walk.schema, walk.job).warning,
+            schema=walk.facts, budget=walk.job, order=walk.confirmed, books=place.name,
+            left=ledger.remaining, sums=ledger.rule == "sums",
+            warning=forecast_of(walk.facts, walk.job).warning,
             earlier=self._studio.runs.of_walk(walk.key),
         )  # fmt: skip
 
@@ -292,8 +280,8 @@ class Steps:
         key = form.get("order", "")
         run = self._studio.runs.get(key)
         if run is None:
-            order = walk.order
-            if order is None or order.key != key:
+            order = walk.confirmed
+            if order.key != key:
                 raise InvalidParameter(
                     "what this page shows was changed in the meantime, so nothing was started and "
                     "nothing was charged; look at step 5 again."
@@ -315,8 +303,7 @@ class Steps:
         """Make a new order: another model, another charge, to be confirmed again."""
         walk = self._walk(request, 5)
         with self._studio.walks.lock:
-            order = walk.order
-            if order is not None and self._studio.runs.get(order.key) is not None:
+            if self._studio.runs.get(walk.confirmed.key) is not None:
                 walk = self._studio.walks.keep(walk.ordered(self._studio.folder))
         return self._studio.go(f"w/{walk.key}/train")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from noisette import _files, _validate
-from noisette._text import visible
+from noisette._validate import visible
 from noisette.app.job import Job
 from noisette.app.studio.chosen import ChosenTable
 from noisette.app.studio.runs import Order
@@ -21,40 +21,47 @@ from noisette.errors import InvalidParameter, LedgerError
 from noisette.tables import Schema, toml
 
 _MOST = 50
-
-
-@dataclass(frozen=True)
-class Books:
-    """The ledger of a walk: where it is, and its total if the page started it."""
-
-    place: Path
-    total: tuple[float, float] | None = None
+TOO_EARLY = "a step before this one is still to be done; go back to it."
 
 
 @dataclass(frozen=True)
 class Walk:
     """One way from a table to a model.
 
-    `named` says that an order, maybe a confirmed one, names `facts_file`; `counted` are numbers
-    that were counted in the table and so are no guess.
+    `job` grows with every step. `named` says that an order, maybe a confirmed one, names its
+    schema; `total` is that of a ledger which the page started; `counted` are numbers that were
+    counted in the table and so are no guess.
     """
 
     table: ChosenTable
     key: str = field(default_factory=lambda: secrets.token_urlsafe(9))
     answers: dict[str, str] = field(default_factory=dict)
+    job: Job = Job()
     schema: Schema | None = None
-    facts_file: Path | None = None
-    job: Job | None = None
-    books: Books | None = None
     order: Order | None = None
+    total: tuple[float, float] | None = None
     named: bool = False
     counted: frozenset[int] = frozenset()
 
     @property
     def reached(self) -> int:
         """The number of the first step that is still to be done."""
-        done = (self.table, self.schema, self.job, self.books, self.order)
-        return next((k for k, part in enumerate(done, start=1) if part is None), 5)
+        done = (self.table, self.schema, self.job.epsilons, self.job.ledger, self.order)
+        return next((k for k, part in enumerate(done, start=1) if not part), 5)
+
+    @property
+    def facts(self) -> Schema:
+        """What step 2 says."""
+        if self.schema is None:
+            raise InvalidParameter(TOO_EARLY)
+        return self.schema
+
+    @property
+    def confirmed(self) -> Order:
+        """What step 5 shows and a click starts."""
+        if self.order is None:
+            raise InvalidParameter(TOO_EARLY)
+        return self.order
 
     def with_facts(self, answers: dict[str, str], schema: Schema, folder: Path) -> "Walk":
         """Return the walk after step 2; the schema is written, for the commands name its file.
@@ -62,7 +69,7 @@ class Walk:
         A file that an order names is not written again: what was confirmed is what will run.
         """
         self.table.check_same()
-        file = None if self.named else self.facts_file
+        file = None if self.named else self.job.schema
         file = file or free_name(folder, f"{self.table.stem}.schema", ".toml")
         try:
             _files.write(file, toml.dumps(schema.source))
@@ -70,34 +77,32 @@ class Walk:
             raise InvalidParameter(
                 f"{visible(str(file))} cannot be written ({error.strerror}); nothing was charged."
             ) from None
-        return replace(
-            self, answers=answers, schema=schema, facts_file=file, books=None, order=None,
-            named=False,
+        job = replace(
+            self.start, table=self.table.path, schema=file, learn=True,
+            no_header=not self.table.header,
         )  # fmt: skip
+        return replace(self, answers=answers, schema=schema, job=job, order=None, named=False)
 
     @property
     def start(self) -> Job:
-        """What steps 1 and 2 say of a job."""
-        no_header = not self.table.header
-        return Job(table=self.table.path, schema=self.facts_file, learn=True, no_header=no_header)
+        """The job without what follows the budget."""
+        return replace(self.job, ledger=None, out=None)
 
     def with_job(self, job: Job) -> "Walk":
         """Return the walk after step 3."""
         self.table.check_same()
-        return replace(self, job=job, books=None, order=None)
+        return replace(self, job=job, order=None)
 
-    def with_books(self, books: Books, folder: Path) -> "Walk":
+    def with_ledger(self, place: Path, total: tuple[float, float] | None, folder: Path) -> "Walk":
         """Return the walk after step 4, with an order that may be confirmed once."""
-        return replace(self, books=books).ordered(folder)
+        return replace(self, job=replace(self.job, ledger=str(place)), total=total).ordered(folder)
 
     def ordered(self, folder: Path) -> "Walk":
         """Return the walk with a new order for another model."""
         self.table.check_same()
-        assert self.job is not None
-        assert self.books is not None
         out = free_name(folder, f"{self.table.stem}-model")
-        job = replace(self.job, ledger=str(self.books.place), out=out)
-        order = Order(tuple(job.to_words("train")), out, visible(str(self.books.place)), self.key)
+        job = replace(self.job, out=out)
+        order = Order(tuple(job.to_words("train")), out, visible(str(job.ledger)), self.key)
         return replace(self, job=job, order=order, named=True)
 
     def afresh(self, table: ChosenTable) -> "Walk":
@@ -107,16 +112,15 @@ class Walk:
 
     def check_facts(self) -> None:
         """Refuse a schema file that is not what was said on the cards any more."""
-        assert self.facts_file is not None
-        assert self.schema is not None
+        file = self.job.schema
         try:
-            same = self.facts_file.read_text(encoding="utf-8") == toml.dumps(self.schema.source)
+            same = file and file.read_text(encoding="utf-8") == toml.dumps(self.facts.source)
         except (OSError, ValueError):
             same = False
         if not same:
             raise InvalidParameter(
-                f"{visible(str(self.facts_file))} was changed or removed since step 2; send step 2 "
-                "again; nothing was charged."
+                f"{visible(str(file))} was changed or removed since step 2; send step 2 again; "
+                "nothing was charged."
             )
 
     def check_guess(self, job: Job) -> None:
@@ -139,7 +143,7 @@ def free_name(folder: Path, stem: str, ending: str = "") -> Path:
 
 def open_books(
     text: str, folder: Path, total: tuple[float, float] | None, job: Job
-) -> tuple[Books, Ledger]:
+) -> tuple[Path, Ledger]:
     """Open a ledger, or start one; refuse one that this model does not fit into."""
     text = text.strip()
     if not text or "\x00" in text:
@@ -170,7 +174,7 @@ def open_books(
             f"costs ({job.epsilon:g} and {job.delta:g}); lower the budget in step 3 "
             "(another ledger is for other people)."
         )
-    return Books(path, total), ledger
+    return path, ledger
 
 
 class Walks:

@@ -6,7 +6,6 @@ are others on the neighbour. Fresh fits on as many neighbours as the claim makes
 decide, so that a private choice from a short list, which may repeat honestly, raises no alarm.
 """
 
-import copy
 import itertools
 import math
 import warnings
@@ -14,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from noisette.audit.canaries import Data
+from noisette.audit.findings import Tally
 from noisette.audit.fitted_state import State, fitted_state
 from noisette.audit.neighbour_tables import Family, Table, number_tables, text_tables
-from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.subject import AuditedEstimator
+from noisette.audit.worlds import fitted
 from noisette.errors import NoisetteError
 
 LEVEL = 1e-6
@@ -107,14 +107,13 @@ class _Hunt:
         self._out.runs += 1
         model = clone(self._bare)
         expected: type[Exception] = NoisetteError if self._subject.ours else Exception
-        X, y, options = copy.deepcopy((data.X, data.y, data.options))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                fitted = model.fit(X, y, **options)
+                found = fitted(model, data)
         except expected:
             return None
-        return fitted_state(model if fitted is None else fitted)
+        return fitted_state(found)
 
     def _fits(self, data: Data, count: int) -> list[State] | None:
         """Several fits; None if one of them refuses."""

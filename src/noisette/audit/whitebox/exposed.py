@@ -2,7 +2,8 @@
 
 Deterministic, on a few fits. The order of events (charge before any randomness), the number and the
 law of the draws, the relation, the sensitivities against the theorems, the rounding of what left
-the door, and the epsilon of the plan by closed forms.
+the door, and the epsilon of the plan by closed forms. `solver` compares each solution with the
+auditor's own: one that stops early or drops a regularisation is further away than declared.
 """
 
 import math
@@ -10,17 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from noisette.audit.canaries import intercept_only, long_row, plain_table
-from noisette.audit.whitebox.outcome import Tally
-from noisette.audit.whitebox.problem import constants
-from noisette.audit.whitebox.records import Release, Solve
+from noisette.audit.canaries import CANARIES, intercept_only, long_row, plain_table
+from noisette.audit.findings import Tally
 from noisette.audit.whitebox.subject import AuditedEstimator
-from noisette.audit.whitebox.theory import CONTRIBUTIONS, least_epsilon
-from noisette.audit.whitebox.trace import Trace
+from noisette.audit.whitebox.theory import CONTRIBUTIONS, constants, least_epsilon
+from noisette.audit.whitebox.trace import Release, Trace
 from noisette.core import accounting
 from noisette.core.guarantee import Guarantee
 from noisette.core.mechanisms import AdditiveNoise, ObjectiveNoise
-from noisette.core.plans import LastIterate
 
 _TIGHT = 1e-9
 
@@ -43,10 +41,9 @@ def exposed(subject: AuditedEstimator) -> Tally:
         _claims(promise, trace, subject, out)
         for seen in trace.releases:
             _law(seen, subject, out)
-        _sensitivities(trace, subject, out)
+        _sensitivities(trace, out)
         _weights(trace, data.options.get("persons"), out)
         _iterates(trace, out)
-        _published(model, trace, subject, out)
     out.note = (
         f"{len(tables)} fits: charged before drawn, drawn as charged, and the plan costs what is "
         "claimed"
@@ -122,20 +119,19 @@ def _law(seen: Release, subject: AuditedEstimator, out: Tally) -> None:
         out.fault("a released value is not rounded to the public grid")
 
 
-def _sensitivities(trace: Trace, subject: AuditedEstimator, out: Tally) -> None:
-    """Declared bounds against the theorems at the rows that the solver really saw."""
-    a = CONTRIBUTIONS[subject.adjacency.value]
-    if trace.solves:
-        first = trace.solves[0]
-        for seen in trace.releases:
-            if isinstance(seen.mechanism, ObjectiveNoise):
-                _objective(seen, first, out)
-            elif first.linear is None:
-                L, row = constants(first.loss)[0], _row(first)
-                moved = math.sqrt(len(trace.solves)) * a * L * row * _cap(first)
-                out.ratio(moved / first.regularization, seen.bounded.l2 or 0.0, _SENSITIVITY)
-            elif seen.bounded.proof == "SECOND-MOMENT":
-                continue  # in other coordinates; `replay` looks at it
+def _sensitivities(trace: Trace, out: Tally) -> None:
+    """Declared bounds of objectives and kernels, which `replay` need not attain."""
+    for seen in trace.releases:
+        law = seen.mechanism
+        if trace.solves and isinstance(law, ObjectiveNoise):
+            problem = trace.solves[0].problem
+            L, c = constants(problem.loss)
+            # the longest row that the solver saw; the long-row table attains the bound
+            row, cap = np.max(np.linalg.norm(problem.rows, axis=1)), np.max(problem.weight)
+            out.ratio(cap * L * row, seen.bounded.contribution or 0.0, "one record's gradient")
+            per_row = {"self-bounded": 4.0 * c, "softmax": 1.0 - 1.0 / law.classes}
+            k = cap * per_row.get(law.shape, c) * row * row / problem.ridge
+            out.ratio(k, law.curvature, "one record's Hessian over Lambda")
     for step in trace.steps:
         bound = trace.releases[0].bounded.contribution or 0.0
         if step.update.contribution > bound * (1.0 + _TIGHT):
@@ -144,37 +140,12 @@ def _sensitivities(trace: Trace, subject: AuditedEstimator, out: Tally) -> None:
 
 def _weights(trace: Trace, persons: Any, out: Tally) -> None:
     """All rows of one person together weigh no more than one record in what is solved."""
-    if persons is None:
-        return
-    for solve in trace.solves:
-        if solve.weight is None or len(solve.weight) != len(persons):
+    for weight in [] if persons is None else [solve.problem.weight for solve in trace.solves]:
+        if len(weight) != len(persons):
             out.fault("a problem was solved whose rows are not weighted by person")
             continue
-        heaviest = max(math.fsum(solve.weight[persons == each]) for each in np.unique(persons))
+        heaviest = max(math.fsum(weight[persons == each]) for each in np.unique(persons))
         out.ratio(heaviest, 1.0, "the weight of all rows of one person")
-
-
-_SENSITIVITY = "the sensitivity of the solution, by the theorem,"
-
-
-def _objective(seen: Release, solve: Solve, out: Tally) -> None:
-    law = seen.mechanism
-    assert isinstance(law, ObjectiveNoise)
-    L, c = constants(solve.loss)
-    row, cap = _row(solve), _cap(solve)
-    out.ratio(cap * L * row, seen.bounded.contribution or 0.0, "one record's gradient")
-    per_row = {"self-bounded": 4.0 * c, "softmax": 1.0 - 1.0 / law.classes}
-    k = cap * per_row.get(law.shape, c) * row * row / solve.regularization
-    out.ratio(k, law.curvature, "one record's Hessian over Lambda")
-
-
-def _row(solve: Solve) -> float:
-    """The longest row that the solver saw; the long-row table attains the bound."""
-    return float(np.max(np.linalg.norm(solve.rows, axis=1)))
-
-
-def _cap(solve: Solve) -> float:
-    return 1.0 if solve.weight is None else float(np.max(solve.weight))
 
 
 def _iterates(trace: Trace, out: Tally) -> None:
@@ -195,44 +166,20 @@ def _iterates(trace: Trace, out: Tally) -> None:
             return
 
 
-def _published(model: Any, trace: Trace, subject: AuditedEstimator, out: Tally) -> None:
-    """The model's numbers are what left the door, or the iterates' stated mean."""
-    if trace.steps:
-        weights = _of_iterates(trace)
-    elif trace.solves and not any(s.bounded.proof == "SECOND-MOMENT" for s in trace.releases):
-        weights = trace.releases[-1].result
-    else:
-        return  # another map lies between, which is post-processing of what left the door
-    loss: Any = trace.steps[0].update.loss if trace.steps else trace.solves[0].loss
-    coef, shift = np.asarray(model.coef_), np.asarray(model.intercept_)
-    if loss.kind == "regression":  # a target in [-1, 1] stands for one between public bounds
-        low, high = subject.parameters["target_bounds"]
-        coef, shift = coef[None, :] * 2.0 / (high - low), np.array([shift - (low + high) / 2.0])
-    constant = subject.parameters.get("fit_intercept", True)
-    parts = weights.reshape(-1, coef.shape[1] + bool(constant))
-    if loss.kind == "multiclass":
-        parts = loss.basis @ parts
-        if len(coef) == 1:
-            parts = parts[1:] - parts[:1]
-    inner = parts[:, :-1] if constant else parts
-    scale = 1.0 + float(np.max(np.abs(parts)))
-    wrong = inner.shape != coef.shape or float(np.max(np.abs(inner - coef))) > 1e-6 * scale
-    if constant and not wrong:
-        # the intercept is a public multiple of the last weight
-        wrong = abs(float(np.vdot(parts[:, -1], shift))) < (1.0 - 1e-9) * float(
-            np.linalg.norm(parts[:, -1]) * np.linalg.norm(shift)
-        )
-    if wrong:
-        out.fault("the model's coefficients are not what was released")
-
-
-def _of_iterates(trace: Trace) -> Any:
-    """Return the last iterate, or the mean that `averaging` states where all are counted."""
-    leaves = [leaf for charge in trace.charges for leaf, _ in charge.plan.leaves()]
-    power = trace.steps[0].update.averaging
-    if power is None or any(isinstance(leaf, LastIterate) for leaf in leaves):
-        return trace.steps[-1].after
-    mean = np.zeros_like(trace.steps[0].w)
-    for t, step in enumerate(trace.steps, start=1):
-        mean += (power + 1.0) / (t + power) * (step.after - mean)
-    return mean
+def solver(subject: AuditedEstimator) -> Tally:
+    """Fit on every canary and compare each solution with the auditor's own."""
+    out = Tally("solver against its certificate", subject.claim)
+    out.missing = "no solver was called"
+    for make in CANARIES.values():
+        pair = make(subject.room())
+        _, trace = subject.fit(pair.first.bare(), seed=7)
+        out.runs += 1
+        if not trace.solves:
+            return out
+        for solve in trace.solves:
+            exact, error = solve.exact()
+            away = max(0.0, float(np.linalg.norm(exact - solve.weights)) - error)
+            allowed = solve.tolerance / solve.problem.ridge
+            out.ratio(away, allowed, f"{pair.name}: the distance to the optimum", 1e-6)
+    out.note = f"the solutions are within {out.worst:.3f} of the certified distance"
+    return out

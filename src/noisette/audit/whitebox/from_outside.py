@@ -9,18 +9,25 @@ canaries.
 import copy
 import warnings
 import zlib
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.audit.canaries import CANARIES, Neighbours
-from noisette.audit.findings import Finding
+from noisette.audit.canaries import CANARIES
+from noisette.audit.findings import Finding, Tally
+from noisette.audit.hostile import CONTAINERS, NotHeld, RawTable, installed, invented, neighbours
 from noisette.audit.two_worlds import two_worlds
+from noisette.audit.whitebox.replay import compare
 from noisette.audit.whitebox.subject import AuditedEstimator
-from noisette.audit.worlds import released
-from noisette.errors import PrivacyWarning, Unproven, WeakModelWarning
+from noisette.audit.worlds import fitted, released
+from noisette.core.adjacency import Adjacency
+from noisette.errors import InvalidParameter, PrivacyWarning, Unproven, WeakModelWarning
+from noisette.tables import Schema
+from noisette.tables.frame import Frame
 
 FIRST_LOOK = ("saturated push",)
 """Canaries for estimators that the white-box checks have already seen from inside."""
@@ -33,18 +40,17 @@ _PILOT = 30
 
 
 class _Bound:
-    """An estimator whose ``fit`` takes further arguments from the second half of the data."""
+    """An estimator that hides its seed; of hundreds of fits, some would warn of what noise did."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
 
-    def fit(self, X: Any, packed: Any) -> Any:
-        y, options = packed
-        with warnings.catch_warnings():  # of hundreds of fits, some warn of what noise did
+    def fit(self, *data: Any, **options: Any) -> Any:
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", WeakModelWarning)
             warnings.simplefilter("ignore", PrivacyWarning)
-            fitted = self._model.fit(X, y, **options)
-        return self._model if fitted is None else fitted
+            found = self._model.fit(*data, **options)
+        return self._model if found is None else found
 
 
 class Maker:
@@ -64,33 +70,7 @@ class Maker:
         return _Bound(model)
 
 
-class Projection:
-    """The model's numbers along a direction."""
-
-    def __init__(self, probes: Floats, direction: Floats) -> None:
-        self._probes, self._direction = probes, direction
-
-    def __call__(self, model: Any) -> float:
-        """Return the number of one fitted model."""
-        numbers = _numbers(model, self._probes)
-        if numbers is None or numbers.shape != self._direction.shape:
-            return -np.inf  # another shape than in the pilot is an outcome of its own
-        return float(numbers @ self._direction)
-
-
-class Shown:
-    """The released numbers: those of a linear model, else what it says of the probe rows."""
-
-    def __init__(self, probes: Floats) -> None:
-        self._probes = probes
-
-    def __call__(self, model: Any) -> Any:
-        """Return the numbers of one fitted model."""
-        found = released(model)
-        return _numbers(model, self._probes) if found is None else found
-
-
-def _numbers(model: Any, probes: Floats) -> Floats | None:
+def _numbers(probes: Floats, model: Any) -> Floats | None:
     """Return what the model shows, as one vector; None if it shows nothing."""
     if hasattr(model, "coef_"):
         parts = [np.ravel(model.coef_), np.ravel(getattr(model, "intercept_", 0.0))]
@@ -104,67 +84,73 @@ def _numbers(model: Any, probes: Floats) -> Floats | None:
     return None
 
 
+def _shown(probes: Floats, model: Any) -> Any:
+    """Return the released numbers of a linear model, else what it says of the probe rows."""
+    found = released(model)
+    return _numbers(probes, model) if found is None else found
+
+
+def _along(probes: Floats, direction: Floats, model: Any) -> float:
+    """Return the model's numbers along a direction; minus infinity where it shows other ones."""
+    numbers = _numbers(probes, model)
+    if numbers is None or numbers.shape != direction.shape:
+        return -np.inf
+    return float(numbers @ direction)
+
+
 def from_outside(
     subject: AuditedEstimator, *, alpha: float, runs: int, n_jobs: int, progress: bool,
     names: tuple[str, ...],
 ) -> list[Finding]:  # fmt: skip
     """Return the findings of `two_worlds` on the named canaries."""
     room = subject.room()
-    most = _MOST_ROWS if room.most is None else min(room.most, _MOST_ROWS)
-    room = replace(room, most=most)
+    room = replace(room, most=_MOST_ROWS if room.most is None else min(room.most, _MOST_ROWS))
+    reproducible = subject.ours and n_jobs == 1
+    seed = 10_007 * (subject.seed + 1) if reproducible else None
     found: list[Finding] = []
     for name in names:
-        pair = CANARIES[name](room)
+        pair, make = CANARIES[name](room), Maker(subject.make(**subject.unseeded()), seed)
+        attack, sides = f"two worlds: {pair.name}", [tuple(pair.first), tuple(pair.second)]
+        probes = np.stack([pair.first.X[pair.index], np.zeros(room.features)])
         try:
-            found += _one(subject, pair, alpha / len(names), runs, n_jobs, progress)
+            refused = None if subject.ours else _refused(make, sides)
+            told = _told_apart(
+                make, sides, probes, subject.claim, runs, 1.0 - alpha / len(names), n_jobs,
+                progress, attack,
+            ) if refused is None else None  # fmt: skip
         except Unproven:  # ``fit`` cannot be told of a blank record, so there is no neighbour
-            found.append(_nothing(subject, pair, "No data set says that a record is blank."))
+            told, refused = None, "No data set says that a record is blank."
+        if told is None:
+            why = refused or (
+                "The fitted model shows no coef_ and predicts nothing that could be compared."
+            )
+            found.append(Finding(attack, subject.claim, None, 1.0, "not applicable", 0, why))
+            continue
+        said = "" if subject.ours else f" The worlds are neighbours under {subject.adjacency}."
+        found += [replace(each, detail=each.detail + said) for each in told]
     return found
 
 
-def _nothing(subject: AuditedEstimator, pair: Neighbours, why: str) -> Finding:
-    name = f"two worlds: {pair.name}"
-    return Finding(name, subject.claim, None, 1.0, "not applicable", 0, why)
-
-
-def _one(
-    subject: AuditedEstimator,
-    pair: Neighbours,
-    alpha: float,
-    runs: int,
-    n_jobs: int,
-    progress: bool,
-) -> list[Finding]:
-    reproducible = subject.ours and n_jobs == 1
-    seed = 10_007 * (subject.seed + 1) if reproducible else None
-    make = Maker(subject.make(**subject.unseeded()), seed)
-    probes = np.stack([pair.first.X[pair.index], np.zeros(pair.first.X.shape[1])])
-    sides = [(side.X, (side.y, side.options)) for side in (pair.first, pair.second)]
-    if not subject.ours:
-        refused = _refused(make, sides)
-        if refused is not None:
-            return [_nothing(subject, pair, refused)]
-    direction = direction_of(make, sides, probes)
+def _told_apart(
+    make: Maker, sides: list[Any], probes: Floats, claim: tuple[float, float], runs: int,
+    confidence: float, n_jobs: int, progress: bool, name: str,
+) -> tuple[Finding, ...] | None:  # fmt: skip
+    """Return what `two_worlds` finds along a pilot's direction; None if models show nothing."""
+    direction = _direction(make, sides, probes)
     if direction is None:
-        why = "The fitted model shows no coef_ and predicts nothing that could be compared."
-        return [_nothing(subject, pair, why)]
-    result = two_worlds(
-        make, sides[0], sides[1], claim=subject.claim, statistic=Projection(probes, direction),
-        runs=runs, confidence=1.0 - alpha, output=Shown(probes), n_jobs=n_jobs, progress=progress,
-        name=f"two worlds: {pair.name}",
-    )  # fmt: skip
-    if subject.ours:
-        return list(result.findings)
-    said = f" The worlds are neighbours under {subject.adjacency}."
-    return [replace(found, detail=found.detail + said) for found in result.findings]
+        return None
+    return two_worlds(
+        make, sides[0], sides[1], claim=claim, statistic=partial(_along, probes, direction),
+        runs=runs, confidence=confidence, output=partial(_shown, probes), n_jobs=n_jobs,
+        progress=progress, name=name,
+    ).findings  # fmt: skip
 
 
 def _refused(make: Maker, sides: list[Any]) -> str | None:
     """Return why a stranger cannot be fitted on these worlds, or None if it can."""
     for side, where in zip(sides, ("D", "D'"), strict=True):
-        X, packed = copy.deepcopy(side)
         try:
-            make().fit(X, packed)
+            fitted(make(), side)
         except Exception as error:
             return (
                 f"fit refuses {where} with {type(error).__name__}, so nothing was compared; a "
@@ -173,15 +159,12 @@ def _refused(make: Maker, sides: list[Any]) -> str | None:
     return None
 
 
-def direction_of(make: Maker, sides: list[Any], probes: Floats) -> Floats | None:
+def _direction(make: Maker, sides: list[Any], probes: Floats) -> Floats | None:
     """Return the difference of the worlds' means over their variances, coordinate by coordinate.
 
     Fits that show another shape than the first are left out; None if there is nothing to see.
     """
-    shown = [
-        [_numbers(make().fit(*copy.deepcopy(side)), probes) for _ in range(_PILOT)]
-        for side in sides
-    ]
+    shown = [[_numbers(probes, fitted(make(), side)) for _ in range(_PILOT)] for side in sides]
     first = shown[0][0]
     if first is None or not first.size:
         return None
@@ -192,3 +175,121 @@ def direction_of(make: Maker, sides: list[Any], probes: Floats) -> Floats | None
     spread = np.var(worlds[0], axis=0) + np.var(worlds[1], axis=0)
     floor = 1e-12 * (1.0 + float(np.max(spread)))
     return np.asarray(gap / (spread + floor))
+
+
+# --- raw tables ----------------------------------------------------------------------------------
+
+_SIZES = (300, 3_000, 30_000)
+_LEARNT = ("categories", "center", "high", "knots", "low", "reference", "spikes", "width")
+_WANTED = ("the other end", "one identifier missing", "a single row")
+_BY_COLUMN = ("one cell empty", "one cell of another type")
+
+
+def check_tables(
+    estimator: Any, *, claim: tuple[float, float], runs: int, confidence: float, n_jobs: int = 1,
+    progress: bool = False, containers: tuple[str, ...] | None = None,
+) -> tuple[Finding, ...]:  # fmt: skip
+    """Return what replay and two worlds find out about a model of raw tables."""
+    adjacency = Adjacency.of(estimator.adjacency)
+    if adjacency is Adjacency.ZERO_OUT:
+        why = "No table says that a record is blank, so there is no neighbour under zero-out."
+        return (Finding("replay of raw tables", claim, None, 1.0, "not applicable", 0, why),)
+    node, table = _opened(estimator.schema), None
+    for rows in _SIZES:
+        table = _table(node, rows)
+        model = Maker(_made(estimator, node, rows), 1)
+        try:
+            fitted(model(), (table.whole(_target(node), node.get("person")), None))
+            break
+        except InvalidParameter:
+            if rows == _SIZES[-1]:
+                raise
+    assert table is not None
+    bare = _made(estimator, node, len(table))
+    first, others = neighbours(table, adjacency, single=node.get("person_missing") == "single")
+    replayed = _replayed(bare, node, first, others, claim, containers or tuple(installed()))
+    sides: list[Any] = [
+        (world.whole(_target(node), node.get("person")), None)
+        for world in (first, others["the other end"])
+    ]
+    told = _told_apart(
+        Maker(bare, None if n_jobs != 1 else 10_007), sides, np.empty(0), claim, runs, confidence,
+        n_jobs, progress, "two worlds: a record at the other end",
+    )  # fmt: skip
+    return (replayed, *(told or ()))
+
+
+def _opened(schema: Any) -> dict[str, Any]:
+    """Return the stated facts of a schema; what was learnt is to be learnt again."""
+    source = schema.source if isinstance(schema, Schema) else schema
+    if not isinstance(source, Mapping) or "columns" not in source:
+        raise InvalidParameter("the model's schema does not name its target; it cannot be audited.")
+    node = copy.deepcopy(dict(source))
+    learnt = node.pop("learnt", [])
+    for name in learnt:
+        if name in node["columns"]:
+            facts = node["columns"][name]
+            node["columns"][name] = {k: v for k, v in facts.items() if k not in _LEARNT}
+    node.pop("row_norm", None)
+    return node
+
+
+def _target(node: Mapping[str, Any]) -> str:
+    target = node["target"]
+    return str(target["column"] if isinstance(target, Mapping) else target)
+
+
+def _table(node: dict[str, Any], rows: int) -> RawTable:
+    """Return an invented table with the columns of a schema."""
+    schema = Schema.from_dict(node, learn=True)
+    bounds = schema.target_bounds
+    labels: Any = list(schema.classes)
+    if bounds is not None:
+        low, high = bounds
+        labels = (0.0 if low is None else float(low), 1.0 if high is None else float(high))
+    table = invented(node["columns"], rows, labels, persons=schema.persons is not None)
+    skipped = {c: [""] * rows for c, f in node["columns"].items() if f["kind"] == "ignore"}
+    skipped.pop(str(node.get("person")), None)
+    return replace(table, columns=table.columns | skipped)
+
+
+def _made(estimator: Any, node: dict[str, Any], rows: int) -> Any:
+    from sklearn.base import clone
+
+    model = clone(estimator).set_params(schema=node, ledger=None, random_state=None)
+    if estimator.adjacency == Adjacency.ADD_REMOVE.value:
+        model.set_params(population=2 * rows)
+    return model
+
+
+def _replayed(
+    bare: Any, node: dict[str, Any], first: RawTable, others: dict[str, RawTable],
+    claim: tuple[float, float], containers: tuple[str, ...],
+) -> Finding:  # fmt: skip
+    """Replay one changed cell, or one identifier, in every container."""
+    from sklearn.base import clone
+
+    out = Tally("replay of raw tables", claim)
+    wanted = {k: v for k, v in others.items() if k in _WANTED or k.startswith(_BY_COLUMN)}
+    compared = 0
+    for container in containers:
+
+        def on(world: RawTable, container: str = container) -> Any:
+            table = CONTAINERS[container][1](world.whole(_target(node), node.get("person")))
+            if container == "parquet":
+                table = Frame.read(table, Schema.from_dict(node, learn=True), target=True)
+            return lambda tape: clone(bare).set_params(random_state=tape).fit(table)
+
+        runs = {}
+        for name, world in wanted.items():
+            try:
+                runs[f"{container}, {name}"] = on(world)
+            except NotHeld:
+                continue
+        compared += compare(on(first), runs, Adjacency.of(bare.adjacency), out)
+    out.note = (
+        f"{compared} neighbours in {len(containers)} kinds of tables, one cell or identifier "
+        f"changed: the largest move of a released value is {out.worst:.3f} of its declared bound, "
+        f"and everything else is identical; {len(out.refused) + len(out.unstated)} were refused"
+    )
+    return out.finding()

@@ -24,11 +24,10 @@ from typing import Any
 import numpy as np
 
 from noisette.audit.canaries import among_zeros, plain_table
-from noisette.audit.findings import Finding
+from noisette.audit.findings import Finding, Tally
 from noisette.audit.two_worlds import two_worlds
-from noisette.audit.whitebox.outcome import Tally
 from noisette.audit.whitebox.subject import AuditedEstimator
-from noisette.audit.worlds import released
+from noisette.audit.worlds import fitted, released
 
 Output = np.ndarray[Any, Any]
 Fit = Callable[..., Output | None]
@@ -47,8 +46,8 @@ def repeated(subject: AuditedEstimator, *, alpha: float, runs: int, forks: int =
 
     def fit(rows: Any = data.X, **more: Any) -> Output | None:
         model = subject.make(**subject.unseeded(), **more)
-        fitted = model.fit(rows.copy(), data.y.copy(), **data.options)
-        return _coefficients(model if fitted is None else fitted)
+        found = getattr(fitted(model, (rows, data.y, data.options)), "coef_", None)
+        return None if found is None else np.atleast_2d(np.array(found, dtype=float))
 
     start = time.monotonic()
     here = [fit() for _ in range(2)]
@@ -133,12 +132,6 @@ def _processes_agree(fit: Fit, alpha: float, patience: float, out: Tally) -> boo
         if not _equal(_in_children(fit, 2, patience)) or _equal([fit(), fit()]):
             return False
     return True
-
-
-def _coefficients(model: Any) -> Output | None:
-    """The coefficients, one row for each class, or None where there are none."""
-    found = getattr(model, "coef_", None)
-    return None if found is None else np.atleast_2d(np.array(found, dtype=float))
 
 
 def _equal(outputs: list[Any]) -> bool:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette.audit.canaries import Data, Room
-from noisette.audit.whitebox.tape import Tape
-from noisette.audit.whitebox.trace import Trace, tracing
+from noisette.audit.whitebox.trace import Run, Trace, watched
 from noisette.audit.worlds import random_states
 from noisette.core.adjacency import Adjacency
 from noisette.core.sampling import PassSampler, Sampler
@@ -166,12 +165,12 @@ class AuditedEstimator:
         """Fit one of ours under a tape and return (model, trace)."""
         if not self.ours:
             raise InvalidParameter("only estimators of noisette can be traced.")
-        tape = Tape.from_seed(1_000_003 * self.seed + seed)
-        model = self.make(random_state=tape)
-        with tracing(tape, reference, watch) as trace:
-            model.fit(data.X, data.y, **data.options)
-        trace.check()
+        model, trace, _ = watched(self.on(data), 1_000_003 * self.seed + seed, reference, watch)
         return model, trace
+
+    def on(self, data: Data) -> Run:
+        """Return a fit of ours on these data, under a source of randomness."""
+        return lambda tape: self.make(random_state=tape).fit(data.X, data.y, **data.options)
 
 
 def _takes_missing(part: Any) -> bool:

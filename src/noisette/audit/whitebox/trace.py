@@ -11,6 +11,7 @@ leaves the door is what left it then, so both runs are compared at the same past
 """
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,36 +22,169 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette._typing import Floats
-from noisette.audit.whitebox.records import (
-    Blind,
-    BookedPlan,
-    Draw,
-    FlowDiffers,
-    Release,
-    SgdStep,
-    Solve,
-)
-from noisette.core.bounded import Bounded
+from noisette.audit.whitebox.theory import Problem
+from noisette.core.bounded import Bounded, InKernel
 from noisette.core.door import NoiseStream, watching
 from noisette.core.ledger import Ledger
-from noisette.core.mechanisms import MECHANISMS, AdditiveNoise, ObjectiveNoise
+from noisette.core.mechanisms import MECHANISMS, AdditiveNoise, Mechanism, ObjectiveNoise
 from noisette.core.parts import is_parted
+from noisette.core.plans import LastIterate, Plan
+from noisette.core.randomness import Randomness
+from noisette.core.sampling import Sampler
 from noisette.core.search import LentLedger
 from noisette.core.summaries import key_counts
 from noisette.fitting.losses import Loss
 from noisette.tables.pipeline.categories import LearnCategories
 
 Real = Callable[..., Any]
+Run = Callable[[Randomness], Any]
+"""One run under a source of randomness; it returns everything that leaves the owner of the data."""
 
 _SOLVED = ("OBJECTIVE-PERTURBATION", "OUTPUT-SENSITIVITY", "APPROXIMATE-MINIMISER")
 """Theorems about the solution of a problem: who cites one has called the solver."""
+
+
+class FlowDiffers(Exception):
+    """The second run left the path of the first one: its control flow depends on the data."""
+
+
+class Blind(Exception):
+    """Something must have happened in the fit that the trace did not see."""
+
+
+class Tape(Randomness):
+    """A `Randomness` for audits: seeded, counts its reads, knows how much each read consumed.
+
+    Every read of `generator` gets its own generator, keyed by (seed, number of the read). Two runs
+    with the same seed therefore draw the same numbers at the k-th read even if an earlier read took
+    more of them, as Poisson coins do when one data set has one row more.
+    """
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """Return the generator of the next read."""
+        assert self._seed is not None
+        sources = self.__dict__.setdefault("_sources", [])
+        sources.append(Randomness._from_path((*self._seed, 1 << 20, len(sources))))
+        return sources[-1].generator  # type: ignore[no-any-return]
+
+    def spawn(self, count: int) -> "list[Randomness]":
+        """Return tapes: a search or a table hands a source of its own to each of its parts."""
+        assert self._seed is not None
+        first, self._children = self._children, self._children + count
+        made = [Tape._from_path((*self._seed, first + i)) for i in range(count)]
+        self.__dict__.setdefault("_spawned", []).extend(made)
+        return list(made)
+
+    @property
+    def reads(self) -> int:
+        """How often a generator was asked for, here and in what was spawned."""
+        return len(self.consumed())
+
+    def consumed(self) -> tuple[int, ...]:
+        """Return the bytes that each read has drawn so far."""
+        states = [source._bits.state["s"] for source in self.__dict__.get("_sources", [])]
+        used = [int(s["counter"][0]) * 16 + int(s["offset"]) - 64 for s in states]
+        for each in self.__dict__.get("_spawned", ()):
+            used.extend(each.consumed())
+        return tuple(used)
+
+
+# --- what is written down ------------------------------------------------------------------------
+
+
+@dataclass
+class BookedPlan:
+    """A plan that was booked, and how often randomness had been read by then."""
+
+    plan: Plan
+    epsilon: float
+    delta: float
+    reads: int
+
+
+@dataclass
+class Draw:
+    """Noise vectors, and whether anything was charged by then."""
+
+    mechanism: AdditiveNoise
+    unit: float
+    noise: Floats
+    charged: bool
+
+
+@dataclass
+class Release:
+    """One crossing of the door: an array with its result, or a stream with its draws."""
+
+    bounded: Bounded
+    part: int
+    mechanism: Mechanism
+    sampler: Sampler
+    plan: Plan
+    result: Any = None
+    keys: list[Any] | None = None
+    """Of counts of unknown keys: whose count each entry is, as (column, text)."""
+    draws: list[Draw] = field(default_factory=list)
+
+    @property
+    def stream(self) -> bool:
+        """Whether it is noise for a kernel."""
+        return isinstance(self.bounded.value, InKernel)
+
+    @property
+    def drawn(self) -> float:
+        """How many noise vectors were drawn; long ones come in pieces.
+
+        A mechanism that does not add a noise vector of its own answers once for each crossing.
+        """
+        if not isinstance(self.mechanism, AdditiveNoise):
+            return float(self.result is not None)
+        return sum(draw.noise.size for draw in self.draws) / self.bounded.dimension
+
+
+@dataclass
+class Solve:
+    """One call of the solver, in the auditor's own words."""
+
+    problem: Problem
+    norm_bound: float
+    tolerance: float
+    linear: Floats | None
+    """The noise of objective perturbation."""
+    stream: Release | None
+    """The crossing of the door that the linear term came from."""
+    weights: Floats = field(default_factory=lambda: np.empty(0))
+
+    def exact(self) -> tuple[Floats, float]:
+        """Return the auditor's own solution, and how far it may be off."""
+        return self.problem.solve(self.linear, start=self.weights)
+
+
+@dataclass
+class SgdStep:
+    """One noisy SGD step; `total` is the clean sum of the batch's gradients at `w`."""
+
+    update: Any
+    number: int
+    w: Floats
+    total: Floats
+    noise: Floats
+    normaliser: float
+    grid: float
+    batch: NDArray[np.int64]
+    stream: Release | None
+    alone: Floats | None = None
+    """What the watched rows add to the sum, if they are in the batch."""
+    after: Floats = field(default_factory=lambda: np.empty(0))
+    mean: Floats = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass
 class Trace:
     """The record of one run, in the order of events."""
 
-    tape: Any
+    tape: Tape
     reference: "Trace | None" = None
     watch: NDArray[np.intp] | None = None
     charges: list[BookedPlan] = field(default_factory=list)
@@ -70,23 +204,24 @@ class Trace:
         Without this a function that got another name would leave the checks with nothing to look
         at, and nothing to object to.
         """
-        if self.charges and not self.releases:
-            raise Blind("a plan was charged, but nothing was seen to pass the door")
-        solved = any(seen.bounded.proof in _SOLVED for seen in self.releases)
-        if solved and not self.solves:
-            raise Blind("a solution was released, but no call of the solver was seen")
-        kernels = [
-            seen
-            for seen in self.releases
-            if seen.stream and not isinstance(seen.mechanism, ObjectiveNoise)
-        ]
-        if kernels and not self.steps:
-            raise Blind("noise was handed to a kernel, but none of its steps was seen")
-        silent = [seen for seen in self.releases if isinstance(seen.mechanism, AdditiveNoise)]
-        if silent and not any(seen.draws for seen in silent) and not self.stray:
-            raise Blind("noise was charged, but none was seen to be drawn")
+        seen = self.releases
+        solved = any(each.bounded.proof in _SOLVED for each in seen)
+        kernel = any(e.stream and not isinstance(e.mechanism, ObjectiveNoise) for e in seen)
+        added = [each for each in seen if isinstance(each.mechanism, AdditiveNoise)]
+        silent = added and not any(each.draws for each in added) and not self.stray
+        for unseen, what in (
+            (self.charges and not seen,
+             "a plan was charged, but nothing was seen to pass the door"),
+            (solved and not self.solves,
+             "a solution was released, but no call of the solver was seen"),
+            (kernel and not self.steps,
+             "noise was handed to a kernel, but none of its steps was seen"),
+            (silent, "noise was charged, but none was seen to be drawn"),
+        ):  # fmt: skip
+            if unseen:
+                raise Blind(what)
 
-    # --- what is told ----------------------------------------------------------------------
+    # --- what the door, the passage and the mechanisms call -----------------------------------
 
     def charge(self, real: Real, plan: Any, **options: Any) -> Any:
         """Write down what was booked, and how often randomness had been read by then."""
@@ -109,15 +244,6 @@ class Trace:
         seen.result, seen.keys, self.keys = copy.deepcopy(result), self.keys, None
         return self._forced(seen)
 
-    def handed(self, real: Real, bounded: Bounded, *given: Any, **options: Any) -> Any:
-        """Note what an algorithm gets: nobody may touch it on the way from the door."""
-        result = real(bounded, *given, **options)
-        seen = self.releases[-1] if self.releases else None
-        if seen is None or seen.bounded is not bounded or isinstance(result, _Watched):
-            return result
-        seen.result = copy.deepcopy(result)
-        return self._forced(seen)
-
     @contextmanager
     def _door(self, seen: Release) -> Iterator[None]:
         """Count what is drawn inside as drawn at the door."""
@@ -131,17 +257,14 @@ class Trace:
         """Return what left the door, or in the second of two runs what left it in the first."""
         if self.reference is None:
             return copy.deepcopy(seen.result)
-        there = self.reference.releases
-        if len(self.releases) > len(there):
-            raise FlowDiffers("more values were released than on the neighbour")
-        then = there[len(self.releases) - 1]
+        then = _same("values were released", self.reference.releases, self.releases[:-1])
         if seen.keys is not None and then.keys is not None:
             return _by_keys(seen, then)
         if then.result is None or np.shape(then.result) != np.shape(seen.result):
             raise FlowDiffers("a released value has another shape than on the neighbour")
         return copy.deepcopy(then.result)
 
-    def categories(self, real: Real, step: Any, sample: Any, prepared: Any, *given: Any) -> Any:
+    def categories(self, real: Real, sample: Any, prepared: Any, *given: Any) -> Any:
         """Note which keys the counts of a step are of; the door sees their counts only."""
         columns, adjacency = list(sample.data), prepared.public.adjacency
         _, keys = key_counts((c.codes for c in columns), adjacency, sample.weights)
@@ -151,88 +274,79 @@ class Trace:
             codes[column].append(code)
         texts = [each.at(found) for each, found in zip(columns, codes, strict=True)]
         self.keys = [(c, "" if c < 0 else texts[c][code]) for c, code in pairs]
-        return real(step, sample, prepared, *given)
+        return real(sample, prepared, *given)
 
-    def listen(self, real: Real) -> Real:
-        """Wrap the noise of one class of mechanisms."""
-
-        def noise(mechanism: Any, count: int, dimension: int, unit: float, generator: Any) -> Any:
-            if self._drawing:  # a mechanism that draws through another one
-                return real(mechanism, count, dimension, unit, generator)
-            self._drawing = True
-            try:
-                block = real(mechanism, count, dimension, unit, generator)
-            finally:
-                self._drawing = False
-            door, charged = self._at_door, bool(self.charges)
-            seen = Draw(mechanism, unit, np.array(block), door is not None, charged)
-            (self.stray if door is None else door.draws).append(seen)
-            return block
-
-        return noise
+    def noise(self, real: Any, count: int, dimension: int, unit: float, generator: Any) -> Any:
+        """Write down what a mechanism draws, at the door or elsewhere."""
+        if self._drawing:  # a mechanism that draws through another one
+            return real(count, dimension, unit, generator)
+        self._drawing = True
+        try:
+            block = real(count, dimension, unit, generator)
+        finally:
+            self._drawing = False
+        kept = self.stray if self._at_door is None else self._at_door.draws
+        kept.append(Draw(real.args[0], unit, np.array(block), bool(self.charges)))
+        return block
 
     def minimise(self, real: Real, loss: Loss, X: Any, y: Any, **options: Any) -> Any:
         """Write down one problem and its solution."""
-        linear = options.get("linear")
-        weight = options.get("sample_weight")
-        seen = Solve(
-            loss, np.asarray(_whole(X), dtype=float), np.array(_whole(y)),
-            float(options["regularization"]),
-            float(options.get("norm_bound", 1.0)), float(options.get("tolerance") or 0.0),
+        linear, weight = options.get("linear"), options.get("sample_weight")
+        problem = Problem(
+            loss, _whole(X), np.array(_whole(y)), options["regularization"],
             None if weight is None else _whole(weight),
-            None if linear is None else np.array(linear, dtype=float), np.empty(0),
-            self.last_stream,
+        )  # fmt: skip
+        seen = Solve(
+            problem, float(options.get("norm_bound", 1.0)), float(options.get("tolerance") or 0.0),
+            None if linear is None else np.array(linear, dtype=float), self.last_stream,
         )  # fmt: skip
         if self.reference is not None and linear is not None:
-            seen.linear = self._coupled(seen)
-            options["linear"] = seen.linear
+            # the linear term under which this data set has the first run's minimiser
+            then = _same("problems were solved", self.reference.solves, self.solves)
+            options["linear"] = seen.linear = -problem.gradient(then.exact()[0])
         solution = real(loss, X, y, **options)
         seen.weights = np.array(solution.weights)
         self.solves.append(seen)
         return solution
-
-    def _coupled(self, seen: Solve) -> Floats:
-        """Return the linear term under which this data set has the first run's minimiser."""
-        assert self.reference is not None
-        there = self.reference.solves
-        if len(self.solves) >= len(there) or there[len(self.solves)].linear is None:
-            raise FlowDiffers("a problem was solved that the neighbour does not have")
-        then = there[len(self.solves)]
-        exact, _ = then.problem().solve(then.linear, start=then.weights)
-        return -seen.problem().gradient(exact)
 
     def advance(
         self, real: Real, update: Any, state: Any, X: Any, y: Any, batches: Any, noise: Floats,
         grid: float, share: Any = None,
     ) -> None:  # fmt: skip
         """Run the same steps one by one, and write each down."""
+        then = None
         for t in range(len(noise)):
-            self._sync(state)
-            one = _cut(batches, t)
+            if self.reference is not None:  # put the second run where the first one was
+                then = _same("steps were made", self.reference.steps, self.steps)
+                state.w[:] = then.w
+            one = replace(
+                batches, edges=batches.edges[t : t + 2], normalisers=batches.normalisers[t : t + 1]
+            )
+            clean = partial(_clean, real, update, state, X, y, share)
             seen = SgdStep(
-                update, state.steps, state.w.copy(),
-                _clean(real, update, state, X, y, one, share), noise[t].copy(), np.empty(0),
-                float(one.normalisers[0]), float(grid), _members(one),
+                update, state.steps, state.w.copy(), clean(one), noise[t].copy(),
+                float(one.normalisers[0]), float(grid), _members(one), self.last_stream,
             )  # fmt: skip
             if self.watch is not None and np.isin(self.watch, seen.batch).any():
-                rest = _without(one, self.watch)
-                seen.alone = seen.total - _clean(real, update, state, X, y, rest, share)
+                seen.alone = seen.total - clean(_without(one, self.watch))
             real(update, state, X, y, one, noise[t : t + 1], grid, share)
-            self._sync(state, after=True)
-            seen.after, seen.mean, seen.stream = state.w.copy(), state.mean.copy(), self.last_stream
+            if then is not None:
+                state.w[:] = then.after
+                if not self._last_only():  # else the iterates before the last stay secret
+                    state.mean[:] = then.mean
+            seen.after, seen.mean = state.w.copy(), state.mean.copy()
             self.steps.append(seen)
 
-    def _sync(self, state: Any, *, after: bool = False) -> None:
-        """Put the second run where the first one was before a step, or after it."""
-        if self.reference is None:
-            return
-        there = self.reference.steps
-        if len(self.steps) >= len(there):
-            raise FlowDiffers("more steps were made than on the neighbour")
-        then = there[len(self.steps)]
-        state.w[:] = then.after if after else then.w
-        if after:
-            state.mean[:] = then.mean
+    def _last_only(self) -> bool:
+        leaves = [leaf for booked in self.charges for leaf, _ in booked.plan.leaves()]
+        return any(isinstance(leaf, LastIterate) for leaf in leaves)
+
+
+def _same(what: str, there: list[Any], here: list[Any]) -> Any:
+    """Return what the first run has at this place."""
+    if len(here) >= len(there):
+        raise FlowDiffers(f"more {what} than on the neighbour")
+    return there[len(here)]
 
 
 def _whole(rows: Any) -> Any:
@@ -253,15 +367,8 @@ def _by_keys(seen: Release, then: Release) -> Any:
 
 def _members(batches: Any) -> NDArray[np.int64]:
     start, stop = int(batches.edges[0]), int(batches.edges[-1])
-    if len(batches.order):
-        return np.array(batches.order[start:stop], dtype=np.int64)
-    return np.arange(start, stop, dtype=np.int64)
-
-
-def _cut(batches: Any, t: int) -> Any:
-    return replace(
-        batches, edges=batches.edges[t : t + 2], normalisers=batches.normalisers[t : t + 1]
-    )
+    rows = batches.order[start:stop] if len(batches.order) else np.arange(start, stop)
+    return np.array(rows, dtype=np.int64)
 
 
 def _without(batch: Any, rows: NDArray[np.intp]) -> Any:
@@ -272,7 +379,7 @@ def _without(batch: Any, rows: NDArray[np.intp]) -> Any:
     return replace(batch, edges=np.array([0, len(kept)], dtype=np.int64), order=order)
 
 
-def _clean(real: Any, update: Any, state: Any, X: Any, y: Any, batch: Any, share: Any) -> Floats:
+def _clean(real: Any, update: Any, state: Any, X: Any, y: Any, share: Any, batch: Any) -> Floats:
     """Return the batch sum that the kernel forms at the iterate: one plain step without noise."""
     plain = replace(
         update, regularization=0.0, learning_rate="constant", eta0=1.0, radius=np.inf,
@@ -308,22 +415,29 @@ def tracing(
     trace = Trace(tape, reference, watch)
     with ExitStack() as stack:
 
-        def listen(owner: Any, name: str, wrapped: Real) -> None:
-            stack.callback(setattr, owner, name, vars(owner)[name])
-            setattr(owner, name, wrapped)
+        def listen(owner: Any, name: str, seen: Real) -> None:
+            real = vars(owner)[name]
+            stack.callback(setattr, owner, name, real)
+            setattr(
+                owner, name, lambda self, *given, **more: seen(partial(real, self), *given, **more)
+            )
 
         for kind in MECHANISMS.values():
             if issubclass(kind, AdditiveNoise) and "noise" in vars(kind):
-                listen(kind, "noise", trace.listen(vars(kind)["noise"]))
+                listen(kind, "noise", trace.noise)
         for ledger in (Ledger, LentLedger):
-            listen(ledger, "charge", _with(trace.charge, vars(ledger)["charge"]))
-        listen(LearnCategories, "run", _first(trace.categories, vars(LearnCategories)["run"]))
+            listen(ledger, "charge", trace.charge)
+        listen(LearnCategories, "run", trace.categories)
         yield stack.enter_context(watching(trace))
 
 
-def _with(seen: Real, real: Real) -> Real:
-    return lambda owner, *given, **options: seen(partial(real, owner), *given, **options)
-
-
-def _first(seen: Real, real: Real) -> Real:
-    return lambda owner, *given, **options: seen(real, owner, *given, **options)
+def watched(
+    run: Run, seed: int, reference: Trace | None = None, watch: NDArray[np.intp] | None = None
+) -> tuple[Any, Trace, list[str]]:
+    """Return what a run returned, its trace and its warnings."""
+    tape = Tape.from_seed(seed)
+    with warnings.catch_warnings(record=True) as said, tracing(tape, reference, watch) as trace:
+        warnings.simplefilter("always")
+        result = run(tape)
+    trace.check()
+    return result, trace, [str(each.message) for each in said]

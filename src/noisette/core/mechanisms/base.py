@@ -373,7 +373,7 @@ def add_on_grid(noise: Floats, value: Floats, grid: float, out: Floats) -> None:
         noise += value
         out[:] = on_grid(noise, grid, out=noise)
         return
-    from noisette.core.noise_grid import add_on_grid as compiled  # loads numba
+    from noisette.core.ziggurat import add_on_grid as compiled  # loads numba
 
     compiled(noise, value, grid, out)
 

@@ -10,7 +10,7 @@ Every header, mark and record is one *sealed* line: the SHA-256 of the rest of t
 Each record holds the digest and the place of the one before, the first the digest of the header;
 the header holds a random id, so no two ledgers share a chain.
 
-Adding record n + 1, alone under the file's lock (`locks`):
+Adding record n + 1, alone under the file's lock:
 
 1. Cut off what is behind the end of record n; write the record there; fsync.
 2. Write mark n + 1 over mark n - 1 (mark k is on page 1 + k mod 2); fsync. Now it is booked.
@@ -30,22 +30,35 @@ What holds at any moment, and so after a kill or a power cut between any two byt
 
 What no file can show: that *all* of it was replaced by an older copy while no process had it open.
 A digest without a secret also does not stop somebody who forges the whole chain on purpose.
+
+The lock is on the file itself: one beside a path does not exclude a process that reaches the file
+through a bind mount, a hard link or another container. The system frees it when its process dies.
 """
 
 import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
 from io import FileIO
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from noisette._files import LARGEST_TEXT, from_json
+from noisette._files import LARGEST_TEXT, from_json, opened
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 FORMAT = 3
 _PAGE = 4096
 _FIRST = 3 * _PAGE
 _MAGIC = b"noisette ledger "
+WAIT_SECONDS = 60.0
+_held: set[int] = set()
 
 
 class Damaged(Exception):
@@ -58,6 +71,14 @@ class Newer(Exception):
 
 class Unsure(Exception):
     """The disk failed at the last step: the record may have been booked."""
+
+
+class Busy(Exception):
+    """Somebody else has held the lock for too long."""
+
+
+WRONG = (Damaged, KeyError, TypeError, ValueError, OverflowError, AttributeError)
+"""What reading a record raises that nobody of ours has written."""
 
 
 class Mark(NamedTuple):
@@ -243,3 +264,87 @@ def _write(file: FileIO, start: int, content: bytes) -> None:
     while content:
         content = content[file.write(content) :]
     os.fsync(file.fileno())
+
+
+# --- the lock ------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, write: bool) -> Iterator[FileIO]:
+    """Open the file at `path`, which must exist: alone (`write`), or beside other readers."""
+    until = time.monotonic() + WAIT_SECONDS
+    while True:
+        with opened(path, "r+b" if write else "rb") as file:
+            number = file.fileno()
+            _held.add(number)
+            try:
+                _lock(number, write, until)
+                # The name may have been given to another file while we waited.
+                if os.path.samestat(os.fstat(number), path.stat()):
+                    yield file
+                    return
+            finally:
+                _held.discard(number)
+                _unlock(number)
+
+
+if sys.platform == "win32":
+    _FAR = 2**62  # Windows locks bytes against reading, so take one that no ledger has
+
+    def _try(number: int, write: bool) -> bool:
+        os.lseek(number, _FAR, os.SEEK_SET)
+        try:
+            msvcrt.locking(number, msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            return False
+        return True
+
+    def _unlock(number: int) -> None:
+        os.lseek(number, _FAR, os.SEEK_SET)
+        with contextlib.suppress(OSError):
+            msvcrt.locking(number, msvcrt.LK_UNLCK, 1)
+
+    @contextlib.contextmanager
+    def alone_in(folder: Path) -> Iterator[Callable[[Path, Path], None]]:
+        """Yield how to give a new file its name; renaming never takes another file's place here."""
+        yield os.rename
+
+else:
+
+    def _try(number: int, write: bool) -> bool:
+        try:
+            fcntl.flock(number, (fcntl.LOCK_EX if write else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _unlock(number: int) -> None:
+        # Said aloud: a child forked meanwhile has the open file too, and would keep the lock.
+        fcntl.flock(number, fcntl.LOCK_UN)
+
+    @contextlib.contextmanager
+    def alone_in(folder: Path) -> Iterator[Callable[[Path, Path], None]]:
+        """Let one process at a time give a new file its name in `folder`; yield how."""
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield os.replace
+            os.fsync(handle)  # the name must survive a power cut as its file does
+        finally:
+            os.close(handle)
+
+    def _close_in_child() -> None:
+        for number in _held:
+            os.close(number)  # leaves the parent's lock as it is, but ends with the parent
+        _held.clear()
+
+    os.register_at_fork(after_in_child=_close_in_child)
+
+
+def _lock(number: int, write: bool, until: float) -> None:
+    pause = 0.0005
+    while not _try(number, write):
+        if time.monotonic() > until:
+            raise Busy
+        time.sleep(pause)
+        pause = min(2.0 * pause, 0.02)

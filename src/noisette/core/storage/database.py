@@ -6,12 +6,12 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from noisette.core.storage import chain
 from noisette.core.storage.counting import FUNCTION
-from noisette.core.storage.records import RESTORE
+from noisette.core.storage.stores import T, advice_on
 from noisette.errors import LedgerError, MissingExtra, NoisetteError
 
 WAIT_SECONDS = 60
@@ -31,9 +31,26 @@ _FLUSH = (
     "SELECT set_config('synchronous_commit', 'on', true), "
     "pg_logical_emit_message(true, 'noisette', '')"
 )
-_WRONG = (chain.Damaged, KeyError, TypeError, ValueError, OverflowError, AttributeError)
 
-T = TypeVar("T")
+_OTHER_TABLES = "has tables of another version of noisette; use that version, or a new database"
+_ADVICE = {
+    "InsufficientPrivilege": "cannot be used by this database user, who needs SELECT on "
+    f"noisette_ledgers and noisette_records and EXECUTE on {FUNCTION}; only their owner starts a "
+    "ledger",
+    "UndefinedFunction": "has tables of an earlier noisette and can only be read; let their owner "
+    "open it once: noisette ledger ADDRESS",
+    "LockNotAvailable": f"was busy for {WAIT_SECONDS} seconds; try again when others have finished",
+    "UndefinedColumn": _OTHER_TABLES,
+    "UndefinedTable": _OTHER_TABLES,
+    "ReadOnlySqlTransaction": "can only be read on this server, a standby perhaps; charge the main "
+    "server",
+}
+_SILENT = {  # when no server has answered
+    "OperationalError": "cannot be opened; check user, password and the name of the database",
+    "ProgrammingError": "is no address of a database; write postgresql://user@host/database#name",
+}
+
+
 _inherited: list[Any] = []  # connections of a parent: closing one here would end it there
 
 
@@ -46,17 +63,14 @@ class Database:
 
     def __init__(self, address: str, name: str) -> None:
         self._psycopg = _driver()
-        self.address, self.name = address, name
+        parts = urlsplit(address)
+        self.address = address
+        self.title = f"postgresql://{parts.hostname or 'localhost'}{parts.path}#{name}"
+        """The address for people: without user and password."""
         self._lock = threading.RLock()
         self._connection: Any = None
         self._heard: list[str] = []
         self._process = os.getpid()
-
-    @property
-    def title(self) -> str:
-        """The address for people: without user and password."""
-        parts = urlsplit(self.address)
-        return f"postgresql://{parts.hostname or 'localhost'}{parts.path}#{self.name}"
 
     def __del__(self) -> None:
         if getattr(self, "_process", None) == os.getpid():
@@ -85,7 +99,7 @@ class Database:
                 continue  # somebody without the lock was faster; look again
             except NoisetteError:
                 raise
-            except (self._psycopg.Error, chain.Newer, *_WRONG) as error:
+            except (self._psycopg.Error, chain.Newer, *chain.WRONG) as error:
                 # What the driver says of an address may quote its password.
                 quiet = isinstance(error, self._psycopg.Error) and error.sqlstate is None
                 done = lock is not None and _done(commits)  # who only reads charges nothing
@@ -116,7 +130,7 @@ class Database:
                 raise
             self._drop()
             raise _LostAnswer(error, bool(commits) and lock is not None) from error
-        except (NoisetteError, self._psycopg.Error, chain.Newer, *_WRONG):
+        except (NoisetteError, self._psycopg.Error, chain.Newer, *chain.WRONG):
             self._roll_back(connection)
             raise
         except BaseException:  # Ctrl-C, say: there may be answers on the way to nobody
@@ -189,40 +203,14 @@ class Database:
         )
 
     def _explain(self, error: Exception) -> str:
-        errors, title = self._psycopg.errors, self.title
-        advice = f"is damaged or is not a noisette ledger; {RESTORE}"
-        if isinstance(error, chain.Newer):
-            advice = (
-                f"was written by a newer noisette (format {error}, this one reads {chain.FORMAT}); "
-                "upgrade noisette"
-            )
-        elif isinstance(error, errors.InsufficientPrivilege):
-            advice = (
-                "cannot be used by this database user, who needs SELECT on noisette_ledgers and "
-                f"noisette_records and EXECUTE on {FUNCTION}; only their owner starts a ledger"
-            )
-        elif isinstance(error, errors.UndefinedFunction):
-            advice = (
-                "has tables of an earlier noisette and can only be read; let their owner open it "
-                "once: noisette ledger ADDRESS"
-            )
-        elif isinstance(error, errors.RaiseException):
-            advice = f"refused the record: {error.diag.message_primary}"
-        elif isinstance(error, errors.LockNotAvailable):
-            advice = f"was busy for {WAIT_SECONDS} seconds; try again when others have finished"
-        elif isinstance(error, errors.UndefinedColumn | errors.UndefinedTable):
-            advice = (
-                "has tables of another version of noisette; use that version, or a new database"
-            )
-        elif isinstance(error, errors.ReadOnlySqlTransaction):
-            advice = "can only be read on this server, a standby perhaps; charge the main server"
-        elif isinstance(error, self._psycopg.OperationalError) and error.sqlstate is None:
-            advice = "cannot be opened; check user, password and the name of the database"
-        elif isinstance(error, self._psycopg.ProgrammingError) and error.sqlstate is None:
-            advice = "is no address of a database; write postgresql://user@host/database#name"
-        elif isinstance(error, self._psycopg.Error):
-            advice = f"could not be written ({type(error).__name__})"
-        return f"{title} {advice}"
+        kinds = self._psycopg.errors
+        if not isinstance(error, kinds.Error):
+            return f"{self.title} {advice_on(error)}"
+        if isinstance(error, kinds.RaiseException):
+            return f"{self.title} refused the record: {error.diag.message_primary}"
+        known = _SILENT if error.sqlstate is None else _ADVICE
+        found = (words for name, words in known.items() if isinstance(error, getattr(kinds, name)))
+        return f"{self.title} {next(found, f'could not be written ({type(error).__name__})')}"
 
 
 def _state(sent: bool) -> str:

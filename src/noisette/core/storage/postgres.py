@@ -40,34 +40,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from noisette.core.storage import chain, counting
+from noisette.core.storage import chain, counting, records
 from noisette.core.storage.chain import FORMAT
 from noisette.core.storage.database import Database
-from noisette.core.storage.nodes import (
-    charge_node,
-    charge_of,
-    drawn_node,
-    draws_of,
-    header_node,
-    header_of,
-    receipt_of,
-    totals_of,
-)
-from noisette.core.storage.records import (
-    RESTORE,
-    Charge,
-    Check,
-    CheckDrawn,
-    Cost,
-    Drawn,
-    Draws,
-    Header,
-    Receipt,
-    Totals,
-    is_news,
-    no_charge,
-    one_unit,
-)
+from noisette.core.storage.records import Charge, Header, Totals
+from noisette.core.storage.stores import LastingStore, Node, T
 from noisette.errors import LedgerError
 
 _UNNAMED = "ledger"
@@ -92,6 +69,11 @@ _OF_CHARGES = """
 SELECT charge, line FROM noisette_records WHERE ledger = %s AND charge > %s AND charge <= %s
 ORDER BY number
 """
+_ENDS = """
+(SELECT line FROM noisette_records WHERE ledger = %s AND charge = %s ORDER BY number LIMIT 1)
+UNION ALL
+(SELECT line FROM noisette_records WHERE ledger = %s AND charge = %s ORDER BY number DESC LIMIT 1)
+"""
 _OF_TOKEN = "SELECT number, line FROM noisette_records WHERE token = %s"
 
 
@@ -108,9 +90,9 @@ class _Point(NamedTuple):
         digest, node = chain.unseal(line.encode())
         totals, unit = self.totals, self.unit
         if node["kind"] == "charge":
-            charge = charge_of(node)
+            charge = records.charge_of(node)
             totals, unit = totals.plus(charge.cost), charge.unit
-        if node["before"] != self.digest or totals_of(node) != totals:
+        if node["before"] != self.digest or records.totals_of(node) != totals:
             raise chain.Damaged
         return _Point(self.number + 1, digest, totals, unit), node
 
@@ -132,17 +114,14 @@ def ledgers_at(address: str) -> list[str]:
     return Database(address.partition("#")[0], "").transaction(names)
 
 
-class PostgresStore:
+class PostgresStore(LastingStore[Any]):
     """Charges of one ledger in a database. It may be pickled: the copy connects by itself."""
-
-    path = None
-    lasting = True
 
     def __init__(self, address: str) -> None:
         bare, _, name = address.partition("#")
         self.name = unquote(name) or _UNNAMED
         self._database = Database(bare, self.name)
-        self._digest: str | None = None
+        self.title = self._database.title
         self._mine: tuple[int, str] | None = None
         """The last record that this process added, and its digest."""
         self._read: _Point | None = None
@@ -151,23 +130,11 @@ class PostgresStore:
     def __repr__(self) -> str:
         return f"<PostgresStore {self.title}>"
 
-    @property
-    def title(self) -> str:
-        """The address for people: without a password."""
-        return self._database.title
-
     def __reduce__(self) -> Any:
         state = {"_digest": self._digest, "_mine": self._mine}
         return PostgresStore, (f"{self._database.address}#{quote(self.name)}",), state
 
-    @property
-    def id(self) -> str:
-        """The digest of its header, which names it among all others."""
-        return str(self._digest)
-
-    # --- what every store can do ---------------------------------------------------------------
-
-    def create_or_read(self, header: Header | None, limit: Cost | None = None) -> Header:
+    def create_or_read(self, header: Header | None, limit: records.Cost | None = None) -> Header:
         """Start the ledger of this name with `header`, or return the header that it has."""
 
         def start(server: Any) -> Header | None:
@@ -184,7 +151,7 @@ class PostgresStore:
                 )
             row = server.execute(_HEADER, (self.name,)).fetchone()
             if row is None and header is not None:
-                line = chain.seal({"format": FORMAT, **header_node(header, limit)}).decode()
+                line = chain.seal({"format": FORMAT, **records.header_node(header, limit)}).decode()
                 server.execute(_START, (self.name, line))
                 row = server.execute(_HEADER, (self.name,)).fetchone()
             return None if row is None else self._header(row[0])
@@ -198,120 +165,50 @@ class PostgresStore:
             )
         return found
 
-    def totals(self) -> Totals:
-        """Return the number of charges and their exact sums."""
-        return self._database.transaction(lambda server: self._end(server).totals)
+    def _reading(self, work: Callable[[Any], T]) -> T:
+        return self._database.transaction(work)
 
-    def charges(self, first: int = 1, count: int | None = None) -> list[Charge]:
-        """Return the charges from number `first` on, at most `count`; what is read is checked."""
+    def _spent(self, at: Any) -> Totals:
+        return self._end(at).totals
 
-        def read(server: Any) -> list[Charge]:
-            end = self._end(server).number + 1
-            start = self._place(server, first, end)
-            stop = end if count is None else self._place(server, first + count, end)
-            place, known = _Point(0, self.id), list[Charge]()
-            if start > 1:
-                digest, node = self._line(server, start - 1)
-                place = _Point(start - 1, str(digest), totals_of(node))
-            for line, booked, by in server.execute(_PAGE, (self.name, start, stop)).fetchall():
-                place, node = place.then(line)
-                if node["kind"] == "charge":
-                    known.append(charge_of(node)._replace(booked=booked, by=by))
-            if place.number != max(stop, start) - 1:
-                raise chain.Damaged
-            results = server.execute(_OF_CHARGES, (self.name, -first - len(known), -first))
-            for number, line in results.fetchall():
-                digest = chain.unseal(line.encode())[1]["digest"]
-                known[-number - first] = known[-number - first]._replace(collected=digest)
-            return known
+    def _last_unit(self, at: Any, spent: Totals) -> str:
+        return "" if self._read is None else self._read.unit
 
-        return self._database.transaction(read)
+    def _charges(self, at: Any, first: int, count: int | None) -> list[Charge]:
+        end = self._end(at).number + 1
+        start = self._place(at, first, end)
+        stop = end if count is None else self._place(at, first + count, end)
+        place, known = _Point(0, self.id), list[Charge]()
+        if start > 1:
+            digest, node = self._line(at, start - 1)
+            place = _Point(start - 1, str(digest), records.totals_of(node))
+        for line, booked, by in at.execute(_PAGE, (self.name, start, stop)).fetchall():
+            place, node = place.then(line)
+            if node["kind"] == "charge":
+                known.append(records.charge_of(node)._replace(booked=booked, by=by))
+        if place.number != max(stop, start) - 1:
+            raise chain.Damaged
+        results = at.execute(_OF_CHARGES, (self.name, -first - len(known), -first))
+        for number, line in results.fetchall():
+            digest = _node(line)["digest"]
+            known[-number - first] = known[-number - first]._replace(collected=digest)
+        return known
 
-    def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int:
-        """Add `charge` if `check` passes; return its number."""
-        secret = "" if draws is None else draws.holder
-        if draws is not None:
-            draws = draws._replace(holder=_public(secret))
-        node = charge_node(charge, draws)
+    def _ends(self, at: Any, number: int) -> tuple[Node, Node] | None:
+        ends = at.execute(_ENDS, (self.name, number) * 2).fetchall()
+        return (_node(ends[0][0]), _node(ends[-1][0])) if ends else None
 
-        def add(server: Any, token: str) -> Any:
-            end = self._end(server)
-            one_unit(end.unit, charge)
-            check(end.totals)
-            return self._add(server, token, end, node, secret)
+    def _holds(self, at: Any, number: int, holder: str) -> bool:
+        return self._run(at, number)[1].holder == _public(holder)
 
-        return totals_of(self._append(add)).number
+    def _around(self, at: Any, number: int) -> tuple[str, str] | None:
+        self._end(at)
+        after, node = self._line(at, self._place(at, number, 0))
+        return None if after is None else (node["before"], after)
 
-    def mark_seeded(self, number: int) -> None:
-        """Refuse: what was booked as secret noise stays so."""
-        raise LedgerError(
-            "this charge was booked for secret noise and a seeded source hides nobody; charge with "
-            "seeded=True in a ledger for experiments. Nothing was drawn."
-        )
-
-    def advance(self, number: int, holder: str, drawn: Drawn) -> None:
-        """Write down, before it happens, what `holder` may have drawn under a charge."""
-
-        def add(server: Any, token: str) -> Any:
-            if self._run(server, number)[1].holder != _public(holder):
-                raise LedgerError(
-                    "this run was resumed elsewhere, so it may draw no more noise here; stop it."
-                )
-            return self._add_draws(server, token, number, holder, drawn)
-
-        self._append(add)
-
-    def run(self, number: int) -> tuple[Charge, Draws]:
-        """Return a charge that can be resumed, and what may have been drawn under it."""
-        return self._database.transaction(lambda server: self._run(server, number))
-
-    def claim(self, number: int, holder: str, check: CheckDrawn | None = None) -> Drawn:
-        """Make `holder` the only one who may go on drawing, if `check` passes on what is gone."""
-        found: list[Drawn] = []
-
-        def add(server: Any, token: str) -> Any:
-            drawn = self._run(server, number)[1].drawn
-            if check is not None:
-                check(drawn)  # what it raises leaves the permit where it is
-            found[:] = [drawn]
-            return self._add_draws(server, token, number, holder, drawn)
-
-        self._append(add)
-        return found[0]
-
-    def collect(self, number: int, digest: str, label: str) -> None:
-        """Write down the digest of the result that a charge paid for, once."""
-        charges = self.charges(number, 1)
-        if not charges:
-            raise no_charge(self.title, number)
-        if is_news(charges[0], number, digest):
-            self.note({"kind": "collected", "of": number, "digest": digest, "label": label})
-
-    def receipt(self, number: int) -> Receipt:
-        """Return where in the chain a charge was booked."""
-
-        def read(server: Any) -> Receipt:
-            self._end(server)
-            after, node = self._line(server, self._place(server, number, 0))
-            if after is None:
-                raise no_charge(self.title, number)
-            return receipt_of(self.id, number, node["before"], after)
-
-        return self._database.transaction(read)
-
-    def note(self, node: dict[str, Any]) -> None:
-        """Add a record that costs nothing."""
-        self._append(lambda server, token: self._add(server, token, self._end(server), node))
-
-    def notes(self) -> list[dict[str, Any]]:
-        """Return the records that are about no charge."""
-
-        def read(server: Any) -> list[dict[str, Any]]:
-            self._end(server)
-            rows = server.execute(_OF_CHARGES, (self.name, -1, 0)).fetchall()
-            return [chain.unseal(line.encode())[1] for _, line in rows]
-
-        return self._database.transaction(read)
+    def _notes(self, at: Any) -> list[Node]:
+        self._end(at)
+        return [_node(line) for _, line in at.execute(_OF_CHARGES, (self.name, -1, 0)).fetchall()]
 
     def others(self) -> list[str]:
         """Return the addresses of the other ledgers in this database."""
@@ -329,14 +226,8 @@ class PostgresStore:
         digest, node = chain.unseal(line.encode())
         if type(node["format"]) is not int or node["format"] > FORMAT:
             raise chain.Newer(str(node["format"]))
-        if self._digest not in (None, digest):
-            raise LedgerError(
-                f"{self.title} is no longer the ledger that was opened; open it again. "
-                "Nothing was charged."
-            )
-        header = header_of(node)
-        self._digest = digest
-        return header
+        self._recognise(digest)
+        return records.header_of(node)
 
     def _end(self, server: Any) -> _Point:
         """Return the last record, after all costs that are new here were added up."""
@@ -355,7 +246,7 @@ class PostgresStore:
             since = 0 if place is None else place.number
             row = server.execute(_LAST, (since, since + _BATCH, self.name)).fetchone()
             if row is None:
-                raise LedgerError(f"{self.title} is gone; {RESTORE}. Nothing was charged.")
+                raise LedgerError(f"{self.title} is gone; {records.RESTORE}. Nothing was charged.")
             fsync, header, number, digest, lines = row
             self._lasts(fsync)
             self._header(header)
@@ -370,12 +261,6 @@ class PostgresStore:
                 return place
             if not lines:
                 raise chain.Damaged
-
-    def _lacks(self) -> LedgerError:
-        return LedgerError(
-            f"{self.title} lacks charges that it had before, so it was replaced by an "
-            "older or another one; put the right one back. Nothing was charged."
-        )
 
     def _lasts(self, fsync: str) -> None:
         """Refuse a server that may say "written" and lose it."""
@@ -400,32 +285,9 @@ class PostgresStore:
         ).fetchone()
         return (None, {}) if row is None else chain.unseal(row[0].encode())
 
-    def _add(
-        self, server: Any, token: str, end: _Point, node: dict[str, Any], secret: str = ""
-    ) -> Any:  # fmt: skip
-        text = json.dumps(node)
-        return server.execute(counting.ADD, (self.name, end.digest, token, text, secret))
-
-    def _add_draws(self, server: Any, token: str, number: int, holder: str, drawn: Drawn) -> Any:
-        node = {"kind": "draws", "charge": number, **drawn_node(_public(holder), drawn)}
-        return self._add(server, token, self._end(server), node, holder)
-
-    def _run(self, server: Any, number: int) -> tuple[Charge, Draws]:
-        ends = server.execute(
-            "(SELECT line FROM noisette_records WHERE ledger = %s AND charge = %s "
-            "ORDER BY number LIMIT 1) UNION ALL (SELECT line FROM noisette_records "
-            "WHERE ledger = %s AND charge = %s ORDER BY number DESC LIMIT 1)",
-            (self.name, number) * 2,
-        ).fetchall()
-        nodes = [chain.unseal(row[0].encode())[1] for row in ends]
-        if not nodes or "run" not in nodes[0]:
-            raise LedgerError(f"{self.title} has no run with number {number} to be resumed.")
-        found = nodes[0] | {name: nodes[-1][name] for name in ("holder", "counts", "bounds")}
-        return charge_of(found), draws_of(found)
-
     # --- the server ----------------------------------------------------------------------------
 
-    def _append(self, add: Callable[[Any, str], Any]) -> dict[str, Any]:
+    def _append(self, make: Callable[[Any, Totals], Node | None]) -> int:
         """Add one record, once, however often the connection breaks or somebody is faster."""
         token, tries = secrets.token_hex(16), itertools.count()
         if self._read is None:
@@ -436,14 +298,28 @@ class PostgresStore:
                 row = server.execute(_OF_TOKEN, (token,)).fetchone()
                 if row is not None:
                     return row
-            return add(server, token)
+            end = self._end(server)
+            node = make(server, end.totals)
+            if node is None:
+                return end.number, None
+            secret = str(node.get("holder", ""))
+            if secret:
+                node = node | {"holder": _public(secret)}
+            given = (self.name, end.digest, token, json.dumps(node), secret)
+            return server.execute(counting.ADD, given)
 
         answer = self._database.transaction(once, lock=self.id)
         number, line = answer if isinstance(answer, tuple) else answer.fetchone()
+        if line is None:
+            return int(number)
         digest, node = chain.unseal(line.encode())
         # Not before: a crash of the server may lose what is not on its disk.
         self._mine = max(self._mine or (0, ""), (number, digest))
-        return node
+        return records.totals_of(node).number
+
+
+def _node(line: str) -> Node:
+    return chain.unseal(line.encode())[1]
 
 
 def _public(secret: str) -> str:

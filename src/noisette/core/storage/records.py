@@ -1,11 +1,11 @@
-"""What a ledger's store holds, and what every store can do."""
+"""What a ledger's store holds, and its records as JSON: the same in a file and in a database."""
 
-from collections.abc import Callable
+import math
+import secrets
 from itertools import zip_longest
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from noisette.errors import InvalidParameter, LedgerError
+from noisette.core.storage.chain import Damaged
 
 Cost = tuple[float, float]
 RESTORE = (
@@ -55,33 +55,6 @@ class Charge(NamedTuple):
         """The label, with a word about persons and about the seed where there is need."""
         label = self.label if self.unit == "record" else f"{self.label} [unit: {self.unit}]"
         return f"{label} (from a seed: hides nobody)" if self.seeded else label
-
-
-def is_news(charge: Charge, number: int, digest: str) -> bool:
-    """Whether a result is to be written down; refuse a second one for the same charge."""
-    if charge.collected not in ("", "unknown", digest):
-        raise LedgerError(
-            f"charge {number} paid for another result, so this one is not written down beside it."
-        )
-    return charge.collected != digest
-
-
-def no_charge(title: str, number: int) -> LedgerError:
-    """Return the refusal of a number that no charge has."""
-    return LedgerError(f"{title} has no charge with number {number}.")
-
-
-def one_unit(before: str, charge: Charge) -> None:
-    """Refuse a charge of another unit than `before`, that of the last one, if there is one.
-
-    What one row costs says nothing about a person with k rows but k times as much, so the sum of
-    both would be a promise to nobody. Every store asks this under its lock.
-    """
-    if before not in ("", charge.unit):
-        raise InvalidParameter(
-            f"this ledger adds up charges that protect one {before}, and this one protects "
-            f"one {charge.unit}; use one ledger for each, nothing was charged."
-        )
 
 
 class Totals(NamedTuple):
@@ -149,33 +122,79 @@ class Draws(NamedTuple):
 
 
 Receipt = dict[str, int | str]
-Check = Callable[[Totals], None]
-CheckDrawn = Callable[[Drawn], None]
+
+# What records of earlier versions lack; a new one has it only where it says something.
+_LATER = {
+    "table": "", "unit": "record", "booked": "", "by": "", "model": "", "why": "", "cohort": "",
+    "collected": "unknown",
+}  # fmt: skip
+_TYPES = [str, str, tuple, bool, *[str] * len(_LATER)]
 
 
-class Store(Protocol):
-    """Reads charges in pages; books one after `check` has passed on everything spent so far."""
+def header_node(header: Header, limit: Cost | None) -> dict[str, Any]:
+    """Return the first line of a new ledger; `limit` is what its sums never exceed."""
+    return {"id": secrets.token_hex(16), **header._asdict(), "limit": limit}
 
-    @property
-    def path(self) -> Path | None: ...  # noqa: D102
-    @property
-    def id(self) -> str: ...  # noqa: D102
-    @property
-    def title(self) -> str: ...  # noqa: D102
-    @property
-    def lasting(self) -> bool: ...  # noqa: D102
-    def totals(self) -> Totals: ...  # noqa: D102
-    def charges(self, first: int = 1, count: int | None = None) -> list[Charge]: ...  # noqa: D102
-    def book(self, charge: Charge, check: Check, draws: Draws | None = None) -> int: ...  # noqa: D102
-    def mark_seeded(self, number: int) -> None: ...  # noqa: D102
-    def advance(self, number: int, holder: str, drawn: Drawn) -> None: ...  # noqa: D102
-    def run(self, number: int) -> tuple[Charge, Draws]: ...  # noqa: D102
-    def claim(  # noqa: D102
-        self, number: int, holder: str, check: CheckDrawn | None = None
-    ) -> Drawn: ...
-    def copy_to(self, target: Path) -> None: ...  # noqa: D102
-    def collect(self, number: int, digest: str, label: str) -> None: ...  # noqa: D102
-    def receipt(self, number: int) -> Receipt | None: ...  # noqa: D102
-    def note(self, node: dict[str, Any]) -> None: ...  # noqa: D102
-    def notes(self) -> list[dict[str, Any]]: ...  # noqa: D102
-    def others(self) -> list[str]: ...  # noqa: D102
+
+def header_of(node: dict[str, Any]) -> Header:
+    """Return the header in a first line."""
+    fields = [node[name] for name in Header._fields]
+    if [type(value) for value in fields] != [float, float, str, str, bool]:
+        raise Damaged
+    return Header(*fields)
+
+
+def charge_node(charge: Charge, draws: Draws | None) -> dict[str, Any]:
+    """Return the record of a new charge; `draws` if it can be resumed."""
+    words = charge._replace(cost=(charge.cost[0] + 0.0, charge.cost[1] + 0.0))._asdict()  # no -0.0
+    node = {"kind": "charge"} | {
+        name: value for name, value in words.items() if value != _LATER.get(name)
+    }
+    if draws is not None:
+        node["run"] = [draws.epsilon, draws.delta]
+        node |= _drawn_node(draws.holder, draws.drawn)
+    return node
+
+
+def charge_of(node: dict[str, Any]) -> Charge:
+    """Return the charge of a record; every field is checked, none that costs is guessed."""
+    fields: dict[str, Any] = _LATER | {
+        name: node[name] for name in Charge._fields if name in node or name not in _LATER
+    }
+    fields["cost"] = tuple(fields["cost"])
+    charge = Charge(**fields)
+    if [type(value) for value in charge] != _TYPES or len(charge.cost) != 2:
+        raise Damaged
+    if charge.unit not in ("record", "person"):
+        raise Damaged
+    if not all(type(part) is float and 0.0 <= part < math.inf for part in charge.cost):
+        raise Damaged
+    return charge
+
+
+def totals_of(node: dict[str, Any] | None) -> Totals:
+    """Return the running totals behind a record; none at all before the first."""
+    if node is None:
+        return Totals()
+    totals = Totals.of(*node["totals"])
+    if type(totals.number) is not int or min(totals.number, totals.first, totals.second) < 0:
+        raise Damaged
+    return totals
+
+
+def draws_node(number: int, holder: str, drawn: Drawn) -> dict[str, Any]:
+    """Return the record of who may draw under a charge, and what may be drawn already."""
+    return {"kind": "draws", "charge": number, **_drawn_node(holder, drawn)}
+
+
+def _drawn_node(holder: str, drawn: Drawn) -> dict[str, Any]:
+    return {"holder": holder, "counts": drawn.counts, "bounds": drawn.bounds}
+
+
+def run_of(first: dict[str, Any], last: dict[str, Any]) -> tuple[Charge, Draws]:
+    """Return a charge and what its run must find again, from its record and its latest draws."""
+    epsilon, delta = first["run"]
+    drawn = Drawn(tuple(last["counts"]), tuple(last["bounds"]))
+    if not all(type(n) is int and n >= 0 for n in drawn.counts):
+        raise Damaged
+    return charge_of(first), Draws(epsilon, delta, last["holder"], drawn)

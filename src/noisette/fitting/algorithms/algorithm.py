@@ -48,6 +48,8 @@ class Algorithm(ABC, Generic[P]):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    needs_batches: ClassVar[bool] = False
+    """Whether it takes some of the rows in every step, so that all must be in memory."""
     one_shot: ClassVar[bool] = False
     """Whether it solves one regularised problem and takes no options of its own."""
     takes_levels: ClassVar[bool] = False

@@ -153,6 +153,11 @@ class Balanced(Algorithm[PreparedBalanced]):
         """The algorithm's own name."""
         return self.algorithm.name
 
+    @property
+    def needs_batches(self) -> bool:  # type: ignore[override]
+        """What the algorithm itself needs."""
+        return self.algorithm.needs_batches
+
     def prepare(self, public: Public) -> PreparedBalanced:
         """Return counts and model in one plan; their costs add up to the budget."""
         # proof: CLASS-WEIGHT
@@ -179,7 +184,7 @@ class Balanced(Algorithm[PreparedBalanced]):
             present = each(partial(_relative, public.weight_bound), records.weights)
         factors = class_factors(passage, numbers, self.classes, present)
         weights = weighed(records.weights, factors, numbers)
-        lighter = Records(records.rows, records.targets, weights, records.persons)
+        lighter = Records(records.rows, records.targets, weights, records.unit)
         return self.algorithm.run(lighter, prepared.inner, passage.after(1))
 
     def _numbers(self, records: Records, public: Public) -> Any:

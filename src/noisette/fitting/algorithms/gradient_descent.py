@@ -29,7 +29,7 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 from noisette.core.mechanisms import Gaussian
 from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_mu
-from noisette.core.parts import is_parted, summed
+from noisette.core.parts import summed
 from noisette.core.plans import Repeat, Run
 from noisette.errors import InvalidParameter, Unproven
 from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
@@ -40,7 +40,7 @@ from noisette.fitting.algorithms.public import Public, check_scale
 from noisette.fitting.algorithms.records import Records
 from noisette.fitting.algorithms.steps import Progress, Update
 from noisette.fitting.losses import Logistic
-from noisette.fitting.losses.parted import most_merges, rows_of
+from noisette.fitting.losses.partitioned import rows_of
 from noisette.fitting.solvers.rounding import UNIT, PublicFacts, gradient_error
 
 MOMENTUM = 0.9
@@ -120,7 +120,11 @@ class GradientDescent(Algorithm[Descent]):
 
     def check(self, records: Records, prepared: Descent) -> None:
         """Refuse labels, weights and levels that would break the bound."""
-        refuse_parts(self.update, records.rows)
+        if self.update.norm_bound is None and rows_of(records.rows).most_merges:
+            raise Unproven(
+                "rows in partitions need norm_bound, without which the rounding of their sums has "
+                "no bound."
+            )
         check_rows(self.update, records, self.levels, prepared.public)
 
     def passes(self, prepared: Descent) -> float:
@@ -171,29 +175,20 @@ def _sensitivity(update: Update, w: Floats, adjacency: Adjacency) -> tuple[float
     return here, "LOGISTIC-SENSITIVITY-ZERO-OUT"  # proof: LOGISTIC-SENSITIVITY-ZERO-OUT
 
 
-def refuse_parts(update: Update, rows: Any) -> None:
-    """Refuse rows in partitions where the rounding of their sums has no bound."""
-    if is_parted(rows) and update.norm_bound is None:
-        raise Unproven(
-            "rows in partitions need norm_bound, without which the rounding of their sums has no "
-            "bound."
-        )
-
-
 def _rounding_of(rows: Any, update: Update, public: Public) -> Callable[[Floats], float]:
     """Return w -> how far a sum over partitions can be from the exact one; 0 in memory.
 
     In memory, one sweep adds the same rows in the same order for both neighbours but one; where
     rows are in partitions a row may come to stand in another block.
     """
-    if not is_parted(rows):
+    blocks, R, d = rows_of(rows), update.row_bound, public.features
+    if not blocks.most_merges:  # the order of additions is that of the rows
         return lambda w: 0.0
     # proof: ROUND-ANY-ORDER
     most, mass = public.most_rows, public.most
     assert most is not None
     assert mass is not None
-    blocks, R, d = rows_of(rows), update.row_bound, public.features
-    depth = blocks.block_rows + -(-most // blocks.block_rows) + most_merges(blocks)
+    depth = blocks.block_rows + -(-most // blocks.block_rows) + blocks.most_merges
     facts = PublicFacts(
         rows=most, features=d, norm_bound=R, weight_bound=1.0, regularization=0.0, linear_norm=0.0
     )
@@ -219,7 +214,7 @@ def _gradient_of(X: Any, y: NDArray[Any], update: Update, share: Floats | None) 
     """Return the function w -> sum of clipped gradients over all rows."""
     from noisette.fitting.algorithms import kernels
 
-    if is_parted(X):
+    if rows_of(X).most_merges:
         return lambda w: summed(partial(_part_gradient, update, w), X, y, share)
     loss = update.loss
     limit = math.inf if update.norm_bound is None else update.norm_bound

@@ -88,6 +88,11 @@ class LearntTarget(Algorithm[PreparedTarget]):
         """The algorithm's own name."""
         return self.algorithm.name
 
+    @property
+    def needs_batches(self) -> bool:  # type: ignore[override]
+        """What the algorithm itself needs."""
+        return self.algorithm.needs_batches
+
     def prepare(self, public: Public) -> PreparedTarget:
         """Return the two choices and the model in one plan."""
         # proof: PLAN-BEFORE-LOOK

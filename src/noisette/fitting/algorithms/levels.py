@@ -30,7 +30,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from noisette import _validate
@@ -39,7 +38,7 @@ from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, step_noises
 from noisette.core.mechanisms.gaussian_curve import gdp_mu
-from noisette.core.parts import all_of, is_parted
+from noisette.core.parts import all_of
 from noisette.core.plans import Parallel, Plan, Repeat, Sampled
 from noisette.core.sampling import Poisson
 from noisette.errors import InvalidData, InvalidParameter, Unproven
@@ -53,9 +52,7 @@ from noisette.fitting.algorithms.records import (
     inside,
 )
 from noisette.fitting.algorithms.steps import Update
-from noisette.fitting.partitions.persons import PartedPersons, within_cap
 from noisette.fitting.solvers import default_tolerance
-from noisette.fitting.units import Persons
 
 GROUPINGS = ("scale", "batches")
 MOST_GROUPS = 100
@@ -112,36 +109,6 @@ def _fractions(levels: Floats, public: Public) -> Floats:
     return np.asarray(full / np.array(each))[where]
 
 
-def present(
-    rows: Any, numbers: NDArray[Any], weights: Floats, persons: Persons | None = None
-) -> tuple[Any, NDArray[Any], Floats, Persons | None]:
-    """Return rows, targets, weights and persons of the rows whose weight is above 0.
-
-    If there are none, all of them stay, with zeros instead of their data; the solution is then 0
-    whatever their number is.
-    """
-    if is_parted(rows):  # in partitions they stay, and add nothing
-        return capped_parts(rows, numbers, weights, persons)
-    kept = weights > 0.0
-    if bool(np.all(kept)):
-        return rows, numbers, weights, persons
-    if not bool(np.any(kept)):
-        nothing = np.zeros((len(weights), rows.shape[1]))
-        return nothing, np.zeros_like(numbers), weights, persons
-    left = np.flatnonzero(kept)
-    few = None if persons is None else persons.take(left)
-    return rows[left], numbers[left], weights[left], few
-
-
-def capped_parts(rows: Any, numbers: Any, weights: Any, persons: Any) -> tuple[Any, Any, Any, Any]:
-    """Return what is given, in partitions without the rows beyond a cap of persons."""
-    if not isinstance(persons, PartedPersons) or persons.max_rows is None:
-        return rows, numbers, weights, persons
-    own = persons.weights
-    rows, numbers, weights = (within_cap(column, own) for column in (rows, numbers, weights))
-    return rows, numbers, weights, persons.within_cap()
-
-
 # --- iterative algorithms ----------------------------------------------------------------------
 
 
@@ -186,7 +153,7 @@ def check_rows(
     if levels is not None and levels.values.shape != (records.size,):
         raise InvalidData(f"levels must have one entry above 0 for each {public.unit}.")
     if weights is not None:
-        alone = levels is not None and records.persons is None
+        alone = levels is not None and not public.grouped
         # proof: SAMPLE-WEIGHT
         if weights.shape != (n,) or not all_of(partial(inside, 1.0), weights) or alone:
             raise InvalidData(
@@ -200,9 +167,9 @@ def shares_of(records: Records, levels: Levels | None, public: Public, law: str)
     if levels is None or not levels.scaled:
         return records.weights
     each = level_shares(levels.values, public.epsilon, public.delta, law)
-    if records.persons is None or records.weights is None:
+    if records.weights is None:
         return each
-    return np.asarray(each[records.persons.index] * records.weights)  # proof: PERSON-WEIGHTS
+    return np.asarray(each[records.unit.index] * records.weights)  # proof: PERSON-WEIGHTS
 
 
 def share_proofs(levels: Levels | None, law: str, delta: float) -> tuple[str, ...]:

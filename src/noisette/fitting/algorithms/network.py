@@ -231,7 +231,7 @@ class NetworkSteps(Algorithm[PreparedNetwork]):
         schedule.refuse_unproven(public.adjacency, public.band, fixed=public.fixed)
         check_scale(schedule.mechanism, public.clip_norm)
         proofs = ("SAMPLE-LEVELS",) if len(schedule.samplers) > 1 else ()
-        if public.unit == "person":
+        if public.grouped:
             # proof: NN-PERSONS
             proofs = (*proofs, "NN-PERSONS")
             proofs = proofs if schedule.sampler.independent else (*proofs, "PERSON-ORDER")
@@ -252,7 +252,7 @@ class NetworkSteps(Algorithm[PreparedNetwork]):
             raise InvalidData("every record must be in one of the groups that the plan has.")
         if not public.fixed:
             raise Unproven("a clip_norm that moves is offered by noisette.nn only.")
-        if public.unit != "record" or schedule.first:
+        if public.grouped or schedule.first:
             raise Unproven("persons with several rows and balanced classes are for noisette.nn.")
 
     def passes(self, prepared: PreparedNetwork) -> float:

@@ -110,6 +110,7 @@ class NoisySGD(Algorithm[PreparedModel]):
 
     name: ClassVar[str] = "noisy-sgd"
     summary: ClassVar[str] = "SGD with many passes, each sampler counted by its own theorem"
+    needs_batches: ClassVar[bool] = True
     weight_proofs: ClassVar[tuple[str, ...]] = ("SAMPLE-WEIGHT",)
 
     update: Update
@@ -161,7 +162,7 @@ class NoisySGD(Algorithm[PreparedModel]):
         share = shares_of(records, self.levels, public, self.noise)
         # proof: CLIP
         stream = passage.release(update.bounded(features, public.adjacency, "CLIP"))
-        persons = in_random_order(records.persons, sampler, passage.randomness)
+        unit = in_random_order(records.unit, sampler, passage.randomness)
         state = State.zero(public.dimension)
         progress = Progress(passage.verbose, prepared.plan.draws)
         normaliser, done = sampler.normaliser(public.known_size("noisy SGD")), 0
@@ -172,7 +173,7 @@ class NoisySGD(Algorithm[PreparedModel]):
                 scheduled.extend(sampler.schedule(n, passage.randomness))
             done += together
             batches = Batches.of(scheduled, normaliser)
-            batches = batches.rows_of(persons, drawn=sampler.independent)
+            batches = batches.rows_of(unit, drawn=sampler.independent)
             run_blocks(
                 records, update, state, stream, batches, share, progress, passage,
                 rounded=self.released == "all",

@@ -6,7 +6,8 @@ import numpy as np
 from scipy.stats import chi2
 
 from noisette._typing import Floats
-from noisette.fitting.losses import Loss, MarginLoss
+from noisette.fitting.losses import Loss
+from noisette.fitting.losses.base import MarginLoss
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 

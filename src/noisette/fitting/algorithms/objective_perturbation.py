@@ -164,7 +164,7 @@ def _mechanism(public: Public) -> ObjectiveNoise:
     """Return the law with the smaller noise for a single release."""
     loss, dimension = public.loss, public.dimension
     k, shape = curvature(public), shape_of(loss)
-    classes, persons = getattr(loss, "classes", 2), public.unit == "person"
+    classes, persons = getattr(loss, "classes", 2), public.grouped
     epsilon, delta = public.epsilon * (1.0 - _SHARE), public.delta * (1.0 - _SHARE)
 
     def candidate(law: str, factor: float = 1.0) -> ObjectiveNoise:
@@ -272,7 +272,7 @@ def solve_with(
     if curvature(public) > noise.curvature:
         # proof: PLAN-BEFORE-LOOK
         raise PermitError("the regularisation is below the one that was charged for.")
-    if noise.persons != (public.unit == "person"):
+    if noise.persons != public.grouped:
         # proof: PERSON-MEAN
         raise PermitError("the linear term was charged for another unit of protection.")
     pulled = np.zeros(public.shape) if origin is None else -public.ridge * origin

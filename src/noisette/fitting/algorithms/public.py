@@ -67,16 +67,19 @@ class PublicBudget:
                 "all is noise, above it nothing is hidden."
             )
         _validate.delta(self.delta)
-        _validate.choice("unit", self.unit, UNITS)
+        _validate.choice("unit", self.unit, tuple(UNITS))
         if self.max_rows is not None:
             _validate.integer("max_rows", self.max_rows)
 
     @property
+    def grouped(self) -> bool:
+        """Whether several rows may be of one unit, and share one weight."""
+        return UNITS[self.unit].grouped
+
+    @property
     def rows_each(self) -> int:
         """A public bound on the rows of a unit, on average over all units."""
-        if self.unit == "record":
-            return 1
-        return ROWS_EACH if self.max_rows is None else self.max_rows
+        return (self.max_rows or ROWS_EACH) if self.grouped else 1
 
     @property
     def most_rows(self) -> int | None:
@@ -173,9 +176,8 @@ class Public(PublicBudget):
         """Return what a solver may know; `linear_norm` bounds the random linear term."""
         if self.most is None:
             raise InvalidParameter("the solvers need most=..., a public bound on the rows.")
-        total = None
-        if self.unit == "person":
-            total = self.most * self.weight_bound  # proof: PERSON-WEIGHTS
+        # proof: PERSON-WEIGHTS
+        total = self.most * self.weight_bound if self.grouped else None
         return PublicFacts(
             rows=self.most * self.rows_each,
             features=self.features,

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from noisette import _validate
-from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms.spherical_laplace_curve import largest_shift
+from noisette.core.plans import Plan
 from noisette.errors import InvalidParameter, Unproven
 from noisette.fitting.algorithms.objective_perturbation import TOLERANCE, least_regularization
 from noisette.fitting.algorithms.prospects import for_objective, for_output, weakness
@@ -19,9 +19,6 @@ from noisette.fitting.algorithms.public import Public
 from noisette.fitting.algorithms.whitening import WhitenedObjective
 from noisette.fitting.losses import Loss
 from noisette.fitting.solvers import attainable_tolerance, smallest_regularization
-
-MOST_WITHOUT_GUESS = 1_000_000
-"""Most records under add-remove without ``population``."""
 
 ENOUGH = 10.0
 """Least n epsilon / (a d^1.5) for ``whiten="auto"``."""
@@ -46,6 +43,12 @@ class Recommendation:
         if not warning:
             return self
         return replace(self, warning=warning, notes=(*self.notes, warning))
+
+    @property
+    def plan(self) -> Plan:
+        """What will be charged."""
+        found: Plan = self.algorithm.prepare(self.public).plan
+        return found.under(self.public.adjacency)
 
     @property
     def known_regularization(self) -> float | None:
@@ -89,42 +92,6 @@ def recommend(
     algorithm = _one_shot()[chosen]()
     public = replace(public, regularization=ridge)
     return Recommendation(algorithm, public, tuple(notes)).judged(chosen)
-
-
-def bound_on_units(
-    adjacency: Adjacency, n: int, population: int | None, unit: str = "record"
-) -> int:
-    """Return a public bound on n, the number of units, which the solvers' certificates need.
-
-    Under add-remove it is a declared fact about the data, like the unit of a row: at most twice
-    the guess `population`, or a million. A larger bound would cost accuracy, because the error
-    that the solver can certify, and the noise that hides it, grow with it.
-    """
-    if adjacency.size_is_public:
-        return n
-    most = MOST_WITHOUT_GUESS if population is None else 2 * population
-    if n > most:
-        raise InvalidParameter(
-            f"under add-remove at most {most} {unit}s are accepted here; pass a larger "
-            "population=..., a public guess of their number."
-        )
-    return most
-
-
-def units(
-    adjacency: Adjacency, n: int, population: int | None, persons: Any = None
-) -> dict[str, Any]:
-    """Return what is public about the n units: their number, bounds, and what they are.
-
-    `persons` has `max_rows`; None for records.
-    """
-    unit = "record" if persons is None else "person"
-    return {
-        "size": n if adjacency.size_is_public else population,
-        "most": bound_on_units(adjacency, n, population, unit),
-        "unit": unit,
-        "max_rows": None if persons is None else persons.max_rows,
-    }
 
 
 def choose_mechanism(asked: str, loss: Loss, *, levels: bool, whiten: object) -> tuple[str, str]:
@@ -206,7 +173,7 @@ def _least(public: Public) -> float:
     epsilon = public.epsilon / public.models
     return least_regularization(
         public.loss, epsilon, public.adjacency.contributions, public.squared_bound,
-        persons=public.unit == "person",
+        persons=public.grouped,
     )  # fmt: skip
 
 

@@ -6,14 +6,13 @@ from typing import Any
 
 from noisette.core import accounting
 from noisette.core.mechanisms import AdditiveNoise, step_noises
-from noisette.core.parts import is_parted
 from noisette.core.sampling import Disjoint, Sampler
 from noisette.errors import InvalidParameter, Unproven
 from noisette.fitting.algorithms.gradient_descent import GradientDescent
 from noisette.fitting.algorithms.levels import Levels
 from noisette.fitting.algorithms.noisy_sgd import NoisySGD, make_sampler, plan_for
 from noisette.fitting.algorithms.public import Public, check_scale
-from noisette.fitting.algorithms.recommend import Recommendation, bound_on_units
+from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.algorithms.single_pass import SinglePass, noise_for_one_use
 from noisette.fitting.algorithms.steps import Update
 from noisette.fitting.algorithms.streaming import StreamedPass
@@ -43,25 +42,6 @@ def recommend_sgd(
     chosen = _choose(wishes, public, levels, stream=stream)
     # how long a stream will be is not known without a guess
     return chosen if stream and wishes.population is None else chosen.judged("steps")
-
-
-def bounded_parts(public: Public, X: Any, units: int, population: int | None) -> Public:
-    """Return the facts with a public bound on the units, where rows live in partitions."""
-    if not is_parted(X):
-        return public
-    most = bound_on_units(public.adjacency, units, population, public.unit)
-    return replace(public, most=most)
-
-
-def check_parts(chosen: Recommendation, X: Any) -> None:
-    """Refuse rows in partitions for whatever does not take all rows in every step."""
-    name = chosen.algorithm.name
-    if is_parted(X) and name != GradientDescent.name:
-        raise InvalidParameter(
-            f"{name} takes batches, which rows in partitions do not give; use "
-            "sampling='auto' with a delta, or an estimator that solves in one go, such as "
-            "LogisticRegression or HuberRegressor."
-        )
 
 
 def _choose(wishes: Any, public: Public, levels: Levels | None, *, stream: bool) -> Recommendation:
@@ -228,7 +208,7 @@ def _single(
         batch_size = given.batch_size
     # the records' own order may be sorted by label, which SGD does not survive
     permute = not stream if given is None else given.permute
-    shuffled = permute or public.unit == "person"  # persons are numbered at random
+    shuffled = permute or public.grouped  # persons are numbered at random
     eta0 = wishes.eta0
     if eta0 == "auto":
         eta0 = _eta0(update, dimension, rms, batch_size, size, -(-size // batch_size))

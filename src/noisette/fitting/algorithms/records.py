@@ -15,23 +15,22 @@ from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import Public, PublicBudget
 from noisette.fitting.clipping import clip_factors, clipped_and_measured, row_norms
-from noisette.fitting.losses import Augmented, Measured, Rows
-from noisette.fitting.losses.parted import rows_of
-from noisette.fitting.solvers.minimise import NO_PARTS
-from noisette.fitting.units import Persons
+from noisette.fitting.losses.partitioned import rows_of
+from noisette.fitting.losses.rows import Augmented, Measured, Rows
+from noisette.fitting.units import Unit
 
 
 class Records:
     """Rows, one target vector for each model, and what everyone's gradient is multiplied by.
 
-    `persons` says whose rows they are where the unit is a person; their weights are shared then.
+    `unit` says whose rows they are, each row a record of its own unless given.
     """
 
     def __init__(
         self, rows: Any, targets: list[NDArray[Any]], weights: Floats | None = None,
-        persons: Persons | None = None,
+        unit: Unit | None = None,
     ) -> None:  # fmt: skip
-        self.persons = persons
+        self.unit = unit or Unit(int(rows.shape[0]))
         if isinstance(rows, Parted):
             rows, weights, *targets = rows.kept([rows, weights, *targets])
         self.rows, self.targets, self.weights = rows, targets, weights
@@ -40,20 +39,18 @@ class Records:
         return "<Records>"
 
     @property
-    def parted(self) -> bool:
-        """Whether the rows live in parts."""
-        return isinstance(self.rows, Parted)
+    def proofs(self) -> tuple[str, ...]:
+        """The theorems about the place where the rows lie."""
+        return getattr(self.rows, "proofs", ())
 
     @property
     def size(self) -> int:
         """How many units there are: rows, or persons."""
-        return int(self.rows.shape[0]) if self.persons is None else self.persons.count
+        return self.unit.count
 
     def check(self, public: Public) -> None:
         """Refuse what the solvers would refuse, before anything is charged or drawn."""
-        blocks = rows_of(self.rows)
-        if blocks.parted and not math.isfinite(public.loss.smoothness):
-            raise InvalidParameter(NO_PARTS)
+        blocks = rows_of(self.rows, public.loss)
         check_unit(self, public, public.weight_bound)
         check_rows_each(blocks.n, public)
         if blocks.d != public.features or len(self.targets) != public.models:
@@ -67,8 +64,7 @@ class Records:
                 f"every row must be finite with norm at most norm_bound={public.norm_bound:g}; "
                 "clip the rows first."
             )
-        if blocks.parted:
-            self.rows.within = bound
+        blocks._seen(bound)
         if not fitting:
             raise InvalidData("every target vector must have one entry for each row.")
         if not weighed or (self.weights is not None and np.shape(self.weights) != (blocks.n,)):
@@ -102,28 +98,19 @@ def inside(bound: float, weights: Any) -> bool:
 def check_unit(sample: Any, public: PublicBudget, weight_bound: float = 1.0) -> None:
     """Refuse rows without persons where persons are promised something, and the reverse.
 
-    `sample` has `persons` and `weights`. The rows of one person must share one weight, whoever
+    `sample` has `unit` and `weights`. The rows of one person must share one weight, whoever
     computed the weights.
     """
-    persons, weights = sample.persons, sample.weights
-    if (public.unit == "person") != (persons is not None):
+    if public.unit != sample.unit.word:
         raise InvalidData(f"this training was prepared for {public.unit}s as the unit.")
-    if persons is None:
-        return
-    # proof: PERSON-WEIGHTS
-    if weights is None or weights.shape != (persons.rows,):
-        raise InvalidData("the rows of a person must share one weight.")
-    if not persons.obeyed_by(weights, weight_bound):
-        raise InvalidData("the weights of one person's rows must add up to at most one weight.")
-    if public.max_rows is not None and persons.most_used(weights) > public.max_rows:
-        raise InvalidData(f"a person has more than max_rows={public.max_rows} rows.")
+    sample.unit.check(sample.weights, weight_bound, public.max_rows)  # proof: PERSON-WEIGHTS
 
 
 def check_rows_each(rows: int, public: PublicBudget) -> None:
     """Refuse more rows than the solvers have certificates for."""
     if public.most_rows is None or rows <= public.most_rows:
         return
-    if public.unit == "person":
+    if public.grouped:
         raise InvalidData(
             f"persons have more than {public.rows_each} rows each on average, for which the "
             "solvers have no certificate; declare a cap, as in Persons.of(ids, max_rows=100)."

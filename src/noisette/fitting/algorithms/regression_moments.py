@@ -17,8 +17,8 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.second_moment import bits_of_squares, on_public_grid
-from noisette.fitting.losses import Rows
-from noisette.fitting.losses.parted import rows_of
+from noisette.fitting.losses.partitioned import rows_of
+from noisette.fitting.losses.rows import Rows
 
 _PAID = 1.0 + 3e-7  # a scaled sum rounds by 2^-53 of itself in both worlds, 2^30 at most
 _AT_BOUND = 1.0 - 2.0**-40  # a target that was cut is 1 in size but for rounding

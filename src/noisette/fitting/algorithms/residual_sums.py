@@ -20,7 +20,7 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.clipping import clip_rows
-from noisette.fitting.losses.parted import most_merges, rows_of
+from noisette.fitting.losses.partitioned import rows_of
 
 SQUARES = 0.1
 """The squared room of the squares beside that of the products."""
@@ -132,7 +132,7 @@ def release_residual_sums(
         (1.0 + norm_bound * float(np.linalg.norm(theta))) / clip,
     )
     unit = whitener.bound * clip
-    rounding = rounding_of(most, blocks.block_rows, blocks.d, stretch, most_merges(blocks))
+    rounding = rounding_of(most, blocks.block_rows, blocks.d, stretch, blocks.most_merges)
     move = unit * residual_move(adjacency, rounding, directions=cuts is not None)
     # what a record of largest size adds to each block, in units of R' tau: 1, sqrt(c), sqrt(c')
     h = math.sqrt(SQUARES) * whitener.bound / clip

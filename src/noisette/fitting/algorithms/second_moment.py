@@ -11,7 +11,7 @@ from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 from noisette.fitting.algorithms.passage import Passage
-from noisette.fitting.losses.parted import rows_of
+from noisette.fitting.losses.partitioned import rows_of
 
 _FLOOR = 0.5  # eigenvalue floor, in units of R^2 / d
 _PAID = 1.0 + 3e-7  # sqrt(2) S rounds by 2^-53 of S, twice, and S is at most 2^30 R^2

@@ -81,6 +81,7 @@ class SinglePass(Algorithm[PreparedPass]):
 
     name: ClassVar[str] = "single-pass"
     summary: ClassVar[str] = "one pass of SGD over disjoint batches; pure privacy, fast"
+    needs_batches: ClassVar[bool] = True
     weight_proofs: ClassVar[tuple[str, ...]] = ("SAMPLE-WEIGHT",)
 
     update: Update
@@ -146,8 +147,8 @@ class SinglePass(Algorithm[PreparedPass]):
         if sampler.permute:
             order = sampler.order(n, passage.randomness).astype(np.int64, copy=False)
         normalisers = np.full(len(edges) - 1, float(self.batch_size))
-        persons = in_random_order(records.persons, sampler, passage.randomness)
-        batches = Batches(edges, normalisers, order).rows_of(persons)
+        unit = in_random_order(records.unit, sampler, passage.randomness)
+        batches = Batches(edges, normalisers, order).rows_of(unit)
         # proof: PARALLEL
         bounded = self.update.bounded(features, passage.permit.adjacency, "PARALLEL")
         run_blocks(
@@ -170,13 +171,11 @@ class SinglePass(Algorithm[PreparedPass]):
                 records.rows.shape[1], passage.permit.adjacency, "PARALLEL-GROUPS"
             )
             streams.append(passage.release(bounded, part=part))
-            if records.persons is not None:
-                # proof: PERSON-ORDER
-                members = passage.randomness.generator.permutation(members)
+            members = records.unit.mixed(members, passage.randomness)  # proof: PERSON-ORDER
             schedules.append(_members(sampler, members, passage.randomness))
         for _, part in sorted(turns):
             batch = Batches.of([next(schedules[part])], self.batch_size)
-            batch = batch.rows_of(records.persons, drawn=True)
+            batch = batch.rows_of(records.unit, drawn=True)
             noise = streams[part].take(1)
             passage.advance(
                 self.update, state, records.rows, records.targets[0], batch, noise,

@@ -20,14 +20,14 @@ from noisette import _validate
 from noisette._typing import Floats, Integers
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded, InKernel
-from noisette.core.parts import is_parted
+from noisette.core.parts import each
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import Sampler
-from noisette.errors import InvalidParameter, PermitError, Unproven
+from noisette.errors import InvalidParameter, Unproven
 from noisette.fitting.algorithms.plain_steps import plain_steps
 from noisette.fitting.clipping import checked_bound
 from noisette.fitting.losses import Loss, Softmax
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Unit
 
 LEARNING_RATES = ("inverse-sqrt", "inverse", "constant")
 _BLOCK_ENTRIES = 1 << 17  # noise entries per block: 1 MB, which stays in cache
@@ -173,21 +173,10 @@ class Batches:
         order = np.concatenate(scheduled).astype(np.int64, copy=False)
         return cls(edges, np.full(len(scheduled), float(normaliser)), order)
 
-    def rows_of(self, persons: Persons | None, *, drawn: bool = False) -> "Batches":
-        """Return the same batches by rows, where they are batches of persons.
-
-        Only numbers that were given at random may decide who shares a batch, unless the batches
-        were `drawn` without looking at numbers.
-        """
-        if persons is None:
-            return self
-        if not (persons.at_random or drawn):
-            # proof: PERSON-ORDER
-            raise PermitError("persons must be put into a random order before batches are drawn.")
-        chosen = self.order if len(self.order) else np.arange(persons.count)
-        ends = np.concatenate([[0], np.cumsum(persons.sizes[chosen])])
-        rows = persons.rows_of(chosen).astype(np.int64, copy=False)
-        return Batches(ends[self.edges], self.normalisers, rows)
+    def rows_of(self, unit: Unit, *, drawn: bool = False) -> "Batches":
+        """Return the same batches by rows; see `Unit.batches`."""
+        edges, rows = unit.batches(self.edges, self.order, drawn=drawn)  # proof: PERSON-ORDER
+        return Batches(edges, self.normalisers, rows)
 
     def blocks(self, dimension: int) -> Iterator["Batches"]:
         """Yield pieces whose noise stays in cache."""
@@ -197,13 +186,9 @@ class Batches:
             yield Batches(self.edges[start : stop + 1], self.normalisers[start:stop], self.order)
 
 
-def in_random_order(
-    persons: Persons | None, sampler: Sampler, randomness: Randomness
-) -> Persons | None:
-    """Return the persons as a sampler may number them, for a whole run and after its charge."""
-    if persons is None or sampler.independent:
-        return persons
-    return persons.shuffled(randomness)  # proof: PERSON-ORDER
+def in_random_order(unit: Unit, sampler: Sampler, randomness: Randomness) -> Unit:
+    """Return the units as a sampler may number them, for a whole run and after its charge."""
+    return unit if sampler.independent else unit.shuffled(randomness)  # proof: PERSON-ORDER
 
 
 class Progress:
@@ -223,12 +208,11 @@ class Progress:
 
 
 def canonical_rows(X: Any) -> Any:
-    """Return rows as the kernels read them: C-ordered float32 or float64, or canonical CSR.
+    """Return rows as the kernels read them: C-ordered float32 or float64, or canonical CSR."""
+    return each(_canonical, X)
 
-    Those in partitions stay there.
-    """
-    if is_parted(X):
-        return X
+
+def _canonical(X: Any) -> Any:
     if sparse.issparse(X):
         if not X.has_canonical_format:
             # an entry stored in two halves would pass a norm check that it should fail

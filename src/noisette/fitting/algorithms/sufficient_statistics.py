@@ -159,7 +159,7 @@ class SufficientStatistics(Algorithm[PreparedSums]):
         for left in range(prepared.rounds, 0, -1):
             theta, white, clip = solve.next_round()
             cuts = None
-            if left == 1 and public.delta > 0.0 and public.unit == "record":
+            if left == 1 and public.delta > 0.0 and not public.grouped:
                 cuts = solve.late_cuts(white, clip, passage.leaf(1).mechanism)
             sums = release_residual_sums(
                 records.rows, target, theta, white, clip, bound, public.adjacency, passage,

@@ -4,7 +4,9 @@ from typing import Any
 
 from noisette.core.adjacency import require_same
 from noisette.core.ledger import Ledger
+from noisette.core.parts import Parted
 from noisette.core.randomness import Randomness
+from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.algorithm import Algorithm, Prepared, Trained
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
@@ -23,6 +25,12 @@ def train(
 ) -> Trained:
     """Prepare, check, charge, run."""
     prepared = algorithm.prepare(public)
+    if algorithm.needs_batches and isinstance(records.rows, Parted):
+        raise InvalidParameter(
+            f"{algorithm.name} takes batches, which rows in partitions do not give; use "
+            "sampling='auto' with a delta, or an estimator that solves in one go, such as "
+            "LogisticRegression or HuberRegressor."
+        )
     algorithm.check(records, prepared)
     passage = begin(
         prepared, ledger=ledger, randomness=randomness, label=label or algorithm.name,
@@ -30,8 +38,8 @@ def train(
     )  # fmt: skip
     released = algorithm.run(records, prepared, passage)
     weighed = algorithm.weight_proofs if records.weights is not None else ()
-    parted = ("ROUND-ANY-ORDER", "ROW-LOCAL") if getattr(records, "parted", False) else ()
-    return Trained(released, passage.permit, (*prepared.proofs, *weighed, *parted))
+    proofs = (*prepared.proofs, *weighed, *getattr(records, "proofs", ()))
+    return Trained(released, passage.permit, proofs)
 
 
 def begin(

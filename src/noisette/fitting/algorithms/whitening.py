@@ -21,7 +21,7 @@ from noisette._typing import Floats
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, ObjectiveNoise
-from noisette.core.parts import each, is_parted
+from noisette.core.parts import each
 from noisette.core.plans import Plan, Run, Together
 from noisette.errors import InvalidParameter, NoisetteError, Unproven
 from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
@@ -37,7 +37,7 @@ from noisette.fitting.algorithms.public import Public
 from noisette.fitting.algorithms.records import Records
 from noisette.fitting.algorithms.second_moment import second_moment, whitener
 from noisette.fitting.clipping import clip_rows
-from noisette.fitting.losses import Rows
+from noisette.fitting.losses.rows import Rows
 
 _SHARE_OF_HIDING = 1e-6  # of mu squared
 _ROOM = 1.5  # Lambda relative to the least one: keeps the objective step close to Gaussian
@@ -111,7 +111,7 @@ class WhitenedObjective(Algorithm[Whitened]):
         _validate.fraction("the share for whitening", self.share)
         loss = public.loss
         shape, classes = shape_of(loss), getattr(loss, "classes", 2)
-        persons = public.unit == "person"
+        persons = public.grouped
         k = public.epsilon / (_ROOM * public.adjacency.contributions)
         c = _calibrated(
             self.share, public.dimension, k, shape, classes, persons,
@@ -136,11 +136,9 @@ class WhitenedObjective(Algorithm[Whitened]):
         count = public.size or public.most
         assert count is not None
         map_, new_bound = whitener(moment / count, public.norm_bound)
-        mapped = each(partial(_whitened, map_, new_bound), records.rows)
-        if is_parted(mapped):
-            mapped.is_sparse = False
+        mapped = each(partial(_whitened, map_, new_bound), records.rows, dense=True)
         inner = _inner(public, new_bound, prepared.k)
-        whitened = Records(mapped, records.targets, records.weights, records.persons)
+        whitened = Records(mapped, records.targets, records.weights, records.unit)
         (theta,) = solve_with(whitened, inner, passage, parts=(1, 2))
         noise = passage.leaf(1).mechanism
         assert isinstance(noise, ObjectiveNoise)
@@ -178,8 +176,7 @@ def _private_second_moment(records: Records, public: Public, passage: Passage) -
     taking_part = None
     if records.weights is not None:
         taking_part = each(_positive, records.weights)
-    if records.persons is not None:
-        taking_part = records.persons.share(taking_part)  # proof: PERSON-WEIGHTS
+    taking_part = records.unit.share(taking_part)  # proof: PERSON-WEIGHTS
     return second_moment(
         records.rows, math.sqrt(public.squared_bound / public.weight_bound), public.adjacency,
         passage, most=public.most or len(records.targets[0]), weights=taking_part,

@@ -8,13 +8,12 @@
 
 from noisette import _validate
 from noisette.errors import InvalidParameter
-from noisette.fitting.losses.base import Loss, MarginLoss, RegressionLoss, ScalarLoss
+from noisette.fitting.losses.base import Loss
 from noisette.fitting.losses.hinge import Hinge
 from noisette.fitting.losses.huber import Huber
 from noisette.fitting.losses.huber_hinge import HuberHinge
 from noisette.fitting.losses.logistic import Logistic
 from noisette.fitting.losses.poisson_counts import PoissonCounts
-from noisette.fitting.losses.rows import Augmented, Measured, Rows
 from noisette.fitting.losses.softmax import Softmax
 from noisette.fitting.losses.softplus_hinge import SoftplusHinge
 from noisette.fitting.losses.squared import Squared
@@ -34,22 +33,7 @@ LOSSES: dict[str, type[Loss]] = {
 def classifier_losses(*, probabilities: bool | None = None) -> dict[str, type[Loss]]:
     """Return the losses of classifiers by the names that users give them.
 
-    Parameters
-    ----------
-    probabilities : bool, optional
-        Only those whose scores become probabilities, or only the others.
-
-    Returns
-    -------
-    dict of str to type
-        For ``SGDClassifier(loss=...)``.
-
-    Examples
-    --------
-    >>> from noisette.losses import classifier_losses
-    >>> sorted(classifier_losses(probabilities=True))
-    ['logistic', 'softmax']
-
+    Only those whose scores become `probabilities`, or only the others, if that is given.
     """
     return {
         kind.short or name: kind
@@ -59,32 +43,7 @@ def classifier_losses(*, probabilities: bool | None = None) -> dict[str, type[Lo
 
 
 def classifier_loss(name: str, classes: int) -> Loss:
-    """Return the loss of that name for that many classes.
-
-    Parameters
-    ----------
-    name : str
-        A name in `classifier_losses`.
-    classes : int
-        How many classes there are.
-
-    Returns
-    -------
-    Loss
-        The loss; softmax where "logistic" meets more than two classes.
-
-    Raises
-    ------
-    InvalidParameter
-        If there is no such name, or it is for two classes only.
-
-    Examples
-    --------
-    >>> from noisette.losses import classifier_loss
-    >>> classifier_loss("logistic", 3)
-    Softmax(classes=3)
-
-    """
+    """Return the loss of that name; softmax where "logistic" meets more than two classes."""
     kind = classifier_losses()[_validate.choice("loss", name, classifier_losses())]
     if kind is Softmax or (kind is Logistic and classes > 2):
         return Softmax(classes)
@@ -97,21 +56,13 @@ def classifier_loss(name: str, classes: int) -> Loss:
 
 __all__ = [
     "LOSSES",
-    "Augmented",
     "Hinge",
     "Huber",
     "HuberHinge",
     "Logistic",
     "Loss",
-    "MarginLoss",
-    "Measured",
     "PoissonCounts",
-    "RegressionLoss",
-    "Rows",
-    "ScalarLoss",
     "Softmax",
     "SoftplusHinge",
     "Squared",
-    "classifier_loss",
-    "classifier_losses",
 ]

@@ -257,7 +257,8 @@ class ScalarLoss(Loss):
 
     Examples
     --------
-    >>> from noisette.losses import Hinge, ScalarLoss
+    >>> from noisette.losses import Hinge
+    >>> from noisette.fitting.losses.base import ScalarLoss
     >>> isinstance(Hinge(), ScalarLoss), Hinge().value([-1.0, 0.0, 2.0]).tolist()
     (True, [2.0, 1.0, 0.0])
 
@@ -339,7 +340,8 @@ class MarginLoss(ScalarLoss):
     Examples
     --------
     >>> import numpy as np
-    >>> from noisette.losses import Hinge, MarginLoss
+    >>> from noisette.losses import Hinge
+    >>> from noisette.fitting.losses.base import MarginLoss
     >>> losses, slopes = Hinge().at_scores(np.array([2.0, 2.0]), np.array([1.0, -1.0]))
     >>> isinstance(Hinge(), MarginLoss), losses.tolist()
     (True, [0.0, 3.0])
@@ -371,7 +373,8 @@ class RegressionLoss(ScalarLoss):
     Examples
     --------
     >>> import numpy as np
-    >>> from noisette.losses import RegressionLoss, Squared
+    >>> from noisette.losses import Squared
+    >>> from noisette.fitting.losses.base import RegressionLoss
     >>> losses, slopes = Squared().at_scores(np.array([2.0, 1.0]), np.array([1.0, 1.0]))
     >>> isinstance(Squared(), RegressionLoss), losses.tolist()
     (True, [0.5, 0.0])

@@ -83,3 +83,10 @@ def back(block: Any, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]
     if sparse.issparse(block):
         return np.asarray((block.T @ values).T)
     return np.asarray(values.T @ block)
+
+
+def weigh(values: Floats, omega: Floats | None) -> Floats:
+    """Values times omega, row by row."""
+    if omega is None:
+        return values
+    return np.asarray(values * (omega if values.ndim == 1 else omega[:, None]))

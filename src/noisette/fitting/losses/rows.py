@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
 from noisette.errors import InvalidParameter
-from noisette.fitting.losses.blocks import Scaled, squared
+from noisette.fitting.losses.blocks import Scaled, squared, weigh
 from noisette.fitting.losses.totals import Total
 
 # One block of float64 entries (2 MB) should stay in cache, so that the two products with it
@@ -23,6 +23,15 @@ SPARSE_ROWS = 8192
 # the largest norm bound of the solvers: so far their arguments about overflow reach
 _TAME = 1e30
 _UNFORMED = 2  # roundings more of a term where its row is not formed
+
+
+class Solving(NamedTuple):
+    """What a solver should know of the place where rows lie, where a pass costs much or little."""
+
+    whole_steps: bool = False
+    """Whether Newton's steps with all rows are worth their passes, for few features."""
+    share: int = 0
+    """One row in so many may go into a sample, beside a fixed number; 0: no more than that."""
 
 
 class Augmented:
@@ -45,7 +54,7 @@ class Augmented:
     Examples
     --------
     >>> import numpy as np
-    >>> from noisette.losses import Augmented
+    >>> from noisette.fitting.losses.rows import Augmented
     >>> rows = Augmented(np.ones((2, 1)), np.array([1.0, 0.5]), np.array([0.35, 0.35]))
     >>> rows[:].tolist()
     [[1.0, 0.35], [0.5, 0.35]]
@@ -183,7 +192,7 @@ class Measured(sparse.csr_array):  # type: ignore[misc]
     Examples
     --------
     >>> import numpy as np
-    >>> from noisette.losses import Measured
+    >>> from noisette.fitting.losses.rows import Measured
     >>> rows = Measured(np.eye(2), squares=np.ones(2))
     >>> rows.known_squares().tolist(), rows[:1].known_squares() is None
     ([1.0, 1.0], True)
@@ -232,16 +241,17 @@ class Rows:
     Examples
     --------
     >>> import numpy as np
-    >>> from noisette.losses import Rows
+    >>> from noisette.fitting.losses.rows import Rows
     >>> rows = Rows(np.eye(3, dtype=np.float32), block_rows=2)
     >>> [(part.start, part.stop, block.dtype.name) for part, block in rows.blocks()]
     [(0, 2, 'float64'), (2, 3, 'float64')]
 
     """
 
-    parted = False
     reread = False  # in every pass, from wherever they lie
     merges = 0
+    most_merges = 0  # a public bound on the additions with which sums of parts are joined
+    solver = Solving()
 
     def __init__(self, X: Any, block_rows: int | None = None) -> None:
         self._stored = hasattr(X, "cut")  # rows that are not in memory hand out blocks themselves
@@ -500,6 +510,18 @@ class Rows:
         """
         squares = self.squared_norms() if self._known is None else self._known
         return bool(np.all(squares <= bound**2))
+
+    def _seen(self, bound: float) -> None:
+        """Remember that all rows were seen to be within `bound`, where a look costs a pass."""
+
+    def _slopes_along(self, loss: Any, w: Any, p: Any, y: Any, omega: Any) -> Callable[..., float]:
+        """Return t -> the slope of the summed losses at w + tp along p.
+
+        The scores move along a line, s + tq, so in memory one pass over X pays for every t.
+        """
+        scores, moves = self.scores(w), self.scores(p)
+        weighted = weigh(moves, omega)
+        return lambda t: float(np.vdot(loss.at_scores(scores + t * moves, y)[1], weighted))
 
     def scores(self, parameter: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return X w for w of shape (d,), X V' for V of shape (k, d).

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from noisette.core.cells import given
+from noisette.core.parts import Parted
 from noisette.errors import InvalidData
 from noisette.fitting.partitions.columns import DaskColumn
 from noisette.fitting.partitions.running import dask_module
@@ -41,7 +42,12 @@ def is_dask(values: Any) -> bool:
     return "dask" in sys.modules and hasattr(values, "__dask_graph__")
 
 
-def parted(X: Any, *vectors: Any) -> list[DaskColumn | None]:
+def in_parts(values: Any) -> bool:
+    """Return whether rows live elsewhere: in Dask, or in a file."""
+    return isinstance(values, Parted) or is_dask(values)
+
+
+def parted(X: Any, *vectors: Any) -> list[Any]:
     """Return a matrix or table and vectors of Dask as columns whose partitions go together.
 
     Parameters
@@ -71,6 +77,8 @@ def parted(X: Any, *vectors: Any) -> list[DaskColumn | None]:
     ((0, 2), [[0, 1], [2, 3]])
 
     """
+    if isinstance(X, Parted):
+        return [X, *vectors]
     sources, chunks = _pieces(X, None)
     shape = (0, int(X.shape[1])) if len(X.shape) == 2 else (0,)
     rows = DaskColumn([sources], _as_is, shape, _held(X))

@@ -18,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette._typing import Floats, Indices, Integers
+from noisette.core.adjacency import Adjacency
 from noisette.core.cells import MIXED, given
-from noisette.core.parts import all_of, each, is_parted
+from noisette.core.parts import all_of, each
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.partitions.collections import beside, is_dask
 from noisette.fitting.partitions.columns import DaskColumn
 from noisette.fitting.partitions.running import dask_module, guarded, persisted, run
-from noisette.fitting.units import NO_COLUMN, Persons, UnreadPersons, row_weights
+from noisette.fitting.units import NO_COLUMN, Persons, Unit, UnreadPersons, row_weights
 
 _MOST_BUCKETS = 32
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # an odd number that mixes the bits of a product
@@ -38,7 +39,20 @@ Answer = tuple[Integers, Integers]
 """Of each identifier of a partition: all its rows, and those in the partitions before."""
 
 
-class PartedPersons(Persons):
+class PartedRecords(Unit):
+    """Records in partitions: rows that count nothing stay where they are."""
+
+    def bound(self, adjacency: Adjacency, population: int | None) -> int:
+        """Return a public bound on their number, which sums over partitions need."""
+        most: int = self.known(adjacency, population)["most"]
+        return most
+
+    def present(self, rows: Any, numbers: Any, weights: Any) -> tuple[Any, Any, Any, Unit]:
+        """Return the rows that are within a cap."""
+        return self.within_cap(rows, numbers, weights)
+
+
+class PartedPersons(PartedRecords, Persons):
     """A grouping of rows in partitions: how many persons, and the weight of every row."""
 
     def __init__(self, weights: DaskColumn, count: int, rules: Persons) -> None:
@@ -55,18 +69,24 @@ class PartedPersons(Persons):
         """Return the weight of every row times its own one."""
         return self.weights if weights is None else each(np.multiply, self.weights, weights)
 
-    def obeyed_by(self, weights: Any, bound: float) -> bool:
+    def _obeyed_by(self, weights: Any, bound: float) -> bool:
         """Whether no row has more than its part of one weight, which is at most `bound`."""
         # proof: PERSON-WEIGHTS
-        return is_parted(weights) and all_of(partial(_obeyed, bound), weights, self.weights)
+        return isinstance(weights, DaskColumn) and all_of(
+            partial(_obeyed, bound), weights, self.weights
+        )
 
-    def most_used(self, weights: Any) -> float:
+    def _most_used(self, weights: Any) -> float:
         """Return how many rows of a person have a weight at most, where they obey their own."""
         return math.inf if self.max_rows is None else self.max_rows
 
-    def within_cap(self) -> "PartedPersons":
-        """Return the grouping of the rows that count, without those beyond the cap."""
-        return PartedPersons(within_cap(self.weights, self.weights), self.count, self)
+    def within_cap(self, rows: Any, numbers: Any, weights: Any) -> tuple[Any, Any, Any, Unit]:
+        """Return rows, numbers and weights without the rows beyond the cap, and whose they are."""
+        if self.max_rows is None:
+            return rows, numbers, weights, self
+        columns = [within_cap(each, self.weights) for each in (rows, numbers, weights)]
+        few = PartedPersons(within_cap(self.weights, self.weights), self.count, self)
+        return columns[0], columns[1], columns[2], few
 
     def _nowhere(self, *args: Any, **more: Any) -> NoReturn:
         raise InvalidParameter("persons in partitions are only summed over.")
@@ -86,6 +106,11 @@ def _within(column: Any, weights: Floats) -> Any:
 
 def _obeyed(bound: float, weights: Floats, own: Floats) -> bool:
     return len(weights) == len(own) and bool(np.all((weights >= 0.0) & (weights <= bound * own)))
+
+
+def unit_beside(rows: Any, ids: Any, n: int) -> Unit:
+    """Return whose the n rows in partitions are."""
+    return PartedRecords(n) if ids is None else persons_beside(rows, ids)
 
 
 def persons_beside(rows: DaskColumn, ids: Any) -> PartedPersons:

@@ -30,10 +30,10 @@ from scipy import linalg
 
 from noisette._typing import Floats
 from noisette.fitting.losses import HuberHinge
-from noisette.fitting.losses.blocks import back
+from noisette.fitting.losses.blocks import back, weigh
 from noisette.fitting.solvers.interior import interior_points
 from noisette.fitting.solvers.limits import interior_plan
-from noisette.fitting.solvers.objective import Objective, Preconditioner, weigh
+from noisette.fitting.solvers.objective import Objective, Preconditioner
 from noisette.fitting.solvers.rounding import UNIT, dual_error, gradient_error
 from noisette.fitting.solvers.smooth import newton
 

@@ -34,8 +34,8 @@ import numpy as np
 from scipy import linalg
 
 from noisette._typing import Floats
-from noisette.fitting.losses.blocks import back
-from noisette.fitting.solvers.objective import DENSE_MODEL, Objective, cholesky, gram, weigh
+from noisette.fitting.losses.blocks import back, weigh
+from noisette.fitting.solvers.objective import DENSE_MODEL, Objective, cholesky, gram
 
 FIRST_RATIO, TRIES, RETREATS = 10.0, 20, 40
 _CENTRED = 0.25

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisette import _validate
-from noisette.core.parts import all_of, each, is_parted, total_of
+from noisette.core.parts import all_of, each, total_of
 from noisette.errors import InvalidParameter
-from noisette.fitting.losses import Loss, Rows
-from noisette.fitting.losses.parted import rows_of
+from noisette.fitting.losses import Loss
+from noisette.fitting.losses.partitioned import rows_of
 from noisette.fitting.solvers.hinge import minimise_hinge
 from noisette.fitting.solvers.limits import check_ends, check_range
 from noisette.fitting.solvers.objective import Objective
@@ -22,12 +22,6 @@ from noisette.fitting.solvers.smooth import minimise_smooth
 
 # rows that a clip in float64 (or float32) left at the bound may exceed it by rounding
 _CLIP_SLACK = 1e-10
-
-
-NO_PARTS = (
-    "the hinge needs a number for every row in one place, so it is not offered for rows in "
-    "partitions; use loss='softplus' or 'huber'."
-)
 
 
 class SolverDefect(RuntimeError):
@@ -86,7 +80,7 @@ def minimise(
     too small for the proof), or rows, labels and weights outside their declared bounds, which the
     caller's clipping has made impossible. The running time within the bound depends on the data.
     """
-    rows = _rows(X, loss)
+    rows = rows_of(X, loss)
     shape = loss.parameter_shape(rows.d)
     b = None if linear is None else np.array(linear, dtype=np.float64)
     if b is not None and (b.shape != shape or not np.all(np.isfinite(b))):
@@ -134,13 +128,6 @@ def minimise(
     return Solution(weights, goal, distance, float(reached))
 
 
-def _rows(X: Any, loss: Loss) -> Rows:
-    rows = rows_of(X)
-    if rows.parted and not np.isfinite(loss.smoothness):
-        raise InvalidParameter(NO_PARTS)
-    return rows
-
-
 def _tolerance(loss: Loss, facts: PublicFacts, tolerance: float | None) -> float:
     """The tolerance to certify, or a refusal that depends on public facts only."""
     if tolerance is None:
@@ -169,9 +156,7 @@ def _weights(sample_weight: npt.ArrayLike | None, n: int, facts: PublicFacts) ->
         if n > facts.mass:
             raise InvalidParameter("the weights add up to more than total_weight, a public bound.")
         return None
-    omega: Any = sample_weight
-    if not is_parted(omega):
-        omega = np.asarray(sample_weight, dtype=np.float64)
+    omega: Any = each(_floats, sample_weight)
     if omega.shape != (n,) or not all_of(partial(_inside, bound), omega):
         raise InvalidParameter(
             f"sample_weight must be {n} numbers in [0, {bound}] (weight_bound): clip first."
@@ -179,6 +164,10 @@ def _weights(sample_weight: npt.ArrayLike | None, n: int, facts: PublicFacts) ->
     if total_of(omega) > facts.mass * (1.0 + 1e-9):
         raise InvalidParameter("the weights add up to more than total_weight, a public bound.")
     return omega
+
+
+def _floats(values: Any) -> npt.NDArray[np.float64]:
+    return np.asarray(values, dtype=np.float64)
 
 
 def _inside(bound: float, omega: npt.NDArray[np.float64]) -> bool:

@@ -14,8 +14,9 @@ import numpy.typing as npt
 from scipy import linalg, sparse
 
 from noisette._typing import Floats
-from noisette.fitting.losses import Loss, Rows
-from noisette.fitting.losses.blocks import back, squared, weighted
+from noisette.fitting.losses import Loss
+from noisette.fitting.losses.blocks import back, squared, weigh, weighted
+from noisette.fitting.losses.rows import Rows
 from noisette.fitting.solvers.rounding import EXACT_ROWS, UNIT, PublicFacts, gradient_error
 
 # widest data for which a (d, d) model is factorised: beyond, its cost exceeds its gain
@@ -52,13 +53,6 @@ def _split(block: Any, size: float, bits: int) -> tuple[Any, Any]:
     lead.data = _grid(block.data, size, bits)
     rest.data = block.data - lead.data
     return lead, rest
-
-
-def weigh(values: Floats, omega: Floats | None) -> Floats:
-    """Values times omega, row by row."""
-    if omega is None:
-        return values
-    return np.asarray(values * (omega if values.ndim == 1 else omega[:, None]))
 
 
 # --- terms of one block, wherever it lies ------------------------------------------------------
@@ -105,14 +99,6 @@ def _hessian_terms(loss: Loss, w: Floats, k: int, block: Any, y: Any, omega: Any
         for i in range(j + 1):
             term[i, :, j, :] = gram(block, bend[:, i])
     return (term,)
-
-
-def _slope_terms(
-    loss: Loss, w: Floats, p: Floats, t: float, block: Any, y: Any, omega: Any
-) -> tuple[float]:
-    moves = block @ p.T
-    _, slopes = loss.at_scores(block @ w.T + t * moves, y)
-    return (float(np.vdot(slopes, weigh(moves, omega))),)
 
 
 def _model_terms(
@@ -217,22 +203,8 @@ class Objective:
         return np.asarray(whole.reshape(k * d, k * d) + self.lam * np.eye(k * d))
 
     def slopes_along(self, w: Floats, p: Floats) -> Callable[[float], float]:
-        """T -> the slope of the summed losses at w + tp along p.
-
-        The scores move along a line, s + tq, so in memory one pass over X pays for every t.
-        """
-        if self.rows.parted:
-
-            def slope(t: float) -> float:
-                work = partial(_slope_terms, self.loss, w, p, t)
-                return float(self.rows.sums(work, self.y, self.omega, start=(0.0,))[0])
-
-            return slope
-        scores, moves = self.rows.scores(w), self.rows.scores(p)
-        weighted = weigh(moves, self.omega)
-        return lambda t: float(
-            np.vdot(self.loss.at_scores(scores + t * moves, self.y)[1], weighted)
-        )
+        """T -> the slope of the summed losses at w + tp along p."""
+        return self.rows._slopes_along(self.loss, w, p, self.y, self.omega)
 
     def gathered(self) -> Objective:
         """The same problem with every row's target and weight at hand, for the last resort."""

@@ -27,7 +27,8 @@ import numpy as np
 from scipy import linalg
 
 from noisette._typing import Floats
-from noisette.fitting.losses import Loss, Rows
+from noisette.fitting.losses import Loss
+from noisette.fitting.losses.rows import Rows
 from noisette.fitting.solvers.continuation import continuation
 from noisette.fitting.solvers.interior import interior_points
 from noisette.fitting.solvers.limits import interior_plan
@@ -44,7 +45,7 @@ _SAMPLE, _SAMPLE_PER_FEATURE = 2000, 40
 # d/10 steps where many steps are left; measured best after 3 to 5 steps (Adult, Bank, Credit).
 _NARROW, _ROUGH_STEPS, _FAR = 128, 4, 1e3
 # in parts, where passes are dear: so many entries, but not more than one row in so many
-_SAMPLE_ENTRIES, _SHARE, _WHOLE_STEPS = 1 << 20, 64, 8
+_SAMPLE_ENTRIES, _WHOLE_STEPS = 1 << 20, 8
 _SETTLED, _POLISH = 1e-9, 3
 
 
@@ -53,7 +54,7 @@ def minimise_smooth(objective: Objective, tolerance: float, start: Floats | None
     w = np.zeros(objective.shape) if start is None else start
     w, sampled = _warm_start(objective, w)
     narrow = len(objective.shape) == 1 and objective.rows.d <= _NARROW
-    if objective.rows.parted and narrow:
+    if objective.rows.solver.whole_steps and narrow:
         point, model = _whole_steps(objective, w, tolerance)
     else:
         point = objective.at(w)
@@ -105,8 +106,8 @@ def _warm_start(objective: Objective, w: Floats) -> tuple[Floats, Preconditioner
     """
     n, d = objective.rows.n, objective.rows.d
     count = max(_SAMPLE, _SAMPLE_PER_FEATURE * d)
-    if objective.rows.parted:
-        count = max(count, min(n // _SHARE, _SAMPLE_ENTRIES // d))
+    if share := objective.rows.solver.share:
+        count = max(count, min(n // share, _SAMPLE_ENTRIES // d))
     if n < 4 * count:
         return w, None
     known = (objective.loss, objective.linear, objective.facts, objective.mass, w)

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from noisette.errors import InvalidParameter
-from noisette.nn.gradients.embedding import REASONS
+from noisette.nn.gradients.linear import REASONS
 
 _REPLACE = "use GroupNorm, LayerNorm, or InstanceNorm without running statistics instead"
 

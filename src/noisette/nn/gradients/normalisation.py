@@ -16,9 +16,12 @@ Normalise = Callable[..., Tensor]
 
 def _tapped(
     record: Pass, x: Tensor, weight: Tensor | None, bias: Tensor | None, normalise: Normalise,
-    summed: Callable[[Tensor], Tensor], merged: int = 1,
+    trailing: int = 0,
 ) -> Any:  # fmt: skip
-    """Follow out = normalise(x) * weight + bias; `summed` adds up what meets one weight."""
+    """Follow out = normalise(x) * weight + bias, over the last `trailing` axes.
+
+    With none of them there is one weight for each channel, and x is (images, channels, ...).
+    """
     if not (record.constant(weight) and record.constant(bias)):
         return NotImplemented
     trained = [p if record.trains(p) else None for p in (weight, bias)]
@@ -26,6 +29,12 @@ def _tapped(
         return NotImplemented
     pairs = zip((weight, bias), trained, strict=True)
     w, b = (p if own is None else own.detach() for p, own in pairs)
+    merged = 1 if trailing else 2
+
+    def summed(g: Tensor) -> Tensor:
+        if trailing:
+            return record.examples(g, trailing).sum(1)
+        return g.reshape(*g.shape[:3], -1).sum(3).sum(1)
 
     def terms(held: Tensor, g: Tensor) -> Iterator[Term]:
         if trained[0] is not None:
@@ -44,14 +53,11 @@ def layer_norm(
     bias: Tensor | None = None, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
     """Follow (x - mean) / std * weight + bias over the last axes."""
-
-    def normalise(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-        return functional.layer_norm(x, normalized_shape, weight, bias, eps)
-
-    def summed(g: Tensor) -> Tensor:
-        return record.examples(g, len(normalized_shape)).sum(1)
-
-    return _tapped(record, input, weight, bias, normalise, summed)
+    return _tapped(
+        record, input, weight, bias,
+        lambda x, w, b: functional.layer_norm(x, normalized_shape, w, b, eps),
+        len(normalized_shape),
+    )  # fmt: skip
 
 
 @rule(functional.rms_norm)
@@ -60,25 +66,10 @@ def rms_norm(
     eps: float | None = None,
 ) -> Any:  # fmt: skip
     """Follow x / rms * weight over the last axes."""
-
-    def normalise(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-        return functional.rms_norm(x, normalized_shape, weight, eps)
-
-    def summed(g: Tensor) -> Tensor:
-        return record.examples(g, len(normalized_shape)).sum(1)
-
-    return _tapped(record, input, weight, None, normalise, summed)
-
-
-def _channels(
-    record: Pass, x: Tensor, weight: Tensor | None, bias: Tensor | None, normalise: Normalise
-) -> Any:
-    """Follow a normalisation with one weight per channel; x is (images, channels, ...)."""
-
-    def summed(g: Tensor) -> Tensor:
-        return g.reshape(*g.shape[:3], -1).sum(3).sum(1)
-
-    return _tapped(record, x, weight, bias, normalise, summed, merged=2)
+    return _tapped(
+        record, input, weight, None,
+        lambda x, w, _: functional.rms_norm(x, normalized_shape, w, eps), len(normalized_shape),
+    )  # fmt: skip
 
 
 @rule(functional.group_norm)
@@ -87,11 +78,10 @@ def group_norm(
     bias: Tensor | None = None, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
     """Follow a normalisation over groups of channels."""
-
-    def normalise(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-        return functional.group_norm(x, num_groups, weight, bias, eps)
-
-    return _channels(record, input, weight, bias, normalise)
+    return _tapped(
+        record, input, weight, bias,
+        lambda x, w, b: functional.group_norm(x, num_groups, w, b, eps),
+    )  # fmt: skip
 
 
 @rule(functional.instance_norm)
@@ -103,11 +93,10 @@ def instance_norm(
     """Follow a normalisation of each channel by itself, without running statistics."""
     if running_mean is not None or running_var is not None or not use_input_stats:
         return NotImplemented
-
-    def normalise(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-        return functional.instance_norm(x, None, None, weight, bias, True, 0.0, eps)
-
-    return _channels(record, input, weight, bias, normalise)
+    return _tapped(
+        record, input, weight, bias,
+        lambda x, w, b: functional.instance_norm(x, None, None, w, b, True, 0.0, eps),
+    )  # fmt: skip
 
 
 @rule(torch._weight_norm)

@@ -4,7 +4,9 @@ A term knows upper bounds of the squared norms and the weighted sum; it never ne
 again. `Dense` holds per-example gradients, `Outer` the factors a and g of sum_t g_t a_t'.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -14,7 +16,7 @@ from noisette.nn.gradients.rounding import BLOCK, gamma, squares, squares_of_all
 _CHUNK_ENTRIES = 1 << 22
 
 
-class Term:
+class Term(ABC):
     """The part of d loss_i / d parameter that one call made, for all examples i."""
 
     parameter: Tensor
@@ -24,29 +26,32 @@ class Term:
         """Return upper bounds of the squared norms, float64, shape (size,)."""
         return joint_squares([self])
 
+    @abstractmethod
     def weighted(self, factors: Tensor) -> Tensor:
         """Return sum_i factors_i * gradient_i, in the shape of the parameter."""
-        raise NotImplementedError
 
     def add_weighted(self, factors: Tensor, out: Tensor) -> None:
         """Add `weighted` to `out`, which has the shape of the parameter."""
         out += self.weighted(factors)
 
+    @abstractmethod
     def rows(self, start: int, stop: int) -> Tensor:
         """Return the gradients of examples start .. stop - 1, shape (n, *parameter.shape)."""
-        raise NotImplementedError
 
     def error(self) -> Tensor:
-        """Return bounds of the norm of what rounding changed in `rows`, float64, shape (size,)."""
-        raise NotImplementedError
+        """Return bounds of the norm of what rounding changed in `rows`, float64, shape (size,).
+
+        None, where the rows are the contribution.
+        """
+        return torch.zeros(self.size, dtype=torch.float64, device=self.parameter.device)
 
     def vectors(self) -> Sequence["Vectors"]:
         """Return the vectors whose norms `squares` will ask for."""
         return ()
 
+    @abstractmethod
     def without(self, bad: Tensor) -> "Term":
         """Return the term with the examples in the mask `bad` removed exactly."""
-        raise NotImplementedError
 
 
 def chunks(size: int, entries: int, most: int = _CHUNK_ENTRIES) -> Sequence[tuple[int, int]]:
@@ -99,10 +104,6 @@ class Dense(Term):
         """Return a slice."""
         return self.gradients[start:stop]
 
-    def error(self) -> Tensor:
-        """Nothing is lost: the rows are the contribution."""
-        return torch.zeros(self.size, dtype=torch.float64, device=self.gradients.device)
-
     def without(self, bad: Tensor) -> "Dense":
         """Return the term with zero rows for `bad`."""
         return Dense(self.parameter, _zeroed(self.gradients, bad))
@@ -113,14 +114,12 @@ class Vectors:
 
     def __init__(self, x: Tensor) -> None:
         self.x = working(x)
-        self._squares: Tensor | None = None
         self._weighted: tuple[Tensor, Tensor] | None = None
 
+    @cached_property
     def squares(self) -> Tensor:
-        """Return upper bounds of the squared norms of x_t, float64, shape (size, T)."""
-        if self._squares is None:
-            self._squares = squares(self.x)
-        return self._squares
+        """Upper bounds of the squared norms of x_t, float64, shape (size, T)."""
+        return squares(self.x)
 
     def weighted(self, factors: Tensor) -> Tensor:
         """Return factors_i x_it; a copy, since a cotangent may be that of another layer too."""
@@ -140,7 +139,7 @@ def measure(terms: Iterable[Term]) -> None:
     for group in alike.values():
         found = squares_of_all([vectors.x for vectors in group.values()])
         for vectors, squared in zip(group.values(), found.unbind(), strict=True):
-            vectors._squares = squared
+            vectors.squares = squared
 
 
 class Shift(Term):
@@ -155,7 +154,7 @@ class Shift(Term):
 
     def squares(self) -> Tensor:
         """Return the squared norms of g."""
-        return self.cotangent.squares()[:, 0]
+        return self.cotangent.squares[:, 0]
 
     def weighted(self, factors: Tensor) -> Tensor:
         """Return sum_i f_i g_i."""
@@ -164,10 +163,6 @@ class Shift(Term):
     def rows(self, start: int, stop: int) -> Tensor:
         """Return a slice."""
         return self.cotangent.x[start:stop, 0]
-
-    def error(self) -> Tensor:
-        """Nothing is lost: the rows are the contribution."""
-        return torch.zeros(self.size, dtype=torch.float64, device=self.cotangent.x.device)
 
     def without(self, bad: Tensor) -> "Shift":
         """Return the term with zero rows for `bad`."""
@@ -194,7 +189,7 @@ class Outer(Term):
         """
         T, d, p = self.a.shape[1], self.a.shape[2], self.g.shape[2]
         if T == 1:
-            return (self.input.squares() * self.cotangent.squares())[:, 0]
+            return (self.input.squares * self.cotangent.squares)[:, 0]
         a, g = self.a, self.g
         if gamma(d + p + T + 8, a.dtype) > 1e-2:
             a, g = a.double(), g.double()
@@ -238,7 +233,7 @@ class Outer(Term):
 
     def error(self) -> Tensor:
         """Return 2 gamma_{T + 2} sum_t ||a_t|| ||g_t||."""
-        norms = (self.input.squares() * self.cotangent.squares()).sqrt().sum(1)
+        norms = (self.input.squares * self.cotangent.squares).sqrt().sum(1)
         return 2.0 * gamma(self.a.shape[1] + 2, self.a.dtype) * norms
 
     def without(self, bad: Tensor) -> "Outer":

@@ -21,8 +21,7 @@ from torch.overrides import TorchFunctionMode
 
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients.base import RULES, Pass
-from noisette.nn.gradients.holders import collections, holder
-from noisette.nn.gradients.where import refusal
+from noisette.nn.gradients.where import collections, holder, refusal
 
 _dispatching: Callable[[], int] = torch._C._len_torch_dispatch_stack
 

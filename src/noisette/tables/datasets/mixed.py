@@ -6,18 +6,16 @@ about 74 % accuracy for a linear model, 62 % for the commoner class. The schema 
 facts (bounds, levels, classes) that a user would write down without looking.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, ndtri
+from scipy.special import expit
 
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.randomness import Randomness
-from noisette.tables.datasets.base import Dataset, Encoder, number
+from noisette.tables.datasets.base import Encoder, InventedTable, normal, number
 from noisette.tables.kinds import Categorical, Column
 
 EDUCATION = ("none", "school", "college", "university")
@@ -55,66 +53,6 @@ _ENCODER_COLUMNS: tuple[Column, ...] = (
 ENCODER = Encoder(_ENCODER_COLUMNS, typical_norm=1.75)
 
 
-@dataclass(frozen=True)
-class MixedTable:
-    """An invented table and its schema, ready for a data frame or a CSV file.
-
-    Parameters
-    ----------
-    columns : mapping of str to ndarray
-        The raw columns, the target among them.
-    schema : mapping
-        The public facts.
-
-    Examples
-    --------
-    >>> from noisette.datasets import mixed_table
-    >>> table = mixed_table(n=100)
-    >>> table.target, table.dataset()
-    ('repaid', <Dataset mixed: 80 + 20 rows, d=21>)
-
-    """
-
-    columns: Mapping[str, NDArray[Any]]
-    schema: Mapping[str, Any]
-
-    @property
-    def target(self) -> str:
-        """The name of the label's column."""
-        return str(self.schema["target"])
-
-    def dataset(self) -> Dataset:
-        """Return the table encoded row-locally, the last fifth of the rows held out.
-
-        Returns
-        -------
-        Dataset
-            Rows of norm at most 1.
-
-        """
-        y = (self.columns[self.target] == CLASSES[1]).astype(np.int64)
-        X = ENCODER(self.columns)
-        n = len(y) - len(y) // 5
-        return Dataset(
-            name="mixed",
-            X=X[:n],
-            y=y[:n],
-            X_test=X[n:],
-            y_test=y[n:],
-            classes=np.arange(2),
-            class_names=CLASSES,
-            feature_names=ENCODER.features,
-            norm_bound=1.0,
-            public=("bounds and levels of the schema: by construction",),
-            unit="one row is one invented person",
-        )
-
-
-def _normal(generator: np.random.Generator, n: int) -> Floats:
-    z: Floats = ndtri(np.clip(generator.random(n), 2.0**-54, 1.0 - 2.0**-53))
-    return z
-
-
 def _pick(generator: np.random.Generator, names: tuple[str, ...], weights: Floats) -> NDArray[Any]:
     """One name per row of `weights` (n, K), with probability proportional to the weight."""
     cumulative = np.cumsum(weights, axis=1)
@@ -124,7 +62,7 @@ def _pick(generator: np.random.Generator, names: tuple[str, ...], weights: Float
     return picked
 
 
-def mixed_table(n: int = 20_000, *, seed: int = 0) -> MixedTable:
+def mixed_table(n: int = 20_000, *, seed: int = 0) -> InventedTable:
     """Return `n` invented loan requests and their schema; the same seed gives the same table.
 
     Parameters
@@ -136,7 +74,7 @@ def mixed_table(n: int = 20_000, *, seed: int = 0) -> MixedTable:
 
     Returns
     -------
-    MixedTable
+    InventedTable
         Columns and schema.
 
     Examples
@@ -148,7 +86,7 @@ def mixed_table(n: int = 20_000, *, seed: int = 0) -> MixedTable:
     """
     n = _validate.integer("n", n)
     g = Randomness.from_seed(seed).generator
-    age = np.clip(np.round(44.0 + 15.0 * _normal(g, n)), 18, 90)
+    age = np.clip(np.round(44.0 + 15.0 * normal(g, n)), 18, 90)
     young, old = expit((28.0 - age) / 3.0), expit((age - 65.0) / 2.0)
     ones = np.ones(n)
     education = _pick(
@@ -162,10 +100,10 @@ def mixed_table(n: int = 20_000, *, seed: int = 0) -> MixedTable:
     rank = np.array([EDUCATION.index(name) for name in sorted(EDUCATION)])[level]
     works = np.isin(job, ("employed", "self-employed", "public"))
     log_income = 9.4 + 0.22 * rank + 0.55 * works + 0.012 * (age - 40.0) * works
-    log_income = log_income + 0.35 * _normal(g, n) - 0.15 * (region == "islands")
+    log_income = log_income + 0.35 * normal(g, n) - 0.15 * (region == "islands")
     income = np.clip(np.round(np.exp(log_income), -1), 0, 200_000)
     amount = np.clip(
-        np.round(np.exp(8.9 + 0.5 * (log_income - 10.0) + 0.6 * _normal(g, n)), -1), 500, 60_000
+        np.round(np.exp(8.9 + 0.5 * (log_income - 10.0) + 0.6 * normal(g, n)), -1), 500, 60_000
     )
     months = 6.0 * g.integers(1, 15, n)
     late = np.minimum(
@@ -190,4 +128,6 @@ def mixed_table(n: int = 20_000, *, seed: int = 0) -> MixedTable:
         "owns_home": home,
         "repaid": repaid,
     }
-    return MixedTable(columns, SCHEMA)
+    held_out = np.arange(n) >= n - n // 5
+    unit = "one row is one invented person"
+    return InventedTable("mixed", columns, SCHEMA, ENCODER, held_out, unit)

@@ -9,8 +9,6 @@ that those of one patient are spread over the table. The schema holds the public
 would write down without looking.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,7 @@ from scipy.special import expit, log_ndtr, ndtri
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.randomness import Randomness
-from noisette.tables.datasets.base import Dataset, Encoder, number
+from noisette.tables.datasets.base import Encoder, InventedTable, normal, number
 from noisette.tables.kinds import Categorical, Column
 
 MOST = 40
@@ -60,68 +58,7 @@ _COLUMNS: tuple[Column, ...] = (
 ENCODER = Encoder(_COLUMNS, typical_norm=2.25)
 
 
-@dataclass(frozen=True)
-class VisitsTable:
-    """An invented table of visits, with its schema and the patient of every row.
-
-    Parameters
-    ----------
-    columns : mapping of str to ndarray
-        The raw columns, identifier and target among them.
-    schema : mapping
-        The public facts.
-    held_out : ndarray of bool
-        The rows of the patients that are not trained on, a fifth of them, all rows of each.
-
-    """
-
-    columns: Mapping[str, NDArray[Any]]
-    schema: Mapping[str, Any]
-    held_out: NDArray[np.bool_]
-
-    @property
-    def target(self) -> str:
-        """The name of the label's column."""
-        return TARGET
-
-    @property
-    def person(self) -> str:
-        """The name of the identifier's column."""
-        return PERSON
-
-    @property
-    def person_schema(self) -> dict[str, Any]:
-        """The schema that names the identifier, for guarantees about patients."""
-        return {**self.schema, "person": PERSON, "max_rows": MOST}
-
-    def rows(self, *, held_out: bool) -> dict[str, NDArray[Any]]:
-        """Return the raw columns of the patients who are held out, or of the others."""
-        chosen = self.held_out == held_out
-        return {name: values[chosen] for name, values in self.columns.items()}
-
-    def dataset(self) -> Dataset:
-        """Return the table encoded row-locally; whole patients are held out."""
-        X = ENCODER(self.columns)
-        y = (self.columns[TARGET] == CLASSES[1]).astype(np.int64)
-        out, persons = self.held_out, self.columns[PERSON]
-        return Dataset(
-            name="visits",
-            X=X[~out],
-            y=y[~out],
-            X_test=X[out],
-            y_test=y[out],
-            classes=np.arange(2),
-            class_names=CLASSES,
-            feature_names=ENCODER.features,
-            norm_bound=1.0,
-            public=("bounds and levels of the schema: by construction",),
-            unit="one row is one visit of an invented patient, who may have several",
-            persons=persons[~out],
-            persons_test=persons[out],
-        )
-
-
-def visits(persons: int = 6_000, *, seed: int = 0) -> VisitsTable:
+def visits(persons: int = 6_000, *, seed: int = 0) -> InventedTable:
     """Return the visits of invented patients; the same seed gives the same table.
 
     Parameters
@@ -133,7 +70,7 @@ def visits(persons: int = 6_000, *, seed: int = 0) -> VisitsTable:
 
     Returns
     -------
-    VisitsTable
+    InventedTable
         Columns, schema, and who is held out.
 
     Raises
@@ -152,11 +89,11 @@ def visits(persons: int = 6_000, *, seed: int = 0) -> VisitsTable:
     """
     n = _validate.integer("persons", persons, least=5)
     g = Randomness.from_seed(seed).generator
-    frailty = _normal(g, n)
+    frailty = normal(g, n)
     # P(at least k visits) = k^-1, up to the cap; the frail come more often.
-    position = 0.6 * frailty + 0.8 * _normal(g, n)
+    position = 0.6 * frailty + 0.8 * normal(g, n)
     count = np.minimum(np.floor(np.exp(-log_ndtr(-position))), MOST).astype(np.int64)
-    age = np.clip(np.round(58.0 + 10.0 * frailty + 14.0 * _normal(g, n)), 18, 100)
+    age = np.clip(np.round(58.0 + 10.0 * frailty + 14.0 * normal(g, n)), 18, 100)
     male = g.random(n) < 0.48
     ill = _illness(g, frailty)
     who = np.repeat(np.arange(n), count)
@@ -175,12 +112,11 @@ def visits(persons: int = 6_000, *, seed: int = 0) -> VisitsTable:
     }
     held_out = np.arange(n) >= n - n // 5
     shown = {name: values[order] for name, values in columns.items()}
-    return VisitsTable(shown, SCHEMA, held_out[who][order])
-
-
-def _normal(generator: np.random.Generator, n: int) -> Floats:
-    z: Floats = ndtri(np.clip(generator.random(n), 2.0**-54, 1.0 - 2.0**-53))
-    return z
+    return InventedTable(
+        "visits", shown, SCHEMA, ENCODER, held_out[who][order],
+        "one row is one visit of an invented patient, who may have several",
+        {"person": PERSON, "max_rows": MOST},
+    )  # fmt: skip
 
 
 def _shuffled(generator: np.random.Generator, n: int) -> NDArray[np.intp]:
@@ -191,7 +127,7 @@ def _shuffled(generator: np.random.Generator, n: int) -> NDArray[np.intp]:
 def _illness(g: np.random.Generator, frailty: Floats) -> NDArray[np.intp]:
     """Return everybody's main illness: the frail are seldom without one."""
     cuts = np.array([0.45, 0.62, 0.80, 0.92])
-    hidden = 0.5 * frailty + np.sqrt(0.75) * _normal(g, len(frailty))
+    hidden = 0.5 * frailty + np.sqrt(0.75) * normal(g, len(frailty))
     return np.asarray(np.searchsorted(ndtri(cuts), hidden))
 
 
@@ -201,12 +137,12 @@ def _each_visit(
 ) -> tuple[dict[str, NDArray[Any]], Floats]:  # fmt: skip
     """Return what differs from visit to visit, and the score of a readmission."""
     n = len(earlier)
-    log_gap = 5.0 - 0.5 * frailty - 0.25 * np.log1p(earlier) + 0.9 * _normal(g, n)
+    log_gap = 5.0 - 0.5 * frailty - 0.25 * np.log1p(earlier) + 0.9 * normal(g, n)
     gap = np.where(earlier == 0, 730.0, np.clip(np.round(np.exp(log_gap)), 1, 730))
-    drugs = np.clip(np.round(5.0 + 2.0 * frailty + 1.5 * (ill > 0) + 2.5 * _normal(g, n)), 0, 30)
-    nights = np.clip(np.floor(np.exp(1.1 + 0.3 * frailty + 0.7 * _normal(g, n))), 0, 60)
+    drugs = np.clip(np.round(5.0 + 2.0 * frailty + 1.5 * (ill > 0) + 2.5 * normal(g, n)), 0, 30)
+    nights = np.clip(np.floor(np.exp(1.1 + 0.3 * frailty + 0.7 * normal(g, n))), 0, 60)
     cuts = np.array([0.35, 0.7, 0.88])
-    ward = np.searchsorted(ndtri(cuts), _normal(g, n) + 0.02 * (age - 58.0))
+    ward = np.searchsorted(ndtri(cuts), normal(g, n) + 0.02 * (age - 58.0))
     risk = np.array([0.0, 0.2, 0.5, 0.4, 0.7])
     score = (
         -1.5 + 0.5 * frailty + risk[ill] + 0.5 * np.log1p(earlier) - 0.3 * (np.log(gap) - 5.0)

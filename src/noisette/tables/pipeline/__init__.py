@@ -12,7 +12,7 @@ the interface of scikit-learn. `TableClassifier` runs several of them and a trai
 
 from typing import TYPE_CHECKING
 
-from noisette._lazy import lazily
+from noisette._package import lazily
 
 if TYPE_CHECKING:
     from noisette.tables.pipeline.bounds import PrivateBounds
@@ -55,4 +55,4 @@ _HOMES = {
     "TableRegressor": "table_regressor",
     "evaluate": "evaluation",
 }
-__getattr__ = lazily(__name__, _HOMES)
+__getattr__ = lazily(__name__, _HOMES, {})

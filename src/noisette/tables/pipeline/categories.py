@@ -147,7 +147,7 @@ def _in_order(counts: dict[int, float], texts: dict[int, str]) -> ShownLevels:
 def keys_of(public: PublicBudget) -> int:
     """Return how many levels of one column one unit may hold; refuse persons without a cap."""
     # proof: CATEGORY-THRESHOLD
-    if public.unit == "record":
+    if not public.grouped:
         return 1
     if public.max_rows is None:
         raise InvalidParameter(

@@ -20,8 +20,7 @@ from noisette.core.refusals import stated
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms import train
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.fitting.algorithms.recommend import units
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Unit
 from noisette.models.outputs import size_facts
 from noisette.tables import Schema
 from noisette.tables.encoding import check_columns, names_of
@@ -142,15 +141,15 @@ def count_cells(
         raise InvalidParameter("the schema has no column whose cells could be counted.")
     if schema.persons is not None:
         schema.persons.require(names)
-    codes, persons = _states_of(path, schema, columns, given)
+    codes, unit = _states_of(path, schema, columns, given)
     count, adjacency = len(codes[columns[0].name]), ledger.adjacency
-    known = units(adjacency, count if persons is None else persons.count, population, persons)
+    known = unit.known(adjacency, population)
     _validate.delta_for(delta, known["size"], "delta")
     public = PublicBudget(epsilon=epsilon, delta=delta, adjacency=adjacency, **known)
     step = LearnShares(len(columns), exact_pure=delta == 0.0)
     spreads = [_spread(codes[column.name], len(states(column))) for column in columns]
     trained = train(
-        step, public, Sample(spreads, count=count).group(persons), ledger=ledger,
+        step, public, Sample(spreads, count=count).group(unit), ledger=ledger,
         randomness=randomness, label="noisette plan: counts of odd cells",
     )  # fmt: skip
     scale = step.prepare(public).scale
@@ -163,9 +162,7 @@ def count_cells(
             schema.public_form,
         ),
         proofs=trained.proofs,
-        notes=stated(["lines"])
-        if persons is None
-        else (*persons.notes, *stated(["lines", "identifiers"])),
+        notes=(*unit.notes, *stated(["lines", *unit.refusals])),
         max_rows=public.max_rows,
     )
     counted = {
@@ -177,7 +174,7 @@ def count_cells(
 
 def _states_of(
     path: Path, schema: Schema, columns: Sequence[Column], given: list[str] | None
-) -> tuple[dict[str, NDArray[np.int8]], Persons | None]:
+) -> tuple[dict[str, NDArray[np.int8]], Unit]:
     """Return the state of every cell, and whose rows they are where the schema says how to tell."""
     asked, who = [column.name for column in columns], schema.persons
     parts: dict[str, list[NDArray[np.int8]]] = {name: [] for name in asked}
@@ -190,7 +187,7 @@ def _states_of(
     if not parts[asked[0]]:
         raise InvalidData(f"{path} has no rows.")
     codes = {name: np.concatenate(each) for name, each in parts.items()}
-    return codes, None if who is None else who.group(ids)
+    return codes, Unit(len(codes[asked[0]])) if who is None else who.group(ids)
 
 
 def _spread(codes: NDArray[np.int8], width: int) -> Spread:

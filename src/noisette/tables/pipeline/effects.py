@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from noisette.report import Effect, PairEffect
-from noisette.tables import TableModel
-from noisette.tables.folders import takes_tables
+from noisette.tables.folders import TableModel, takes_tables
 from noisette.tables.kinds import Numeric
 from noisette.tables.pipeline.bars import Bars
 from noisette.tables.pipeline.curves import BAND, ColumnCurve, curves_of, score_unit

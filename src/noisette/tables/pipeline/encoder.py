@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
+from noisette._scikit import BaseEstimator, TransformerMixin, check_is_fitted
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.tables import Frame, Schema, read_schema
+from noisette.tables import Schema, read_schema
+from noisette.tables.frame import Frame
 
 
 class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -15,9 +15,8 @@ from noisette.core.refusals import stated
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms import train
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.fitting.algorithms.recommend import bound_on_units
 from noisette.fitting.partitions.collections import is_dask, parted
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
 from noisette.scores.layouts import Layout, RegressionLayout, layout_for
@@ -121,8 +120,8 @@ def evaluate(
     require_same(ledger.adjacency, "the ledger", relation, "the evaluation")
     layout = layout_for(model, bins, target_bounds)
     X, y = _rows_and_truth(X, y)
-    people = inputs.persons(persons, len(y), relation, y)
-    public = _public(len(y), people, population, epsilon=epsilon, delta=delta, adjacency=relation)
+    unit = inputs.unit_of(persons, len(y), relation, y)
+    public = _public(unit, population, epsilon=epsilon, delta=delta, adjacency=relation)
     weights = None
     if sample_weight is not None:
         weights = inputs.weights("sample_weight", sample_weight, y, 0.0, 1.0)
@@ -131,7 +130,7 @@ def evaluate(
         codes = codes_of(layout, model, X, y)
         if is_parted(codes[0]):
             summed(len, codes[0])  # what cannot be scored is said before anything is charged
-        sample = counted(layout, codes, weights).group(people)
+        sample = counted(layout, codes, weights).group(unit)
         trained = train(
             step, prepared.public, sample, ledger=ledger, randomness=randomness, label="evaluate",
             model=type(model).__name__,
@@ -140,14 +139,12 @@ def evaluate(
         trained.released, deviation=step.deviation(prepared.scale, relation), notes=layout.notes
     )
     asked = ["target" if isinstance(layout, RegressionLayout) else "truth"]
-    asked += ["weights"] * (weights is not None) + ["identifiers"] * (people is not None)
-    notes = (*stated(asked), *layout.notes)
-    if people is not None:
-        notes = (*people.notes, *notes)
+    asked += ["weights"] * (weights is not None) + list(unit.refusals)
+    notes = (*unit.notes, *stated(asked), *layout.notes)
     guarantee = trained.permit.guarantee(
         "a noisy table of labels and scores",
         public=_facts(public, layout, population), notes=(_MODEL_GIVEN, *notes),
-        proofs=trained.proofs, max_rows=None if people is None else people.max_rows,
+        proofs=trained.proofs, max_rows=unit.max_rows,
     )  # fmt: skip
     return replace(found, privacy_=guarantee)
 
@@ -175,15 +172,13 @@ def _as_many(rows: Any, truth: Any) -> int:
     return len(truth)
 
 
-def _public(
-    rows: int, people: Persons | None, population: int | None, **budget: Any
-) -> PublicBudget:
-    n, relation = rows if people is None else people.count, budget["adjacency"]
-    size = n if relation.size_is_public else population
+def _public(unit: Unit, population: int | None, **budget: Any) -> PublicBudget:
+    size = unit.size(budget["adjacency"], population)
     _validate.delta_for(budget["delta"], size)
-    if people is not None:  # how many rows they have together is private, and needs no bound here
-        return PublicBudget(size=size, unit="person", max_rows=people.max_rows, **budget)
-    return PublicBudget(size=size, most=bound_on_units(relation, n, population), **budget)
+    public = PublicBudget(size=size, unit=unit.word, max_rows=unit.max_rows, **budget)
+    if public.grouped:  # how many rows persons have together is private, and needs no bound here
+        return public
+    return replace(public, most=unit.known(public.adjacency, population)["most"])
 
 
 def _facts(public: PublicBudget, layout: Layout, population: int | None) -> tuple[str, ...]:

@@ -202,7 +202,7 @@ def _depth(public: PublicBudget, numeric: int) -> tuple[int, int]:
         return 2 + (rows * public.epsilon > _PURE_ROWS), 0
     each = _strength(public) / max(numeric, _FEW)
     depth = 2 + sum(each >= least for least in _ROWS)
-    if public.unit == "person":
+    if public.grouped:
         depth = max(depth, _PERSONS)
     return depth, _TAILS * (each >= _TAIL_ROWS)
 

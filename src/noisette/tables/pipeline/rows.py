@@ -15,7 +15,7 @@ from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData
 from noisette.fitting.algorithms.second_moment import on_public_grid
 from noisette.fitting.clipping import checked_bound, clip_rows
-from noisette.fitting.losses import Rows
+from noisette.fitting.losses.rows import Rows
 from noisette.models import inputs
 from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.step import Step

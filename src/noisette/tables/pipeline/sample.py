@@ -10,7 +10,7 @@ from noisette.core.parts import all_of, each
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.records import check_unit, inside
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Unit
 
 _MOST = 2**30  # ranks and counts of so many rows are exact, weights of 2^-20 included
 
@@ -26,7 +26,7 @@ class Sample:
         part in nothing: it is the blanked record of zero-out.
     labels : class numbers 0, 1, ... of the rows, for steps that need them.
     count : the number of rows.
-    persons : whose rows they are, where the unit is a person.
+    unit : whose rows they are.
 
     """
 
@@ -37,13 +37,11 @@ class Sample:
         self.weights: Floats | None = None if weights is None else each(_floats, weights)
         self.labels = None if labels is None else each(np.asarray, labels)
         self.count = int(data.shape[0]) if count is None else int(count)
-        self.persons: Persons | None = None
+        self.unit = Unit(self.count)
 
-    def group(self, persons: Persons | None) -> "Sample":
-        """Return itself with the rows grouped by person, whose weights are shared from now on."""
-        if persons is not None:
-            self.weights = persons.share(self.weights)  # proof: PERSON-WEIGHTS
-            self.persons = persons
+    def group(self, unit: Unit) -> "Sample":
+        """Return itself with the rows grouped by unit, whose weights are shared from now on."""
+        self.weights, self.unit = unit.share(self.weights), unit  # proof: PERSON-WEIGHTS
         return self
 
     def __repr__(self) -> str:
@@ -52,7 +50,7 @@ class Sample:
     def check(self, public: PublicBudget) -> None:
         """Refuse what would break a bound, before anything is charged."""
         most = _MOST
-        if public.most is not None and public.unit == "record":
+        if public.most is not None and not public.grouped:
             most = min(public.most, _MOST)
         if self.count > most:
             raise InvalidParameter(f"the data have more rows than the declared bound {most}.")

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
+from noisette._scikit import check_is_fitted
 from noisette._typing import Floats, Labels
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger

@@ -5,11 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
+from noisette._scikit import ClassifierMixin, available_if, check_is_fitted
 from noisette._typing import Floats, Labels
 from noisette.core.ledger import Ledger
 from noisette.core.parts import is_parted, summed

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
+from noisette._scikit import check_is_fitted
 from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
@@ -19,14 +19,15 @@ from noisette.core.randomness import Randomness, as_randomness
 from noisette.errors import InvalidData, InvalidParameter, WeakModelWarning
 from noisette.fitting.algorithms import Trained, train
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.fitting.algorithms.recommend import Recommendation, units
-from noisette.fitting.algorithms.recommend_sgd import check_parts
-from noisette.fitting.units import Persons
+from noisette.fitting.algorithms.recommend import Recommendation
+from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
 from noisette.models.private import PrivateEstimator
 from noisette.scores.layouts import layout_for
-from noisette.tables import Frame, Schema, read_schema
+from noisette.tables import Schema, read_schema
+from noisette.tables.frame import Frame
+from noisette.tables.person_facts import planned_unit
 from noisette.tables.pipeline.bars import read_bars
 from noisette.tables.pipeline.categories import keys_of
 from noisette.tables.pipeline.curves import ColumnCurve, blank, curves_of, score_unit
@@ -77,7 +78,7 @@ class TableEstimator(PrivateEstimator):
         ledger, _ = self._check_public()
         n = _validate.integer("n", n)
         schema = self._read_schema(target=False)
-        public = self._public(n, ledger.adjacency, schema.persons)
+        public = self._public(planned_unit(schema.persons, n), ledger.adjacency)
         if public.size is None:
             public = replace(public, size=n)
         goal, most = self._foreseen(schema, **asked), self._for_training(public)
@@ -120,21 +121,18 @@ class TableEstimator(PrivateEstimator):
         schema = self._read_schema(target=y is None)
         table = frame_of(X, schema, target=y is None)
         self._check_parts(table, persons)
-        crowd = self._persons(persons, table, schema, budget[0].adjacency)
+        unit = self._unit(persons, table, schema, budget[0].adjacency)
         if table.rows < self._least:
             raise InvalidData("the table has no rows.")
-        n = table.rows if crowd is None else crowd.count
-        public = self._public(n, budget[0].adjacency, crowd)
+        public = self._public(unit, budget[0].adjacency)
         y = table.labels() if y is None else table.beside(y)
         goal = self._read(schema, y, table.rows, public.size)
         training = self._training(schema, goal.target, self._for_training(public))
-        if training.last is not None and not training.last.algorithm.one_shot:
-            check_parts(training.last, table.input)
-        sample = TableSample(table, goal.y, crowd)
+        sample = TableSample(table, goal.y, unit)
         sample.pairs = len(training.used_pairs)
         trained, notes = self._trained(training, public, sample, goal, budget)
         fact, more = self._told(goal.target)
-        self._promised(trained, (*notes, *more), public, fact, crowd)
+        self._promised(trained, (*notes, *more), public, fact, unit)
 
     @abstractmethod
     def _check_public(self) -> tuple[Ledger, Randomness]:
@@ -232,17 +230,15 @@ class TableEstimator(PrivateEstimator):
                 )
         return Schema.from_dict(node, learn=True)
 
-    def _persons(
-        self, given: Any, table: Any, schema: Schema, adjacency: Adjacency
-    ) -> Persons | None:
+    def _unit(self, given: Any, table: Any, schema: Schema, adjacency: Adjacency) -> Unit:
         """Return whose rows they are: as given, or by the column that the schema names."""
         if schema.persons is None:
-            return inputs.persons(given, table.rows, adjacency, table.input)
+            return inputs.unit_of(given, table.rows, adjacency, table.input)
         if given is not None:
             raise InvalidParameter(
                 f"the schema names column {schema.persons.column!r} as person; leave out persons."
             )
-        return inputs.persons(table.persons(), table.rows, adjacency, table.input)
+        return inputs.unit_of(table.persons(), table.rows, adjacency, table.input)
 
     def _check_parts(self, table: Any, persons: Any) -> None:
         """Refuse what is not offered for a table in partitions."""
@@ -253,8 +249,8 @@ class TableEstimator(PrivateEstimator):
                 "on some of them and use evaluate on others, of other people."
             )
 
-    def _public(self, n: int, adjacency: Adjacency, persons: Any = None) -> PublicBudget:
-        known = units(adjacency, n, self.population, persons)
+    def _public(self, unit: Unit, adjacency: Adjacency) -> PublicBudget:
+        known = unit.known(adjacency, self.population)
         _validate.delta_for(self.delta, known["size"])
         return PublicBudget(
             epsilon=float(self.epsilon), delta=float(self.delta), adjacency=adjacency, **known
@@ -322,7 +318,7 @@ class TableEstimator(PrivateEstimator):
 
     def _promised(
         self, trained: Trained, notes: tuple[str, ...], public: PublicBudget, target: str,
-        persons: Persons | None,
+        unit: Unit,
     ) -> None:  # fmt: skip
         """State the guarantee; `target` is what is public of the target."""
         count = self.n_features_in_
@@ -331,7 +327,7 @@ class TableEstimator(PrivateEstimator):
         sizes = size_facts(public, public.size, solved=True)
         self.privacy_ = self._stated(
             trained.permit, public=(*sizes, columns, target, program), notes=notes,
-            proofs=trained.proofs, persons=persons,
+            proofs=trained.proofs, unit=unit,
         )  # fmt: skip
         if self.test_share is not None:
             self.test_ = replace(self.test_, privacy_=self.privacy_)

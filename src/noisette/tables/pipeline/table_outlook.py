@@ -9,7 +9,7 @@ from noisette import _validate
 from noisette.core import accounting
 from noisette.core.plans import Plan
 from noisette.fitting.losses import classifier_loss
-from noisette.report.steps import steps_of
+from noisette.report.numbers import steps_of
 from noisette.tables.kinds import Column, Hashed, Hats, Ignored
 from noisette.tables.pipeline.table_training import PreparedTable, TableTraining, inner_of, is_wide
 from noisette.tables.pipeline.typical_table import TypicalTable, judged
@@ -187,7 +187,7 @@ def table_outlook(training: TableTraining, prepared: PreparedTable, rows: int) -
         memory=int(8.0 * dense + 8.0 * rows * len(training.schema.columns) + 100e6),
         seconds=_SECONDS * _PASSES * dense,
         warning=judged(typical).sentence if training.last is None else training.last.warning,
-        unit="person" if public.unit == "person" else "row",
+        unit="person" if public.grouped else "row",
     )
 
 

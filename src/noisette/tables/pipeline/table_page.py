@@ -6,9 +6,8 @@ from typing import Any
 from noisette.core.ledger import Ledger
 from noisette.report import Subject, model_page
 from noisette.report.effects import UNDRAWN
-from noisette.tables import TableModel
 from noisette.tables.describe import divided
-from noisette.tables.folders import takes_tables
+from noisette.tables.folders import TableModel, takes_tables
 from noisette.tables.pipeline.effects import (
     column_weights_in,
     effects_in,

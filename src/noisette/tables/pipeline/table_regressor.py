@@ -3,10 +3,9 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
+from noisette._scikit import RegressorMixin, check_is_fitted
 from noisette._typing import Floats
 from noisette.core.cells import given
 from noisette.core.ledger import Ledger

@@ -23,9 +23,10 @@ from noisette.errors import InvalidData
 from noisette.fitting.partitions.coins import MOST_DRAWN_FROM, drawn
 from noisette.fitting.partitions.collections import beside, is_dask, parted
 from noisette.fitting.partitions.columns import DaskColumn
-from noisette.fitting.units import Persons, UnreadPersons
-from noisette.tables import Frame, Schema
+from noisette.fitting.units import Persons, Unit, UnreadPersons
+from noisette.tables import Schema
 from noisette.tables.encoding import check_columns
+from noisette.tables.frame import Frame
 from noisette.tables.kinds import Categorical, Hashed, Ignored
 from noisette.tables.person_facts import PersonFacts
 from noisette.tables.pipeline.coordinates import Coordinates
@@ -112,6 +113,14 @@ class WholeFrame:
         chosen = np.zeros(units, dtype=bool)
         chosen[generator.permutation(units)[: round(share * units)]] = True
         return chosen
+
+    def rows_of(self, unit: Unit, chosen: Any) -> Any:
+        """Return which rows are those of chosen units."""
+        return chosen[unit.index]
+
+    def part_of(self, unit: Unit, chosen: Any) -> Unit | None:
+        """Return the units of chosen rows."""
+        return unit.take(np.flatnonzero(chosen))
 
     def where(self, chosen: Any) -> "WholeFrame":
         """Return the chosen rows."""
@@ -244,6 +253,14 @@ class PartedFrame:
     def drawn(self, units: int, share: float, randomness: Randomness, *, exact: bool) -> DaskColumn:
         """Return which rows are drawn for a test, wherever that is asked."""
         return drawn(self.input, share, randomness, exact=exact)
+
+    def rows_of(self, unit: Unit, chosen: DaskColumn) -> DaskColumn:
+        """Return the chosen records; persons are not tested here (`tests_persons`)."""
+        return chosen
+
+    def part_of(self, unit: Unit, chosen: DaskColumn) -> Unit | None:
+        """Return nothing: each row is a record."""
+        return None
 
     def where(self, chosen: DaskColumn) -> "PartedFrame":
         """Return the chosen rows."""

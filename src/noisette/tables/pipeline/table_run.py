@@ -19,14 +19,14 @@ from noisette.core.grid import Grid
 from noisette.core.mechanisms import ObjectiveNoise
 from noisette.core.parts import each, summed
 from noisette.fitting.algorithms import Public, Records
-from noisette.fitting.algorithms.levels import present
 from noisette.fitting.algorithms.objective_perturbation import solve_with
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.records import check_rows_each
 from noisette.fitting.losses import Softmax
-from noisette.fitting.units import Persons
-from noisette.tables import Frame, Schema
+from noisette.fitting.units import Unit
+from noisette.tables import Schema
+from noisette.tables.frame import Frame
 from noisette.tables.kinds import Categorical, Column, Hats, Ignored
 from noisette.tables.pipeline.bars import Bars, bars_of, mean_bend
 from noisette.tables.pipeline.bounds import LearnBounds
@@ -68,10 +68,10 @@ class TableSample:
     """The sensitive half: cells, class numbers or numbers to predict, and whose row it is."""
 
     def __init__(
-        self, table: WholeFrame | PartedFrame, labels: Any, persons: Persons | None = None
+        self, table: WholeFrame | PartedFrame, labels: Any, unit: Unit | None = None
     ) -> None:
-        self.table, self.labels, self.persons = table, labels, persons
-        self.weights = None if persons is None else persons.weights
+        self.table, self.labels, self.unit = table, labels, unit or Unit(len(labels))
+        self.weights = self.unit.weights
         self.pairs = 0
         """How many pairs of columns the model looks at, for the room that their cells need."""
 
@@ -80,22 +80,30 @@ class TableSample:
 
     def part(self, chosen: Any) -> "TableSample":
         """Return the rows of the chosen units: records, or persons with all their rows."""
-        few = None
-        if self.persons is not None:
-            chosen = chosen[self.persons.index]
-            few = self.persons.take(np.flatnonzero(chosen))
+        chosen = self.table.rows_of(self.unit, chosen)
         found = self.table.where(chosen)
+        few = self.table.part_of(self.unit, chosen)
         return TableSample(found, each(_picked, self.labels, chosen, shape=(found.rows,)), few)
+
+    @property
+    def rows(self) -> Any:
+        """The table as a model takes it, or its parts."""
+        return self.table.input
 
     @property
     def units(self) -> int:
         """How many units there are: rows, or persons."""
-        return self.table.rows if self.persons is None else self.persons.count
+        return self.unit.count
+
+    @property
+    def proofs(self) -> tuple[str, ...]:
+        """The theorems about the place where the rows lie."""
+        return getattr(self.labels, "proofs", ())
 
     def check(self, public: PublicBudget) -> None:
         """Refuse what would break a bound, before anything is charged."""
         sample = Sample([], None, self.labels, count=self.table.rows)
-        sample.group(self.persons).check(public)
+        sample.group(self.unit).check(public)
         used = self.table.rows
         if self.weights is not None:
             used = int(summed(np.count_nonzero, self.weights))
@@ -359,12 +367,12 @@ class TableRun:
 
     def records(self, rows: Any, *, every: bool = True) -> Records:
         """Return the rows with their targets, or those of them that count at all."""
-        target, labels, persons = self.training.target, self.sample.labels, self.sample.persons
+        target, labels, unit = self.training.target, self.sample.labels, self.sample.unit
         weights = target.weights(self.counts, self.sample.weights, labels)
         solved = each(partial(target.solved, self.bounds), labels)
         if weights is not None and not every:
-            rows, solved, weights, persons = present(rows, solved, weights, persons)
-        return Records(rows, [solved], weights, persons)
+            rows, solved, weights, unit = unit.present(rows, solved, weights)
+        return Records(rows, [solved], weights, unit)
 
     def _coordinates(self, blocks: list[Block], noise: ObjectiveNoise | None) -> Coordinates:
         """Return the coordinates for released shares, and for the noise that is to come."""

@@ -106,6 +106,11 @@ class TableTraining(Algorithm[PreparedTable]):
         return [*self.plain, *(c.name for c in columns if isinstance(inner_of(c), kinds))]
 
     @property
+    def needs_batches(self) -> bool:  # type: ignore[override]
+        """Whether the last algorithm does."""
+        return self.last is not None and self.last.algorithm.needs_batches
+
+    @property
     def used_pairs(self) -> tuple[tuple[str, str], ...]:
         """The pairs for which public facts leave room."""
         return self.pairs if self.recipe.cells else ()
@@ -134,7 +139,7 @@ class TableTraining(Algorithm[PreparedTable]):
             return self._prepared_with(self.last, steps, public)
         share = public.epsilon * (recipe.model if pure else 1.0)
         k = self.target.curvature(share, public.adjacency.contributions, recipe)
-        persons = public.unit == "person"
+        persons = public.grouped
         model = (recipe.model, k, shape_of(loss), getattr(loss, "classes", 2), persons)
         scale = _calibrated(steps, model, public.epsilon, public.delta, public.adjacency)
         prepared = tuple(
@@ -171,9 +176,9 @@ class TableTraining(Algorithm[PreparedTable]):
         model = last.algorithm.prepare(last.public)
         plan = Together(*(ready.plan for _, ready in prepared), model.plan)
         proofs = (*self._proofs(steps), "TABLE-LAST", *model.proofs)
-        if self.target.class_weight is not None or public.unit == "person":
+        if self.target.class_weight is not None or public.grouped:
             proofs += last.algorithm.weight_proofs
-        proofs += ("PERSON-ORDER",) if public.unit == "person" else ()
+        proofs += ("PERSON-ORDER",) if public.grouped else ()
         return PreparedTable(public, plan, proofs, prepared, model=model)
 
     def _facts(self, public: PublicBudget, features: int, norm: float, k: float) -> Public:

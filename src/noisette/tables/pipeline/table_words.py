@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from noisette.report.steps import StepCost, steps_of
+from noisette.report.numbers import StepCost, steps_of
 from noisette.tables import Schema
 from noisette.tables.kinds import Categorical, Hashed, Hats
 from noisette.tables.pipeline.table_training import TableTraining, inner_of

@@ -59,7 +59,7 @@ def divided(public: PublicBudget, share: float) -> tuple[PublicBudget, PublicBud
             f"test_share={share:g} of {public.size} leaves too few on one side; give another share."
         )
     # how many rows persons have on one side is private, so there the bound for all of them stays
-    known = public.adjacency.size_is_public and public.unit == "record"
+    known = public.adjacency.size_is_public and not public.grouped
     parts = [
         replace(public, size=size, most=size if known else public.most)
         for size in (public.size - test, test)
@@ -83,6 +83,11 @@ class TrainAndTest(Algorithm[PreparedTest]):
 
     name: ClassVar[str] = "table with test"
     summary: ClassVar[str] = "a table's training, and scores of its model on other people"
+
+    @property
+    def needs_batches(self) -> bool:  # type: ignore[override]
+        """Whether the training does."""
+        return self.training.needs_batches
 
     def prepare(self, public: PublicBudget) -> PreparedTest:
         """Return both plans side by side, each within the whole budget."""

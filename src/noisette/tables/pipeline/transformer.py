@@ -8,18 +8,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from noisette import _validate
+from noisette._scikit import TransformerMixin, check_is_fitted
 from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import Guarantee
 from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness, as_randomness
 from noisette.fitting.algorithms import train
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.fitting.algorithms.recommend import units
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
 from noisette.models.private import PrivateEstimator
@@ -92,7 +90,7 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):  # type: ignore[mi
         """
         ledger, _ = self._check_public()
         n, d = _validate.integer("n", n), _validate.integer("d", d)
-        public = self._public(n, ledger.adjacency)
+        public = self._public(Unit(n), ledger.adjacency)
         step = self._step(public, d)
         return StepOutlook.of(step, step.prepare(public), self._notes(step))
 
@@ -126,10 +124,9 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):  # type: ignore[mi
     def _fit(self, X: Any, y: Any, sample_weight: Any, persons: Any) -> None:
         ledger, randomness = self._check_public()
         sample = self._sample(X, y, sample_weight)
-        crowd = inputs.persons(persons, sample.count, ledger.adjacency)
-        n = sample.count if crowd is None else crowd.count
-        sample.group(crowd)
-        public = self._public(n, ledger.adjacency, crowd)
+        unit = inputs.unit_of(persons, sample.count, ledger.adjacency)
+        sample.group(unit)
+        public = self._public(unit, ledger.adjacency)
         step = self._step(public, self.n_features_in_)
         trained = train(
             step, public, sample, ledger=ledger, randomness=randomness,
@@ -141,7 +138,7 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):  # type: ignore[mi
             public=self._facts(public, step),
             notes=self._notes(step),
             proofs=trained.proofs,
-            persons=crowd,
+            unit=unit,
             weighed=sample_weight is not None,
         )
 
@@ -153,8 +150,8 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):  # type: ignore[mi
         randomness = as_randomness(self.random_state)
         return self._ledger_to_charge(epsilon, delta, adjacency), randomness
 
-    def _public(self, n: int, adjacency: Adjacency, persons: Persons | None = None) -> PublicBudget:
-        known = units(adjacency, n, self.population, persons)
+    def _public(self, unit: Unit, adjacency: Adjacency) -> PublicBudget:
+        known = unit.known(adjacency, self.population)
         _validate.delta_for(self.delta, known["size"])
         return PublicBudget(
             epsilon=float(self.epsilon), delta=float(self.delta), adjacency=adjacency, **known

@@ -32,7 +32,7 @@ from noisette._typing import Floats
 from noisette.core.mechanisms import ObjectiveNoise
 from noisette.core.plans import Noisy
 from noisette.fitting.algorithms import Public
-from noisette.tables import Frame
+from noisette.tables.frame import Frame
 from noisette.tables.kinds import Categorical, Column, Hashed, Ignored
 from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, ShownLevels
@@ -90,7 +90,7 @@ def judged(typical: "TypicalTable") -> Weakness:
             f"of that shape, {everybody}"
         )
     delta = "a delta such as 1e-6, " if public.delta == 0.0 and 1e-6 * rows < 1.0 else ""
-    unit = "persons" if public.unit == "person" else "rows"
+    unit = "persons" if public.grouped else "rows"
     bounds = "low and high of the numeric columns, " if typical.hidden else ""
     return Weakness(
         f"From public facts alone ({rows:,} {unit}, {used:,} columns, "

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from noisette._typing import Floats, Integers
 from noisette.core.grid import Grid
-from noisette.tables import Frame
+from noisette.tables.frame import Frame
 from noisette.tables.kinds import Column, Hats
 from noisette.tables.pipeline.pair_cells import PairView
 from noisette.tables.pipeline.shares import RowSpread, Spread, WalkedSpread

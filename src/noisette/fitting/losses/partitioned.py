@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -9,29 +10,35 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from noisette._typing import Floats
 from noisette.core.parts import MOST_PARTS, Parted, both, merges_of, total_of
 from noisette.errors import InvalidParameter
-from noisette.fitting.losses.rows import SPARSE_ROWS, Rows, block_rows_for
+from noisette.fitting.losses.base import Loss
+from noisette.fitting.losses.blocks import weigh
+from noisette.fitting.losses.rows import SPARSE_ROWS, Rows, Solving, block_rows_for
 from noisette.fitting.losses.totals import Total
 
 _SAMPLED = 16
 """A sample is taken from so many parts: all of them would have to be read."""
 
 
-def rows_of(X: Any) -> Rows:
-    """Return the rows of any matrix, as solvers see them."""
-    return PartedRows(X) if isinstance(X, Parted) else Rows(X)
-
-
-def most_merges(rows: Rows) -> int:
-    """Return a public bound on the additions with which sums of parts are joined."""
-    return merges_of(MOST_PARTS) + 1 if rows.parted else 0
+def rows_of(X: Any, loss: Loss | None = None) -> Rows:
+    """Return the rows of any matrix, as solvers see them; refuse what a loss has no code for."""
+    if not isinstance(X, Parted):
+        return Rows(X)
+    if loss is not None and not np.isfinite(loss.smoothness):
+        raise InvalidParameter(
+            "the hinge needs a number for every row in one place, so it is not offered for rows in "
+            "partitions; use loss='softplus' or 'huber'."
+        )
+    return PartedRows(X)
 
 
 class PartedRows(Rows):
     """Rows in parts, with the interface of `Rows`."""
 
-    parted = True
+    most_merges = merges_of(MOST_PARTS) + 1
+    solver = Solving(whole_steps=True, share=64)
 
     def __init__(self, X: Parted) -> None:
         self.matrix: Any = X
@@ -80,13 +87,26 @@ class PartedRows(Rows):
             self.matrix.within = bound  # looked at once: a look may be a pass over files
         return bool(self.matrix.within == bound)
 
+    def _seen(self, bound: float) -> None:
+        """Remember that all rows were seen to be within `bound`."""
+        self.matrix.within = bound
+
+    def _slopes_along(self, loss: Any, w: Any, p: Any, y: Any, omega: Any) -> Callable[..., float]:
+        """Return t -> the slope of the summed losses at w + tp along p."""
+
+        def slope(t: float) -> float:
+            work = partial(_slope_terms, loss, w, p, t)
+            return float(self.sums(work, y, omega, start=(0.0,))[0])
+
+        return slope
+
     def mass(self, weights: Any) -> float:
         """Return the sum of the weights, or the number of rows."""
         return float(self.n) if weights is None else float(total_of(weights))
 
     def curved(self, weights: Any) -> float:
         """Return the sum of weight x squared norm."""
-        return float(self.matrix.reduce(_part_curved, (weights,), _added))
+        return float(self.matrix.reduce(_part_curved, (weights,), operator.add))
 
     def fetched(self, column: Any) -> Any:
         """Return a whole column: for the last resort of a solver only."""
@@ -130,5 +150,9 @@ def _part_curved(X: Any, weights: Any) -> float:
     return Rows(X).curved(weights)
 
 
-def _added(first: float, second: float) -> float:
-    return first + second
+def _slope_terms(
+    loss: Loss, w: Floats, p: Floats, t: float, block: Any, y: Any, omega: Any
+) -> tuple[float]:
+    moves = block @ p.T
+    _, slopes = loss.at_scores(block @ w.T + t * moves, y)
+    return (float(np.vdot(slopes, weigh(moves, omega))),)

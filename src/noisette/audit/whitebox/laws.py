@@ -1,4 +1,6 @@
-"""The law of the noise, recovered from what was released.
+"""The laws of noise and batches: those that ran are those that the plan counts.
+
+Noise is recovered from what was released:
 
 * output perturbation: released weights minus the auditor's own optimum;
 * objective perturbation: first-order inversion, b = -(gradient of the objective) at the released
@@ -7,10 +9,18 @@
 
 Tests: the scale (sums of radii are Gamma, sums of squares chi-square, two-sided), the law of the
 radius and of the direction (Kolmogorov-Smirnov), and independence of vectors of the same fit and of
-successive ones (cosines). All p-values share one error rate by Bonferroni's inequality. A small
-dimension shows a wrong shape of the radius, a larger one a wrong scale.
+successive ones (cosines). A small dimension shows a wrong shape of the radius, a larger one a wrong
+scale.
+
+Of batches, sweeps (disjoint, cyclic, shuffle) are checked exactly: every record at most once in
+each use. Random ones are tested: how many records joined in all, how the batch sizes scatter, and
+how the counts of the records scatter. Shuffled batches counted as Poisson have no scatter at all.
+
+All p-values of a check share one error rate by Bonferroni's inequality.
 """
 
+import contextlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,17 +28,17 @@ from typing import Any
 import numpy as np
 from scipy.special import betainc
 from scipy.stats import beta as beta_law
+from scipy.stats import binom, kstest
 from scipy.stats import chi2 as square_law
 from scipy.stats import gamma as radius_law
-from scipy.stats import kstest
 
 from noisette._typing import Floats
 from noisette.audit.canaries import plain_table
-from noisette.audit.whitebox.outcome import Tally
-from noisette.audit.whitebox.records import Blind, Release
+from noisette.audit.findings import Tally
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.theory import CONTRIBUTIONS
-from noisette.audit.whitebox.trace import Trace
+from noisette.audit.whitebox.trace import Blind, Release, Trace
+from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import (
     AdditiveNoise,
     Gaussian,
@@ -36,6 +46,15 @@ from noisette.core.mechanisms import (
     ObjectiveNoise,
     SphericalLaplace,
 )
+from noisette.core.sampling import (
+    PartialShuffle,
+    Participation,
+    PassSampler,
+    RandomAllocation,
+    Sampler,
+    WithoutReplacement,
+)
+from noisette.errors import Unproven
 
 FEW, MANY = 1, 110
 """Features of the two settings."""
@@ -139,7 +158,7 @@ def recovered(trace: Trace, subject: AuditedEstimator) -> Iterator[tuple[str, st
 def _entered(seen: Release, trace: Trace) -> Any:
     """What the noise was added to: the auditor's own optimum for output perturbation."""
     if trace.solves and all(solve.linear is None for solve in trace.solves):
-        return np.stack([s.problem().solve(None, start=s.weights)[0] for s in trace.solves])
+        return np.stack([solve.exact()[0] for solve in trace.solves])
     return seen.bounded.value
 
 
@@ -147,7 +166,7 @@ def _inverted(trace: Trace) -> Floats:
     """First-order inversion at the released weights, one row for each model."""
     released = trace.releases[-1].result
     return np.stack(
-        [-s.problem().gradient(w).ravel() for s, w in zip(trace.solves, released, strict=True)]
+        [-s.problem.gradient(w).ravel() for s, w in zip(trace.solves, released, strict=True)]
     )
 
 
@@ -197,3 +216,112 @@ def _tests(group: NoiseGroup) -> Iterator[tuple[float, str]]:
     if len(cosines):
         tail = 2.0 * betainc(half, half, (1.0 - float(cosines.max())) / 2.0)
         yield float(min(1.0, tail * len(cosines))), "independence"
+
+
+STEPS = 120
+
+
+def sampling_law(subject: AuditedEstimator, *, alpha: float) -> Tally:
+    """Record the batches of a few fits and compare them with the plan's sampler."""
+    out = Tally("law of the batches", subject.claim, confidence=1.0 - alpha)
+    out.missing = "there is no single sequence of batches"
+    data = plain_table(subject.room(), rows=600)
+    members: dict[int, list[np.ndarray[Any, Any]]] = {}
+    sampler: Sampler | None = None
+    for seed in range(40):
+        _, trace = subject.fit(data.bare(), seed=seed)
+        out.runs += 1
+        if not trace.steps:
+            return out
+        streams = [seen for seen in trace.releases if seen.stream]
+        for part, seen in enumerate(streams):
+            sampler = seen.sampler
+            members.setdefault(part, []).extend(_batches(trace))
+        if sum(map(len, members.values())) >= STEPS or isinstance(sampler, PassSampler):
+            break
+    if sampler is None or len(streams) != 1:
+        return out  # several groups share one sequence of steps
+    out.applies = True
+    persons, n = data.options.get("persons"), len(data.y)
+    if persons is not None:
+        members[0] = [_whole(batch, persons, out) for batch in members[0]]
+        n = len(np.unique(persons))
+    _check(members[0], sampler, n, alpha, out)
+    out.note = f"{len(members[0])} batches are as {sampler.name} sampling hands them out"
+    return out
+
+
+def _batches(trace: Trace) -> list[np.ndarray[Any, Any]]:
+    return [step.batch for step in trace.steps]
+
+
+def _whole(batch: np.ndarray[Any, Any], persons: Any, out: Tally) -> np.ndarray[Any, Any]:
+    """Return the persons of a batch, who must be there with all their rows."""
+    drawn = np.unique(persons[batch])
+    if not np.array_equal(np.sort(batch), np.flatnonzero(np.isin(persons, drawn))):
+        out.fault("a batch has some rows of a person and not others, or one of them twice")
+    return drawn
+
+
+def _check(
+    batches: list[np.ndarray[Any, Any]], sampler: Sampler, n: int, alpha: float, out: Tally
+) -> None:
+    uses = [batches[i : i + sampler.steps] for i in range(0, len(batches), sampler.steps)]
+    if any(len(np.unique(batch)) != len(batch) for batch in batches):
+        out.fault("a record is twice in one batch")
+    if isinstance(sampler, PassSampler | RandomAllocation | PartialShuffle):
+        for use in uses:
+            joined = np.concatenate(use)
+            if len(np.unique(joined)) != len(joined):
+                out.fault(f"a record is in several batches of one {sampler.name} use")
+    sizes = np.array([len(batch) for batch in batches], dtype=float)
+    counts = np.bincount(np.concatenate(batches).astype(int), minlength=n).astype(float)
+    tests: list[tuple[float, str]] = []
+    part = _counted(sampler)
+    if part.kind == "poisson" and part.rate < 1.0:
+        q, total = part.rate, float(sizes.sum())
+        law = binom(n * len(sizes), q)
+        tests.append((2.0 * min(law.cdf(total), law.sf(total - 1.0)), "number of records"))
+        tests.append((_scatter(sizes, n * q, n * q * (1.0 - q)), "scatter of batch sizes"))
+        mean = len(sizes) * q
+        if mean * (1.0 - q) > 3.0:
+            tests.append((_scatter(counts, mean, mean * (1.0 - q)), "scatter of participation"))
+    elif isinstance(sampler, WithoutReplacement):
+        if np.any(sizes != sampler.batch_size):
+            out.fault("a batch has another size than was counted")
+        q = sampler.batch_size / n
+        mean = len(sizes) * q
+        if q < 1.0 and mean * (1.0 - q) > 3.0:
+            spread = mean * (1.0 - q) * n / (n - 1.0)
+            tests.append((_scatter(counts, mean, spread, n - 1), "scatter of participation"))
+    elif isinstance(sampler, PartialShuffle):
+        if any(sum(map(len, use)) != sampler.used for use in uses):
+            out.fault("a round uses another number of records than was counted")
+    elif isinstance(sampler, RandomAllocation) and sampler.batches > 1:
+        q = 1.0 / sampler.batches
+        free = len(uses) * (sampler.batches - 1)
+        tests.append((_scatter(sizes, n * q, n * q, free), "scatter of bin sizes"))
+    for p, what in tests:
+        if p < alpha / len(tests):
+            out.fault(f"the {what} is not that of {sampler.name} sampling (p = {p:.1e})")
+
+
+def _counted(sampler: Sampler) -> Participation:
+    """Return how one record takes part, under the first relation for which that is proven."""
+    for relation in Adjacency:
+        with contextlib.suppress(Unproven):
+            return sampler.participation(relation)
+    raise Blind(f"{sampler.name} sampling is proven under no relation")
+
+
+def _scatter(values: np.ndarray[Any, Any], mean: float, variance: float, free: int = 0) -> float:
+    """Two-sided p-value of sum (value - mean)^2 / variance against chi-square.
+
+    Counts are discrete: the square of one has variance 2 + 1/variance rather than 2, so the
+    statistic is pulled towards its mean by that factor, which errs on the side of no alarm.
+    """
+    free = free or len(values)
+    statistic = float(np.sum((values - mean) ** 2)) / variance
+    pulled = free + (statistic - free) / math.sqrt(1.0 + 0.5 / variance)
+    law = square_law(free)
+    return float(min(1.0, 2.0 * min(law.cdf(pulled), law.sf(pulled))))
