@@ -22,7 +22,8 @@ import numpy as np
 
 from noisette import accounting, mechanisms, plans, sampling
 from noisette.core.accounting import front
-from noisette.core.accounting.numerical.profile import profile
+from noisette.core.accounting.numerical.plan import profile
+from noisette.core.accounting.pld import NumericalAccountant
 
 TABLE = [  # q, z, T, delta: section 4 of the maths reference
     (0.01, 1.0, 1000, 1e-5),
@@ -42,7 +43,7 @@ def noisette_bracket(setting: Setting) -> tuple[float, float]:
     # Not the front door, which remembers its answers, and without the engine's own memory.
     profile.cache_clear()
     q, z, steps, delta = setting
-    accountant = accounting.NumericalAccountant()
+    accountant = NumericalAccountant()
     return accountant.bracket(plan_of(q, z, steps), delta=delta, adjacency="add-remove")
 
 

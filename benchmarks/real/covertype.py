@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from noisette._typing import Floats, Integers
 from noisette.errors import InvalidData
 from noisette.tables.datasets.base import Encoder, number
-from noisette.tables.kinds import Categorical, Cells, Numeric
+from noisette.tables.kinds import Categorical, Cells, Column, Numeric
 
 from .base import Raw, Source
 from .files import read_bytes, words
@@ -42,10 +42,9 @@ TRAINING_ROWS = 11_340 + 3_780  # covtype.info, section 3: training and validati
 
 
 @dataclass(frozen=True)
-class Angle:
+class Angle(Column):
     """Degrees -> (cosine, sine) times `width` / 2."""
 
-    name: str
     width: float = 1.0
 
     @property

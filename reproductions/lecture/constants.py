@@ -104,7 +104,7 @@ def subsampling(rate: float, epsilon: float, n: int = 1000) -> dict[str, Any]:
     """Return the lecture's 2 gamma epsilon and the tight value, from the library's accountant."""
     mechanism = mechanisms.Laplace.calibrated(epsilon)
     step = plans.Sampled(mechanism, sampling.WithoutReplacement(round(rate * n), n))
-    tight = accounting.LinearAccountant().epsilon(step, delta=0.0)
+    tight = accounting.ACCOUNTANTS["linear"]().epsilon(step, delta=0.0)
     return {"printed": 2.0 * rate * epsilon, "tight": tight}
 
 
@@ -119,11 +119,11 @@ def conversions(steps: int, delta: float) -> dict[str, Any]:
     moment = log_moment(Run(mechanisms.Gaussian(1.0)), s, Adjacency.ADD_REMOVE)
     by_hand = steps / 2.0 + math.sqrt(2.0 * steps * math.log(1.0 / delta))
     return {
-        "lecture": accounting.MomentsAccountant().epsilon(plan, **ask),
+        "lecture": accounting.ACCOUNTANTS["moments"]().epsilon(plan, **ask),
         "closed": by_hand,
-        "sharp": accounting.RenyiAccountant().epsilon(plan, **ask),
+        "sharp": accounting.ACCOUNTANTS["renyi"]().epsilon(plan, **ask),
         "exact": accounting.epsilon(plan, **ask),
-        "linear": accounting.LinearAccountant().epsilon(plan, **ask),
+        "linear": accounting.ACCOUNTANTS["linear"]().epsilon(plan, **ask),
         "moment_error": float(np.abs(moment - s * (s + 1.0) / 2.0).max()),
         # the same curve by another formula, as a check of the exact column
         "delta_at_exact": _gaussian_delta(math.sqrt(steps), accounting.epsilon(plan, **ask)),

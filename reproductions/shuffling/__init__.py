@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from noisette.core.accounting.shuffling import two_loss_example
 from reproductions.base import Claim, Experiment, Figure, Row, Table, Task
 from reproductions.shuffling import costs, runs
 from reproductions.shuffling.drawings import all_figures
+from reproductions.shuffling.poster import two_loss_example
 from reproductions.shuffling.verdicts import claims, sampler_table
 
 __all__ = ["Shuffling"]

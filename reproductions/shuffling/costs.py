@@ -6,9 +6,10 @@ import numpy as np
 
 from noisette import accounting, plans, sampling
 from noisette.core.accounting.moments import log_moment
-from noisette.core.accounting.shuffling import poster_algorithm, shuffle_lower_epsilon
+from noisette.core.accounting.pld import shuffle_lower_epsilon
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian
+from reproductions.shuffling.poster import poster_algorithm
 
 __all__ = [
     "BATCHES",

@@ -9,8 +9,9 @@ import os
 import reprlib
 import sys
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from noisette.errors import InvalidParameter
 
@@ -42,6 +43,12 @@ def _number(
     if not least <= number <= most:  # nor is NaN
         raise InvalidParameter(f"{name} must be {wanted}; got {shown(value)}.")
     return number
+
+
+def fields(record: object, **checks: Callable[[str, Any], object]) -> None:
+    """Put the checked value of each named field into a frozen record, in that order."""
+    for name, check in checks.items():
+        object.__setattr__(record, name, check(name, getattr(record, name)))
 
 
 def real(name: str, value: object) -> float:

@@ -49,12 +49,12 @@ NO_EXAMPLE = {
 
 # Users call no method of these themselves: the library does, or who adds a file to a registry.
 HOOKS = {
-    "Accountant", "Augmented", "Clipping", "Loss", "Mechanism", "Rows", "RunLaw", "Sampler",
+    "Accountant", "Clipping", "Loss", "Mechanism", "RunLaw", "Sampler",
     "Source", "Unit",
 }  # fmt: skip
 
 # Bases that no public room offers: their own methods are for the library alone.
-INNER = {"Unit"}
+INNER = {"MarginLoss", "RegressionLoss", "ScalarLoss", "Unit"}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "noisette"
 FILES = sorted(SOURCE.rglob("*.py"))
-ORACLE = ROOT / "tests" / "reference" / "complex_orders.py"  # a proof that only checks others
+ORACLES = (  # proofs that only check others, and one of a paper's own
+    ROOT / "tests" / "reference" / "complex_orders.py",
+    ROOT / "tests" / "reference" / "lottery_pairs.py",
+    ROOT / "reproductions" / "shuffling" / "poster.py",
+)
 THEOREMS = ROOT / "docs" / "theory" / "theorems.md"
 
 HEAVY = ["torch", "dask", "matplotlib", "pyarrow", "numba", "sklearn", "pandas"]
@@ -49,7 +53,7 @@ def code_only(path: Path) -> str:
 
 def cited_ids() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
-    for path in (*FILES, ORACLE):
+    for path in (*FILES, *ORACLES):
         text = path.read_text()
         ids = [first or second for first, second in CITED.findall(text)]
         ids += PARTICIPATION.findall(text) + IN_DOCSTRING.findall(text)

@@ -57,10 +57,18 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
 
 def test_every_registry_has_its_recipe_and_no_recipe_is_long() -> None:
     text = RECIPES.read_text()
-    for registry in ("MECHANISMS", "SAMPLERS", "LOSSES", "ACCOUNTANTS", "ALGORITHMS", "DATASETS"):
+    for registry in (
+        "MECHANISMS",
+        "SAMPLERS",
+        "LOSSES",
+        "ACCOUNTANTS",
+        "ALGORITHMS",
+        "DATASETS",
+        "KINDS",
+    ):
         assert f"`{registry}`" in text
     recipes = text.split("\n### ")[1:]
-    assert len(recipes) == 9
+    assert len(recipes) >= 10
     for recipe in recipes:
         lines = [line for line in recipe.splitlines()[1:] if line.strip()]
         assert len(lines) <= MOST_LINES, recipe.splitlines()[0]
@@ -122,5 +130,27 @@ def test_the_walk_of_a_row_through_train_names_the_files_it_enters(tmp_path: Pat
     visited = set(files_of(lambda: run_command(*command)))
     assert (tmp_path / "model").exists()
     names = walk("noisette train")
+    assert len(names) > 10
+    assert [name for name in names if name not in visited] == []
+
+
+def test_the_walk_of_a_row_through_a_step_names_the_files_it_enters() -> None:
+    torch = pytest.importorskip("torch")
+    from noisette.nn import PrivateTraining, make_plan
+
+    module = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    plan = make_plan(size=60, epsilon=2.0, delta=1e-4, batch_size=20, steps=2)
+    X = torch.ones(120, 3)
+
+    def run() -> None:
+        training = PrivateTraining(
+            module, optimizer, plan, size=60, delta=1e-4, persons=[i // 2 for i in range(120)]
+        )
+        for rows in training.batches():
+            training.step(lambda module, x: module(x)[:, 0] ** 2, X[rows])
+
+    visited = set(files_of(run))
+    names = walk("PrivateTraining.step")
     assert len(names) > 10
     assert [name for name in names if name not in visited] == []

@@ -43,7 +43,7 @@ OF_THE_CALL = {
     "core/cells": "given",
     "fitting/clipping": "row_norms",
     "models/inputs": "_counted _part_rows matrix rows_and_labels rows_and_numbers weights",
-    "models/one_shot": "OneShotClassifier._weights",
+    "models/one_shot": "OneShotClassifier._ready",
     "models/sgd": "SGDClassifier._ready",
     "models/sgd_stream": "_chunk",
     "nn/batches": "check_ranks members_of numbered part_of.take unit_of",
@@ -51,7 +51,8 @@ OF_THE_CALL = {
     "nn/starting": "check_ids",
     "nn/gradients/clipped": "BatchRecords.__init__ BatchRecords._take BatchRecords.checked "
     "ClippedGradients.add",
-    "fitting/units": "Persons.check Persons.check_count Persons.one_each Unit.check_count",
+    "fitting/units": "Persons.check Persons.one_each Unit.check_count",
+    "fitting/algorithms/public": "PublicBudget.check_count",
     "tables/pipeline/evaluation": "_as_many",
     "tables/pipeline/numbers": "check_columns",
     "tables/pipeline/table_classifier": "_checked_labels",

@@ -116,8 +116,8 @@ def told(table: RawTable, *, cap: int | None = None) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if table.weights is not None:
         options["sample_weight"] = table.weights
-    if table.persons is not None:
-        options["persons"] = Persons.of(table.persons, missing="single", max_rows=cap)
+    if table.by_person:
+        options["persons"] = Persons.of(table.owners, missing="single", max_rows=cap)
     return options
 
 

@@ -21,7 +21,7 @@ from noisette.audit.check import ATTACKS
 from noisette.audit.page import html
 from noisette.audit.whitebox import repeated as repeated_module
 from noisette.audit.whitebox import replay as replay_module
-from noisette.audit.whitebox.laws import NoiseGroup, _from_steps, _tests
+from noisette.audit.whitebox.laws import NoiseGroup, _tests, recovered
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.worlds import with_fresh_seed
 from noisette.errors import InvalidParameter
@@ -406,7 +406,8 @@ def test_projected_steps_do_not_spoil_the_law_of_the_noise() -> None:
     _, trace = subject.fit(Data(data.X, data.y))
     radii = [np.linalg.norm(step.after) for step in trace.steps]
     assert any(r > 0.999 * trace.steps[0].update.radius for r in radii)
-    assert len(_from_steps(trace)) == len(trace.steps)
+    (_, _, noise), *_ = recovered(trace, subject)
+    assert len(noise) == len(trace.steps)
     report = check_estimator(subject.estimator, attacks=["noise-law"])
     assert report.verdict == "consistent", str(report)
 

@@ -54,7 +54,8 @@ def table(unit: str) -> RawTable:
         labels=["no" if k % 3 else "yes" for k in range(ROWS)],
         ends={"age": (20, 69), "code": (CODES[0], CODES[-1]), "day": (DAYS[0], DAYS[-1])},
         label_ends=("no", "yes"),
-        persons=[2**53 + k // 2 for k in range(ROWS)] if unit == "person" else None,
+        owners=[2**53 + (k // 2 if unit == "person" else k) for k in range(ROWS)],
+        by_person=unit == "person",
     )
 
 

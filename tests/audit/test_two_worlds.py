@@ -13,7 +13,7 @@ import pytest
 from noisette import Ledger, LogisticRegression
 from noisette.audit import AuditReport, gdp_two_worlds, two_worlds
 from noisette.audit.events import Box, Outcome, best_box, best_threshold, repeats, trace
-from noisette.audit.worlds import Runner, jobs, released, with_fresh_seed
+from noisette.audit.worlds import jobs, released, running, with_fresh_seed
 from noisette.core import mechanisms
 from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_mu
 from noisette.errors import InvalidData, InvalidParameter, Unproven
@@ -277,8 +277,8 @@ class Recipe:
 
 
 def outputs(tasks, count, n_jobs):
-    with Runner(tasks, n_jobs) as runner:
-        return [value for column in runner.rounds(count) for value in column]
+    with running(tasks, n_jobs) as rounds:
+        return [value for column in rounds(count) for value in column]
 
 
 def test_workers_draw_independent_noise():
@@ -317,10 +317,10 @@ def test_an_audit_in_two_processes():
 
 
 def test_results_come_in_the_order_of_the_runs():
-    with Runner([lambda: "d", lambda: "p"], 1) as runner:
-        assert runner.rounds(3) == [["d"] * 3, ["p"] * 3]
-    with Runner([int, float], 2) as runner:
-        assert runner.rounds(5) == [[0] * 5, [0.0] * 5]
+    with running([lambda: "d", lambda: "p"], 1) as rounds:
+        assert rounds(3) == [["d"] * 3, ["p"] * 3]
+    with running([int, float], 2) as rounds:
+        assert rounds(5) == [[0] * 5, [0.0] * 5]
 
 
 def test_fixed_seeds_are_replaced_by_fresh_ones():

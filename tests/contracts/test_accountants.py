@@ -8,7 +8,7 @@ import pytest
 from scipy.special import comb
 
 from helpers import MECHANISM_EXAMPLES, SAMPLER_EXAMPLES, hockey_stick_of_gaussians, proven
-from noisette.core import accounting, plans, sampling
+from noisette.core import accounting, sampling
 from noisette.core.accounting import ACCOUNTANTS
 from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from noisette.core.mechanisms import (
@@ -19,6 +19,7 @@ from noisette.core.mechanisms import (
     SphericalLaplace,
 )
 from noisette.core.plans import Declared, Repeat, Run, Sampled, Together
+from noisette.core.plans.leaves import as_plan
 from noisette.errors import AdjacencyMismatch, InvalidParameter, Unproven
 
 LEAVES = [
@@ -221,4 +222,4 @@ def test_extreme_plans_stay_numbers(name):
 def test_the_plain_plan_is_read_under_replace_one():
     assert accounting.epsilon(Laplace(1.0), delta=0.0) == 2.0
     assert accounting.epsilon(Laplace(1.0), delta=0.0, adjacency="add-remove") == 1.0
-    assert plans.as_plan(Laplace(1.0)).adjacency is None
+    assert as_plan(Laplace(1.0)).adjacency is None

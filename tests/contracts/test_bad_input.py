@@ -10,12 +10,12 @@ from noisette import LinearSVC, LogisticRegression, SGDClassifier, _validate
 from noisette.core import accounting
 from noisette.core.accounting import ACCOUNTANTS
 from noisette.core.accounting.filters import FILTERS
-from noisette.core.accounting.numerical import pairs
-from noisette.core.accounting.pure import (
+from noisette.core.accounting.numerical.noise_pairs import GaussianPair
+from noisette.core.accounting.numerical.sampled_pairs import PoissonReplace
+from noisette.core.accounting.sums import (
     advanced_composition,
     kairouz_oh_viswanath,
     subsampled,
-    subsampled_lecture,
 )
 from noisette.core.adjacency import REPLACE_ONE, Adjacency
 from noisette.core.bounded import Bounded, InKernel
@@ -30,7 +30,8 @@ from noisette.core.mechanisms import (
     RandomizedResponse,
     SphericalLaplace,
 )
-from noisette.core.plans import PLANS, Declared, Plan, Repeat, Run, Sampled
+from noisette.core.plans import Declared, Plan, Repeat, Run, Sampled
+from noisette.core.plans.base import PLANS
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import (
     SAMPLERS,
@@ -167,8 +168,6 @@ CALLS = {
     },
     "subsampled(eps)": (lambda v: subsampled(v, 0.1), NON_NEGATIVE),
     "subsampled(rate)": (lambda v: subsampled(1.0, v), RATE),
-    "subsampled_lecture(eps)": (lambda v: subsampled_lecture(v, 0.1), NON_NEGATIVE),
-    "subsampled_lecture(rate)": (lambda v: subsampled_lecture(0.5, v), RATE),
     "KOV(eps)": (lambda v: kairouz_oh_viswanath(v, 3, 1e-6), NON_NEGATIVE),
     "KOV(count)": (lambda v: kairouz_oh_viswanath(1.0, v, 1e-6), COUNT),
     "KOV(delta)": (lambda v: kairouz_oh_viswanath(1.0, 3, v), DELTA),
@@ -179,8 +178,8 @@ CALLS = {
         lambda v: advanced_composition([(v, 9)], 1e-6), [-1.0]),
     **{f"{n} filter(eps)": (lambda v, k=k: k(v, 1e-6), EPSILON) for n, k in FILTERS.items()},
     **{f"{n} filter(delta)": (lambda v, k=k: k(1.0, v), DELTA) for n, k in FILTERS.items()},
-    "pairs.Gaussian(mu)": (lambda v: pairs.GaussianPair(v), SCALE),
-    "pairs.PoissonReplace(rate)": (lambda v: pairs.PoissonReplace(v, 1.0), RATE),
+    "pairs.Gaussian(mu)": (lambda v: GaussianPair(v), SCALE),
+    "pairs.PoissonReplace(rate)": (lambda v: PoissonReplace(v, 1.0), RATE),
     # losses and estimators: HuberHinge(True) was taken, a text raised a TypeError of NumPy
     "HuberHinge": (lambda v: HuberHinge(v), SCALE),
     "Huber(threshold)": (lambda v: Huber(v, 1.0), SCALE),

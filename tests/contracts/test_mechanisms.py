@@ -12,14 +12,8 @@ from scipy.integrate import quad
 from helpers import MECHANISM_EXAMPLES, RELATIONS, proven, worst_losses
 from noisette.core import accounting, bounded, mechanisms, plans
 from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
-from noisette.core.mechanisms import (
-    MECHANISMS,
-    AdditiveNoise,
-    Gaussian,
-    Laplace,
-    Mechanism,
-    SphericalLaplace,
-)
+from noisette.core.mechanisms import MECHANISMS, Gaussian, Laplace, Mechanism, SphericalLaplace
+from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.errors import Unproven
 
 EXAMPLES = [m for examples in MECHANISM_EXAMPLES.values() for m in examples]

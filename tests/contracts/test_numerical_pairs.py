@@ -6,24 +6,22 @@ import math
 import numpy as np
 import pytest
 
-from noisette.core.accounting.numerical import (
-    ApproximateDP,
-    Discrete,
+from noisette.core.accounting.numerical.lattice import dominated, dominating
+from noisette.core.accounting.numerical.noise_pairs import (
     GaussianPair,
-    Labelled,
     LaplacePair,
-    Pair,
+    SphericalLaplacePair,
+)
+from noisette.core.accounting.numerical.pairs import ApproximateDP, Pair, Swapped
+from noisette.core.accounting.numerical.random_allocation import RandomAllocationPair
+from noisette.core.accounting.numerical.sampled_pairs import (
     PoissonReplace,
     PoissonSampled,
-    RandomAllocationPair,
-    RandomizedResponsePair,
-    SphericalLaplacePair,
-    Swapped,
     SymmetrisedSample,
-    WithReplacement,
 )
-from noisette.core.accounting.numerical.lattice import dominated, dominating
+from reference.brackets import Discrete
 from reference.log_moments import has_log_moment, log_moment
+from reference.lottery_pairs import Labelled, WithReplacement
 
 _P, _Q = (0.2, 0.5, 0.25), (0.1, 0.3, 0.5)
 TABLE = Discrete(tuple(math.log(a / b) for a, b in zip(_P, _Q, strict=True)), _P, _Q, 0.05, 0.1)
@@ -39,14 +37,14 @@ BASES = [
     SphericalLaplacePair(4.0, 20),
     SphericalLaplacePair(2.0, 1000),
     SphericalLaplacePair(1.0, 30000),
-    RandomizedResponsePair(0.5),
+    ApproximateDP(0.5),
     ApproximateDP(0.4, 1e-3),
     ApproximateDP(0.0, 0.01),
     TABLE,
     PoissonReplace(0.01, 2.0),
     PoissonReplace(0.3, 0.5),
     PoissonReplace(1.0, 1.0),
-    RandomAllocationPair(1, 1.0),
+    RandomAllocationPair(2, 1.0),
     RandomAllocationPair(3, 0.7),
     RandomAllocationPair(3, 0.7, dominating=False),
     Labelled((0.7, 0.2), (GaussianPair(0.3), LaplacePair(1.0))),
@@ -60,7 +58,7 @@ SAMPLED = [
         (GaussianPair(1.0), 1e-6),
         (GaussianPair(1.0), 1.0),
         (LaplacePair(1.0), 0.1),
-        (RandomizedResponsePair(1.0), 0.2),
+        (ApproximateDP(1.0), 0.2),
         (ApproximateDP(1.0, 1e-3), 0.2),
         (TABLE, 0.3),
         (SphericalLaplacePair(1.0, 5), 0.1),

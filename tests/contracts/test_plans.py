@@ -12,7 +12,8 @@ from noisette.core import mechanisms, plans, sampling
 from noisette.core.accounting.base import counted
 from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
 from noisette.core.mechanisms import Gaussian, Laplace
-from noisette.core.plans import PLANS, Declared, Plan, Repeat, Run, Sampled, Together
+from noisette.core.plans import Declared, Plan, Repeat, Run, Sampled, Together
+from noisette.core.plans.base import PLANS
 from noisette.errors import AdjacencyMismatch, InvalidParameter
 
 MECHANISMS = [m for examples in MECHANISM_EXAMPLES.values() for m in examples]

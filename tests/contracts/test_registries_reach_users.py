@@ -23,7 +23,8 @@ from noisette import load
 from noisette.audit import check_estimator
 from noisette.core import accounting
 from noisette.core.mechanisms import MECHANISMS
-from noisette.core.plans import Noisy, Plan, Repeat, Sampled
+from noisette.core.plans import Plan, Repeat, Sampled
+from noisette.core.plans.leaves import Noisy
 from noisette.core.sampling import SAMPLERS
 from noisette.errors import InvalidParameter, Unproven
 from noisette.fitting.algorithms import ALGORITHMS

@@ -16,7 +16,8 @@ from noisette.core import accounting, plans, sampling
 from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from noisette.core.mechanisms import Gaussian, Laplace, SphericalLaplace
 from noisette.core.randomness import Randomness
-from noisette.core.sampling import SAMPLERS, PassSampler
+from noisette.core.sampling import SAMPLERS
+from noisette.core.sampling.base import PassSampler
 from noisette.errors import InvalidParameter, Unproven
 
 EXAMPLES = [s for examples in SAMPLER_EXAMPLES.values() for s in examples]

@@ -71,7 +71,7 @@ def test_every_sampling_and_mechanism(options):
 def test_every_sampler_is_reachable():
     from noisette.app.commands.account import described
 
-    # The poster's partial shuffle is made by accounting.shuffling.poster_algorithm.
+    # The poster's partial shuffle is made by reproductions.shuffling.poster.
     assert set(described(SAMPLERS)) == set(SAMPLERS) - {"partial-shuffle"}
 
 

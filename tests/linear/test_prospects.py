@@ -13,7 +13,7 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian
 from noisette.errors import InvalidParameter, NoisetteError, WeakModelWarning
 from noisette.fitting.algorithms import Public
-from noisette.fitting.algorithms.prospects import for_objective, weakness
+from noisette.fitting.algorithms.recommend import for_objective, weakness
 from noisette.fitting.losses import Logistic, Softmax
 
 ESTIMATORS = (LogisticRegression, LinearSVC, SGDClassifier)

@@ -16,7 +16,7 @@ from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms import train
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.spikes import LearnSpikes, cells_of, hollow, with_spikes
+from noisette.tables.pipeline.shares import LearnSpikes, cells_of, hollow, with_spikes
 
 KINDS = {"age": "numeric", "gain": "numeric", "ward": "categorical", "id": "ignore"}
 N, EPSILON = 12_000, 4.0

@@ -19,7 +19,7 @@ def blocks() -> list[Block]:
         Block(4, shares, whole=False, noise=NOISE),
         Block(4, shares, ordered=True, noise=NOISE),
         Block(4, shares, ordered=True, filled=FILLED, noise=NOISE),
-        Block(4, size=0.3),
+        Block(2, np.array([0.3, 0.2, 0.4]), rows=np.array([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])),
     ]
 
 

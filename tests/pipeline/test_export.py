@@ -27,8 +27,7 @@ from noisette.tables import Schema
 from noisette.tables.frame import Frame
 from noisette.tables.kinds import Hashed
 from noisette.tables.kinds.dates import days
-from noisette.tables.pipeline.card import card_of
-from noisette.tables.pipeline.onnx_graph import onnx_of
+from noisette.tables.pipeline.card import card_of, onnx_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "additive.md"
 KINDS: dict[str, Any] = {
@@ -36,6 +35,7 @@ KINDS: dict[str, Any] = {
     "gain": "numeric",
     "ward": "categorical",
     "born": "date",
+    "came": "weekday",
     "code": {"kind": "categorical", "categories": ["1", "2", "true"], "reference": "1"},
     "unit": {"kind": "categorical", "groups": {"x": ["x1", "x2"], "y": ["y1"]}, "missing": ["?"]},
     "place": {"kind": "hashed", "buckets": 8},
@@ -56,7 +56,9 @@ def people(n: int, seed: int) -> dict[str, Any]:
         "unit": ["x1", "x2", "y1", "?", "z"],
         "place": ["Bern", "Basel", "Zürich", "", "8000", "8000.0"],
     }
-    table: dict[str, Any] = {"age": age, "gain": gain, "born": born}
+    came = np.array([f"2024-{m:02}-{d:02}" for m, d in rng.integers(1, 13, (n, 2))], dtype=object)
+    came[::23] = ""
+    table: dict[str, Any] = {"age": age, "gain": gain, "born": born, "came": came}
     for name, texts in cells.items():
         table[name] = np.array(texts, dtype=object)[rng.integers(0, len(texts), n)]
     return table | {"id": np.arange(n)}

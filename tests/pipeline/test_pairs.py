@@ -21,7 +21,6 @@ from noisette.tables.pipeline.card import card_of
 from noisette.tables.pipeline.coordinates import Block, coordinates
 from noisette.tables.pipeline.pair_cells import (
     PairView,
-    coarse,
     filled_cells,
     products,
     sure_of,
@@ -161,7 +160,7 @@ def given(name: str) -> Cells:
 
 
 def views(name: str, cells: int = 4) -> np.ndarray:
-    return view_of(COLUMNS[name], given(name), coarse(COLUMNS[name], cells))
+    return view_of(COLUMNS[name], given(name), COLUMNS[name].coarse(cells, {}))
 
 
 def cells_of(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -202,7 +201,7 @@ def test_views_a_tenth_too_large_are_seen(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_coarse_view_is_the_hat_function_of_its_knots() -> None:
     fine = Hats("x", (0.0, 1.0, 2.0, 4.0, 8.0))
-    kept = coarse(fine, 3)
+    kept = fine.coarse(3, {})
     assert kept == (0, 2, 4)
     at = np.array([-1.0, 0.5, 1.0, 3.0, 5.0, 9.0])
     plain = np.zeros((6, 3))
@@ -344,11 +343,11 @@ def test_three_classes_and_a_column_without_levels() -> None:
 def test_a_grid_is_fine_where_people_are_and_coarse_elsewhere() -> None:
     shares = np.zeros((8, 8))
     shares[0, 0], shares[4:, 4:], shares[2, 6] = 0.5, 0.02, 1e-5
-    groups = filled_cells(shares, (4, 4), 0.03, 1e-4).reshape(8, 8)
+    groups = filled_cells(shares, (True, True), 0.03, 1e-4).reshape(8, 8)
     assert groups[0, 0] == 0
     assert len(set(groups[4:, 4:].ravel())) == 1  # 16 rare cells, together common
     assert groups[4, 4] > 0
     assert (groups[:4, 4:] == -1).all()
     assert (groups.ravel()[1:4] == -1).all()
     # Levels are not neighbours of each other.
-    assert (filled_cells(shares, (4, 1), 0.03, 1e-4).reshape(8, 8)[4:, 4:] > 0).all()
+    assert (filled_cells(shares, (True, False), 0.03, 1e-4).reshape(8, 8)[4:, 4:] > 0).all()

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from noisette import AdditiveClassifier, TableClassifier, TableRegressor, save
-from noisette.app.commands.explain import coefficients
+from noisette.app.commands.explain import explain
 from noisette.errors import WeakModelWarning
 from noisette.tables.folders import TableModel
 from noisette.tables.kinds import Hats
+from noisette.tables.pipeline.table_columns import nearly_none, unread_in
 from noisette.tables.pipeline.table_page import page_of
-from noisette.tables.pipeline.unread import nearly_none, unread_in
 
 N = 4000
 AGE = np.random.default_rng(0).integers(20, 80, N).astype(float)
@@ -92,6 +92,6 @@ def test_a_saved_model_still_says_it_on_the_console(tmp_path, capsys):
     with pytest.warns(WeakModelWarning, match="'stage' could be read as a number"):
         model.fit({name: TABLE[name] for name in ("age", "stage")}, Y)
     save(model, tmp_path / "model.noisette")
-    coefficients(tmp_path / "model.noisette")
+    explain(tmp_path / "model.noisette")
     shown = capsys.readouterr().out
     assert "nearly no cell of column 'stage' could be read as a number" in " ".join(shown.split())

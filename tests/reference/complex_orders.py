@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette._typing import Floats
-from noisette.core.accounting.numerical.pairs.base import Pair
+from noisette.core.accounting.numerical.pairs import Pair
 from noisette.core.accounting.numerical.plan import Cumulant, saddle_for_delta, saddle_for_epsilon
 from noisette.errors import InvalidParameter
 from reference.log_moments import has_log_moment, log_moment

@@ -11,19 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette.core.accounting.bounded_range import BoundedRange
-from noisette.core.accounting.numerical.pairs import (
+from noisette.core.accounting.numerical.noise_pairs import (
+    BoundedRange,
     GaussianPair,
     LaplacePair,
-    Pair,
-    PoissonReplace,
-    PoissonSampled,
-    RandomAllocationPair,
     SphericalLaplacePair,
-    Swapped,
+    _gauss,
 )
-from noisette.core.accounting.numerical.pairs.discrete import TablePair
-from noisette.core.accounting.numerical.pairs.spherical_laplace import _gauss
+from noisette.core.accounting.numerical.pairs import Pair, Swapped, TablePair
+from noisette.core.accounting.numerical.sampled_pairs import PoissonReplace, PoissonSampled
 
 Complexes = NDArray[np.complex128]
 
@@ -67,8 +63,9 @@ def _(pair: SphericalLaplacePair, s: Any) -> Complexes:
     if pair.dimension == 1:
         return log_moment(pair._laplace, s)
     z = np.asarray(s, dtype=np.complex128)
-    theta, weight = (a.ravel() for a in _gauss(pair._shape.knots))
-    base = pair._log_density(theta, pair._shape.ratio) - pair._shape.log_total + np.log(weight)
+    knots, ratio, log_total = pair._shape
+    theta, weight = (a.ravel() for a in _gauss(knots))
+    base = pair._log_density(theta, ratio) - log_total + np.log(weight)
     a = z[..., None] * (pair.epsilon * np.sin(theta)) + base
     top = a.real.max(axis=-1)
     return np.asarray(top + np.log(np.exp(a - top[..., None]).sum(axis=-1)), np.complex128)
@@ -83,14 +80,6 @@ def _(pair: TablePair, s: Any) -> Complexes:
     top = a.real.max(axis=-1)
     total = np.exp(a - top[..., None]) @ t.p.astype(np.complex128)
     return np.asarray(top + np.log(total), dtype=np.complex128)
-
-
-@log_moment.register
-def _(pair: RandomAllocationPair, s: Any) -> Complexes:
-    """Of the table (l = 1: of the Gaussian pair)."""
-    if pair.batches == 1:
-        return log_moment(GaussianPair(1 / pair.noise_multiplier), s)
-    return log_moment.dispatch(TablePair)(pair, s)
 
 
 @log_moment.register
@@ -141,8 +130,8 @@ def _(pair: BoundedRange, s: Any) -> Complexes:
     z = np.asarray(s, dtype=np.complex128) + 0.5
     z = np.where(np.abs(z) < 1e-9, 1e-9, z)
     z = np.where(z.real < 0.0, -z, z)  # even in z
-    ratio = -np.expm1(-2.0 * z * pair.eta) / (2.0 * z * -np.expm1(-pair.eta))
-    return np.asarray((z - 0.5) * pair.eta + np.log(ratio), dtype=np.complex128)
+    ratio = -np.expm1(-2.0 * z * pair.epsilon) / (2.0 * z * -np.expm1(-pair.epsilon))
+    return np.asarray((z - 0.5) * pair.epsilon + np.log(ratio), dtype=np.complex128)
 
 
 @log_moment.register

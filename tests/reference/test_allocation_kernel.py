@@ -6,11 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from noisette.core.accounting.numerical.pairs.kernels import spread_means
-from noisette.core.accounting.numerical.pairs.random_allocation import (
-    RandomAllocationPair,
-    _mean_law,
-)
+from noisette.core.accounting.numerical.kernels import spread_means
+from noisette.core.accounting.numerical.random_allocation import RandomAllocationPair, _mean_law
 
 
 def exact(a, p, b, q, share, same, grid, upper):

@@ -8,10 +8,11 @@ import pytest
 
 from noisette.core import accounting
 from noisette.core.accounting import calibration, front, objective_pair
+from noisette.core.accounting.calibration import rough_epsilon
+from noisette.core.accounting.numerical.bracket import epsilon_bracket
 from noisette.core.accounting.numerical.compose import Composition, LatticePart
-from noisette.core.accounting.numerical.pairs.discrete import LossTable
-from noisette.core.accounting.numerical.pairs.random_allocation import RandomAllocationPair
-from noisette.core.accounting.rough import rough_epsilon
+from noisette.core.accounting.numerical.pairs import LossTable
+from noisette.core.accounting.numerical.random_allocation import RandomAllocationPair
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, ObjectiveNoise
 from noisette.core.mechanisms.gaussian_curve import _terms
@@ -116,7 +117,7 @@ def direct_delta(table, epsilon, count, step, *, up):
 
 def test_a_tail_without_mass_does_not_loosen_many_batches():
     up, low = RandomAllocationPair(1000, 1.1), RandomAllocationPair(1000, 1.1, dominating=False)
-    bracket = accounting.numerical.epsilon_bracket([[(up, low, 10)]], 1e-5)
+    bracket = epsilon_bracket([[(up, low, 10)]], 1e-5)
     assert bracket.reached
     assert bracket.upper - bracket.lower < 1e-3 * bracket.upper
     # Before, both ends were 4.956, the lower one false: near 0.394 by convolution.

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from noisette.core import accounting
-from noisette.core.accounting.bounded_range import BoundedRange
-from noisette.core.accounting.shuffling import poster_algorithm
+from noisette.core.accounting.numerical.noise_pairs import BoundedRange
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import (
     Exponential,
@@ -31,6 +30,7 @@ from noisette.core.sampling import (
 )
 from noisette.errors import AdjacencyMismatch, InvalidParameter, Unproven
 from reference.log_moments import log_moment
+from reproductions.shuffling.poster import poster_algorithm
 
 
 def poisson(q, z, steps):

@@ -13,15 +13,72 @@ from scipy.optimize import minimize
 
 from noisette.core.accounting.last_iterate import (
     LastIterateRun,
-    cyclic_last_mu,
-    full_batch_last_mu,
+    last_iterate_run,
+    last_mus,
     loss_constants,
-    minorant_mu,
     reshuffled_last_delta,
     reshuffled_last_epsilon,
-    reshuffled_last_mus,
 )
+from noisette.core.accounting.minorant import (
+    _blocks,
+    _energy,
+    _log_products,
+    _push,
+    _round_up,
+)
+from noisette.core.adjacency import Adjacency
+from noisette.core.mechanisms import Gaussian
 from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon, gdp_mu
+from noisette.core.plans import LastIterate
+from noisette.core.sampling import Cyclic
+
+
+def cyclic_last_mu(*args, **options):
+    return float(last_mus(*args, worst=True, **options)[0])
+
+
+def minorant_mu(contraction, noise, shift, start_distance=0.0):
+    """Return mu of the last iterate by the greatest convex minorant, in O(T).
+
+    contraction c_k >= 0 (may exceed 1), noise nu_k >= 0 and shift s_k >= 0 broadcast to a common
+    1-D shape (T,); start_distance is D_0. All in one unit of length. The value is rounded up.
+    inf when the last shift meets no noise; 0 when there is no shift and D_0 = 0.
+    """
+    arrays = [np.atleast_1d(np.asarray(a, dtype=float)) for a in (contraction, noise, shift)]
+    c, nu, s = (np.array(a) for a in np.broadcast_arrays(*arrays))
+    if c.ndim != 1 or not all(np.isfinite(a).all() and (a >= 0).all() for a in (c, nu, s)):
+        raise ValueError("contraction, noise and shift must be 1-D, finite and at least 0.")
+    if not 0.0 <= start_distance < math.inf:
+        raise ValueError(f"start_distance must be finite and >= 0; got {start_distance!r}.")
+    s[0] += c[0] * start_distance
+    unit, rise = float(nu.max()) or 1.0, float(s.max()) or 1.0
+    log_p, first = _log_products(c)
+    with np.errstate(divide="ignore"):
+        log_rise = log_p + np.log(s / rise)
+    stack = []
+    for block in _blocks(log_p[first:], nu[first:] / unit, log_rise[first:]):
+        _push(stack, block)
+    return float(_round_up(_energy(stack), c.size)) * (rise / unit)
+
+
+def full_batch_last_mu(contraction, steps, noise_ratio):
+    """Return mu = r sqrt[(1-c^T)/(1+c^T) (1+c)/(1-c)] for T full-batch steps, 0 <= c <= 1.
+
+    Exact over all c-Lipschitz maps (quadratics attain it). c = 1: r sqrt(T); c = 0: r.
+    """
+    c, t = float(contraction), int(steps)
+    if not 0.0 <= c <= 1.0 or t < 1 or t != steps or not noise_ratio >= 0.0:
+        raise ValueError(
+            "contraction must be in [0, 1], steps a whole number >= 1 and noise_ratio >= 0; "
+            f"got {contraction!r}, {steps!r} and {noise_ratio!r}."
+        )
+    if c == 1.0:
+        energy = float(t)
+    elif c == 0.0:
+        energy = 1.0
+    else:
+        energy = math.tanh(-0.5 * t * math.log1p(c - 1.0)) * (1.0 + c) / (1.0 - c)
+    return noise_ratio * float(_round_up(energy, 16))
 
 
 def run(**changes) -> LastIterateRun:
@@ -33,8 +90,8 @@ def run(**changes) -> LastIterateRun:
         "batches": 20,
         "epochs": 10,
         "noise_ratio": 0.5,
-        "adjacency": "zero-out",
-        "order": "cyclic",
+        "adjacency": Adjacency.ZERO_OUT,
+        "shuffled": False,
         "batch_sizes": 50,
         "normalizer": 50,
     }
@@ -83,7 +140,7 @@ def test_cyclic_closed_form(parts, e):
 
 @pytest.mark.parametrize(("parts", "e"), [(5, 2), (6, 2), (5, 4), (6, 9)])
 def test_reshuffled_energies(parts, e):
-    for j, mu in enumerate(reshuffled_last_mus(1.0, parts, e, 0.3), start=1):
+    for j, mu in enumerate(last_mus(1.0, parts, e, 0.3), start=1):
         last = 1 / j + 1 / (parts - j + 1) if j > (parts + 1) / 2 else 4 / (parts + 1)
         assert mu**2 == pytest.approx(0.09 * ((e - 2) / parts + last), rel=1e-12)
 
@@ -91,7 +148,7 @@ def test_reshuffled_energies(parts, e):
 def test_single_pass_position():
     """Feldman et al. 2018: the record at position j of one pass is r / sqrt(parts - j + 1)."""
     expected = 0.4 / np.sqrt(np.arange(10, 0, -1))
-    np.testing.assert_allclose(reshuffled_last_mus(1.0, 10, 1, 0.4), expected, rtol=1e-13)
+    np.testing.assert_allclose(last_mus(1.0, 10, 1, 0.4), expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -110,8 +167,7 @@ def test_how_much_smaller_table(parts, e, z, composed, cyclic, shuffled):
             smoothness=smooth, strong_convexity=strong, batches=parts, epochs=e, noise_ratio=1 / z
         )
         assert job.epsilon(1e-5) == pytest.approx(fixed, abs=0.006)
-        assert replace(job, order="reshuffled").epsilon(1e-5) == pytest.approx(mixed, abs=0.006)
-        assert replace(job, order="shuffled-once").epsilon(1e-5) == pytest.approx(mixed, abs=0.006)
+        assert replace(job, shuffled=True).epsilon(1e-5) == pytest.approx(mixed, abs=0.006)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +300,7 @@ def test_no_placement_of_the_record_exceeds_the_bound(seed):
     parts, e = int(rng.integers(1, 6)), int(rng.integers(1, 5))
     c = np.where(rng.random((e, parts)) < 0.1, 0.0, rng.uniform(0.3, 1.0, (e, parts)))
     eta = rng.choice([np.ones((e, parts)), rng.uniform(0.01, 1.0, (e, parts))])
-    mus = reshuffled_last_mus(c, parts, e, 0.8, step_size=eta)
+    mus = last_mus(c, parts, e, 0.8, step_size=eta)
     for _ in range(10):
         places = rng.integers(parts, size=e)
         shift = np.zeros((e, parts))
@@ -259,7 +315,7 @@ def test_no_placement_of_the_record_exceeds_the_bound(seed):
 def test_the_bound_is_a_placement_when_steps_are_constant(seed):
     rng = np.random.default_rng(seed)
     parts, e, c = int(rng.integers(1, 8)), int(rng.integers(1, 6)), float(rng.uniform(0.5, 1.0))
-    for j, mu in enumerate(reshuffled_last_mus(c, parts, e, 0.8)):
+    for j, mu in enumerate(last_mus(c, parts, e, 0.8)):
         shift = np.zeros((e, parts))
         shift[:-1, -1] = shift[-1, j] = 0.8
         assert mu == pytest.approx(minorant_mu(c, np.ones(parts * e), shift.ravel()), rel=1e-11)
@@ -273,7 +329,7 @@ def test_resets_and_starting_distances_against_the_plain_string(seed):
     parts, e, distance = int(rng.integers(1, 6)), int(rng.integers(1, 6)), rng.exponential()
     c = np.where(rng.random((e, parts)) < 0.15, 0.0, rng.uniform(0.3, 1.0, (e, parts)))
     eta = np.broadcast_to(rng.uniform(0.2, 1.0, (e, 1)), (e, parts))
-    mus = reshuffled_last_mus(c, parts, e, 0.8, step_size=eta, diameter=distance)
+    mus = last_mus(c, parts, e, 0.8, step_size=eta, diameter=distance)
     for j, mu in enumerate(mus):
         shift = np.zeros((e, parts))
         shift[:-1, -1], shift[-1, j] = 0.8 * eta[:-1, -1], 0.8 * eta[-1, j]
@@ -330,7 +386,7 @@ def test_steps_that_vary_inside_an_epoch(steps, epochs, epsilon, claimed, true):
         noise_ratio=1.0,
     )
     assert job.delta(epsilon) >= truth
-    assert replace(job, order="reshuffled").delta(epsilon) >= truth
+    assert replace(job, shuffled=True).delta(epsilon) >= truth
 
 
 @pytest.mark.parametrize("diameter", [1.0, 3.0, 10.0, 100.0])
@@ -343,10 +399,10 @@ def test_bounded_domain_full_batch(diameter):
 
 
 def test_bounded_domain_with_batches():
-    free = reshuffled_last_mus(0.999, 10, 60, 0.5)
+    free = last_mus(0.999, 10, 60, 0.5)
     previous = np.zeros(10)
     for diameter in (0.1, 1.0, 5.0, 1e3):
-        mus = reshuffled_last_mus(0.999, 10, 60, 0.5, diameter=diameter)
+        mus = last_mus(0.999, 10, 60, 0.5, diameter=diameter)
         assert (mus >= previous).all()
         assert (mus <= free).all()
         # Oracle: start at every epoch, place the record as the theorem says, take the best.
@@ -360,15 +416,12 @@ def test_bounded_domain_with_batches():
             assert mus[j] <= min(starts) * 1.02
         previous = mus
     np.testing.assert_allclose(previous, free)
-    job = run(order="reshuffled", diameter=2.0, noise_std=0.5)
-    expected = reshuffled_last_mus(1.0, 20, 10, 0.5, step_size=4.0, diameter=4.0)
-    np.testing.assert_allclose(job.position_mus(), expected, rtol=1e-12)
     with pytest.raises(ValueError, match="diameter"):
         cyclic_last_mu(1.0, 2, 2, 1.0, diameter=0.0)
 
 
 def test_curve_and_inverse():
-    mus = reshuffled_last_mus(0.999, 30, 4, 1.0)
+    mus = last_mus(0.999, 30, 4, 1.0)
     for delta in (0.2, 1e-3, 1e-9, 1e-100):
         epsilon = reshuffled_last_epsilon(delta, mus)
         assert reshuffled_last_delta(epsilon, mus) <= delta
@@ -452,7 +505,7 @@ def test_reshuffled_chains_never_violate():
         c, r = float(rng.uniform(0.5, 1.0)), float(rng.uniform(0.4, 1.5))
         other, own = lipschitz_map(rng, c), lipschitz_map(rng, c)
         changed = shifted(own, r, rng.uniform(-1, 2))
-        mus = reshuffled_last_mus(c, 2, 2, r)
+        mus = last_mus(c, 2, 2, r)
         pairs = []
         for order in itertools.product((True, False), repeat=2):
             flags = [f for first in order for f in ((True, False) if first else (False, True))]
@@ -475,27 +528,19 @@ def test_reshuffled_chains_never_violate():
         ({"step_sizes": [4.0] * 3}, "step_sizes must be one number"),
         ({"step_sizes": 0.0}, "step_sizes must be positive"),
         ({"step_sizes": math.nan}, "step_sizes must be positive"),
-        ({"momentum": 0.9}, "momentum must be 0"),
-        ({"averaging": True}, "averaging must be False"),
-        ({"released": "all-iterates"}, "released must be 'last-iterate'"),
-        ({"clipping": "vector"}, "clipping must be 'none' or 'scalar'"),
         ({"normalizer": math.nan}, "normalizer must be"),
         ({"batch_sizes": 51}, "no batch may be larger than the normalizer"),
         ({"batch_sizes": [50] * 19 + [51]}, "no batch may be larger"),
         ({"batch_sizes": [50] * 3}, "batch_sizes must be"),
         ({"batch_sizes": 0}, "batch_sizes must be"),
         ({"batch_sizes": 2.5}, "batch_sizes must be"),
-        ({"adjacency": "add-remove"}, "refused with more than one batch"),
-        ({"adjacency": "bounded"}, "adjacency must name"),
-        ({"order": "poisson"}, "order must be"),
+        ({"adjacency": Adjacency.ADD_REMOVE}, "refused with more than one batch"),
         ({"smoothness": 0.0}, "smoothness must be"),
         ({"strong_convexity": -1.0}, "strong_convexity must lie"),
         ({"strong_convexity": 0.3}, "strong_convexity must lie"),
         ({"noise_ratio": 0.0}, "noise_ratio must be"),
         ({"batches": 0}, "batches must be"),
         ({"epochs": 2.0}, "epochs must be"),
-        ({"diameter": 1.0}, "noise_std"),
-        ({"diameter": 0.0, "noise_std": 1.0}, "diameter must be"),
     ],
 )
 def test_refused_by_name(changes, message):
@@ -503,15 +548,15 @@ def test_refused_by_name(changes, message):
         run(**changes)
 
 
-def test_for_loss_fills_the_constants_in():
-    plan = {"step_sizes": 1.0, "batches": 20, "epochs": 10, "order": "cyclic"}
-    plan |= {"batch_sizes": 50, "normalizer": 50}
-    job = LastIterateRun.for_loss(
-        "logistic", noise_multiplier=2.0, adjacency="replace-one", row_bound=2.0, ridge=0.01, **plan
-    )
-    assert (job.smoothness, job.strong_convexity, job.noise_ratio) == (1.01, 0.01, 1.0)
-    half = LastIterateRun.for_loss("logistic", noise_multiplier=2.0, adjacency="zero-out", **plan)
-    assert half.noise_ratio == 0.5
+def test_a_plan_fills_the_constants_in():
+    def job(**changes):
+        leaf = LastIterate(Gaussian(2.0), Cyclic(20), epochs=10, loss="logistic", learning_rate=0.5,
+                           **changes)  # fmt: skip
+        return last_iterate_run(leaf, changes.get("adjacency", Adjacency.ZERO_OUT))
+
+    both = job(adjacency=Adjacency.REPLACE_ONE, norm_bound=2.0, regularization=0.01)
+    assert (both.smoothness, both.strong_convexity, both.noise_ratio) == (1.01, 0.01, 1.0)
+    assert job().noise_ratio == 0.5
 
 
 def test_later_changes_to_the_caller_s_lists_have_no_effect():
@@ -549,7 +594,7 @@ def test_contraction_is_never_rounded_down():
 
 def test_unequal_batches_weight_the_positions():
     sizes = [50] * 19 + [10]
-    job = run(order="reshuffled", batch_sizes=sizes)
+    job = run(shuffled=True, batch_sizes=sizes)
     expected = np.average(gdp_delta(job.position_mus(), 1.0), weights=sizes)
     assert job.delta(1.0) == pytest.approx(expected, rel=1e-12)
     assert run(batch_sizes=sizes).mu() == run().mu()

@@ -10,7 +10,7 @@ from scipy import integrate, optimize, special
 
 from helpers import hockey_stick_of_gaussians
 from noisette.core import accounting
-from noisette.core.accounting.bounded_range import BoundedRange
+from noisette.core.accounting.numerical.noise_pairs import BoundedRange
 from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from noisette.core.mechanisms import (
     Exponential,

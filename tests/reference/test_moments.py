@@ -11,12 +11,9 @@ from scipy.special import comb, gammaln, logsumexp
 
 from helpers import hockey_stick_of_gaussians, pairwise_covered
 from noisette.core import sampling
-from noisette.core.accounting import (
-    GaussianAccountant,
-    MomentsAccountant,
-    RenyiAccountant,
-)
-from noisette.core.accounting import sampled_moments as sm
+from noisette.core.accounting import moments as sm
+from noisette.core.accounting.moments import MomentsAccountant, RenyiAccountant
+from noisette.core.accounting.sums import GaussianAccountant
 from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from noisette.core.mechanisms import Gaussian, Laplace, SphericalLaplace
 from noisette.core.plans import Repeat, Sampled, Together

@@ -5,18 +5,13 @@ import warnings
 
 import numpy as np
 import pytest
+from brackets import Discrete, two_orders
 from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
 
-from noisette.core.accounting.numerical import (
-    ApproximateDP,
-    Discrete,
-    GaussianPair,
-    PoissonSampled,
-    RandomizedResponsePair,
-    delta_bracket,
-    epsilon_bracket,
-    two_orders,
-)
+from noisette.core.accounting.numerical.bracket import delta_bracket, epsilon_bracket
+from noisette.core.accounting.numerical.noise_pairs import GaussianPair
+from noisette.core.accounting.numerical.pairs import ApproximateDP
+from noisette.core.accounting.numerical.sampled_pairs import PoissonSampled
 
 # the exact sums below carry rounding of this relative size
 EXACT = 1e-12
@@ -110,7 +105,7 @@ def test_randomised_response_is_exact(epsilon0, count):
         gain = np.log(-np.expm1(epsilon - losses[over]))
         return float(np.exp(logsumexp(log_p[over] + gain))) if over.any() else 0.0
 
-    orders = two_orders((RandomizedResponsePair(epsilon0), count))
+    orders = two_orders((ApproximateDP(epsilon0), count))
     for delta in (1e-9, 1e-5, 0.05):
         bracket = epsilon_bracket(orders, delta)
         assert bracket.reached  # a steep tilt once underflowed to δ = 0 here
@@ -123,7 +118,7 @@ def test_randomised_response_is_exact(epsilon0, count):
 @pytest.mark.parametrize("count", [1, 7, 100])
 def test_approximate_dp_composition_has_the_known_infinite_part(count):
     """The four-point pair: δ(ε) = 1-(1-δ0)^T (1 - δ_pure(ε))."""
-    pair, pure = ApproximateDP(0.2, 1e-4), RandomizedResponsePair(0.2)
+    pair, pure = ApproximateDP(0.2, 1e-4), ApproximateDP(0.2)
     for epsilon in (0.0, 0.5, 1.5):
         inner = delta_bracket(two_orders((pure, count)), epsilon)
         outer = delta_bracket(two_orders((pair, count)), epsilon)
@@ -172,7 +167,7 @@ def test_lost_infinite_mass_would_be_seen():
 
 
 def test_a_missing_lower_pair_only_lowers_the_lower_bound():
-    pair = RandomizedResponsePair(0.3)
+    pair = ApproximateDP(0.3)
     full = delta_bracket([[(pair, pair, 3), (pair, pair, 2)]], 0.4)
     part = delta_bracket([[(pair, pair, 3), (pair, None, 2)]], 0.4)
     assert part.upper >= full.lower

@@ -6,18 +6,19 @@ import warnings
 import mpmath
 import numpy as np
 import pytest
-from brackets import POISSON, holds, poisson
+from brackets import POISSON, holds, poisson, two_orders
+from lottery_pairs import WithReplacement
 
-from noisette.core.accounting.numerical import (
+from noisette.core.accounting.numerical.bracket import epsilon_bracket
+from noisette.core.accounting.numerical.noise_pairs import (
     GaussianPair,
     LaplacePair,
+    SphericalLaplacePair,
+)
+from noisette.core.accounting.numerical.sampled_pairs import (
     PoissonReplace,
     PoissonSampled,
-    SphericalLaplacePair,
     SymmetrisedSample,
-    WithReplacement,
-    epsilon_bracket,
-    two_orders,
 )
 from reference.complex_orders import complex_order_delta, complex_order_epsilon
 

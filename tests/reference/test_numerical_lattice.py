@@ -4,24 +4,16 @@ import math
 
 import numpy as np
 import pytest
-from brackets import POISSON, holds, poisson
+from brackets import POISSON, Discrete, holds, poisson, two_orders
 
 from noisette.core import accounting, mechanisms, plans
-from noisette.core.accounting.numerical import (
-    CertificateError,
-    Discrete,
-    GaussianPair,
-    LaplacePair,
-    Pair,
-    PoissonSampled,
-    RandomizedResponsePair,
-    delta_bracket,
-    epsilon_bracket,
-    two_orders,
-)
-from noisette.core.accounting.numerical.lattice import dominating
+from noisette.core.accounting.numerical.bracket import delta_bracket, epsilon_bracket
+from noisette.core.accounting.numerical.lattice import CertificateError, dominating
+from noisette.core.accounting.numerical.noise_pairs import GaussianPair, LaplacePair
+from noisette.core.accounting.numerical.pairs import ApproximateDP, Pair
 from noisette.core.accounting.numerical.plan import MAX_WINDOW
 from noisette.core.accounting.numerical.problems import EpsilonProblem
+from noisette.core.accounting.numerical.sampled_pairs import PoissonSampled
 
 
 @pytest.mark.parametrize(("rate", "z", "count", "delta", "golden"), POISSON[:3])
@@ -101,7 +93,7 @@ def test_delta_and_epsilon_brackets_invert_each_other():
 def test_tiny_atoms_do_not_set_the_length_of_the_window():
     """A declared epsilon of 5e-7 beside a Gaussian asked for 10^8 points, and hung."""
     big = GaussianPair(2.0)
-    problem = EpsilonProblem(((RandomizedResponsePair(5e-7), None, 1), (big, big, 1)), 1e-5)
+    problem = EpsilonProblem(((ApproximateDP(5e-7), None, 1), (big, big, 1)), 1e-5)
     problem.prepare(1e-3, 0)
     assert problem.plan is not None
     assert problem.plan.window <= 2 * MAX_WINDOW

@@ -4,18 +4,19 @@ import math
 
 import numpy as np
 import pytest
+from brackets import two_orders
 
-from noisette.core.accounting.numerical import (
+from noisette.core.accounting.numerical.bracket import delta_bracket, epsilon_bracket
+from noisette.core.accounting.numerical.noise_pairs import (
     GaussianPair,
     LaplacePair,
+    SphericalLaplacePair,
+)
+from noisette.core.accounting.numerical.pairs import ApproximateDP
+from noisette.core.accounting.numerical.sampled_pairs import (
     PoissonReplace,
     PoissonSampled,
-    RandomizedResponsePair,
-    SphericalLaplacePair,
     SymmetrisedSample,
-    delta_bracket,
-    epsilon_bracket,
-    two_orders,
 )
 from reference.complex_orders import complex_order_epsilon
 from reference.log_moments import has_log_moment
@@ -36,9 +37,7 @@ def setting(seed):
     elif kind == 4:
         pair = SymmetrisedSample(GaussianPair(2 / z), rate)
     else:
-        base = [LaplacePair(0.3), RandomizedResponsePair(0.2), SphericalLaplacePair(1.0, 9)][
-            seed % 3
-        ]
+        base = [LaplacePair(0.3), ApproximateDP(0.2), SphericalLaplacePair(1.0, 9)][seed % 3]
         pair = PoissonSampled(base, rate)
     return pair, count, delta
 

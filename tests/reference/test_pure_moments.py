@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from noisette.core import accounting, plans
-from noisette.core.accounting import sampled_moments
 from noisette.core.accounting.filters import RenyiFilter
+from noisette.core.accounting.moments import log_moment
 from noisette.core.adjacency import REPLACE_ONE, ZERO_OUT
 from noisette.core.mechanisms import Laplace, ObjectiveNoise, RandomizedResponse, SphericalLaplace
 
@@ -38,7 +38,10 @@ def test_moments_of_pure_laws_keep_their_digits(epsilon):
     s = np.array(ORDERS)
     shift = 1.0 / (1.0 / epsilon)  # the shift that the noise multiplier stands for
     found = {
-        "pure": (sampled_moments.pure(s, epsilon), lambda t: response(t, epsilon)),
+        "pure": (
+            log_moment(plans.Declared(epsilon), s, REPLACE_ONE),
+            lambda t: response(t, epsilon),
+        ),
         "three": (
             RandomizedResponse(epsilon, 3).log_moment(s, REPLACE_ONE),
             lambda t: response(t, epsilon, 3),

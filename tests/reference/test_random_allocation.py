@@ -8,7 +8,11 @@ from brackets import holds
 from scipy.special import ndtr
 
 from noisette.core import accounting, mechanisms, plans, sampling
-from noisette.core.accounting.numerical import RandomAllocationPair, epsilon_bracket
+from noisette.core.accounting.numerical.bracket import epsilon_bracket
+from noisette.core.accounting.numerical.random_allocation import RandomAllocationPair
+from noisette.core.accounting.pld import NumericalAccountant
+from noisette.core.mechanisms import Gaussian
+from noisette.errors import InvalidParameter
 
 
 def allocation(batches, z, epochs):
@@ -35,10 +39,15 @@ def test_random_allocation(batches, z, epochs, golden):
 
 
 def test_one_batch_is_the_gaussian_mechanism():
-    assert holds(epsilon_bracket(allocation(1, 1.0, 1), 1e-5), 4.377178, digits=1e-6)
-    add = RandomAllocationPair(1, 1.0).swapped()
-    assert add.delta(5.0) == pytest.approx(5.79e-7, rel=2e-3)  # the reference code said 0
-    assert RandomAllocationPair(1, 0.5).swapped().delta(6.0) == pytest.approx(9.97e-3, rel=2e-3)
+    plan = plans.Sampled(Gaussian(1.0), sampling.RandomAllocation(1))
+    ends = accounting.bracket(plan, delta=1e-5, adjacency="add-remove")
+    assert ends == accounting.bracket(Gaussian(1.0), delta=1e-5, adjacency="add-remove")
+    assert ends[1] == pytest.approx(4.377178, rel=1e-6)
+    # the reference code said 0
+    found = NumericalAccountant().delta(plan, epsilon=5.0, adjacency="add-remove")
+    assert found == pytest.approx(5.79e-7, rel=2e-3)
+    with pytest.raises(InvalidParameter, match="batches"):
+        RandomAllocationPair(1, 1.0)
 
 
 @pytest.mark.parametrize(

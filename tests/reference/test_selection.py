@@ -18,7 +18,7 @@ from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from noisette.core.mechanisms import Gaussian, Laplace, RandomizedResponse
 from noisette.core.mechanisms.gaussian_curve import gdp_mu
 from noisette.core.plans import Declared, Parallel, Repeat, Run, Selected, Together
-from noisette.core.plans.laws import _hazard_table
+from noisette.core.plans.laws import RunLaw, _hazard_table
 from noisette.errors import InvalidParameter, Unproven
 
 LAWS = [
@@ -99,7 +99,7 @@ def test_draws_follow_the_law(law):
         return float((((cells - 4e4 * wanted) ** 2) / (4e4 * wanted)).sum())
 
     assert statistic(law) < 40.0
-    other = plans.RunLaw.from_dict(law.to_dict() | {"mean": 1.0 + 1.5 * (law.mean - 1.0)})
+    other = RunLaw.from_dict(law.to_dict() | {"mean": 1.0 + 1.5 * (law.mean - 1.0)})
     assert statistic(other) > 40.0
 
 
@@ -199,9 +199,9 @@ def test_a_search_composes_and_a_tiny_other_charge_costs_little():
     twice = accounting.epsilon(Repeat(search, 2), delta=1e-6)
     assert alone < twice < 2 * alone
     sums = 2.0 * accounting.epsilon(search, delta=5e-7)
-    assert accounting.LinearAccountant().epsilon(Repeat(search, 2), delta=1e-6) == pytest.approx(
-        sums, rel=1e-6
-    )
+    assert accounting.ACCOUNTANTS["linear"]().epsilon(
+        Repeat(search, 2), delta=1e-6
+    ) == pytest.approx(sums, rel=1e-6)
 
 
 def test_the_composed_pair_is_above_exact_products():
@@ -249,10 +249,10 @@ def test_groups_of_people_cost_the_worst_of_them(relation):
 
 def test_rules_for_renyi_and_gaussians_refuse_a_search():
     search = Selected(Gaussian(9.0), law=plans.Logarithmic(10.0))
-    assert math.isinf(accounting.RenyiAccountant().epsilon(search, delta=1e-6))
-    assert math.isinf(accounting.GaussianAccountant().epsilon(search, delta=1e-6))
+    assert math.isinf(accounting.ACCOUNTANTS["renyi"]().epsilon(search, delta=1e-6))
+    assert math.isinf(accounting.ACCOUNTANTS["gdp"]().epsilon(search, delta=1e-6))
     pure = Selected(Laplace(20.0), law=plans.Logarithmic(10.0))
-    assert accounting.RenyiAccountant().epsilon(pure, delta=1e-6) < 0.21
+    assert accounting.ACCOUNTANTS["renyi"]().epsilon(pure, delta=1e-6) < 0.21
 
 
 def test_the_majorant_is_above_its_points_and_concave():

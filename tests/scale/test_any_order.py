@@ -17,8 +17,8 @@ from noisette.fitting.algorithms.gradient_descent import _gradient_of, _rounding
 from noisette.fitting.algorithms.public import Public
 from noisette.fitting.algorithms.steps import Update
 from noisette.fitting.losses import HuberHinge, Logistic, PoissonCounts, Squared
+from noisette.fitting.losses.blocks import Total
 from noisette.fitting.losses.partitioned import rows_of
-from noisette.fitting.losses.totals import Total
 from noisette.fitting.partitions import parted, running
 from noisette.fitting.solvers import PublicFacts, attainable_tolerance, minimise
 from noisette.fitting.solvers.objective import Objective, Preconditioner

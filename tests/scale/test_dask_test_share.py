@@ -12,7 +12,7 @@ from scipy import stats
 
 from noisette import Randomness, TableClassifier, TableRegressor
 from noisette.core.randomness import coin_words
-from noisette.fitting.partitions.coins import drawn
+from noisette.fitting.partitions.columns import drawn
 from noisette.tables import Schema
 from noisette.tables.pipeline import train_and_test
 from noisette.tables.pipeline.table_rows import PartedFrame

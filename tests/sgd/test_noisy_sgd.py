@@ -11,7 +11,8 @@ from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from noisette.core.ledger import Ledger
 from noisette.core.plans import LastIterate
 from noisette.core.randomness import Randomness
-from noisette.core.sampling import SAMPLERS, FullBatch, PartialShuffle, PassSampler, Poisson
+from noisette.core.sampling import SAMPLERS, FullBatch, PartialShuffle, Poisson
+from noisette.core.sampling.base import PassSampler
 from noisette.errors import InvalidParameter, PermitError, Unproven
 from noisette.fitting.algorithms.levels import Levels, level_shares
 from noisette.fitting.algorithms.noisy_sgd import make_sampler

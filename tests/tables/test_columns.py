@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 from helpers import assert_one_sentence
 from noisette.errors import InvalidParameter
 from noisette.tables.cells import TextCells
-from noisette.tables.column_facts import column_of
-from noisette.tables.kinds import Categorical, DateCells, Dates, Hashed, Hats, Numeric, Open, View
+from noisette.tables.kinds import (
+    Categorical,
+    Days,
+    Hashed,
+    Hats,
+    Numeric,
+    Open,
+    View,
+    column_of,
+)
 from noisette.tables.kinds.codes import CodeGroups, check_codes, is_pattern
 from noisette.tables.kinds.dates import day_text, days
 
@@ -136,7 +144,7 @@ class TestHashed:
     def test_the_hash_is_public_and_the_same_for_ever(self):
         """A model of today meets the tables of tomorrow: these places must not move."""
         cells = ["1000", "1010", " 1000.0", "Zürich", "", "?"]
-        column = Hashed("zip", 1000, 2.0, ("?",), True)
+        column = Hashed("zip", 1000, 2.0, missing=("?",), missing_slot=True)
         found = filled(column, cells)
         assert np.argmax(found, axis=1).tolist() == [449, 849, 449, 368, 1000, 1000]
         assert (found.sum(axis=1) == 2.0).all()
@@ -189,21 +197,20 @@ class TestDates:
         assert days(written, [form]) == wanted
 
     def test_in_a_column(self):
-        inner = Hats("born", (0.0, 10.0))
-        column = Dates(inner, missing=("9999-12-31",))
+        column = Hats("born", (0.0, 10.0), missing=("9999-12-31",), reading=Days())
         assert column.features == ("born ~ 1970-01-01", "born ~ 1970-01-11")
         found = filled(column, ["1970-01-06", "9999-12-31", "x", "2000-01-01"])
         assert found.tolist() == [[0.5, 0.5], [0, 1], [0, 1], [0, 1]]
-        line = Dates(Numeric("born", (View(0.0, 10.0),), missing_slot=True))
+        line = Numeric("born", (View(0.0, 10.0),), missing_slot=True, reading=Days())
         assert filled(line, ["1970-01-11", "?"]).tolist() == [[1, 0], [0, 1]]
 
     def test_numbers(self):
-        cells = DateCells(TextCells(["1970-01-02", "", "1.1.1970"]))
-        assert cells.numbers() == pytest.approx([1.0, math.nan, 0.0], nan_ok=True)
+        found = Days().numbers(TextCells(["1970-01-02", "", "1.1.1970"]))
+        assert found == pytest.approx([1.0, math.nan, 0.0], nan_ok=True)
 
 
 def test_an_open_column_encodes_nothing():
-    column = Open("age", "numeric")
+    column = Open("age")
     for look in ("features", "nonzeros", "mean_square", "most_square"):
         with pytest.raises(InvalidParameter, match="column 'age' has facts that are still") as e:
             getattr(column, look)

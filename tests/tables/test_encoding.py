@@ -162,8 +162,9 @@ def test_pieces_join_without_a_seam(table):
 
 def test_views_and_slots():
     column = Numeric(
-        "t", (View(0, 100, 0, 1.0, "log1p"), View(0, 100, 50, 2.0, square=True)), (999.0,), True
-    )
+        "t", (View(0, 100, 0, 1.0, "log1p"), View(0, 100, 50, 2.0, square=True)),
+        missing=(999.0,), missing_slot=True,
+    )  # fmt: skip
     out = np.empty((4, 3))
     column.fill(TextCells(["0", "100", "999", ""]), out)
     assert out == pytest.approx(np.array([[0, 1, 0], [1, 1, 0], [0, 0, 1], [0, 0, 1]], float))

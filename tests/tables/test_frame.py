@@ -254,7 +254,7 @@ def test_it_needs_neither_pandas_nor_polars_nor_pyarrow():
     code = (
         "import sys\n"
         "for name in ('pandas', 'polars', 'pyarrow'): sys.modules[name] = None\n"
-        "from noisette.tables import Frame\n"
+        "from noisette.tables.frame import Frame\n"
         "print(Frame.of({'x': ['1', 2, None]}).numbers('x').tolist())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

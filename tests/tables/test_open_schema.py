@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from helpers import assert_one_sentence
 from noisette.errors import InvalidParameter
 from noisette.tables import Schema, encode, read_schema, toml
-from noisette.tables.describe import facts_of
 from noisette.tables.frame import Frame
+from noisette.tables.pipeline.table_page import facts_of
 
 NODE = {
     "target": "ill",

@@ -17,7 +17,7 @@ from helpers import watching
 from noisette.core.adjacency import Adjacency
 from noisette.core.door import NoiseStream
 from noisette.core.ledger import Ledger
-from noisette.core.mechanisms import AdditiveNoise
+from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.randomness import Randomness
 from noisette.fitting.algorithms import Algorithm, Public, Records, Trained, train
 from noisette.fitting.losses import Loss

@@ -31,7 +31,9 @@ from scipy import integrate, signal
 from scipy.special import log_ndtr, ndtr
 
 from noisette.core import accounting
-from noisette.core.accounting import numerical as engine
+from noisette.core.accounting.numerical.bracket import delta_bracket
+from noisette.core.accounting.numerical.noise_pairs import GaussianPair
+from noisette.core.accounting.numerical.sampled_pairs import PoissonSampled
 from noisette.core.accounting.objective_pair import (
     ObjectiveReplaced,
     ObjectiveTable,
@@ -207,10 +209,10 @@ def test_composition_with_poisson_keeps_the_order() -> None:
     assert counted >= exact
     # mutant: the objective's orders exchanged against the Poisson steps
     held, not_held = (ObjectiveTable(gaussian(scale, 1.0 / lam), h) for h in (True, False))
-    other = engine.PoissonSampled(engine.GaussianPair(1.0 / z), rate)
+    other = PoissonSampled(GaussianPair(1.0 / z), rate)
     crossed = ((held, None, 1), (other.swapped(), None, times)), (
         (not_held, None, 1), (other, None, times))  # fmt: skip
-    assert engine.delta_bracket(crossed, 1.0, 1e-3).upper < 0.6 * counted
+    assert delta_bracket(crossed, 1.0, 1e-3).upper < 0.6 * counted
 
 
 @pytest.mark.parametrize(("lam", "expected"), [(1.0, 4.2247), (0.7, 4.332), (0.5, 4.920)])

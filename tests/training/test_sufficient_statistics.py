@@ -15,10 +15,11 @@ from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms import Public, Records, SufficientStatistics, train
-from noisette.fitting.algorithms.regression_moments import MomentShares, moments_move
-from noisette.fitting.algorithms.residual_sums import (
+from noisette.fitting.algorithms.regression_moments import (
     DIRECTIONS,
     SQUARES,
+    MomentShares,
+    moments_move,
     residual_move,
     rounding_of,
 )

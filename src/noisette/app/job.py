@@ -96,9 +96,9 @@ def numbers(text: str) -> tuple[float, ...]:
 
 
 def _mechanisms() -> str:
-    from noisette.fitting.algorithms.recommend import mechanisms
+    from noisette.fitting.algorithms.recommend import MECHANISMS
 
-    return f"One of: {', '.join(mechanisms())} (logistic and svm)."
+    return f"One of: {', '.join(MECHANISMS)} (logistic and svm)."
 
 
 def _losses() -> str:

@@ -33,6 +33,18 @@ LARGEST_EPSILON = 50.0
 """Bisections stop here; no number of runs that anybody can afford shows more."""
 
 
+def largest(
+    rejected: Callable[[float], bool], low: float, high: float, within: float = 1e-9
+) -> float:
+    """Return the largest x in [low, high] that is rejected, with all below it; `low` if none is."""
+    if not rejected(low):
+        return low
+    while high - low > within:
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if rejected(middle) else (low, middle)
+    return low
+
+
 def at_least(k: ArrayLike, n: ArrayLike, level: float) -> Floats:
     """Lower Clopper-Pearson bound: Pr[bound > p] <= level, for every p."""
     # proof: AUDIT-CLOPPER-PEARSON
@@ -108,13 +120,7 @@ def one_run_epsilon(
     def rejected(epsilon: float) -> bool:
         return one_run_p_value(canaries, guesses, correct, epsilon, delta) <= level
 
-    if not rejected(0.0):
-        return 0.0
-    low, high = 0.0, LARGEST_EPSILON
-    while high - low > 1e-9:  # the p-value does not decrease in ε
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if rejected(middle) else (low, middle)
-    return low
+    return largest(rejected, 0.0, LARGEST_EPSILON)  # the p-value does not decrease in ε
 
 
 def _counts(canaries: int, guesses: int, correct: int) -> tuple[int, int, int]:
@@ -191,13 +197,7 @@ class Betting:
         def rejected(x: float) -> bool:
             return bool((self._log_wealth(counts, *path(x)) >= self._goal).any())
 
-        low, high = start, end
-        if not rejected(low):
-            return low
-        while high - low > 1e-6:
-            middle = (low + high) / 2.0
-            low, high = (middle, high) if rejected(middle) else (low, middle)
-        return low
+        return largest(rejected, start, end, 1e-6)
 
     def _log_wealth(self, counts: Floats, epsilon: float, delta: float) -> Floats:
         allowed = self._stakes * (odds(epsilon) + delta) <= 1.0

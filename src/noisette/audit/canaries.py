@@ -36,6 +36,11 @@ class Data:
     def __iter__(self) -> Iterator[Any]:
         yield from (self.X, self.y, self.options)
 
+    @property
+    def owners(self) -> NDArray[Any]:
+        """Whose each row is; where rows are records, everybody has one."""
+        return np.asarray(self.options.get("persons", np.arange(len(self.X))))
+
     def bare(self) -> "Data":
         """Return the data without levels and weights: only whose rows they are stays."""
         kept = {name: value for name, value in self.options.items() if name == "persons"}
@@ -57,10 +62,7 @@ class Neighbours:
     @property
     def changed(self) -> NDArray[np.intp]:
         """The rows of the record or person that differs, in the first data set."""
-        persons = self.first.options.get("persons")
-        if persons is None:
-            return np.array([self.index])
-        return np.flatnonzero(np.asarray(persons) == persons[self.index])
+        return np.flatnonzero(self.first.owners == self.first.owners[self.index])
 
 
 @dataclass(frozen=True)

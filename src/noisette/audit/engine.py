@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from noisette import _validate
@@ -17,7 +16,7 @@ from noisette.audit import bounds
 from noisette.audit.bounds import Betting, best_stake
 from noisette.audit.events import Event, Outcome, repeats
 from noisette.audit.findings import Finding, Verdict
-from noisette.audit.worlds import Output, Runner, World, bar, jobs, refuse_generators
+from noisette.audit.worlds import Output, World, bar, jobs, refuse_generators, running
 from noisette.errors import InvalidParameter
 
 REPEAT_SHARE = 0.1
@@ -124,6 +123,16 @@ class Test:
         self.counts = (0, 0, 0, 0)
         self.lower, self.rejected = 0.0, False
 
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the claim is refuted."""
+        return "violated" if self.rejected else "consistent"
+
+    def counted(self) -> str:
+        """Return how often the event came, in words."""
+        (k, n, j, m), where = self.counts, ("D'", "D") if self.swapped else ("D", "D'")
+        return f"in {k} of {n} runs on {where[0]} and in {j} of {m} on {where[1]}"
+
     def add(self, on_d: Outcomes, on_d_prime: Outcomes) -> int | None:
         """Count more pairs; return how many were needed to reject, or None."""
         first, second = (on_d_prime, on_d) if self.swapped else (on_d, on_d_prime)
@@ -147,9 +156,16 @@ class Test:
         self.lower = found
 
 
-def fixed_epsilon(delta: float, k: int, n: int, j: int, m: int, level: float) -> float:
-    """`bounds.epsilon_lower` of one event, with delta first."""
-    return float(bounds.epsilon_lower(k, n, j, m, delta, level))
+def pair_test(
+    event: tuple[Event, float, float], swapped: bool, pair: tuple[float, float], level: float,
+    early_stop: bool,
+) -> Test:  # fmt: skip
+    """Return the test of one event against (epsilon, delta) and larger epsilons."""
+    epsilon, delta = pair
+    return Test(
+        event, swapped, lambda e: (e, delta), epsilon, bounds.LARGEST_EPSILON,
+        lambda k, n, j, m, level: bounds.epsilon_lower(k, n, j, m, delta, level), level, early_stop,
+    )  # fmt: skip
 
 
 class Engine:
@@ -193,16 +209,16 @@ class Engine:
         total = 2 * (self.pilot + self.tested)
         with (
             bar(name, total, progress) as tick,
-            Runner(list(self._worlds), self._n_jobs, tick) as runner,
+            running(list(self._worlds), self._n_jobs, tick) as rounds,
         ):
-            on_d, on_d_prime = runner.rounds(self.pilot)
+            on_d, on_d_prime = rounds(self.pilot)
             self._shown = any(each.digest is not None for each in (*on_d, *on_d_prime))
             tests = chosen(on_d, on_d_prime)
             repeated = self._repeat_tests(on_d, on_d_prime, pair, early_stop)
             done, stopped, size = 0, False, max(32, self._n_jobs * 8)
             while done < self.tested and not stopped:
                 count = min(size, self.tested - done)
-                on_d, on_d_prime = runner.rounds(count)
+                on_d, on_d_prime = rounds(count)
                 needed = [test.add(on_d, on_d_prime) for test in (*tests, *repeated)]
                 stopped = any(each is not None for each in needed)
                 done, size = done + count, min(2 * size, 4096)
@@ -214,18 +230,10 @@ class Engine:
     def _repeat_tests(
         self, on_d: Outcomes, on_d_prime: Outcomes, pair: tuple[float, float], early_stop: bool
     ) -> list[Test]:
-        epsilon, delta = pair
-        tests = []
-        for first, second, swapped in ((on_d, on_d_prime, False), (on_d_prime, on_d, True)):
-            event = repeats(first, second) if self._watched else None
-            if event is not None:
-                tests.append(
-                    Test(
-                        event, swapped, lambda e: (e, delta), epsilon, bounds.LARGEST_EPSILON,
-                        partial(fixed_epsilon, delta), self._repeat_level / 2.0, early_stop,
-                    )
-                )  # fmt: skip
-        return tests
+        orders = ((on_d, on_d_prime, False), (on_d_prime, on_d, True)) if self._watched else ()
+        found = [(repeats(first, second), swapped) for first, second, swapped in orders]
+        level = self._repeat_level / 2.0
+        return [pair_test(e, swapped, pair, level, early_stop) for e, swapped in found if e]
 
     def result(
         self,
@@ -239,18 +247,12 @@ class Engine:
         mu: float | None = None,
     ) -> TwoWorlds:
         """Put the outcome into words."""
-        verdict: Verdict = "violated" if best.rejected else "consistent"
-        k, n, j, m = best.counts
-        where = ("D'", "D") if best.swapped else ("D", "D'")
-        detail = (
-            f"The event '{best.event}' came in {k} of {n} runs on {where[0]} and in {j} of {m} on "
-            f"{where[1]}, so {text}."
-        )
-        finding = Finding(name, pair, lower, self.confidence, verdict, self.runs, detail)
+        detail = f"The event '{best.event}' came {best.counted()}, so {text}."
+        finding = Finding(name, pair, lower, self.confidence, best.verdict, self.runs, detail)
         twin = self._repeated_finding(name, pair, repeated) if self._watched else None
         return TwoWorlds(
-            name, lower, pair, str(best.event), self.confidence, verdict, self.runs, best.counts,
-            not finished, finding, twin, mu,
+            name, lower, pair, str(best.event), self.confidence, best.verdict, self.runs,
+            best.counts, not finished, finding, twin, mu,
         )  # fmt: skip
 
     def _repeated_finding(self, name: str, pair: tuple[float, float], tests: list[Test]) -> Finding:
@@ -262,11 +264,7 @@ class Engine:
             detail = "No two runs released the same numbers and no part of a release repeated."
             return Finding(attack, pair, 0.0, self.confidence, "consistent", self.runs, detail)
         best = max(tests, key=lambda test: (test.rejected, test.lower))
-        k, n, j, m = best.counts
-        verdict: Verdict = "violated" if best.rejected else "consistent"
-        where = ("D'", "D") if best.swapped else ("D", "D'")
-        detail = f"{best.event}: in {k} of {n} runs on {where[0]}, {j} of {m} on {where[1]}" + (
-            "; fresh noise in every run and every part would not do this." if best.rejected else "."
-        )
+        more = "; fresh noise in every run and every part would not do this"
+        detail = f"{best.event}: {best.counted()}{more if best.rejected else ''}."
         detail = detail[0].upper() + detail[1:]
-        return Finding(attack, pair, best.lower, self.confidence, verdict, self.runs, detail)
+        return Finding(attack, pair, best.lower, self.confidence, best.verdict, self.runs, detail)

@@ -14,12 +14,13 @@ from typing import Literal, TypeAlias
 
 from noisette import _validate
 from noisette.core.accounting.base import counted, participation
-from noisette.core.accounting.gdp import GaussianAccountant
+from noisette.core.accounting.sums import GaussianAccountant
 from noisette.core.guarantee import Guarantee
 from noisette.core.plans import Run, Sampled
 from noisette.errors import InvalidParameter, Unproven
 
 Verdict = Literal["violated", "consistent", "not applicable"]
+_APART = {"record": "in one row", "person": "in all rows of one person"}
 _VERDICTS = ("violated", "consistent", "not applicable")
 
 
@@ -123,8 +124,7 @@ class AuditReport:
     @property
     def neighbours(self) -> str:
         """The data sets that the claim is about, in words."""
-        which = "in one row" if self.unit == "record" else "in all rows of one person"
-        return f"any two data sets that differ {which}"
+        return f"any two data sets that differ {_APART[self.unit]}"
 
     @property
     def verdict(self) -> Verdict:
@@ -188,8 +188,7 @@ class AuditReport:
         rows = [head] + [_row(finding) for finding in self.findings]
         widths = [max(len(row[j]) for row in rows) for j in range(len(head))]
         lines = [f"audit of {self.subject}: {self.verdict}"]
-        if self.unit == "person":
-            lines.append(f"  the claim is one for {self.neighbours}")
+        lines.append(f"  the claim is one for {self.neighbours}")
         for i, row in enumerate(rows):
             line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             lines.append("  " + line.rstrip())

@@ -21,6 +21,7 @@ import numpy as np
 from noisette.audit.canaries import OTHER, OWN
 from noisette.core.adjacency import Adjacency
 from noisette.core.randomness import Randomness
+from noisette.tables.kinds import column_of
 
 _DAY = datetime.date(2020, 12, 31)
 _WHOLE = 2**53 + 1
@@ -47,7 +48,9 @@ class RawTable:
     labels: list[Any]
     ends: dict[str, tuple[Any, Any]]
     label_ends: tuple[Any, Any]
-    persons: list[Any] | None = None
+    owners: list[Any]
+    """Whose each row is; where rows are records, everybody has one."""
+    by_person: bool = False
     blank: int | None = None
     more_labels: tuple[Any, ...] = field(default=())
 
@@ -66,30 +69,28 @@ class RawTable:
     @property
     def own(self) -> int:
         """How many rows the last record has, or the last person."""
-        return 1 if self.persons is None else self.persons.count(self.persons[-1])
+        return self.owners.count(self.owners[-1])
 
     def without(self) -> "RawTable":
         """Return the table without the last record or person."""
         kept = len(self) - self.own
         columns = {name: cells[:kept] for name, cells in self.columns.items()}
-        persons = None if self.persons is None else self.persons[:kept]
-        return replace(self, columns=columns, labels=self.labels[:kept], persons=persons)
+        labels, owners = self.labels[:kept], self.owners[:kept]
+        return replace(self, columns=columns, labels=labels, owners=owners)
 
     def ending(self, cells: dict[str, Any], label: Any, rows: int, who: Any) -> "RawTable":
         """Return the table whose last record has these cells, in so many rows of one person."""
-        bare = self.without()
-        rows = 1 if self.persons is None else rows
+        bare, rows = self.without(), rows if self.by_person else 1
         columns = {
             name: [*old, *[cells.get(name, "")] * rows] for name, old in bare.columns.items()
         }
-        labels = [*bare.labels, *[label] * rows]
-        persons = None if bare.persons is None else [*bare.persons, *[who] * rows]
-        return replace(self, columns=columns, labels=labels, persons=persons)
+        labels, owners = [*bare.labels, *[label] * rows], [*bare.owners, *[who] * rows]
+        return replace(self, columns=columns, labels=labels, owners=owners)
 
     def whole(self, target: str, person: str | None) -> dict[str, list[Any]]:
         """Return all columns, those of the labels and of the identifiers included."""
-        whose = {} if person is None or self.persons is None else {person: self.persons}
-        return self.columns | {target: self.labels} | whose
+        whole = self.columns | {target: self.labels}
+        return whole | {person: self.owners} if person and self.by_person else whole
 
     def array(self) -> Any:
         """Return the cells row by row, as numbers where they are such."""
@@ -103,12 +104,12 @@ def neighbours(
     table: RawTable, adjacency: Adjacency, *, single: bool = False
 ) -> tuple[RawTable, dict[str, RawTable]]:
     """Return one table and its neighbours by name; `single` allows a missing identifier."""
-    who = None if table.persons is None else table.persons[-1]
+    who = table.owners[-1]
     low = {name: ends[0] for name, ends in table.ends.items()}
     first = table.ending(low, table.label_ends[0], OTHER, who)
     others = {name: first.ending(cells, label, OWN, who) for name, cells, label in _records(table)}
     high = {name: ends[1] for name, ends in table.ends.items()}
-    if table.persons is not None:
+    if table.by_person:
         others["a single row"] = first.ending(high, table.label_ends[1], 1, who)
         if single:
             others["one identifier missing"] = first.ending(high, table.label_ends[1], 1, None)
@@ -171,18 +172,18 @@ def invented(
         chosen = [labels[0] + (labels[1] - labels[0]) * float(u) for u in g.random(rows)]
     else:
         chosen = [labels[k] for k in g.integers(len(labels), size=rows)]
-    whose = [f"p{k // 2}" for k in range(rows)] if persons else None
-    return RawTable(plain, columns, chosen, ends, (labels[0], labels[-1]), whose)
+    whose = [f"p{k // 2 if persons else k}" for k in range(rows)]
+    return RawTable(plain, columns, chosen, ends, (labels[0], labels[-1]), whose, persons)
 
 
 def _column(fact: dict[str, Any]) -> tuple[str, list[Any], tuple[Any, Any]]:
     """Return the plain kind of a column, values for it, and two that lie far apart."""
-    kind = fact["kind"]
-    if kind == "numeric":
+    reading = column_of("x", fact, (), learn=True).reading
+    if reading.word == "number":
         low, high = _stated(fact, "low", 0.0), _stated(fact, "high", 100.0)
         values: list[Any] = [low + (high - low) * k / 40 for k in range(41)]
         return "numeric", values, (low, high)
-    if kind == "date":
+    if reading.moments:
         low, high = _stated(fact, "low", "1990-01-01"), _stated(fact, "high", "2020-12-31")
         first, last = (datetime.date.fromisoformat(str(end)[:10]) for end in (low, high))
         step = (last - first) / 40

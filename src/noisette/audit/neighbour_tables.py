@@ -36,8 +36,10 @@ class Table:
 
     def families(self, missing: bool) -> list[Family]:
         """Return all families; one has missing entries, for estimators that say they take them."""
-        gone = [_missing(self)] if missing and isinstance(self.rows[-1], np.ndarray) else []
-        return [*self.moves(self), *gone, _other_label(self)]
+        found = self.moves(self)
+        if missing and isinstance(self.rows[-1], np.ndarray):
+            found.append(_subsets("a missing entry", self, _missing))
+        return [*found, _other_label(self)]
 
     @property
     def blankable(self) -> bool:
@@ -96,11 +98,14 @@ def number_tables(room: Room, names: list[str] | None) -> Iterator[Table]:
             return np.array(rows)
         return import_module("pandas").DataFrame(np.array(rows), columns=names)
 
-    data = ordinary(room)
-    labels = list(data.y)
-    yield Table(list(data.X), labels, wrapped, _signed, room)
-    yield Table(list(np.abs(data.X)), labels, wrapped, _positive, room)
-    yield Table(list((data.X > 0.0).astype(float)), labels, wrapped, _bits, room)
+    X, y, _ = ordinary(room)
+    signs = (-1.0) ** np.arange(room.features)
+    for rows, moves in (
+        (X, lambda table: [_extreme(table, signs), _central(table)]),
+        (np.abs(X), lambda table: [_extreme(table, np.abs(signs)), _central(table)]),
+        ((X > 0.0).astype(float), lambda table: [_subsets("other bits", table, _flipped)]),
+    ):
+        yield Table(list(rows), list(y), wrapped, moves, room)
 
 
 def text_tables(room: Room) -> Iterator[Table]:
@@ -113,82 +118,60 @@ def text_tables(room: Room) -> Iterator[Table]:
     def as_table(rows: list[Any]) -> Any:
         return np.array(rows, dtype=object).reshape(len(rows), d)
 
-    yield Table(list(cells), labels, as_table, _words, room)
-    yield Table([" ".join(row) for row in cells], labels, list, _texts, room)
+    def new_words(j: int) -> Any:
+        return np.array([f"word{j}"] * d, dtype=object)
+
+    yield Table(list(cells), labels, as_table, _of_rows("a new category", new_words), room)
+    texts = [" ".join(row) for row in cells]
+    yield Table(texts, labels, list, _of_rows("a new word", "word{}".format), room)
 
 
 # --- families ------------------------------------------------------------------------------------
 
 
+def _of_rows(name: str, row: Callable[[int], Any]) -> Callable[[Table], list[Family]]:
+    """Records with any number of other rows and the ordinary label."""
+    return lambda table: [Family(name, table, lambda j: (row(j), table.labels[-1]), MANY)]
+
+
 def _other_label(table: Table) -> Family:
     """The ordinary row with the other labels."""
-    own = table.labels[-1]
-    others = [label for label in table.room.classes if label != own]
+    others = [label for label in table.room.classes if label != table.labels[-1]]
     return Family("another label", table, lambda j: (table.rows[-1], others[j]), len(others))
 
 
 def _extreme(table: Table, signs: Any) -> Family:
     """Farther out than all others, in every column."""
-
-    def record(j: int) -> Record:
-        return table.room.norm * (LONG + j) * signs, table.labels[-1]
-
-    return Family("an extreme record", table, record, MANY)
+    far = _of_rows("an extreme record", lambda j: table.room.norm * (LONG + j) * signs)
+    return far(table)[0]
 
 
 def _central(table: Table) -> Family:
     """Between the two rows in the middle of every column, where it is the median."""
     others = np.sort(np.array(table.rows[:-1]), axis=0)
     low, high = others[len(others) // 2 - 1], others[len(others) // 2]
+    between = _of_rows(
+        "a record in the middle", lambda j: low + (j + 1.0) / (MANY + 1.0) * (high - low)
+    )
+    return between(table)[0]
 
-    def record(j: int) -> Record:
-        return low + (j + 1.0) / (MANY + 1.0) * (high - low), table.labels[-1]
 
-    return Family("a record in the middle", table, record, MANY)
-
-
-def _missing(table: Table) -> Family:
-    """The ordinary row with entries missing, in all ways (of few columns)."""
+def _subsets(name: str, table: Table, change: Callable[[Any, Any], None]) -> Family:
+    """The ordinary row with some entries changed, in all ways (of few columns)."""
     width = min(len(table.rows[-1]), 8)
 
     def record(j: int) -> Record:
-        gone = np.zeros(len(table.rows[-1]), dtype=bool)
-        gone[:width] = (j + 1) >> np.arange(width) & 1
-        row = np.array(table.rows[-1])
-        row[gone] = None if row.dtype == object else np.nan
+        row, chosen = np.array(table.rows[-1]), np.zeros(len(table.rows[-1]), dtype=bool)
+        chosen[:width] = (j + 1) >> np.arange(width) & 1
+        change(row, chosen)
         return row, table.labels[-1]
 
-    return Family("a missing entry", table, record, 2**width - 1)
+    return Family(name, table, record, 2**width - 1)
 
 
-def _signed(table: Table) -> list[Family]:
-    signs = (-1.0) ** np.arange(table.room.features)
-    return [_extreme(table, signs), _central(table)]
+def _missing(row: Any, chosen: Any) -> None:
+    row[chosen] = None if row.dtype == object else np.nan
 
 
-def _positive(table: Table) -> list[Family]:
-    signs = np.ones(table.room.features)
-    return [_extreme(table, signs), _central(table)]
-
-
-def _bits(table: Table) -> list[Family]:
-    width = min(table.room.features, 8)
-
-    def record(j: int) -> Record:
-        row = np.array(table.rows[-1])
-        flipped = (j + 1) >> np.arange(width) & 1
-        row[:width] = np.abs(row[:width] - flipped)
-        return row, table.labels[-1]
-
-    return [Family("other bits", table, record, 2**width - 1)]
-
-
-def _words(table: Table) -> list[Family]:
-    def record(j: int) -> Record:
-        return np.array([f"word{j}"] * table.room.features, dtype=object), table.labels[-1]
-
-    return [Family("a new category", table, record, MANY)]
-
-
-def _texts(table: Table) -> list[Family]:
-    return [Family("a new word", table, lambda j: (f"word{j}", table.labels[-1]), MANY)]
+def _flipped(row: Any, chosen: Any) -> None:
+    row[chosen] = 1.0 - row[chosen]

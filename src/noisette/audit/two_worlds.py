@@ -16,7 +16,7 @@ import numpy as np
 from noisette import _validate
 from noisette.audit import bounds
 from noisette.audit.bounds import odds
-from noisette.audit.engine import Data, Engine, Outcomes, Test, TwoWorlds, fixed_epsilon
+from noisette.audit.engine import Data, Engine, Outcomes, Test, TwoWorlds, pair_test
 from noisette.audit.events import Event, Score, best_box, best_threshold
 from noisette.audit.findings import ClaimLike, gaussian_mu, pairs_of
 from noisette.audit.worlds import Output, released
@@ -117,13 +117,9 @@ def two_worlds(
             score = partial(bounds.epsilon_lower, delta=delta, level=level)
             event = _best_event(first, second, score)
             _, p, q = event
-            candidates.append((_growth(p, q, epsilon, delta), epsilon, delta, event))
-        _, epsilon, delta, event = max(candidates, key=lambda row: row[0])
-        fixed = partial(fixed_epsilon, delta)
-        return Test(
-            event, swapped, lambda e: (e, delta), epsilon, bounds.LARGEST_EPSILON, fixed, level,
-            early_stop,
-        )  # fmt: skip
+            candidates.append((_growth(p, q, epsilon, delta), (epsilon, delta), event))
+        _, pair, event = max(candidates, key=lambda row: row[0])
+        return pair_test(event, swapped, pair, level, early_stop)
 
     def chosen(on_d: Outcomes, on_d_prime: Outcomes) -> list[Test]:
         return [choose(on_d, on_d_prime, False), choose(on_d_prime, on_d, True)]

@@ -15,8 +15,7 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,52 +167,34 @@ def _batch(tasks: list[Callable[[], Result]], count: int) -> list[list[Result]]:
     return [[task() for task in tasks] for _ in range(count)]
 
 
-class Runner(Generic[Result]):
-    """Runs a list of tasks again and again; a context manager that ends its workers."""
+@contextlib.contextmanager
+def running(
+    tasks: list[Callable[[], Result]], n_jobs: int = 1, tick: Callable[[int], object] = bool
+) -> Iterator[Callable[[int], list[list[Result]]]]:
+    """Yield a function that runs every task so often: one list of results for each, in order."""
+    with contextlib.ExitStack() as stack:
+        parallel: Any = None
+        if n_jobs > 1:
+            from sklearn.utils.parallel import Parallel, delayed
 
-    def __init__(
-        self,
-        tasks: list[Callable[[], Result]],
-        n_jobs: int = 1,
-        tick: Callable[[int], object] = bool,
-    ) -> None:
-        self._tasks, self._n_jobs, self._tick = tasks, n_jobs, tick
-        self._parallel: Any = None
+            parallel = stack.enter_context(Parallel(n_jobs=n_jobs, backend="loky"))
 
-    def __enter__(self) -> Self:
-        if self._n_jobs > 1:
-            from sklearn.utils.parallel import Parallel
-
-            self._parallel = Parallel(n_jobs=self._n_jobs, backend="loky")
-            self._parallel.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._parallel is not None:
-            self._parallel.__exit__(kind, error, trace)
-
-    def rounds(self, count: int) -> list[list[Result]]:
-        """Run every task `count` times; one list of results for each task, in order."""
-        rows: list[list[Result]] = []
-        if self._parallel is None:
-            for _ in range(count):
-                rows.append([task() for task in self._tasks])
-                self._tick(len(self._tasks))
-        else:
-            from sklearn.utils.parallel import delayed
-
+        def rounds(count: int) -> list[list[Result]]:
+            rows: list[list[Result]] = []
             # a few batches for each worker: even load, little traffic
-            size = max(1, -(-count // (4 * self._n_jobs)))
+            size = 1 if parallel is None else max(1, -(-count // (4 * n_jobs)))
             sizes = [min(size, count - done) for done in range(0, count, size)]
-            for batch in self._parallel(delayed(_batch)(self._tasks, each) for each in sizes):
-                rows.extend(batch)
-            self._tick(count * len(self._tasks))
-        return [list(column) for column in zip(*rows, strict=True)]
+            if parallel is None:
+                for each in sizes:
+                    rows += _batch(tasks, each)
+                    tick(len(tasks))
+            else:
+                for batch in parallel(delayed(_batch)(tasks, each) for each in sizes):
+                    rows += batch
+                tick(count * len(tasks))
+            return [list(column) for column in zip(*rows, strict=True)]
+
+        yield rounds
 
 
 @contextlib.contextmanager

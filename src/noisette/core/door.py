@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from noisette import _validate
 from noisette.core.adjacency import require_same
 from noisette.core.bounded import Bounded, InKernel
-from noisette.core.mechanisms import AdditiveNoise
+from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.permit import Permit
 from noisette.core.plans import LastIterate
 from noisette.core.randomness import Randomness

@@ -16,7 +16,8 @@ from noisette._validate import visible
 from noisette.core import accounting
 from noisette.core.adjacency import UNITS, Adjacency, require_same
 from noisette.core.mechanisms import GaussianThreshold, ObjectiveNoise
-from noisette.core.plans import LastIterate, Noisy, Parallel, Plan, Selected
+from noisette.core.plans import LastIterate, Parallel, Plan, Selected
+from noisette.core.plans.leaves import Noisy
 from noisette.core.sampling import FullBatch
 from noisette.core.theorems import with_grounds
 from noisette.errors import InvalidParameter
@@ -114,7 +115,11 @@ class Guarantee:
     >>> promise = Guarantee(0.5, 1e-6, run, "the mean age")
     >>> print(promise.statement()[:72])
     The release of the mean age is differentially private with epsilon = 0.5
-    >>> Guarantee.from_json(promise.to_json()) == promise
+    >>> promise.epsilon_at(1e-6) <= 0.5, promise.delta_at(0.5) <= 1e-6
+    (True, True)
+    >>> promise.requires("replace-one").to_dict()["adjacency"], len(promise.paragraphs())
+    ('replace-one', 3)
+    >>> Guarantee.from_json(promise.to_json()) == Guarantee.from_dict(promise.to_dict()) == promise
     True
 
     """
@@ -200,14 +205,6 @@ class Guarantee:
         float
             The least proven epsilon of the plan at that delta.
 
-        Examples
-        --------
-        >>> from noisette import Guarantee, mechanisms, plans
-        >>> run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under("zero-out")
-        >>> promise = Guarantee(0.25, 0.0, run, "a count")
-        >>> promise.epsilon_at(0.0), promise.delta_at(0.25)
-        (0.25, 0.0)
-
         """
         return accounting.epsilon(self.plan, delta=delta, adjacency=self.adjacency)
 
@@ -245,13 +242,6 @@ class Guarantee:
         AdjacencyMismatch
             If it speaks of another relation.
 
-        Examples
-        --------
-        >>> from noisette import Guarantee, mechanisms, plans
-        >>> run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under("zero-out")
-        >>> Guarantee(0.25, 0.0, run, "a count").requires("zero-out").epsilon
-        0.25
-
         """
         wanted = Adjacency.of(adjacency)
         require_same(self.adjacency, "the guarantee", wanted, "the requirement")
@@ -275,14 +265,6 @@ class Guarantee:
         -------
         tuple of str
             Joined by blanks they are the statement.
-
-        Examples
-        --------
-        >>> from noisette import Guarantee, mechanisms, plans
-        >>> run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under("zero-out")
-        >>> promise = Guarantee(0.25, 0.0, run, "a count", public=("the year",))
-        >>> promise.paragraphs()[1]
-        'Treated as public, and not protected: the year.'
 
         """
         pair = f"epsilon = {rounded_up(self.epsilon)}"
@@ -330,14 +312,6 @@ class Guarantee:
         -------
         dict
             All fields, the plan and the statement.
-
-        Examples
-        --------
-        >>> from noisette import Guarantee, mechanisms, plans
-        >>> run = plans.Run(mechanisms.Laplace(noise_multiplier=4.0)).under("zero-out")
-        >>> facts = Guarantee(0.25, 0.0, run, "a count").to_dict()
-        >>> facts["adjacency"], Guarantee.from_dict(facts).epsilon
-        ('zero-out', 0.25)
 
         """
         found = {name: getattr(self, name) for name in _PLAIN}

@@ -15,7 +15,8 @@ from noisette.core import accounting
 from noisette.core.accounting.filters import FILTERS, Filter
 from noisette.core.adjacency import UNITS, Adjacency, require_same
 from noisette.core.permit import Permit
-from noisette.core.plans import LastIterate, Plan, PlanLike, as_plan
+from noisette.core.plans import LastIterate, Plan
+from noisette.core.plans.leaves import PlanLike, as_plan
 from noisette.core.storage import (
     Charge,
     Drawn,

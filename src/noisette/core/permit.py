@@ -12,7 +12,9 @@ from noisette import _validate
 from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import Guarantee
 from noisette.core.mechanisms import Mechanism
-from noisette.core.plans import Leaf, Noisy, Plan, Selected
+from noisette.core.plans import Plan, Selected
+from noisette.core.plans.base import Leaf
+from noisette.core.plans.leaves import Noisy
 from noisette.core.storage import Drawn
 from noisette.errors import PermitError
 
@@ -155,14 +157,10 @@ class Permit:
             raise PermitError(f"the plan has {len(self._leaves)} parts; there is no part {part}.")
         return part
 
-    def __reduce__(self) -> NoReturn:
+    def _refuse(self, *args: Any) -> NoReturn:
         raise PermitError("a permit cannot be copied or sent to another process.")
 
-    def __copy__(self) -> NoReturn:
-        self.__reduce__()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
-        self.__reduce__()
+    __reduce__ = __copy__ = __deepcopy__ = _refuse
 
     def __repr__(self) -> str:
         return f"<Permit {self.label!r}: {sum(self._left)} noise vectors left>"

@@ -236,8 +236,13 @@ class Randomness:
     >>> from noisette import Randomness
     >>> Randomness.secure()
     <Randomness: cryptographic>
-    >>> Randomness.from_seed(0).seeded  # for a repeatable example; never on real data
-    True
+    >>> len(Randomness.secure().spawn(3)), Randomness.secure().shared_key() < 2**128
+    (3, True)
+    >>> source = Randomness.from_seed(0)  # for a repeatable example; never on real data
+    >>> source.seeded, source.seed_for_others() == Randomness.from_seed(0).seed_for_others()
+    (True, True)
+    >>> Randomness.in_worker(source.spawn(1)[0].to_worker())
+    <Randomness: seeded, for experiments>
 
     """
 
@@ -328,12 +333,6 @@ class Randomness:
         RandomnessError
             If the source is seeded and this process was forked.
 
-        Examples
-        --------
-        >>> from noisette import Randomness
-        >>> len(Randomness.secure().spawn(3))
-        3
-
         """
         count = _validate.integer("count", count)
         if self._seed is None:
@@ -351,12 +350,6 @@ class Randomness:
         -------
         int
             128 random bits.
-
-        Examples
-        --------
-        >>> from noisette import Randomness
-        >>> Randomness.secure().shared_key() < 2**128
-        True
 
         """
         return int.from_bytes(self.generator.bytes(_KEY_BITS // 8), "little")
@@ -376,13 +369,6 @@ class Randomness:
         ------
         RandomnessError
             If the source is secure: it has no seed.
-
-        Examples
-        --------
-        >>> from noisette import Randomness
-        >>> first, again = Randomness.from_seed(0), Randomness.from_seed(0)  # never on real data
-        >>> first.seed_for_others() == again.seed_for_others()
-        True
 
         """
         if self._seed is None:
@@ -418,13 +404,6 @@ class Randomness:
         ------
         RandomnessError
             If the source is secure: a worker makes its own.
-
-        Examples
-        --------
-        >>> from noisette import Randomness
-        >>> child = Randomness.from_seed(0).spawn(1)[0]  # repeatable; never on real data
-        >>> Randomness.in_worker(child.to_worker())
-        <Randomness: seeded, for experiments>
 
         """
         if self._seed is None:

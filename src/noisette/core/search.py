@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 from noisette import _validate
 from noisette.core.ledger import Ledger
 from noisette.core.permit import Permit
-from noisette.core.plans import Parallel, Plan, PlanLike, as_plan
+from noisette.core.plans import Parallel, Plan
+from noisette.core.plans.leaves import PlanLike, as_plan
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter, PermitError
 

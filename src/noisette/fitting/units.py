@@ -56,6 +56,7 @@ class Unit:
     """What a fit may refuse beside rows and labels: ids of `core.refusals`."""
     order: tuple[str, ...] = ()
     """The theorem behind the numbers by which batches are decided."""
+    _too_few = "Found array with {} sample(s) while a minimum of {} is required."
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -105,9 +106,7 @@ class Unit:
     def check_count(self, adjacency: Adjacency, least: int) -> None:
         """Refuse fewer units than `least` where their number is public."""
         if adjacency.size_is_public and self.count < least:
-            raise InvalidData(
-                f"Found array with {self.count} sample(s) while a minimum of {least} is required."
-            )
+            raise InvalidData(self._too_few.format(self.count, least))
 
     def check(self, weights: Any, bound: float, max_rows: int | None) -> None:
         """Refuse weights that give one unit more than one weight, or more rows than its cap."""
@@ -214,6 +213,7 @@ class Persons(Unit):
     word = "person"
     refusals = ("identifiers",)
     order = ("PERSON-ORDER",)
+    _too_few = "there must be rows of at least two persons."
 
     def __init__(
         self, index: Indices, count: int, *, full: int = 1, max_rows: int | None = None,
@@ -331,6 +331,7 @@ class Persons(Unit):
 
     def share(self, weights: Floats | None = None) -> Floats:
         """Return the weight of every row times its own one; a person's obey the cap."""
+        # proof: PERSON-WEIGHTS
         return self.weights if weights is None else np.asarray(self.weights * weights)
 
     def take(self, rows: Indices) -> "Persons":
@@ -370,8 +371,7 @@ class Persons(Unit):
 
     def check_count(self, adjacency: Adjacency, least: int = 2) -> None:
         """Refuse a single person where the number of persons is public."""
-        if adjacency.size_is_public and self.count < 2:
-            raise InvalidData("there must be rows of at least two persons.")
+        super().check_count(adjacency, 2)
 
     def check(self, weights: Any, bound: float, max_rows: int | None) -> None:
         """Refuse weights that give one person more than one weight, or more rows than the cap."""

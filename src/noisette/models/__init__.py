@@ -12,8 +12,7 @@ from noisette._package import lazily
 if TYPE_CHECKING:
     from noisette.models.huber_regressor import HuberRegressor
     from noisette.models.linear_regression import LinearRegression
-    from noisette.models.linear_svc import LinearSVC
-    from noisette.models.logistic_regression import LogisticRegression
+    from noisette.models.logistic_regression import LinearSVC, LogisticRegression
     from noisette.models.poisson_regressor import PoissonRegressor
     from noisette.models.sgd import SGDClassifier
     from noisette.models.sgd_regressor import SGDRegressor
@@ -31,7 +30,7 @@ __all__ = [
 _HOMES = {
     "HuberRegressor": "huber_regressor",
     "LinearRegression": "linear_regression",
-    "LinearSVC": "linear_svc",
+    "LinearSVC": "logistic_regression",
     "LogisticRegression": "logistic_regression",
     "PoissonRegressor": "poisson_regressor",
     "SGDClassifier": "sgd",

@@ -7,7 +7,7 @@ from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms import Public, Trained
-from noisette.fitting.algorithms.recommend import Recommendation, mechanisms, recommend
+from noisette.fitting.algorithms.recommend import MECHANISMS, Recommendation, recommend
 from noisette.fitting.losses import Huber, Loss
 from noisette.models.noise_bars import bars_of_fit
 from noisette.models.regressor import LinearRegressor
@@ -96,7 +96,7 @@ class HuberRegressor(LinearRegressor):
                 f"threshold must lie between 1e-6 and 1e6, in half ranges of the target; got "
                 f"{threshold!r}."
             )
-        _validate.choice("mechanism", self.mechanism, mechanisms())
+        _validate.choice("mechanism", self.mechanism, MECHANISMS)
         super()._check_own()
 
     def _loss(self) -> Loss:

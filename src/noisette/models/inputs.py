@@ -88,7 +88,9 @@ def rows_and_labels(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
     if _is_sound(X, y, least):
-        _known_features(estimator, X.shape[1])
+        # what scikit-learn's `validate_data` sets for an array without names
+        estimator.n_features_in_ = X.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
         return X, y
     if in_parts(X):
         return parted_rows(estimator, X, y, least)
@@ -109,12 +111,6 @@ def _is_sound(X: Any, y: Any, least: int) -> bool:
         return False
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.vdot(X, X) <= _LARGEST[str(X.dtype)] ** 2)
-
-
-def _known_features(estimator: Any, count: int) -> None:
-    """Set what scikit-learn's `validate_data` sets for an array without names."""
-    estimator.n_features_in_ = count
-    vars(estimator).pop("feature_names_in_", None)
 
 
 def rows_and_numbers(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Floats]:
@@ -376,10 +372,11 @@ def _part_classes(y: NDArray[Any]) -> NDArray[Any]:
         raise InvalidData(
             "Unknown label type: y holds fractions; a classifier needs labels, not a quantity."
         )
-    found = _unique_or_empty(y)
-    if len(found) == 0 and len(y):
-        raise InvalidData("Unknown label type: the labels in y must be of one type.")
-    return found
+    try:
+        return np.unique(y)
+    except TypeError:  # labels that cannot be compared
+        pass
+    raise InvalidData("Unknown label type: the labels in y must be of one type.")
 
 
 def _all_classes(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
@@ -403,13 +400,6 @@ def _lacks_labels(y: NDArray[Any]) -> bool:
             for label in y.ravel().tolist()
         )
     return False
-
-
-def _unique_or_empty(y: NDArray[Any]) -> NDArray[Any]:
-    try:
-        return np.unique(y)
-    except TypeError:  # labels that cannot be compared
-        return np.empty(0)
 
 
 def _looked_up_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:

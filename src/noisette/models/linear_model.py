@@ -24,9 +24,8 @@ from noisette.fitting.partitions.lazily import lazily
 from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.noise_bars import NoiseBars
-from noisette.models.outlook import Outlook, outlook
 from noisette.models.outputs import rows_fact
-from noisette.models.private import PrivateEstimator, Scored
+from noisette.models.private import Outlook, PrivateEstimator, Scored, outlook
 
 
 @dataclass(frozen=True, eq=False)

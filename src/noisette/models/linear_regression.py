@@ -2,14 +2,145 @@
 
 from typing import Any
 
+import numpy as np
+from scipy import sparse
+from scipy.special import ndtri
+
 from noisette import _validate
+from noisette._scikit import check_is_fitted
+from noisette._typing import Floats
 from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness
-from noisette.errors import InvalidParameter
+from noisette.errors import InvalidParameter, Unproven
 from noisette.fitting.algorithms import Public, SufficientStatistics, Trained
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.losses import Loss, Squared
-from noisette.models.intervals import MODEL_BASED, IntervalRegressor
+from noisette.fitting.losses.rows import Rows
+from noisette.models import inputs
+from noisette.models.noise_bars import NoiseBars
+from noisette.models.regressor import LinearRegressor
+
+
+class IntervalRegressor(LinearRegressor):
+    """A regressor that releases how far its coefficients are off."""
+
+    _covariance: Floats | None = None
+    _variance: float | None = None
+
+    def _set_spread(self, solved: Any) -> None:
+        """Keep the covariance of (coefficients, intercept) and the variance of the residuals.
+
+        None forgets what an earlier fit left: its intervals are not those of this one.
+        """
+        self._covariance = self._variance = None
+        if solved is None:
+            self._bars = NoiseBars("persons")
+            return
+        _, half = self._scale
+        covariance, variance = solved.covariance, solved.variance
+        bias = self._intercept()
+        scale = np.full(len(covariance), half)
+        if bias is not None:
+            scale[-1] *= bias
+        self._covariance = covariance * np.outer(scale, scale)
+        self._variance = variance * half**2
+        each, d = np.sqrt(np.maximum(np.diag(self._covariance), 0.0)), len(self.coef_)
+        self._bars = NoiseBars("model", each[:d], np.asarray(each[d:].sum()))
+
+    def coef_intervals(self, level: float = 0.95) -> Floats:
+        """Return an interval for each coefficient, the last for the intercept if there is one.
+
+        They come from released numbers and the known law of the noise, at no cost, and cover both
+        sampling and noise. Model-based: true for a linear model with errors of one variance
+        whose targets are seldom cut at their bounds.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+            The probability with which an interval holds the coefficient.
+
+        Returns
+        -------
+        ndarray of shape (d, 2) or (d + 1, 2)
+            Lower and upper ends.
+
+        Raises
+        ------
+        Unproven
+            If the model was fitted on persons with several rows.
+
+        """
+        check_is_fitted(self)
+        covariance, _ = self._spread()
+        centre = np.asarray(self.coef_)
+        if len(covariance) > len(centre):
+            centre = np.append(centre, self.intercept_)
+        reach = _reach(level) * np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        return np.column_stack([centre - reach, centre + reach])
+
+    def predict_interval(self, X: Any, level: float = 0.95) -> Floats:
+        """Return, for every row, an interval that holds its target with probability `level`.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix of shape (n, d)
+            Rows.
+        level : float, default 0.95
+            The probability; model-based, with normal errors (see `coef_intervals`).
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            Lower and upper ends.
+
+        Raises
+        ------
+        Unproven
+            If the model was fitted on persons with several rows.
+
+        """
+        centre = self.predict(X)
+        covariance, variance = self._spread()
+        X = self._cut(inputs.matrix(self, X))
+        d = X.shape[1]
+        spread = np.empty(len(centre))
+        for where, block in Rows(X).blocks():
+            rows = np.asarray(block.toarray() if sparse.issparse(block) else block)
+            if len(covariance) > d:
+                rows = np.column_stack([rows, np.ones(len(rows))])
+            spread[where] = np.einsum("ij,jk,ik->i", rows, covariance, rows)
+        reach = _reach(level) * np.sqrt(np.maximum(spread, 0.0) + variance)
+        return np.column_stack([centre - reach, centre + reach])
+
+    def _spread(self) -> tuple[Floats, float]:
+        if self._covariance is None or self._variance is None:
+            raise Unproven(
+                "intervals are for records, not for persons with several rows: the rows of one "
+                "person are not independent."
+            )
+        return self._covariance, self._variance
+
+    def _told_unequal(self, unequal: float | None) -> str:
+        """Return what the guarantee says of errors of unequal variances; warn if they are seen."""
+        if unequal is None:
+            return NOT_LOOKED
+        if unequal > 0.0:
+            self._later.append(
+                f"errors are of unequal variances, up to {1.0 + unequal:.1f} times their mean in "
+                "some direction (a released number): intervals of coefficients allow for it, "
+                "those of predictions hold on average only."
+            )
+            return UNEQUAL
+        return EQUAL
+
+    def _warn_clipped(self, share: float, noise: float) -> None:
+        """Say, from released numbers, that many targets lie at a bound."""
+        if share - _SURELY * noise > _MANY_CUT:
+            self._later.append(
+                f"about {min(share, 1.0):.0%} of the targets lie at or beyond target_bounds (a "
+                "released number): intervals are not to be trusted, widen the bounds if you can."
+            )
+
 
 ROUNDS = 6
 """Rounds of residual sums unless asked otherwise (see docs/regression.md for the measurement)."""
@@ -118,3 +249,25 @@ class LinearRegression(IntervalRegressor):
         self.clipped_share_ = float(solved.clipped)
         self._warn_clipped(solved.clipped, solved.clipped_noise)
         return (self._told_unequal(solved.unequal),) if known else ()
+
+
+MODEL_BASED = (
+    "Intervals are model-based: they hold for a linear model with errors of one variance whose "
+    "targets are seldom cut at their bounds."
+)
+
+NOT_LOOKED = (
+    "Whether errors have unequal variances was not looked at: noise would hide it, or delta is 0."
+)
+EQUAL = "No unequal variances of errors are seen beyond the noise of a released sum."
+UNEQUAL = (
+    "Errors have unequal variances, as a released sum shows: intervals of coefficients have a "
+    "robust form, those of predictions hold on average only."
+)
+
+_SURELY = 3.0  # deviations of the noise, beyond which a released share is taken for the data's
+_MANY_CUT = 0.02  # of the targets at a bound: from there on intervals may be far off
+
+
+def _reach(level: float) -> float:
+    return float(ndtri(0.5 + _validate.fraction("level", level) / 2.0))

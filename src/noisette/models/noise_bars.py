@@ -7,8 +7,8 @@ import numpy as np
 
 from noisette._typing import Floats
 from noisette.fitting.algorithms import Trained
-from noisette.fitting.algorithms.noisy_weights import NoisyWeights
 from noisette.fitting.algorithms.recommend import Recommendation
+from noisette.fitting.algorithms.whitening import NoisyWeights
 from noisette.fitting.losses import Loss, Softmax
 
 LAWS = {

@@ -31,7 +31,7 @@ from noisette.fitting.algorithms.class_weight import (
     weight_proofs,
 )
 from noisette.fitting.algorithms.levels import level_notes, weights_of_levels
-from noisette.fitting.algorithms.recommend import Recommendation, mechanisms, recommend
+from noisette.fitting.algorithms.recommend import MECHANISMS, Recommendation, recommend
 from noisette.fitting.losses import Loss, Softmax
 from noisette.fitting.units import Unit
 from noisette.models import inputs
@@ -130,9 +130,15 @@ class OneShotClassifier(LinearClassifier):
         numbers = inputs.label_numbers(classes, y)
         rows, bound = with_intercept(X, self._row_bound(), self._intercept())
         public = self._describe(unit, rows.shape[1], bound, len(classes), adjacency)
-        weights = self._weights(sample_weight, sample_epsilon, X)
-        if weights is not None:
-            public = replace(public, weight_bound=float(self.weight_bound))
+        weights = None
+        if sample_epsilon is not None and self.class_weight is not None:
+            raise InvalidParameter("pass sample_epsilon or class_weight, not both.")
+        if sample_weight is not None:
+            if sample_epsilon is not None:
+                raise InvalidData("pass sample_weight or sample_epsilon, not both.")
+            cap = float(self.weight_bound)
+            weights = inputs.weights("sample_weight", sample_weight, X, 0.0, cap, "weight_bound")
+            public = replace(public, weight_bound=cap)
         factors = public_weights(self.class_weight, classes)
         if factors is not None:
             weights = weighed(weights, factors, numbers)
@@ -144,7 +150,7 @@ class OneShotClassifier(LinearClassifier):
             weights = weights_of_levels(levels, chosen.public)
             notes = (*notes, *level_notes(levels, adjacency))
             proofs = ("PER-PERSON-SCALE",)
-        weights, near = unit.share(weights), unit  # proof: PERSON-WEIGHTS
+        weights, near = unit.share(weights), unit
         # rows beyond a cap have weight 0: they are left out, so that the cap bounds rows
         if sample_epsilon is not None or unit.max_rows is not None:
             rows, numbers, weights, near = unit.present(rows, numbers, weights)
@@ -160,7 +166,10 @@ class OneShotClassifier(LinearClassifier):
         self._set_model(trained.weights, public.loss, bias, ready.classes)
         self.regularization_ = chosen.known_regularization
         self._bars = bars_of_fit(self, trained, chosen, bias)
-        self.weight_noise_ = self._known_noise(chosen)
+        self.weight_noise_ = None
+        if chosen.algorithm.name == "output" and not isinstance(public.loss, Softmax):
+            prepared: PreparedModel = chosen.algorithm.prepare(public)
+            self.weight_noise_ = prepared.weight_noise  # its law is public
         facts = [labels_fact(ready.classes, given=self.classes is not None)]
         if ready.weighed and public.weight_bound != 1.0:
             facts.append(f"the cap {public.weight_bound:g} on sample weights")
@@ -171,19 +180,11 @@ class OneShotClassifier(LinearClassifier):
             weighed=ready.weighed,
         )  # fmt: skip
 
-    def _known_noise(self, chosen: Recommendation) -> float | None:
-        """Return the deviation of the noise in each weight where its law is public, else None."""
-        loss = chosen.public.loss
-        if chosen.algorithm.name != "output" or isinstance(loss, Softmax):
-            return None
-        prepared: PreparedModel = chosen.algorithm.prepare(chosen.public)
-        return prepared.weight_noise
-
     def _check_own(self) -> None:
         self._row_bound()
         _validate.positive("weight_bound", self.weight_bound)
         check_class_weight(self.class_weight)
-        _validate.choice("mechanism", self.mechanism, mechanisms())
+        _validate.choice("mechanism", self.mechanism, MECHANISMS)
         _validate.choice("multi_class", self.multi_class, self._schemes)
         whiten = self._whiten
         known = whiten == "auto" if isinstance(whiten, str) else isinstance(whiten, float | int)
@@ -215,16 +216,6 @@ class OneShotClassifier(LinearClassifier):
             levels=levels,
         )
         return balancing(chosen, classes, float(self.epsilon)) if even else chosen
-
-    def _weights(self, sample_weight: Any, sample_epsilon: Any, X: Any) -> Any:
-        if sample_epsilon is not None and self.class_weight is not None:
-            raise InvalidParameter("pass sample_epsilon or class_weight, not both.")
-        if sample_weight is None:
-            return None
-        if sample_epsilon is not None:
-            raise InvalidData("pass sample_weight or sample_epsilon, not both.")
-        cap = float(self.weight_bound)
-        return inputs.weights("sample_weight", sample_weight, X, 0.0, cap, "weight_bound")
 
     def _targets(self, public: Public, numbers: NDArray[np.intp]) -> list[NDArray[Any]]:
         """Return one target vector for each model."""

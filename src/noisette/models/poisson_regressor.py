@@ -130,19 +130,7 @@ class PoissonRegressor(SGDRegressor):
 
     @lazily
     def predict(self, X: Any) -> Floats:
-        """Return the mean count of every row, at most ``most_count``.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix of shape (n, d)
-            Rows; those longer than ``norm_bound`` are scaled down to it, as in ``fit``.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Predictions.
-
-        """
+        """Return the mean count of every row, at most ``most_count``."""
         check_is_fitted(self)
         X = self._cut(inputs.matrix(self, X))
         scores = np.asarray(X @ self.coef_, dtype=np.float64).reshape(-1) + self.intercept_

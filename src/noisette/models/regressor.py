@@ -24,9 +24,8 @@ from noisette.fitting.partitions.lazily import lazily
 from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.linear_model import LinearModel, Ready
-from noisette.models.outlook import Outlook
 from noisette.models.outputs import BOUGHT_TARGET, size_facts, target_fact
-from noisette.models.private import Scored
+from noisette.models.private import Outlook, Scored
 
 
 def checked_target_bounds(given: Any) -> tuple[float, float]:
@@ -221,7 +220,7 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
         unit, weights = inputs.unit_of(persons, X.shape[0], adjacency, X, least=2), None
         if sample_weight is not None:
             weights = inputs.weights("sample_weight", sample_weight, X, 0.0, 1.0)
-        return X, y, unit.share(weights), unit  # proof: PERSON-WEIGHTS
+        return X, y, unit.share(weights), unit
 
     def _publish(self, ready: Ready, trained: Trained) -> None:
         if self._learns:

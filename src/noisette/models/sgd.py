@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from noisette import _validate
 from noisette._scikit import available_if
-from noisette._typing import Floats, Labels
+from noisette._typing import Labels
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness
@@ -19,7 +19,6 @@ from noisette.fitting.algorithms.class_weight import (
     balancing,
     check_class_weight,
     for_model,
-    own,
     public_weights,
     weighed,
     weight_proofs,
@@ -29,12 +28,11 @@ from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.algorithms.recommend_sgd import recommend_sgd
 from noisette.fitting.algorithms.steps import Update
 from noisette.fitting.losses import Loss, classifier_loss, classifier_losses
-from noisette.fitting.partitions.lazily import lazily
 from noisette.fitting.units import RECORDS, Unit
 from noisette.models import inputs
 from noisette.models.linear_model import LinearClassifier, Ready
 from noisette.models.logistic_regression import LogisticRegression
-from noisette.models.outputs import labels_fact, probabilities, size_facts
+from noisette.models.outputs import labels_fact, size_facts
 from noisette.models.sgd_stream import StreamReader, targets_of
 
 
@@ -349,7 +347,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
         public = self._describe(size, X.shape[1], loss, adjacency, unit)
         chosen = self._recommended(public, len(classes), levels)
         told = () if levels is None else level_notes(levels, adjacency)
-        weights = unit.share(weights)  # proof: PERSON-WEIGHTS
+        weights = unit.share(weights)
         return self._ready_for_steps(
             chosen, X, targets_of(loss, numbers), weights, unit, classes=classes,
             weighed=sample_weight is not None, notes=(*chosen.notes, *told),
@@ -379,7 +377,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
     ) -> None:  # fmt: skip
         """Set the fitted attributes: released numbers and public facts."""
         loss = chosen.public.loss
-        update: Update = own(chosen.algorithm).update  # what ran: parameters may have changed since
+        update: Update = chosen.algorithm.own.update  # what ran: parameters may have changed since
         self._set_model(trained.weights, loss, update.bias, classes)
         known = self._facts(
             sizes, update.norm_bound, update.bias, labels_fact(classes, given=given)
@@ -389,22 +387,5 @@ class SGDClassifier(LinearClassifier, StreamReader):
 
     # --- using the model -------------------------------------------------------------------
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    @lazily
-    def predict_proba(self, X: Any) -> Floats:
-        """Return class probabilities, shape (n, K).
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix of shape (n, d)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            One column for each of ``classes_``; rows add up to 1.
-
-        """
-        return probabilities(self.decision_function(X))
-
+    predict_proba = available_if(_has_probabilities)(LogisticRegression.predict_proba)
     predict_log_proba = available_if(_has_probabilities)(LogisticRegression.predict_log_proba)

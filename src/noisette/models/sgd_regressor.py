@@ -11,7 +11,6 @@ from noisette.core.randomness import Randomness
 from noisette.core.sampling import Sampler
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms import Public, Trained
-from noisette.fitting.algorithms.learnt_target import own_algorithm
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.algorithms.recommend_sgd import recommend_sgd
 from noisette.fitting.algorithms.steps import Update
@@ -134,36 +133,12 @@ class SGDRegressor(LinearRegressor, StreamReader):
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, persons: Any = None
     ) -> "SGDRegressor":
-        """Train privately and return the estimator.
+        """Train privately, on rows or on a stream, and return the estimator.
 
-        Parameters
-        ----------
-        X : array_like, sparse matrix or stream
-            A matrix of n rows; or a stream: an iterator of pairs (X, y), of Arrow record
-            batches, or of paths of Parquet files (a path or a list of paths), read once in
-            constant memory.
-        y : array_like of shape (n,) or str, optional
-            The targets; for Arrow and Parquet streams the name of their column (None: the last).
-        sample_weight : array_like of shape (n,), optional
-            Weights in [0, 1] of the gradients, as sensitive as the rows. Not for streams.
-        persons : array_like of shape (n,) or Persons, optional
-            Whose row each row is, by any identifier. Not for streams.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter is out of range; nothing is charged.
-        InvalidData
-            If X, y or a vector has the wrong shape or entries. Rows are checked before anything
-            is charged; in a stream, chunks after the first are checked as they come.
-        Unproven
-            If no theorem covers the parameters together; nothing is charged.
-
+        A stream is an iterator of pairs (X, y), of Arrow record batches, or of paths of Parquet
+        files (a path or a list of paths), read once in constant memory; y is then the name of the
+        target's column (None: the last). Chunks after the first are checked as they come; weights
+        and persons are not for streams.
         """
         with self._all_or_nothing(X):
             if not self._streamed(X, y, persons, sample_weight=sample_weight):
@@ -264,6 +239,6 @@ class SGDRegressor(LinearRegressor, StreamReader):
         )  # fmt: skip
 
     def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
-        update: Update = own_algorithm(chosen.algorithm).update
+        update: Update = chosen.algorithm.own.update
         self._set_model(trained.weights[0], update.bias)
         return ()

@@ -37,8 +37,7 @@ from noisette.fitting.algorithms.class_weight import (
 from noisette.fitting.algorithms.network import NetworkSteps, PublicNetwork
 from noisette.fitting.units import Unit
 from noisette.models import inputs
-from noisette.models.outlook import Outlook
-from noisette.models.private import PrivateEstimator, Scored
+from noisette.models.private import Outlook, PrivateEstimator, Scored
 from noisette.nn.arrays import (
     TensorRecords,
     as_rows,

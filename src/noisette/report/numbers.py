@@ -7,22 +7,15 @@ from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import Guarantee, rounded_up
 from noisette.core.mechanisms import (
-    AdditiveNoise,
     Exponential,
     Gaussian,
     GaussianThreshold,
     Mechanism,
     ObjectiveNoise,
 )
-from noisette.core.plans import (
-    LastIterate,
-    Noisy,
-    Parallel,
-    Plan,
-    Repeat,
-    Selected,
-    Together,
-)
+from noisette.core.mechanisms.base import AdditiveNoise
+from noisette.core.plans import LastIterate, Parallel, Plan, Repeat, Selected, Together
+from noisette.core.plans.leaves import Noisy
 from noisette.errors import Unproven
 
 DELTAS = tuple(10.0**-k for k in range(12, 1, -1))

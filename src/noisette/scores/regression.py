@@ -197,11 +197,9 @@ def _mean_square(
 
 
 def _root(score: Score) -> Score:
+    low, high = (math.sqrt(max(end, 0.0)) for end in (score.low, score.high))
     if not score.value > 0.0:
-        return Score(math.nan, math.inf, math.inf, math.sqrt(max(score.low, 0.0)),
-                     math.sqrt(max(score.high, 0.0)), trusted=False)  # fmt: skip
+        return Score(math.nan, math.inf, math.inf, low, high, trusted=False)
     value = math.sqrt(score.value)
-    low, high = math.sqrt(max(score.low, 0.0)), math.sqrt(max(score.high, 0.0))
-    return Score(
-        value, score.error / (2 * value), score.noise / (2 * value), low, high, score.trusted
-    )
+    error, noise = (each / (2 * value) for each in (score.error, score.noise))
+    return Score(value, error, noise, low, high, score.trusted)

@@ -10,14 +10,7 @@ from numpy.typing import NDArray
 
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.tables.cells import arrow, is_moment, is_text
-from noisette.tables.kinds import (
-    Cells,
-    Column,
-    Dates,
-    Ignored,
-    Open,
-    canonical,
-)
+from noisette.tables.kinds import Cells, canonical
 from noisette.tables.kinds.base import for_texts
 from noisette.tables.reading import csv_header, is_parquet, open_parquet
 from noisette.tables.schema import Schema
@@ -54,11 +47,10 @@ def names_of(
 def _checked_types(types: Any, schema: Schema) -> list[str]:
     """Return the names of Parquet columns; refuse a used one whose type has no encoding."""
     pa = arrow()
-    used = {column.name for column in schema.columns if not isinstance(column, Ignored)}
-    used.add(schema.target)
+    used = {*schema.used, schema.target}
     if schema.persons is not None:
         used.add(schema.persons.column)
-    dates = {column.name for column in schema.columns if is_date(column)}
+    dates = {column.name for column in schema.columns if column.reading.moments}
     for field in types:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         plain = (
@@ -76,11 +68,6 @@ def _checked_types(types: Any, schema: Schema) -> list[str]:
 
 def _advised(kind: Any) -> str:
     return "date" if is_moment(kind) else "ignore"
-
-
-def is_date(column: Column) -> bool:
-    """Whether the cells of a column are dates."""
-    return isinstance(column, Dates) or (isinstance(column, Open) and column.kind == "date")
 
 
 def check_columns(path: Path | None, names: Sequence[str], schema: Schema, *, target: bool) -> None:
@@ -113,8 +100,7 @@ def check_columns(path: Path | None, names: Sequence[str], schema: Schema, *, ta
                 f"column {name!r} of the table is not in the schema; add it there, or give it "
                 'kind = "ignore".'
             )
-    needed = [column.name for column in schema.columns if not isinstance(column, Ignored)]
-    for name in (*needed, schema.target) if target else needed:
+    for name in (*schema.used, schema.target) if target else schema.used:
         if name not in present:
             raise InvalidData(f"the table has no column {name!r}, which the schema names.")
     if target and schema.persons is not None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noisette.errors import InvalidParameter
-from noisette.tables.fact_checks import only, text_list
+from noisette.tables.kinds.facts import only, text_list
 
 _THOUSANDS = ("", ",", ".", " ", "'", "\u2019", "\u00a0", "\u202f")
 

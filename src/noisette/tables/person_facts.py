@@ -17,8 +17,8 @@ from noisette import _validate
 from noisette.core.cells import UNTOLD
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.units import MISSING_IDENTIFIERS, Persons, PlannedPersons, Unit
-from noisette.tables.fact_checks import UNKNOWN
 from noisette.tables.kinds import Cells, canonical
+from noisette.tables.kinds.facts import UNKNOWN
 
 PERSON_KEYS = ("person", "max_rows", "person_missing")
 

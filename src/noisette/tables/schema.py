@@ -27,12 +27,10 @@ from typing import Any
 
 from noisette import _files, _validate
 from noisette.errors import InvalidParameter
-from noisette.tables.category_facts import labels_of
-from noisette.tables.column_facts import column_of
-from noisette.tables.completing import completed
-from noisette.tables.fact_checks import UNKNOWN, only, text_list
 from noisette.tables.file_facts import FileFacts
-from noisette.tables.kinds import Column, Ignored, Open, canonical, is_sparse
+from noisette.tables.kinds import KINDS, Column, canonical, column_of, is_sparse
+from noisette.tables.kinds.categorical import labels_of
+from noisette.tables.kinds.facts import UNKNOWN, only, text_list
 from noisette.tables.person_facts import PERSON_KEYS, PersonFacts
 
 __all__ = ["UNKNOWN", "FileFacts", "Schema", "read_schema", "spelling"]
@@ -106,9 +104,24 @@ class Schema:
         return self.unit if self.persons is None else self.persons.words
 
     @property
-    def open(self) -> tuple[Open, ...]:
+    def open(self) -> tuple[Column, ...]:
         """The columns with facts that are still to be learnt."""
-        return tuple(column for column in self.columns if isinstance(column, Open))
+        return tuple(column for column in self.columns if column.open)
+
+    @property
+    def by_name(self) -> dict[str, Column]:
+        """The columns by their names."""
+        return {column.name: column for column in self.columns}
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The names of the columns that are not ignored."""
+        return tuple(column.name for column in self.columns if column.used)
+
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        """The names of the columns whose cells are numbers; dates are none."""
+        return tuple(c.name for c in self.columns if c.reading.word and not c.reading.moments)
 
     def check_complete(self) -> None:
         """Refuse to encode while facts are open.
@@ -150,8 +163,28 @@ class Schema:
         Schema
             A schema without open facts.
 
+        Raises
+        ------
+        InvalidParameter
+            If a column or fact is unknown or stated, or a fact stays open.
+
         """
-        return Schema.from_dict(completed(self.source, self.columns, released, row_norm, free))
+        for name in {*released} - {*self.by_name}:
+            raise InvalidParameter(f"column {name!r} is not in the schema.")
+        node = {key: value for key, value in self.source.items() if key != "learn"}
+        facts = dict(self.source["columns"])
+        for name, column in self.by_name.items():
+            if column.open and not released.get(name):
+                raise InvalidParameter(f"column {name!r} has open facts, and nothing was released.")
+            if released.get(name):
+                kind = KINDS[facts[name]["kind"]]
+                facts[name] = kind.completed(column, facts[name], released[name])
+        bought = {name for name in released if released[name] and name not in free}
+        learnt = [name for name in facts if name in bought or name in self.learnt]
+        node["columns"] = facts
+        if learnt:
+            node["learnt"] = learnt
+        return Schema.from_dict(node if row_norm is None else node | {"row_norm": float(row_norm)})
 
     @property
     def sparse(self) -> bool:
@@ -195,10 +228,11 @@ class Schema:
     @property
     def public(self) -> tuple[str, ...]:
         """What a guarantee should say is treated as public."""
-        used = [column for column in self.columns if column.features]
+        used, learnt = [column for column in self.columns if column.features], len(self.learnt)
         facts = (
             f"the schema {self.fingerprint} (names, bounds and categories of {len(used)} columns, "
-            "the labels" + self._bought
+            "the labels)"
+            + (f", of which facts of {learnt} columns were released privately" if learnt else "")
         )
         scale = (
             f"the scale {self.row_norm:.6g} by which encoded rows were divided before they were "
@@ -210,12 +244,6 @@ class Schema:
     def public_form(self) -> str:
         """What is treated as public of the file as a whole."""
         return "that the file is a table of the schema's form with at least one row"
-
-    @property
-    def _bought(self) -> str:
-        if not self.learnt:
-            return ")"
-        return f"), of which facts of {len(self.learnt)} columns were released privately"
 
     @classmethod
     def from_dict(cls, node: Any, target: str | None = None, *, learn: bool = False) -> "Schema":
@@ -258,13 +286,11 @@ class Schema:
             node["columns"] = persons.ignored(node.get("columns"))
         columns = _columns_of(node, name, learnt, learn=learn)
         node["columns"] = {
-            column.name: (
-                {"kind": "ignore"} if isinstance(column, Ignored) else node["columns"][column.name]
-            )
+            column.name: node["columns"][column.name] if column.used else {"kind": "ignore"}
             for column in columns
         }
         # Where facts were released, it may turn out that no column tells rows apart.
-        if not learnt and all(isinstance(column, Ignored) for column in columns):
+        if not learnt and not any(column.used for column in columns):
             raise InvalidParameter("the schema has no column to learn from.")
         unit = _unit_of(node, persons)
         file = FileFacts.from_dict(node.get("file", {}))
@@ -306,7 +332,7 @@ def _row_norm_of(node: dict[str, Any], columns: tuple[Column, ...]) -> float:
         if not 1e-6 <= stated <= 1e12:  # else squares could overflow
             raise InvalidParameter(f"row_norm must lie between 1e-6 and 1e12; got {stated:g}.")
         return stated
-    if any(isinstance(column, Open) for column in columns):
+    if any(column.open for column in columns):
         return math.nan
     guess = math.sqrt(sum(column.mean_square for column in columns))
     return _validate.positive("row_norm", guess or 1.0)

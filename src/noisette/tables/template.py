@@ -10,7 +10,9 @@ from typing import Any
 
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.tables import toml
-from noisette.tables.cells import arrow, is_text
+from noisette.tables.cells import arrow
+from noisette.tables.kinds import KINDS
+from noisette.tables.kinds.kind import Kind
 from noisette.tables.reading import csv_header, is_parquet, open_parquet
 from noisette.tables.schema import UNKNOWN, FileFacts
 
@@ -23,11 +25,7 @@ _INTRODUCTION = """\
 # Do not look at the rows to do it: a bound or a category read off the data gives somebody away.
 # The rows were not looked at to write this file; only {looked}.
 #
-#   kind = "numeric"       low = 0, high = 110            values outside are moved to the bound
-#   kind = "categorical"   categories = ["a", "b", "c"]   anything else falls into one slot
-#   kind = "date"          low = "1920-01-01", high = "2025-12-31"
-#   kind = "hashed"        very many categories that nobody can list, such as postcodes
-#   kind = "ignore"        not used (names, identifiers, free text)
+{kinds}
 #
 # More options (center, width, curve, knots, reference, groups, missing): docs/command_line.md.
 
@@ -37,8 +35,8 @@ _LEARNING = """\
 # Facts about {name}, for `noisette train --learn`.
 #
 # Fill in by what you know about the subject, not by looking at the rows:
-#   every kind      numeric, categorical, date, hashed (very many categories, such as postcodes)
-#                   or ignore (names, identifiers, free text); a kind is never learnt
+#   every kind      a kind is never learnt:
+{kinds}
 #   the classes     every label that can occur (a number to predict has none: see below),
 #                   and the unit: what one row stands for
 # The rows were not looked at to write this file; only {looked}.
@@ -58,9 +56,12 @@ _LEARNING = """\
 """
 
 
-def _as_comment(text: str) -> str:
-    """Return text that stays on one line of comment; TOML forbids control characters there."""
-    return "".join(c if c.isprintable() else "?" for c in text)
+def _kind_line(kind: Kind) -> str:
+    """Return what a template says of a kind of column."""
+    facts, meaning = kind.example
+    named = f'kind = "{kind.name}"'
+    told = f"{facts:29} {meaning}" if facts else meaning
+    return f"#   {named:22} {told}".rstrip()
 
 
 def _names(path: Path, facts: FileFacts) -> list[str]:
@@ -169,17 +170,11 @@ def template(
 
 
 def _of_type(kind: Any) -> dict[str, Any]:
-    """Return what a Parquet type says; the two truth values are a fact of the type."""
-    pa = arrow()
-    if pa.types.is_dictionary(kind):
+    """Return what a Parquet type says, by the first kind that knows it."""
+    if arrow().types.is_dictionary(kind):
         kind = kind.value_type
-    if pa.types.is_boolean(kind):
-        return {"kind": "categorical", "categories": [False, True]}
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return {"kind": "numeric", "low": UNKNOWN, "high": UNKNOWN}
-    if is_text(kind):
-        return {"kind": "categorical", "categories": [UNKNOWN]}
-    return {"kind": "ignore"}
+    guesses = ((each.name, each.of_type(kind)) for each in KINDS.values() if each.of_type)
+    return next({"kind": name, **facts} for name, facts in guesses if facts is not None)
 
 
 def _text(
@@ -188,7 +183,11 @@ def _text(
 ) -> str:  # fmt: skip
     introduction = _LEARNING if learn else _INTRODUCTION
     lines = [
-        introduction.format(name=_as_comment(name), looked=looked),
+        introduction.format(
+            name="".join(c if c.isprintable() else "?" for c in name),  # else it is no comment
+            looked=looked,
+            kinds="\n".join(map(_kind_line, KINDS.values())),
+        ),
         f"target = {toml.value(target or UNKNOWN)}  # the column to predict"
         + ("" if target else "; take it out of the columns below"),
         f"classes = [{toml.value(UNKNOWN)}]  # every label that can occur, whether it does or not",

@@ -10,7 +10,8 @@ import numpy as np
 from noisette._typing import Indices
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
-from noisette.core.plans import Parallel, Plan, RunLaw, Selected
+from noisette.core.plans import Parallel, Plan, Selected
+from noisette.core.plans.laws import RunLaw
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.tables.frame import Frame

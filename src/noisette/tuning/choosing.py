@@ -21,7 +21,6 @@ from noisette.errors import InvalidData, InvalidParameter, MissingExtra, WeakMod
 from noisette.fitting.units import Persons
 from noisette.scores import BinaryScores, measure
 from noisette.tables.frame import Frame
-from noisette.tables.kinds import Dates, Hats, Ignored, Numeric, Open
 from noisette.tuning.budget import divided, taken
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -405,11 +404,9 @@ def features_of(estimator: Any, X: Any) -> Any:
         return X if sparse.issparse(X) else _filled(np.asarray(X, dtype=float).reshape(len(X), -1))
     parts = []
     for column in estimator._read_schema(target=False).columns:
-        if isinstance(column, Ignored):
-            continue
-        kind = column.kind if isinstance(column, Open) else ""
-        numbers = isinstance(column, Numeric | Hats | Dates) or kind in ("numeric", "date")
-        parts.append(_number(X, column.name) if numbers else _levels(X, column.name))
+        if column.used:
+            part = _number if column.reading.word else _levels
+            parts.append(part(X, column.name))
     return np.hstack(parts)
 
 

@@ -19,7 +19,9 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import ONE_FIT
 from noisette.core.ledger import Ledger
 from noisette.core.permit import Permit
-from noisette.core.plans import LAWS, Noisy, Plan, PlanLike, RunLaw, Selected, as_plan
+from noisette.core.plans import LAWS, Plan, Selected
+from noisette.core.plans.laws import RunLaw
+from noisette.core.plans.leaves import Noisy, PlanLike, as_plan
 from noisette.core.randomness import Randomness, as_randomness
 from noisette.core.search import LentLedger, best_run
 from noisette.errors import InvalidData, InvalidParameter, Unproven

@@ -123,7 +123,7 @@ def _write_folder(out: Path, fitted: "TableModel", text: str, *, force: bool) ->
 
 
 def _plot(curves: Any, surfaces: Any, unit: str, path: Path, *, force: bool) -> None:
-    from noisette.tables.pipeline.plots import plotted
+    from noisette.tables.pipeline.curves import plotted
 
     target = figure_file("--plot", path, force=force)
     write_figure(plotted(curves, unit, surfaces), target)
@@ -165,8 +165,7 @@ def export(
     [bold]Example[/bold]: noisette export model --format onnx --out model.onnx
     """
     from noisette import _validate
-    from noisette.tables.pipeline.card import card_of
-    from noisette.tables.pipeline.onnx_graph import onnx_of
+    from noisette.tables.pipeline.card import card_of, onnx_of
 
     _validate.choice("--format", format, FORMATS)
     if format == "onnx" and out is None:

@@ -58,8 +58,8 @@ def inspect(
 def _read(path: Path) -> "tuple[Guarantee, list[tuple[str, str, str]]]":
     from noisette.core.guarantee import Guarantee
     from noisette.tables import read_model
-    from noisette.tables.describe import facts_of
     from noisette.tables.folders import GUARANTEE, load_model
+    from noisette.tables.pipeline.table_page import facts_of
 
     if path.is_dir():
         fitted = read_model(path)

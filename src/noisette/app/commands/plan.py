@@ -196,7 +196,7 @@ def _show(
     if job.table is not None:
         columns = [
             (each.name, each.kind, each.features,
-             each.note if each.matters or each.kind == "ignore" else f"IN VAIN: {each.note}")
+             each.note if each.matters or not each.used else f"IN VAIN: {each.note}")
             for each in asked.columns
         ]  # fmt: skip
         named = ("column", "kind", "features", "what is bought, and what is worth knowing")

@@ -12,7 +12,7 @@ from noisette._validate import visible
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.models.files import IN_FOLDER
 from noisette.tables import template
-from noisette.tables.fact_checks import UNKNOWN
+from noisette.tables.kinds.facts import UNKNOWN
 from noisette.tables.reading import is_parquet
 
 HEADERS = ("auto", "names", "row")

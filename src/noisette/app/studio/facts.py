@@ -9,25 +9,8 @@ from noisette._validate import visible
 from noisette.app.studio.chosen import ChosenTable
 from noisette.errors import InvalidParameter
 from noisette.tables import Schema
+from noisette.tables.kinds import KINDS
 
-KINDS = {
-    "numeric": "a number",
-    "categorical": "one of a few categories",
-    "date": "a date",
-    "hashed": "one of very many codes",
-    "ignore": "leave it out",
-}
-"""The kinds of columns, in the words of the page."""
-HELP = {
-    "numeric": "Ages, amounts, measurements: more or less of it means something.",
-    "categorical": "Wards, occupations, yes and no: a short list of words or codes, also if they "
-    "are written as numbers.",
-    "date": "Days, written like 2020-12-31 or as you say on the card.",
-    "hashed": "Postcodes, diagnoses: hundreds of codes that nobody can list. Some will share a "
-    "place.",
-    "ignore": "Names, identifiers, free text, and whatever must not matter.",
-}
-"""What each kind is for, in a sentence."""
 UNITS = {
     "row": "Each person has one row.",
     "person": "A person may have several rows; a column says whose they are.",
@@ -141,8 +124,8 @@ def _column(form: Mapping[str, str], k: int, name: str, typed: Mapping[str, Any]
     if kind not in KINDS:
         raise FactFault(f"say what kind of column “{shown}” is.", k)
     facts: dict[str, Any] = {"kind": kind}
-    known = form.get(f"known-{k}") == "know"
-    if kind == "categorical":
+    asks, known = KINDS[kind].asks, form.get(f"known-{k}") == "know"
+    if "categories" in asks:
         levels = split_list(form.get(f"levels-{k}", "")) if known else []
         if known and not levels:
             raise FactFault(f"list the categories of “{shown}”, or have them learnt.", k)
@@ -150,15 +133,13 @@ def _column(form: Mapping[str, str], k: int, name: str, typed: Mapping[str, Any]
             levels = typed["categories"]  # the two truth values are a fact of the type
         if levels:
             facts["categories"] = levels
-    if kind == "numeric" and known:
-        for end in ("low", "high"):
-            facts[end] = _number(form.get(f"{end}-{k}", ""), f"the {end}est value of “{shown}”", k)
-    if kind == "date":
-        if known:
-            facts |= {end: form.get(f"{end}-{k}", "").strip() for end in ("low", "high")}
-        form_of_dates = form.get(f"format-{k}", "").strip()
-        if form_of_dates:
-            facts["format"] = form_of_dates
+    for end in ("low", "high") if "low" in asks and known else ():
+        text = form.get(f"{end}-{k}", "").strip()
+        dated = "format" in asks
+        facts[end] = text if dated else _number(text, f"the {end}est value of “{shown}”", k)
+    form_of_dates = form.get(f"format-{k}", "").strip()
+    if "format" in asks and form_of_dates:
+        facts["format"] = form_of_dates
     return facts
 
 

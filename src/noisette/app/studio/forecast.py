@@ -117,7 +117,7 @@ def _forecast_of(schema: Schema, job: Job) -> Forecast:
         warning=asked.warning.replace('(kind = "ignore")', "(“leave it out” in step 2)"),
         steps=[(f"{100.0 * s.part:.2g} %", NAMES[s.name], s.expected) for s in asked.steps],
         others=[(_words(row["change"]), lost_words(row)) for row in found],
-        idle=[(c.name, c.note) for c in asked.columns if not c.matters and c.kind != "ignore"],
+        idle=[(c.name, c.note) for c in asked.columns if c.used and not c.matters],
         seconds=asked.seconds,
         promise=_PROMISE.format(**promised(stated)),
         gain=Markup(attacker(stated, curve_of(stated))),  # escaped by its template

@@ -23,7 +23,7 @@ from noisette.errors import InvalidParameter, NoisetteError
 from noisette.tables import read_model
 from noisette.tables.folders import MODEL, REPORT, TableModel, takes_tables
 from noisette.tables.pipeline.cut_targets import LIMITS
-from noisette.tables.pipeline.unread import unread_in
+from noisette.tables.pipeline.table_columns import unread_in
 
 if TYPE_CHECKING:
     from noisette.app.studio.app import Studio

@@ -13,7 +13,7 @@ from noisette._validate import visible
 from noisette.app.job import Job
 from noisette.app.studio import pages
 from noisette.app.studio.chosen import HEADERS, choose, entries, listed, on_page
-from noisette.app.studio.facts import HELP, KINDS, UNITS, WRITTEN, FactFault, schema_from
+from noisette.app.studio.facts import UNITS, WRITTEN, FactFault, schema_from
 from noisette.app.studio.forecast import (
     DELTAS,
     MODELS,
@@ -28,6 +28,7 @@ from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.tables import toml
 from noisette.tables.counting import count_units
+from noisette.tables.kinds import KINDS
 
 if TYPE_CHECKING:
     from noisette.app.studio.app import Studio
@@ -103,7 +104,7 @@ class Steps:
         typed = {name: facts["kind"] != "?" for name, facts in walk.table.columns.items()}
         return self._page(
             "facts", walk, 200, names=names, form=form, typed=typed,
-            kinds=KINDS, help=HELP, units=UNITS, written=WRITTEN,
+            kinds=KINDS, units=UNITS, written=WRITTEN,
             error=visible(str(error)) if error else "",
             fault=None if error is None else error.card, same=pages.for_table(walk.table),
         )  # fmt: skip

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from noisette.audit.bounds import LARGEST_EPSILON, largest
 from noisette.audit.canaries import Data
 from noisette.audit.findings import Tally
 from noisette.audit.fitted_state import State, fitted_state
@@ -40,12 +41,12 @@ def likelihood(k: int, pair: tuple[float, float]) -> float:
 
 def least_epsilon(k: int, fits: int, claim: tuple[float, float], apart: int, level: float) -> float:
     """Return the largest epsilon that so many fits, all as foretold, refute at the level."""
-    low, high = 0.0, 50.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        chance = likelihood(k, _between((middle, claim[1]), apart))
-        low, high = (middle, high) if fits * math.log(chance) <= math.log(level) else (low, middle)
-    return low
+
+    def refuted(epsilon: float) -> bool:
+        chance = likelihood(k, _between((epsilon, claim[1]), apart))
+        return fits * math.log(chance) <= math.log(level)
+
+    return largest(refuted, 0.0, LARGEST_EPSILON)
 
 
 def _between(claim: tuple[float, float], apart: int) -> tuple[float, float]:

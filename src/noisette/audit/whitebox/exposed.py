@@ -18,7 +18,8 @@ from noisette.audit.whitebox.theory import CONTRIBUTIONS, constants, least_epsil
 from noisette.audit.whitebox.trace import Release, Trace
 from noisette.core import accounting
 from noisette.core.guarantee import Guarantee
-from noisette.core.mechanisms import AdditiveNoise, ObjectiveNoise
+from noisette.core.mechanisms import ObjectiveNoise
+from noisette.core.mechanisms.base import AdditiveNoise
 
 _TIGHT = 1e-9
 

@@ -5,7 +5,8 @@ Noise is recovered from what was released:
 * output perturbation: released weights minus the auditor's own optimum;
 * objective perturbation: first-order inversion, b = -(gradient of the objective) at the released
   weights;
-* SGD: each update solved for its noise; other arrays: what left the door minus what entered.
+* SGD: what the kernel got, with which `exposed` compares every update; other arrays: what left the
+  door minus what entered.
 
 Tests: the scale (sums of radii are Gamma, sums of squares chi-square, two-sided), the law of the
 radius and of the direction (Kolmogorov-Smirnov), and independence of vectors of the same fit and of
@@ -39,21 +40,10 @@ from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.theory import CONTRIBUTIONS
 from noisette.audit.whitebox.trace import Blind, Release, Trace
 from noisette.core.adjacency import Adjacency
-from noisette.core.mechanisms import (
-    AdditiveNoise,
-    Gaussian,
-    LaplaceVector,
-    ObjectiveNoise,
-    SphericalLaplace,
-)
-from noisette.core.sampling import (
-    PartialShuffle,
-    Participation,
-    PassSampler,
-    RandomAllocation,
-    Sampler,
-    WithoutReplacement,
-)
+from noisette.core.mechanisms import Gaussian, LaplaceVector, ObjectiveNoise, SphericalLaplace
+from noisette.core.mechanisms.base import AdditiveNoise
+from noisette.core.sampling import PartialShuffle, RandomAllocation, Sampler, WithoutReplacement
+from noisette.core.sampling.base import Participation, PassSampler
 from noisette.errors import Unproven
 
 FEW, MANY = 1, 110
@@ -146,9 +136,9 @@ def recovered(trace: Trace, subject: AuditedEstimator) -> Iterator[tuple[str, st
         kind = "gaussian" if isinstance(law, Gaussian) else "spherical-laplace"
         unit = seen.bounded.contribution or (seen.bounded.l2 or 0.0) / a
         if seen.stream:
-            noise = _from_steps(trace)
-            if len(noise):
-                yield "gradient", kind, noise / (law.noise_multiplier * unit)
+            # as the kernel got it; `exposed` compares every update with it
+            noise = np.array([step.noise for step in trace.steps])
+            yield "gradient", kind, noise / (law.noise_multiplier * unit)
             continue
         name = {"OUTPUT-SENSITIVITY": "output", "APPROXIMATE-MINIMISER": "hiding"}
         noise = np.asarray(seen.result - _entered(seen, trace)).reshape(1, -1)
@@ -168,24 +158,6 @@ def _inverted(trace: Trace) -> Floats:
     return np.stack(
         [-s.problem.gradient(w).ravel() for s, w in zip(trace.solves, released, strict=True)]
     )
-
-
-def _from_steps(trace: Trace) -> Floats:
-    """Each update solved for its noise; where it was projected, the noise as the kernel got it.
-
-    To leave those out would keep the small noise only. `exposed` compares every update, projected
-    or not, with the noise that the kernel got.
-    """
-    found = []
-    for step in trace.steps:
-        public = step.update
-        rate = float(public.rates(step.number, 1)[0])
-        kept = (1.0 - rate * public.regularization) * step.w
-        if float(np.linalg.norm(step.after)) < public.radius * (1.0 - 1e-9):
-            found.append((kept - step.after) * step.normaliser / rate - step.total)
-        else:
-            found.append(step.noise)
-    return np.array(found).reshape(len(found), -1) if found else np.empty((0, 1))
 
 
 def _two_sided(law: Any, value: float) -> float:
@@ -222,44 +194,34 @@ STEPS = 120
 
 
 def sampling_law(subject: AuditedEstimator, *, alpha: float) -> Tally:
-    """Record the batches of a few fits and compare them with the plan's sampler."""
+    """Fit until there are enough batches, then compare them with the plan's sampler."""
     out = Tally("law of the batches", subject.claim, confidence=1.0 - alpha)
     out.missing = "there is no single sequence of batches"
     data = plain_table(subject.room(), rows=600)
-    members: dict[int, list[np.ndarray[Any, Any]]] = {}
-    sampler: Sampler | None = None
+    batches: list[np.ndarray[Any, Any]] = []
     for seed in range(40):
         _, trace = subject.fit(data.bare(), seed=seed)
         out.runs += 1
-        if not trace.steps:
-            return out
         streams = [seen for seen in trace.releases if seen.stream]
-        for part, seen in enumerate(streams):
-            sampler = seen.sampler
-            members.setdefault(part, []).extend(_batches(trace))
-        if sum(map(len, members.values())) >= STEPS or isinstance(sampler, PassSampler):
+        if not trace.steps or len(streams) != 1:
+            return out
+        sampler = streams[0].sampler
+        batches += [_whole(step.batch, data.owners, out) for step in trace.steps]
+        if len(batches) >= STEPS or isinstance(sampler, PassSampler):
             break
-    if sampler is None or len(streams) != 1:
-        return out  # several groups share one sequence of steps
     out.applies = True
-    persons, n = data.options.get("persons"), len(data.y)
-    if persons is not None:
-        members[0] = [_whole(batch, persons, out) for batch in members[0]]
-        n = len(np.unique(persons))
-    _check(members[0], sampler, n, alpha, out)
-    out.note = f"{len(members[0])} batches are as {sampler.name} sampling hands them out"
+    _check(batches, sampler, len(np.unique(data.owners)), alpha, out)
+    out.note = f"{len(batches)} batches are as {sampler.name} sampling hands them out"
     return out
 
 
-def _batches(trace: Trace) -> list[np.ndarray[Any, Any]]:
-    return [step.batch for step in trace.steps]
-
-
-def _whole(batch: np.ndarray[Any, Any], persons: Any, out: Tally) -> np.ndarray[Any, Any]:
-    """Return the persons of a batch, who must be there with all their rows."""
-    drawn = np.unique(persons[batch])
-    if not np.array_equal(np.sort(batch), np.flatnonzero(np.isin(persons, drawn))):
-        out.fault("a batch has some rows of a person and not others, or one of them twice")
+def _whole(
+    batch: np.ndarray[Any, Any], owners: np.ndarray[Any, Any], out: Tally
+) -> np.ndarray[Any, Any]:
+    """Return the records or persons of a batch, who must be there once, with all their rows."""
+    drawn = np.unique(owners[batch])
+    if not np.array_equal(np.sort(batch), np.flatnonzero(np.isin(owners, drawn))):
+        out.fault("a batch has a row twice, or some rows of a person and not others")
     return drawn
 
 

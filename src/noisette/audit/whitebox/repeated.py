@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from noisette.audit.canaries import among_zeros, plain_table
-from noisette.audit.findings import Finding, Tally
+from noisette.audit.findings import Tally
 from noisette.audit.two_worlds import two_worlds
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.worlds import fitted, released
@@ -57,71 +57,57 @@ def repeated(subject: AuditedEstimator, *, alpha: float, runs: int, forks: int =
     known = [each for each in (*here, *there) if each is not None and np.any(each)]
     out.applies = len(known) > 1
     out.missing = "the fitted model shows no coef_, or only zeros"
-    suspects = [HERE] if _equal(here) else []
-    suspects += [CHILDREN] if _equal(there) else []
-    suspects += [BOTH] if _equal([*here[:1], *there[:1]]) else []
-    options: dict[str, dict[str, int]] = {HERE: {}}
+    compared = {HERE: here, CHILDREN: there, BOTH: [*here[:1], *there[:1]]}
+    suspects: dict[str, dict[str, int]] = {n: {} for n, each in compared.items() if _equal(each)}
     for jobs in (1, 2) if "n_jobs" in subject.parameters else (None,):
         more: dict[str, int] = {} if jobs is None else {"n_jobs": jobs}
         one = fit(np.zeros_like(data.X), **more)
         out.runs += 1
-        if one is not None and one.ndim == 2 and len(one) > 1 and _equal(list(one)):
-            name = f"two classes{'' if jobs is None else f' with n_jobs={jobs}'}"
-            suspects, options[name] = [*suspects, name], more
-    if subject.ours:
-        for name in suspects:
-            out.fault(f"{name} released identical numbers")
-    else:
-        _decide(subject, suspects, options, fit, patience, alpha, runs, out)
-    compared = "fits, classes or processes" if any(e is not None for e in there) else (
-        "fits or classes"
-    )  # fmt: skip
-    if not suspects:
-        out.note = f"no two {compared} released the same numbers"
-    if compared == "fits or classes":
-        out.note += "; no child process gave a fit to compare"
-    return out
-
-
-def _decide(
-    subject: AuditedEstimator, suspects: list[str], options: dict[str, dict[str, int]], fit: Fit,
-    patience: float, alpha: float, runs: int, out: Tally,
-) -> None:  # fmt: skip
-    """Turn suspicions about a stranger into faults where a test says so."""
-    out.confidence = 1.0 - alpha
-    share, kept = alpha / max(1, len(suspects)), []
+        if one is not None and len(one) > 1 and _equal(list(one)):
+            suspects[f"two classes{'' if jobs is None else f' with n_jobs={jobs}'}"] = more
+    kept = []
+    if not subject.ours:
+        out.confidence = 1.0 - alpha
+        share = alpha / max(1, len(suspects))
+        for name, more in suspects.items():
+            if name in (CHILDREN, BOTH):
+                fault = HERE not in suspects and _processes_agree(fit, share, patience, out)
+            else:
+                fault = _again(subject, more, share, runs, out)
+            kept += [] if fault else [name]
     for name in suspects:
-        if name in (CHILDREN, BOTH):
-            fault = HERE not in suspects and _processes_agree(fit, share, patience, out)
-        else:
-            found = _again(subject, options[name], share, runs, out)
-            fault = found is not None and found.verdict == "violated"
-            if found is not None and found.epsilon_lower is not None:
-                out.at_least(found.epsilon_lower)
-        if fault:
+        if name not in kept:
             out.fault(f"{name} released identical numbers")
-        else:
-            kept.append(name)
+    forked = any(each is not None for each in there)
     out.note = (
         f"{', '.join(kept)} released identical numbers, as a choice from a few may; so many "
         "runs do not refute the claim by that"
     )
+    if not suspects:
+        what = "fits, classes or processes" if forked else "fits or classes"
+        out.note = f"no two {what} released the same numbers"
+    if not forked:
+        out.note += "; no child process gave a fit to compare"
+    return out
 
 
 def _again(
     subject: AuditedEstimator, more: dict[str, int], alpha: float, runs: int, out: Tally
-) -> Finding | None:
+) -> bool:
     """Test the event that a release, or a part of it, comes again."""
     pair = among_zeros(subject.room())
     if pair.first.options or pair.second.options:
-        return None  # a blank record or persons, which only some can be told of
+        return False  # a blank record or persons, which only some can be told of
     result = two_worlds(
         lambda: subject.make(**subject.unseeded(), **more), (pair.first.X, pair.first.y),
         (pair.second.X, pair.second.y), claim=subject.claim, statistic=lambda model: 0.0,
         runs=runs, confidence=1.0 - alpha, output=released,
     )  # fmt: skip
     out.runs += result.runs
-    return result.repeated
+    assert result.repeated is not None
+    if result.repeated.epsilon_lower is not None:
+        out.at_least(result.repeated.epsilon_lower)
+    return result.repeated.verdict == "violated"
 
 
 def _processes_agree(fit: Fit, alpha: float, patience: float, out: Tally) -> bool:

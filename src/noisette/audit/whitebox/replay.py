@@ -160,39 +160,40 @@ def _same_shape(one: Trace, two: Trace) -> bool:
     return counts[0] == counts[1]
 
 
-def _facts(seen: Release) -> tuple[Any, ...]:
-    b = seen.bounded
-    size = b.dimension if seen.keys is None else None  # how many keys there are is secret
-    return (
-        b.proof, b.adjacency, b.l2, b.l1, b.linf, b.contribution, b.categories, size,
-        seen.part, seen.mechanism, seen.sampler, seen.drawn, seen.plan,
-    )  # fmt: skip
+_CONSUMED = "amount of randomness consumed"
+
+
+def _facts(trace: Trace) -> dict[str, Any]:
+    """Return everything about a run, but for the values, that must not depend on the data."""
+    releases = [(seen, seen.bounded, seen.keys is None) for seen in trace.releases]
+    return {
+        "charged plan": [(c.plan, c.epsilon, c.delta, c.reads) for c in trace.charges],
+        "release": [
+            (b.proof, b.adjacency, b.l2, b.l1, b.linf, b.contribution, b.categories,
+             b.dimension if plain else None,  # how many keys there are is secret
+             seen.part, seen.mechanism, seen.sampler, seen.drawn, seen.plan)
+            for seen, b, plain in releases
+        ],
+        "noise": [d.noise.tobytes() for seen, _, plain in releases if plain for d in seen.draws],
+        "solver": [
+            (s.problem.loss, s.problem.ridge, s.norm_bound, s.tolerance) for s in trace.solves
+        ],
+        "normaliser or learning rate": [
+            (s.normaliser, s.grid, s.number, s.update, s.noise.tobytes()) for s in trace.steps
+        ],
+        "number of reads of randomness": trace.tape.reads,
+        _CONSUMED: trace.tape.consumed(),
+    }  # fmt: skip
 
 
 def _flow(one: Trace, two: Trace, adjacency: Adjacency, name: str, out: Tally) -> None:
     """Everything but the values must be the same."""
-    compared: dict[str, list[Any]] = {"charged plan": [], "release": [], "noise": [], "solver": []}
-    keyed = any(seen.keys is not None for trace in (one, two) for seen in trace.releases)
-    for trace in (one, two):
-        charges = [(c.plan, c.epsilon, c.delta, c.reads) for c in trace.charges]
-        compared["charged plan"].append(charges)
-        compared["release"].append([_facts(seen) for seen in trace.releases])
-        draws = [d.noise for seen in trace.releases if seen.keys is None for d in seen.draws]
-        compared["noise"].append([block.tobytes() for block in draws])
-        compared["solver"].append(
-            [(s.problem.loss, s.problem.ridge, s.norm_bound, s.tolerance) for s in trace.solves]
-        )
-    steps = [
-        [(s.normaliser, s.grid, s.number, s.update, s.noise.tobytes()) for s in trace.steps]
-        for trace in (one, two)
-    ]
-    compared["normaliser or learning rate"] = steps
-    compared["number of reads of randomness"] = [one.tape.reads, two.tape.reads]
-    if adjacency.size_is_public and not keyed:
-        used = [one.tape.consumed(), two.tape.consumed()]
-        compared["amount of randomness consumed"] = list(used)
-    for what, (first, second) in compared.items():
-        if first != second:
+    first, second = _facts(one), _facts(two)
+    keyed = any(seen.keys is not None for seen in (*one.releases, *two.releases))
+    if keyed or not adjacency.size_is_public:
+        del first[_CONSUMED]
+    for what, value in first.items():
+        if value != second[what]:
             out.fault(f"{name}: the {what} depends on the data")
 
 

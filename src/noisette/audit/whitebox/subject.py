@@ -13,7 +13,8 @@ from noisette.audit.canaries import Data, Room
 from noisette.audit.whitebox.trace import Run, Trace, watched
 from noisette.audit.worlds import random_states
 from noisette.core.adjacency import Adjacency
-from noisette.core.sampling import PassSampler, Sampler
+from noisette.core.sampling import Sampler
+from noisette.core.sampling.base import PassSampler
 from noisette.errors import InvalidParameter
 
 _NORMS = ("norm_bound", "data_norm", "clip_norm")

@@ -18,7 +18,8 @@ from noisette._typing import Floats
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, Mechanism, ObjectiveNoise, SphericalLaplace
-from noisette.core.plans import Noisy, Plan, Run, Sampled
+from noisette.core.plans import Plan, Run, Sampled
+from noisette.core.plans.leaves import Noisy
 from noisette.fitting.losses import Huber, HuberHinge, Loss, SoftplusHinge
 from noisette.fitting.losses.base import MarginLoss
 

@@ -26,7 +26,8 @@ from noisette.audit.whitebox.theory import Problem
 from noisette.core.bounded import Bounded, InKernel
 from noisette.core.door import NoiseStream, watching
 from noisette.core.ledger import Ledger
-from noisette.core.mechanisms import MECHANISMS, AdditiveNoise, Mechanism, ObjectiveNoise
+from noisette.core.mechanisms import MECHANISMS, Mechanism, ObjectiveNoise
+from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.parts import is_parted
 from noisette.core.plans import LastIterate, Plan
 from noisette.core.randomness import Randomness

@@ -12,9 +12,12 @@ from typing import ClassVar, Generic, TypeVar
 
 from noisette import _validate
 from noisette.core.adjacency import Adjacency, require_same
-from noisette.core.mechanisms import AdditiveNoise, GaussianThreshold, ObjectiveNoise
-from noisette.core.plans import Declared, Leaf, PlanLike, Run, Sampled, as_plan
-from noisette.core.sampling import Participation
+from noisette.core.mechanisms import GaussianThreshold, ObjectiveNoise
+from noisette.core.mechanisms.base import AdditiveNoise
+from noisette.core.plans import Run, Sampled
+from noisette.core.plans.base import Leaf
+from noisette.core.plans.leaves import PlanLike, as_plan
+from noisette.core.sampling.base import Participation
 from noisette.errors import InvalidParameter, Unproven
 
 Cost = TypeVar("Cost")
@@ -65,18 +68,6 @@ class Accountant(ABC, Generic[Cost]):
     The functions `epsilon` and `delta` of `noisette.accounting` take the least of all; a single
     accountant is for comparison. `name` is its name in `ACCOUNTANTS`, `summary` a line for help
     texts.
-
-    Examples
-    --------
-    >>> from noisette import accounting, mechanisms, plans
-    >>> many = plans.Repeat(plans.Run(mechanisms.Gaussian(noise_multiplier=50.0)), 100)
-    >>> for name in ("linear", "renyi", "gdp"):
-    ...     accountant = accounting.ACCOUNTANTS[name]()
-    ...     print(name, round(accountant.epsilon(many, delta=1e-5), 2))
-    linear 17.0
-    renyi 1.69
-    gdp 1.55
-
     """
 
     name: ClassVar[str]
@@ -84,100 +75,22 @@ class Accountant(ABC, Generic[Cost]):
 
     @abstractmethod
     def step(self, leaf: Leaf, adjacency: Adjacency) -> Cost:
-        """Return the cost of one use of `leaf`.
-
-        Parameters
-        ----------
-        leaf : Leaf
-            A plan without parts.
-        adjacency : Adjacency
-            The neighbouring relation.
-
-        Returns
-        -------
-        Cost
-            In the accountant's own unit.
-
-        Raises
-        ------
-        Unproven
-            If the leaf's sampler has no theorem under this relation.
-
-        """
+        """Return the cost of one use of `leaf`."""
 
     @abstractmethod
     def add(self, costs: list[tuple[Cost, int]]) -> Cost:
-        """Return the total of costs, each taken so many times.
-
-        Parameters
-        ----------
-        costs : list of (Cost, int)
-            Costs with their counts.
-
-        Returns
-        -------
-        Cost
-            The total.
-
-        """
+        """Return the total of costs, each taken so many times."""
 
     @abstractmethod
     def to_epsilon(self, total: Cost, delta: float) -> float:
-        """Return an epsilon that the total cost allows at `delta`.
-
-        Parameters
-        ----------
-        total : Cost
-            What `add` returned.
-        delta : float
-            In [0, 1).
-
-        Returns
-        -------
-        float
-            An upper bound; inf for none.
-
-        """
+        """Return an epsilon that the total cost allows at `delta`."""
 
     @abstractmethod
     def to_delta(self, total: Cost, epsilon: float) -> float:
-        """Return a delta that the total cost allows at `epsilon`.
-
-        Parameters
-        ----------
-        total : Cost
-            What `add` returned.
-        epsilon : float
-            At least 0.
-
-        Returns
-        -------
-        float
-            An upper bound; 1 for none.
-
-        """
+        """Return a delta that the total cost allows at `epsilon`."""
 
     def total(self, plan: PlanLike, adjacency: Adjacency | str = Adjacency.REPLACE_ONE) -> Cost:
-        """Return the cost of the whole plan.
-
-        Parameters
-        ----------
-        plan : Plan or Mechanism
-            What would run; no `Parallel` parts.
-        adjacency : Adjacency or str, default "replace-one"
-            The neighbouring relation.
-
-        Returns
-        -------
-        Cost
-            In the accountant's own unit.
-
-        Raises
-        ------
-        Unproven
-            If a part has no theorem under this relation.
-
-        """
+        """Return the cost of the whole plan."""
         relation = Adjacency.of(adjacency)
         leaves = counted(plan, relation)
         return self.add([(self.step(leaf, relation), count) for leaf, count in leaves])
@@ -185,65 +98,16 @@ class Accountant(ABC, Generic[Cost]):
     def epsilon(
         self, plan: PlanLike, *, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
     ) -> float:
-        """Return an upper bound on epsilon at `delta`; inf if this accountant has none.
-
-        Parameters
-        ----------
-        plan : Plan or Mechanism
-            What would run; no `Parallel` parts.
-        delta : float
-            In [0, 1).
-        adjacency : Adjacency or str, default "replace-one"
-            The neighbouring relation.
-
-        Returns
-        -------
-        float
-            An upper bound.
-
-        Raises
-        ------
-        Unproven
-            If a part has no theorem under this relation.
-
-        """
+        """Return an upper bound on epsilon at `delta`; inf if this accountant has none."""
         delta = _validate.delta(delta)
         return max(0.0, self.to_epsilon(self.total(plan, adjacency), delta))
 
     def delta(
         self, plan: PlanLike, *, epsilon: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
     ) -> float:
-        """Return an upper bound on delta at `epsilon`; 1 if this accountant has none.
-
-        Parameters
-        ----------
-        plan : Plan or Mechanism
-            What would run; no `Parallel` parts.
-        epsilon : float
-            At least 0.
-        adjacency : Adjacency or str, default "replace-one"
-            The neighbouring relation.
-
-        Returns
-        -------
-        float
-            An upper bound.
-
-        Raises
-        ------
-        Unproven
-            If a part has no theorem under this relation.
-
-        """
+        """Return an upper bound on delta at `epsilon`; 1 if this accountant has none."""
         epsilon = _validate.non_negative("epsilon", epsilon)
         return min(1.0, max(0.0, self.to_delta(self.total(plan, adjacency), epsilon)))
-
-
-def declared_pure(leaf: Leaf) -> float | None:
-    """Return the epsilon of a declared guarantee with delta 0, inf if delta > 0, None if other."""
-    if not isinstance(leaf, Declared):
-        return None
-    return leaf.epsilon if leaf.delta == 0.0 else math.inf
 
 
 def least_delta(epsilon_at: Callable[[float], float], epsilon: float) -> float:

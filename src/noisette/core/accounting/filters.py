@@ -15,11 +15,11 @@ from scipy.optimize import minimize_scalar
 
 from noisette import _validate
 from noisette.core.accounting.base import counted
-from noisette.core.accounting.gdp import GaussianAccountant
 from noisette.core.accounting.moments import log_moment
+from noisette.core.accounting.sums import GaussianAccountant
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms.gaussian_curve import gdp_mu
-from noisette.core.plans import PlanLike, as_plan
+from noisette.core.plans.leaves import PlanLike, as_plan
 from noisette.errors import InvalidParameter, Unproven
 
 Cost = tuple[float, float]

@@ -10,7 +10,7 @@ are public constants. With p_k = prod_{j>k} c_j let
 and let G be the greatest convex minorant of (0, 0), (V_0, S_0), ..., (V_{T-1}, S_{T-1}). Then X_T
 is mu-GDP with mu^2 = sum over the segments of G of (rise)^2 / (run).
 
-Nothing here knows about losses or step-size conditions: `noisette.accounting.last_iterate` does.
+Nothing here knows about losses or step-size conditions: `last_iterate` does.
 """
 
 import math
@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike
 
 from noisette import _validate
 from noisette._typing import Floats
-from noisette.errors import InvalidParameter
 
 # One segment of the minorant: run exp(2 scale) v and rise exp(scale) s. The scale keeps long
 # contracting chains (p_k far below the smallest double) exact where it matters.
@@ -89,54 +88,6 @@ def _blocks(log_p: Floats, noise: Floats, log_rise: Floats) -> list[Block]:
         v = np.add.reduceat(weights * weights, offsets)
         s = np.exp(log_rise[starts] - scale)
     return list(zip(scale.tolist(), v.tolist(), s.tolist(), strict=True))
-
-
-def minorant_mu(
-    contraction: ArrayLike, noise: ArrayLike, shift: ArrayLike, start_distance: float = 0.0
-) -> float:
-    """Return mu of the last iterate by the greatest convex minorant, in O(T).
-
-    contraction c_k >= 0 (may exceed 1), noise nu_k >= 0 and shift s_k >= 0 broadcast to a common
-    1-D shape (T,); start_distance is D_0. All in one unit of length. The value is rounded up.
-    inf when the last shift meets no noise; 0 when there is no shift and D_0 = 0.
-    """
-    # proof: LAST-ITERATE-GCM
-    arrays = [np.atleast_1d(np.asarray(a, dtype=float)) for a in (contraction, noise, shift)]
-    c, nu, s = (np.array(a) for a in np.broadcast_arrays(*arrays))
-    if c.ndim != 1 or not all(np.isfinite(a).all() and (a >= 0).all() for a in (c, nu, s)):
-        raise InvalidParameter("contraction, noise and shift must be 1-D, finite and at least 0.")
-    if not 0.0 <= start_distance < math.inf:
-        raise InvalidParameter(f"start_distance must be finite and >= 0; got {start_distance!r}.")
-    s[0] += c[0] * start_distance
-    unit, rise = float(nu.max()) or 1.0, float(s.max()) or 1.0
-    log_p, first = _log_products(c)
-    with np.errstate(divide="ignore"):
-        log_rise = log_p + np.log(s / rise)
-    stack: list[Block] = []
-    for block in _blocks(log_p[first:], nu[first:] / unit, log_rise[first:]):
-        _push(stack, block)
-    return float(_round_up(_energy(stack), c.size)) * (rise / unit)
-
-
-def full_batch_last_mu(contraction: float, steps: int, noise_ratio: float) -> float:
-    """Return mu = r sqrt[(1-c^T)/(1+c^T) (1+c)/(1-c)] for T full-batch steps, 0 <= c <= 1.
-
-    Exact over all c-Lipschitz maps (quadratics attain it). c = 1: r sqrt(T); c = 0: r.
-    """
-    # proof: LAST-ITERATE-FULL-BATCH
-    c, t = float(contraction), int(steps)
-    if not 0.0 <= c <= 1.0 or t < 1 or t != steps or not noise_ratio >= 0.0:
-        raise InvalidParameter(
-            "contraction must be in [0, 1], steps a whole number >= 1 and noise_ratio >= 0; "
-            f"got {contraction!r}, {steps!r} and {noise_ratio!r}."
-        )
-    if c == 1.0:
-        energy = float(t)
-    elif c == 0.0:
-        energy = 1.0
-    else:
-        energy = math.tanh(-0.5 * t * math.log1p(c - 1.0)) * (1.0 + c) / (1.0 - c)
-    return noise_ratio * float(_round_up(energy, 16))
 
 
 def _string_mus(

@@ -7,73 +7,192 @@ Step 3: delta = min_s exp(alpha(s) - s epsilon).
 The sharp conversion uses the same moments: delta <= exp(alpha(s) - s eps) (s/(s+1))^s / (s+1)
 (Canonne, Kamath and Steinke 2020, Proposition 12), i.e. it is Renyi privacy of order s + 1.
 Every s gives a valid bound, so the search over s can only be loose, never wrong.
+
+Moments of subsampled mechanisms are integrals: with order a = s + 1, ratio r = dP/dQ and E_Q r = 1,
+
+    E_P e^{sL} - 1 = E_Q [r^a - 1 - a (r - 1)],
+
+of a non-negative function, which keeps its digits when the sampling rate is tiny. Gaussian mixtures
+are integrated by the trapezoidal rule, whose error falls like exp(-2 pi^2 z^2 / h): the mixture is
+analytic in a strip of half-width pi z^2.
 """
 
 import math
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.core.accounting import sampled_moments
-from noisette.core.accounting.base import Accountant, declared_pure, participation
+from noisette.core.accounting.base import Accountant, participation
 from noisette.core.accounting.last_iterate import last_iterate_run
-from noisette.core.accounting.pure import pure_epsilon
+from noisette.core.accounting.sums import pure_epsilon
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian
-from noisette.core.plans import LastIterate, Leaf, PlanLike, Run, Sampled, Selected
+from noisette.core.mechanisms.spherical_laplace_curve import response_log_moment
+from noisette.core.plans import LastIterate, Run, Sampled
+from noisette.core.plans.base import Leaf
+from noisette.core.plans.leaves import PlanLike
 
 ORDERS: Floats = np.geomspace(1e-2, 1e4, 121)
 """The grid of s; `_refined` searches between its points."""
+
+_MOST_NODES = 60_000
+_REACH = 10.0  # standard deviations beyond the outermost mode
+_ROUND_UP = 1e-9
 
 
 def log_moment(leaf: Leaf, s: Floats, adjacency: Adjacency) -> Floats:
     """Return the step-wise moment function of one use of `leaf` at every s (inf if unbounded)."""
     s = np.asarray(s, dtype=float)
-    known = declared_pure(leaf)
-    if known is not None:
-        finite = math.isfinite(known)
-        return sampled_moments.pure(s, known) if finite else np.full_like(s, np.inf)
     if isinstance(leaf, LastIterate):
         mu = last_iterate_run(leaf, adjacency).mu()  # proof: LAST-ITERATE-GCM
         return np.asarray(mu * mu * s * (s + 1.0) / 2.0)
-    if isinstance(leaf, Selected):  # no Renyi bound of a search is proven here but the pure one
-        pure = pure_epsilon(leaf, adjacency)
-        finite = math.isfinite(pure)
-        return sampled_moments.pure(s, pure) if finite else np.full_like(s, np.inf)
-    assert isinstance(leaf, Run | Sampled)
-    part = participation(leaf, adjacency)
-    # proof: ALLOCATION-ONCE (joint convexity: a secret batch is no worse than a known one)
-    if part.kind in ("once", "allocation"):
-        return leaf.mechanism.log_moment(s, adjacency)
-    if isinstance(leaf.mechanism, Gaussian):
-        z = leaf.mechanism.noise_multiplier
-        if part.kind == "without-replacement":
-            return sampled_moments.without_replacement(s, part.rate, z)
-        if adjacency is Adjacency.REPLACE_ONE:
-            return sampled_moments.poisson_replace(s, part.rate, z)
-        return sampled_moments.poisson_add_remove(s, part.rate, z)
-    amplified = pure_epsilon(leaf, adjacency)
-    finite = math.isfinite(amplified)
-    return sampled_moments.pure(s, amplified) if finite else np.full_like(s, np.inf)
+    if isinstance(leaf, Run | Sampled):
+        part = participation(leaf, adjacency)
+        # proof: ALLOCATION-ONCE (joint convexity: a secret batch is no worse than a known one)
+        if part.kind in ("once", "allocation"):
+            return leaf.mechanism.log_moment(s, adjacency)
+        if isinstance(leaf.mechanism, Gaussian):
+            z = leaf.mechanism.noise_multiplier
+            if part.kind == "without-replacement":
+                return without_replacement(s, part.rate, z)
+            if adjacency is Adjacency.REPLACE_ONE:
+                return poisson_replace(s, part.rate, z)
+            return poisson_add_remove(s, part.rate, z)
+    # No other Renyi bound of a search is proven here. Randomised response dominates any pure
+    # epsilon. proof: PURE-RR
+    pure = pure_epsilon(leaf, adjacency)
+    return response_log_moment(s, pure) if math.isfinite(pure) else np.full_like(s, np.inf)
+
+
+def _log_ratio(x: Floats, rate: float, z: float) -> Floats:
+    """Return log(1 - q + q exp((x - 1/2)/z^2)), the log ratio of the mixture to N(0, z^2)."""
+    tilt = (x - 0.5) / z**2
+    small = np.log1p(rate * np.expm1(np.minimum(tilt, 1.0)))
+    large = np.logaddexp(math.log1p(-rate), math.log(rate) + np.maximum(tilt, 1.0))
+    return np.where(tilt < 1.0, small, large)
+
+
+def _convex_gap(log_r: Floats, a: float) -> Floats:
+    """Return r^a - 1 - a (r - 1), a > 1 or a < 0 (may be inf; the caller scales large exponents).
+
+    With t = log r it is sum over j >= 2 of (a^j - a) t^j / j!, which is summed where the direct
+    form would cancel (tiny rates). Both t and a t must be small there: for a near 0 a small a t
+    does not make the cut terms a t^j / j! small.
+    """
+    series = np.zeros_like(log_r)
+    for j in range(9, 1, -1):
+        series = (series + (a**j - a) / math.factorial(j)) * log_r
+    series *= log_r
+    with np.errstate(over="ignore", invalid="ignore"):
+        direct = np.expm1(a * log_r) - a * np.expm1(log_r)
+    return np.where(max(1.0, abs(a)) * np.abs(log_r) < 1e-2, series, direct)
+
+
+def _finish(log_weight: Floats, log_r: Floats, a: float) -> float:
+    """Return log(1 + sum exp(log_weight) [r^a - 1 - a (r - 1)]), rounded up."""
+    if a * float(log_r.max()) < 300.0:
+        excess = float(np.sum(np.exp(log_weight) * _convex_gap(log_r, a)))
+        return math.log1p(max(0.0, excess)) * (1.0 + _ROUND_UP)
+    # E_Q r^a itself, scaled so that no exponential overflows.
+    return _log_sum(log_weight + a * log_r) * (1.0 + _ROUND_UP)
+
+
+def _log_sum(exponent: Floats) -> float:
+    top = float(exponent.max())
+    return top + math.log(float(np.sum(np.exp(exponent - top))))
+
+
+def _least(s: Floats, plain: Floats, moment: Callable[[float], float]) -> Floats:
+    """Return the lesser of `plain` and moment(s + 1), for every s."""
+    out = np.array(plain, dtype=float)
+    for index, order in np.ndenumerate(np.asarray(s) + 1.0):
+        out[index] = min(float(out[index]), moment(float(order)))
+    return out
+
+
+def _trapezoid(
+    low: float, high: float, z: float, terms: Callable[[Floats], tuple[Floats, Floats]], a: float
+) -> float:
+    """Return `_finish` of (log weight, log ratio) at even points, inf for too many of them."""
+    h = min(z / 3.0, z * z / 2.0)
+    count = math.ceil((high - low) / h)
+    if count > _MOST_NODES:
+        return math.inf
+    log_weight, log_r = terms(np.asarray(low + h * np.arange(count + 1), dtype=np.float64))
+    return _finish(log_weight + math.log(h), log_r, a)
+
+
+def _log_normal(x: Floats, z: float) -> Floats:
+    return np.asarray(-0.5 * (x / z) ** 2 - math.log(z * math.sqrt(2.0 * math.pi)))
+
+
+def poisson_add_remove(s: Floats, rate: float, z: float) -> Floats:
+    """Return the moment function of (1-q) N(0, z^2) + q N(1, z^2) against N(0, z^2).
+
+    This order is the worse one for every s (Mironov, Talwar and Zhang 2019). Where the integral
+    would need too many nodes the unamplified s (s + 1)/(2 z^2) is returned, which is larger.
+    """
+
+    # proof: POISSON-A
+    def terms(x: Floats) -> tuple[Floats, Floats]:
+        return _log_normal(x, z), _log_ratio(x, rate, z)
+
+    def moment(a: float) -> float:
+        return _trapezoid(-_REACH * z, max(1.0, a) + _REACH * z, z, terms, a)
+
+    return _least(s, s * (s + 1.0) / (2.0 * z * z), moment)
+
+
+def poisson_replace(s: Floats, rate: float, z: float) -> Floats:
+    """Return the moment function of (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1), std z."""
+
+    # proof: POISSON-R
+    def terms(x: Floats) -> tuple[Floats, Floats]:
+        log_left = _log_ratio(-x, rate, z)
+        return _log_normal(x, z) + log_left, _log_ratio(x, rate, z) - log_left
+
+    def moment(a: float) -> float:
+        return _trapezoid(-_REACH * z - 1.0, 2.0 * max(1.0, a) + _REACH * z, z, terms, a)
+
+    return _least(s, 4.0 * s * (s + 1.0) / (2.0 * z * z), moment)
+
+
+def without_replacement(s: Floats, rate: float, z: float) -> Floats:
+    """Return the moment function of the symmetrised pair for fixed-size batches, replace-one.
+
+    In units where the shift is 1 and the std is z/2, with r the ratio of the mixture to N(0) and
+    A = {x > 1/2}:  E e^{sL} - 1 = integral over A of N(0) [r^{s+1} - r + r^{-s} - 1].
+    """
+    # proof: WOR-R
+    std = z / 2.0
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+
+    def moment(a: float) -> float:
+        high = max(1.0, a) + _REACH * std
+        panels = math.ceil((high - 0.5) / min(std, std * std, 1.0))
+        if panels * 24 > _MOST_NODES:
+            return math.inf
+        edges = np.linspace(0.5, high, panels + 1)
+        half = (edges[1:] - edges[:-1])[:, None] / 2.0
+        x = (edges[:-1, None] + half + half * nodes).ravel()
+        log_weight = _log_normal(x, std) + np.log((half * weights).ravel())
+        log_r = _log_ratio(x, rate, std)
+        small = a * log_r < 300.0
+        # r^a - r + r^{1-a} - 1 = [r^a - 1 - a (r - 1)] + [r^{1-a} - 1 - (1 - a)(r - 1)]
+        gap = _convex_gap(log_r[small], a) + _convex_gap(log_r[small], 1.0 - a)
+        value = math.log1p(float(np.sum(np.exp(log_weight[small]) * gap)))
+        if not small.all():
+            # there r^a rules; -r + r^{1-a} - 1 <= 0 is dropped
+            value = float(np.logaddexp(value, _log_sum((log_weight + a * log_r)[~small])))
+        return value * (1.0 + _ROUND_UP)
+
+    return _least(s, 4.0 * s * (s + 1.0) / (2.0 * z * z), moment)
 
 
 class MomentsAccountant(Accountant[Floats]):
-    """The lecture's moments accountant: add moment functions, then minimise over s.
-
-    Parameters
-    ----------
-    orders : ndarray of float, optional
-        The grid of s.
-
-    Examples
-    --------
-    >>> from noisette import accounting, mechanisms, plans
-    >>> many = plans.Repeat(plans.Run(mechanisms.Gaussian(noise_multiplier=50.0)), 100)
-    >>> round(accounting.MomentsAccountant().epsilon(many, delta=1e-5), 2)
-    2.0
-
-    """
+    """The lecture's moments accountant: add moment functions, then minimise over s."""
 
     name: ClassVar[str] = "moments"
     summary: ClassVar[str] = "moments accountant as in the lecture"
@@ -131,21 +250,7 @@ class MomentsAccountant(Accountant[Floats]):
 
 
 class RenyiAccountant(MomentsAccountant):
-    """The same moments with the sharp conversion.
-
-    Parameters
-    ----------
-    orders : ndarray of float, optional
-        The grid of s.
-
-    Examples
-    --------
-    >>> from noisette import accounting, mechanisms, plans
-    >>> many = plans.Repeat(plans.Run(mechanisms.Gaussian(noise_multiplier=50.0)), 100)
-    >>> round(accounting.RenyiAccountant().epsilon(many, delta=1e-5), 2)
-    1.69
-
-    """
+    """The same moments with the sharp conversion."""
 
     name: ClassVar[str] = "renyi"
     summary: ClassVar[str] = "moments accountant with the sharp (Renyi) conversion"

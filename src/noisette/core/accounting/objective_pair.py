@@ -13,8 +13,14 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from noisette._typing import Floats
-from noisette.core.accounting import numerical as engine
-from noisette.core.accounting.numerical.pairs.discrete import LossTable, TablePair
+from noisette.core.accounting.numerical.noise_pairs import SphericalLaplacePair
+from noisette.core.accounting.numerical.pairs import (
+    LossTable,
+    Mirrored,
+    Pair,
+    TablePair,
+    lower_hull,
+)
 from noisette.core.mechanisms.gaussian_curve import stated_delta
 from noisette.core.mechanisms.objective_noise import ObjectiveNoise
 from noisette.errors import Unproven
@@ -46,12 +52,12 @@ class ObjectiveTable(TablePair):
         """The atoms; of persons, those of the envelope of PERSON-MEAN."""
         losses, p, lost = _law(self.mechanism, self.with_record)
         if self.mechanism.persons:
-            grid = _person_grid(float(losses[-1]))
+            grid = _grid(float(losses[-1]), _PERSON_POINTS)
             return table_from_curve(grid, _person_curve(losses, p, lost, grid))
         q = p * np.exp(-losses)
         return LossTable(losses, p, q, lost, max(0.0, 1.0 - float(q.sum())))
 
-    def swapped(self) -> engine.Pair:
+    def swapped(self) -> Pair:
         """Not offered: each order has its own bound, and only its own direction is proven."""
         raise Unproven("an order of objective perturbation cannot be swapped.")
 
@@ -62,7 +68,7 @@ def _additive_tail(mechanism: ObjectiveNoise, psi: Floats) -> Floats:
     others = mechanism.classes - 1.0 if mechanism.shape == "softmax" else 1.0
     if mechanism.law == "spherical-laplace":
         assert mechanism.dimension is not None  # `pure_only` has another pair
-        pair = engine.SphericalLaplacePair(shift, mechanism.dimension)
+        pair = SphericalLaplacePair(shift, mechanism.dimension)
         cells = pair.cells(np.clip(psi, -shift, shift))[0]
         above = np.cumsum(cells[::-1])[::-1][1:]
         above = np.where(psi >= shift, 0.0, above) * (1.0 + 1e-9)
@@ -132,11 +138,11 @@ def _law(mechanism: ObjectiveNoise, with_record: bool) -> tuple[Floats, Floats, 
     return losses, -np.diff(tail, prepend=1.0), float(tail[-1])
 
 
-def _person_grid(reach: float) -> Floats:
-    """Return the points at which the curve of a person is bounded; beyond them it is infinite."""
+def _grid(reach: float, points: int) -> Floats:
+    """Return the points at which a curve is bounded; beyond them it is infinite."""
     if reach > _LARGEST:
         raise Unproven(f"the curve of objective noise is computed up to epsilon {_LARGEST:g}.")
-    return np.linspace(-reach, reach, 2 * _PERSON_POINTS + 1)
+    return np.linspace(-reach, reach, 2 * points + 1)
 
 
 def _person_curve(losses: Floats, p: Floats, lost: float, epsilons: Floats) -> Floats:
@@ -161,7 +167,7 @@ def _person_curve(losses: Floats, p: Floats, lost: float, epsilons: Floats) -> F
 
 
 @dataclass(frozen=True)
-class ObjectiveReplaced(TablePair):
+class ObjectiveReplaced(Mirrored, TablePair):
     """Objective perturbation under replace-one: with x -> without -> with x', best split.
 
     delta(e) <= min over e1 of H_1(e1) + e^{e1} H_2(e - e1), H_1 and H_2 the curves of the two
@@ -177,19 +183,12 @@ class ObjectiveReplaced(TablePair):
         """The atoms of the envelope."""
         first = ObjectiveTable(self.mechanism, True).table
         second = ObjectiveTable(self.mechanism, False).table
-        reach = float(first.losses[-1] + second.losses[-1])
-        if reach > _LARGEST:
-            raise Unproven(f"the curve of objective noise is computed up to epsilon {_LARGEST:g}.")
-        grid = np.linspace(-reach, reach, 2 * _CHAIN_POINTS + 1)
+        grid = _grid(float(first.losses[-1] + second.losses[-1]), _CHAIN_POINTS)
         curve = np.minimum(_chained(first, second, grid), _exact_replace(self.mechanism, grid))
         # Both orders of replace-one neighbours are replace-one neighbours: use the better bound.
         mirrored = -np.expm1(np.minimum(grid, 0.0)) * (grid < 0) + np.exp(grid) * curve[::-1]
         curve = np.where(grid < 0, np.minimum(curve, mirrored), curve)
         return table_from_curve(grid, np.minimum(curve, 1.0))
-
-    def swapped(self) -> engine.Pair:
-        """Return itself."""
-        return self
 
 
 def _exact_replace(mechanism: ObjectiveNoise, grid: Floats) -> Floats:
@@ -256,16 +255,7 @@ def table_from_curve(epsilons: Floats, deltas: Floats) -> LossTable:
     """
     gammas = np.append(0.0, np.exp(epsilons))
     heights = np.append(1.0, deltas)
-    gamma, height = gammas.tolist(), heights.tolist()  # numbers of Python are faster one by one
-    hull: list[int] = []
-    for i in range(len(gamma)):
-        while len(hull) >= 2:
-            a, b = hull[-2], hull[-1]
-            left = (height[b] - height[a]) * (gamma[i] - gamma[b])
-            if left < (height[i] - height[b]) * (gamma[b] - gamma[a]):
-                break
-            hull.pop()
-        hull.append(i)
+    hull = lower_hull(gammas, heights)
     g, h = gammas[hull], np.minimum.accumulate(heights[hull])
     slopes = np.append(np.diff(h) / np.diff(g), 0.0)
     q = np.maximum(np.diff(slopes), 0.0)

@@ -8,14 +8,30 @@ import math
 from functools import lru_cache
 from typing import Any, ClassVar
 
+import numpy as np
+from scipy.special import betainc, log_ndtr
+
 from noisette import _validate
-from noisette.core.accounting import numerical as engine
+from noisette._typing import Floats
 from noisette.core.accounting.base import Accountant, counted, participation
-from noisette.core.accounting.bounded_range import BoundedRange
 from noisette.core.accounting.last_iterate import last_iterate_run
+from noisette.core.accounting.numerical.bracket import delta_bracket, epsilon_bracket
+from noisette.core.accounting.numerical.noise_pairs import (
+    BoundedRange,
+    GaussianPair,
+    LaplacePair,
+    SphericalLaplacePair,
+)
+from noisette.core.accounting.numerical.pairs import ApproximateDP, Pair
+from noisette.core.accounting.numerical.problems import Step
+from noisette.core.accounting.numerical.random_allocation import RandomAllocationPair
+from noisette.core.accounting.numerical.sampled_pairs import (
+    PoissonReplace,
+    PoissonSampled,
+    SymmetrisedSample,
+)
 from noisette.core.accounting.objective_pair import ObjectiveReplaced, ObjectiveTable
 from noisette.core.accounting.selected import SearchPair, search_curve
-from noisette.core.accounting.shuffling import shuffle_lower_epsilon
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import (
     Exponential,
@@ -27,19 +43,21 @@ from noisette.core.mechanisms import (
     RandomizedResponse,
     SphericalLaplace,
 )
-from noisette.core.plans import Declared, LastIterate, Leaf, PlanLike, Run, Sampled, Selected
-from noisette.core.sampling import Participation, RandomAllocation, Shuffle
+from noisette.core.plans import Declared, LastIterate, Run, Sampled, Selected
+from noisette.core.plans.base import Leaf
+from noisette.core.plans.leaves import PlanLike
+from noisette.core.sampling import RandomAllocation, Shuffle
+from noisette.core.sampling.base import Participation
 from noisette.errors import Unproven
 
 _SMALLEST_HALF = 1e-290
 _LARGEST_CHAIN = 1000.0  # the largest epsilon of two changes that is looked for
 
-Step = tuple[engine.Pair, engine.Pair | None, int]
 Composition = tuple[tuple[Step, ...], tuple[Step, ...]]
 """The steps of a plan in the two neighbour orders, kept apart until the very end."""
 
 
-def _both(upper: engine.Pair, lower: engine.Pair | None) -> Composition:
+def _both(upper: Pair, lower: Pair | None) -> Composition:
     other = None if lower is None else lower.swapped()
     return ((upper, lower, 1),), ((upper.swapped(), other, 1),)
 
@@ -51,22 +69,22 @@ def _upper_only(composition: Composition) -> Composition:
     return first, second
 
 
-def _base_pair(mechanism: Mechanism, adjacency: Adjacency) -> tuple[engine.Pair, bool]:
+def _base_pair(mechanism: Mechanism, adjacency: Adjacency) -> tuple[Pair, bool]:
     """Return the pair of one unsampled use, and whether it is attained (so a lower bound too)."""
     if isinstance(mechanism, Gaussian):
-        return engine.GaussianPair(mechanism.shift(adjacency)), True
+        return GaussianPair(mechanism.shift(adjacency)), True
     if isinstance(mechanism, Laplace):
-        return engine.LaplacePair(mechanism.shift(adjacency)), True
+        return LaplacePair(mechanism.shift(adjacency)), True
     if isinstance(mechanism, SphericalLaplace):
-        return engine.SphericalLaplacePair(mechanism.shift(adjacency), mechanism.dimension), True
+        return SphericalLaplacePair(mechanism.shift(adjacency), mechanism.dimension), True
     if isinstance(mechanism, RandomizedResponse) and mechanism.categories == 2:
-        return engine.RandomizedResponsePair(mechanism.pure_epsilon(adjacency)), True
+        return ApproximateDP(mechanism.pure_epsilon(adjacency)), True
     if isinstance(mechanism, Exponential):
         return BoundedRange(mechanism.pure_epsilon(adjacency)), False
     epsilon = mechanism.pure_epsilon(adjacency)
     if not math.isfinite(epsilon):
         raise Unproven(f"the numerical accountant knows no pair for {mechanism.name} noise.")
-    return engine.RandomizedResponsePair(epsilon), False  # proof: PURE-RR
+    return ApproximateDP(epsilon), False  # proof: PURE-RR
 
 
 def attained(leaf: Leaf, adjacency: Adjacency) -> bool:
@@ -81,7 +99,7 @@ def attained(leaf: Leaf, adjacency: Adjacency) -> bool:
 @lru_cache(maxsize=64)  # their tables take a while, and a search reads one plan many times
 def _objective_pair(mechanism: ObjectiveNoise, adjacency: Adjacency) -> Composition:
     if mechanism.pure_only:  # proof: PURE-RR
-        return _both(engine.RandomizedResponsePair(mechanism.pure_epsilon(adjacency)), None)
+        return _both(ApproximateDP(mechanism.pure_epsilon(adjacency)), None)
     if adjacency is Adjacency.REPLACE_ONE:
         return _both(ObjectiveReplaced(mechanism), None)
     # The first order is the one in which P holds the record, as for every pair here.
@@ -92,8 +110,8 @@ def _objective_pair(mechanism: ObjectiveNoise, adjacency: Adjacency) -> Composit
 def _threshold_pair(mechanism: GaussianThreshold, adjacency: Adjacency) -> Composition:
     """Gaussian noise on common keys, beside a step that reveals all with probability delta_mass."""
     # proof: CATEGORY-THRESHOLD. The two worst cases are not attained by the same neighbours.
-    smooth = engine.GaussianPair(mechanism.shift(adjacency))
-    reveals = engine.ApproximateDP(0.0, mechanism.delta_mass)
+    smooth = GaussianPair(mechanism.shift(adjacency))
+    reveals = ApproximateDP(0.0, mechanism.delta_mass)
     order: tuple[Step, ...] = ((smooth, smooth, 1), (reveals, None, 1))
     return order, order
 
@@ -109,19 +127,19 @@ def _sampled_pair(mechanism: Mechanism, part: Participation, adjacency: Adjacenc
     if part.kind == "allocation":
         if _amplified(mechanism) and adjacency is not Adjacency.REPLACE_ONE:
             z = mechanism.noise_multiplier  # type: ignore[attr-defined]
-            upper = engine.RandomAllocationPair(part.batches, z)  # proof: ALLOCATION-A
-            return _both(upper, engine.RandomAllocationPair(part.batches, z, dominating=False))
+            upper = RandomAllocationPair(part.batches, z)  # proof: ALLOCATION-A
+            return _both(upper, RandomAllocationPair(part.batches, z, dominating=False))
         return _both(base, None)  # proof: ALLOCATION-ONCE
     if part.kind == "poisson" and adjacency is not Adjacency.REPLACE_ONE:
-        pair = engine.PoissonSampled(base, part.rate)  # proof: POISSON-A
+        pair = PoissonSampled(base, part.rate)  # proof: POISSON-A
         return _both(pair, pair if attained else None)
     if part.kind == "poisson" and isinstance(mechanism, Gaussian):
-        replaced = engine.PoissonReplace(part.rate, mechanism.noise_multiplier)
+        replaced = PoissonReplace(part.rate, mechanism.noise_multiplier)
         return _both(replaced, replaced)  # proof: POISSON-R
     # proof: WOR-R (for Poisson under replace-one it is the generic bound of POISSON-R)
     exact = part.kind == "without-replacement" and attained and part.proof == "WOR-R"
-    lower = engine.PoissonSampled(base, part.rate) if exact else None
-    return _both(engine.SymmetrisedSample(base, part.rate), lower)
+    lower = PoissonSampled(base, part.rate) if exact else None
+    return _both(SymmetrisedSample(base, part.rate), lower)
 
 
 def _amplified(mechanism: Mechanism) -> bool:
@@ -131,22 +149,7 @@ def _amplified(mechanism: Mechanism) -> bool:
 
 
 class NumericalAccountant(Accountant[Composition]):
-    """Certified lower and upper bounds on epsilon and delta of a plan.
-
-    Parameters
-    ----------
-    rtol : float, default 1e-3
-        The wanted relative width of `bracket`.
-
-    Examples
-    --------
-    >>> from noisette import accounting, mechanisms, plans
-    >>> many = plans.Repeat(plans.Run(mechanisms.Laplace(noise_multiplier=50.0)), 100)
-    >>> low, high = accounting.NumericalAccountant().bracket(many, delta=1e-5)
-    >>> 0.0 < low <= high < 1.01 * low
-    True
-
-    """
+    """Certified lower and upper bounds on epsilon and delta of a plan."""
 
     name: ClassVar[str] = "numerical"
     summary: ClassVar[str] = "certified numerical bracket (privacy loss distributions)"
@@ -157,14 +160,12 @@ class NumericalAccountant(Accountant[Composition]):
     def step(self, leaf: Leaf, adjacency: Adjacency) -> Composition:
         """Return the dominating pairs of one use in both orders."""
         if isinstance(leaf, Declared):
-            if leaf.delta > 0.0:
-                return _both(engine.ApproximateDP(leaf.epsilon, leaf.delta), None)
-            if leaf.epsilon > 0.0:
-                return _both(engine.RandomizedResponsePair(leaf.epsilon), None)  # proof: PURE-RR
-            return (), ()
+            if leaf.epsilon == leaf.delta == 0.0:
+                return (), ()
+            return _both(ApproximateDP(leaf.epsilon, leaf.delta), None)  # proof: KOV-APPROX
         if isinstance(leaf, LastIterate):
             # In a composition the worst position stands for all. proof: LAST-ITERATE-GCM
-            return _both(engine.GaussianPair(last_iterate_run(leaf, adjacency).mu()), None)
+            return _both(GaussianPair(last_iterate_run(leaf, adjacency).mu()), None)
         if isinstance(leaf, Selected):
             return _both(SearchPair(leaf, adjacency), None)  # proof: SELECT-PROFILE
         assert isinstance(leaf, Run | Sampled)
@@ -182,52 +183,31 @@ class NumericalAccountant(Accountant[Composition]):
 
     def to_epsilon(self, total: Composition, delta: float) -> float:
         """Return the upper end of the bracket."""
-        return self._epsilon_bracket(total, delta)[1]
+        return self._ends(total, delta)[1]
 
     def to_delta(self, total: Composition, epsilon: float) -> float:
         """Return the upper end of the bracket."""
-        return self._delta_bracket(total, epsilon)[1]
+        return delta_bracket(total, epsilon, self.rtol).upper if any(total) else 0.0
 
-    def _epsilon_bracket(self, total: Composition, delta: float) -> tuple[float, float]:
+    def _ends(self, total: Composition, delta: float) -> tuple[float, float]:
+        """Return both ends of the bracket of epsilon."""
         if not any(total):
             return 0.0, 0.0
         if delta == 0.0:
             return 0.0, math.inf
-        lower, upper = engine.epsilon_bracket(total, delta, self.rtol)
-        return lower, upper
-
-    def _delta_bracket(self, total: Composition, epsilon: float) -> tuple[float, float]:
-        if not any(total):
-            return 0.0, 0.0
-        lower, upper = engine.delta_bracket(total, epsilon, self.rtol)
+        lower, upper = epsilon_bracket(total, delta, self.rtol)
         return lower, upper
 
     def bracket(
         self, plan: PlanLike, *, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
     ) -> tuple[float, float]:
-        """Return (lower, upper) bounds on epsilon at `delta`.
-
-        Parameters
-        ----------
-        plan : Plan or Mechanism
-            What would run; no `Parallel` parts.
-        delta : float
-            In (0, 1).
-        adjacency : Adjacency or str, default "replace-one"
-            The neighbouring relation.
-
-        Returns
-        -------
-        tuple of float
-            Certified bounds on epsilon.
-
-        """
+        """Return (lower, upper) bounds on epsilon at `delta`."""
         relation, delta = Adjacency.of(adjacency), _validate.delta(delta)
         leaves = counted(plan, relation)
         alone = _own_curve(leaves, relation)
         if alone is not None:
             return 0.0, alone.epsilon(delta)
-        lower, upper = self._epsilon_bracket(self.total(plan, relation), delta)
+        lower, upper = self._ends(self.total(plan, relation), delta)
         lower = max(lower, _shuffle_lower(leaves, delta, relation))
         if relation is Adjacency.REPLACE_ONE and has_allocation(leaves):
             other_lower, other_upper = self._replace_by_zero_out(plan, delta)
@@ -270,14 +250,14 @@ class NumericalAccountant(Accountant[Composition]):
         if epsilon > 1400.0:  # e^{epsilon/2} is no double
             return 1.0
         # A delta that underflows to 0 must not hide a large factor.
-        half = max(self._delta_bracket(total, epsilon / 2.0)[1], _SMALLEST_HALF)
+        half = max(self.to_delta(total, epsilon / 2.0), _SMALLEST_HALF)
         return min(1.0, half * (1.0 + math.exp(epsilon / 2.0)))
 
     def _replace_by_zero_out(self, plan: PlanLike, delta: float) -> tuple[float, float]:
         total = self._zero_out_total(plan)
         if total is None:
             return 0.0, math.inf
-        lower, single = self._epsilon_bracket(total, delta)
+        lower, single = self._ends(total, delta)
         return lower, self._chain(_upper_only(total), delta, 2.0 * single)
 
     def _chain(self, total: Composition, delta: float, start: float) -> float:
@@ -293,7 +273,7 @@ class NumericalAccountant(Accountant[Composition]):
             share = delta / (1.0 + math.exp(min(found, 1400.0) / 2.0)) * (1.0 - 1e-14)
             if not found <= _LARGEST_CHAIN or share < _SMALLEST_HALF:
                 return math.inf
-            needed = 2.0 * self._epsilon_bracket(total, share)[1]
+            needed = 2.0 * self._ends(total, share)[1]
             if needed <= found:
                 return found
             if last is not None:
@@ -321,6 +301,61 @@ def has_allocation(leaves: list[tuple[Leaf, int]]) -> bool:
         and isinstance(leaf.sampler, RandomAllocation)
         for leaf, _ in leaves
     )
+
+
+def _hit_probability(tau: Floats, shift: float, batches: int, z: float) -> Floats:
+    """Return P(max_t x_t > tau), one coordinate N(shift, z^2) and the others N(0, z^2)."""
+    log_miss = log_ndtr((tau - shift) / z) + (batches - 1) * log_ndtr(tau / z)
+    return np.asarray(-np.expm1(log_miss))
+
+
+def shuffle_lower_epsilon(
+    batches: int,
+    noise_multiplier: float,
+    delta: float,
+    *,
+    epochs: int = 1,
+    adjacency: Adjacency | str = Adjacency.ZERO_OUT,
+) -> float:
+    """Return a proved **lower** bound on epsilon of shuffled SGD with all iterates released.
+
+    No accountant may report less for a shuffled loader. The data: every gradient is -C except the
+    record's +C, so, in units of C and centred, an epoch shows x ~ N(2 e_t, z^2 I) with t uniform
+    over the l batches, against N(e_t, z^2 I) (zero-out) or N(0, z^2 I) (replace-one). For any tau
+    the event max x_t > tau has probabilities p and q under the two, and over E reshuffled epochs
+    the number of such events is Bin(E, p) against Bin(E, q), so for every k
+
+        epsilon >= log( (P[Bin(E, p) >= k] - delta) / P[Bin(E, q) >= k] ).
+
+    The bound is maximised over tau and k, at least 0, rounded down.
+    """
+    # proof: SHUFFLE-LOWER
+    count = _validate.integer("batches", batches)
+    z = _validate.positive("noise_multiplier", noise_multiplier)
+    rounds, relation = _validate.integer("epochs", epochs), Adjacency.of(adjacency)
+    Shuffle(batches=1).participation(relation)  # refuses add-remove with the reason
+    other, delta = 2.0 - relation.contributions, _validate.delta(delta)
+    # Every k is valid; 200 of them lose nothing visible and bound the work.
+    k = np.unique(np.rint(np.linspace(1, rounds, min(rounds, 200))))[:, None]
+
+    def bound(tau: Floats) -> Floats:
+        hits = [_hit_probability(tau, shift, count, z) for shift in (2.0, other)]
+        p, q = (betainc(k, rounds - k + 1, hit) for hit in hits)
+        # p close to delta or q near the smallest double have lost digits: they prove nothing.
+        good = (p > 1.01 * delta) & (q > 1e-290)
+        value = np.log(np.where(good, p - delta, 1.0)) - np.log(np.where(good, q, 1.0))
+        return np.asarray(value.max(axis=0))
+
+    low, high = -2.0 - 10.0 * z, 4.0 + 40.0 * z
+    best = 0.0
+    for _ in range(6):  # every tau is valid: refining a grid only tightens
+        grid = np.linspace(low, high, 401)
+        values = bound(grid)
+        top = int(values.argmax())
+        best = max(best, float(values[top]))
+        step = grid[1] - grid[0]
+        low, high = grid[top] - 2.0 * step, grid[top] + 2.0 * step
+    return max(0.0, best * (1.0 - 1e-9) - 1e-9)
 
 
 def _shuffle_lower(leaves: list[tuple[Leaf, int]], delta: float, adjacency: Adjacency) -> float:

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.core.accounting.numerical.pairs.base import Pair
-from noisette.core.accounting.numerical.pairs.discrete import LossTable, TablePair
+from noisette.core.accounting.numerical.pairs import LossTable, Mirrored, TablePair, lower_hull
 from noisette.core.adjacency import Adjacency
 from noisette.core.plans import Plan, Selected
 
@@ -71,7 +70,7 @@ class RunCurve:
 
     def _delta(self, epsilon: float) -> float:
         # Imported late: these bounds count plans with searches in them.
-        from noisette.core.accounting.delta_bounds import run_delta
+        from noisette.core.accounting.front import run_delta
 
         # proof: LABEL (which candidate runs is drawn without looking, and may be seen)
         return math.fsum(
@@ -216,7 +215,7 @@ def concave_majorant(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True)
-class SearchPair(TablePair):
+class SearchPair(Mirrored, TablePair):
     """A pair above the curve of a search, in both orders, for composition with other charges.
 
     The bounds at some points, at most 1 and mirrored below 0, lie above the true curve, which is
@@ -243,9 +242,9 @@ class SearchPair(TablePair):
         gamma = np.exp(epsilon[: len(heights)])
         below = 1.0 / gamma[:0:-1]
         mirrored = 1.0 - below + below * heights[:0:-1]
-        x, y = _convex_minorant(
-            np.concatenate(([0.0], below, gamma)), np.concatenate(([1.0], mirrored, heights))
-        )
+        x, y = np.concatenate(([0.0], below, gamma)), np.concatenate(([1.0], mirrored, heights))
+        corners = lower_hull(x, y)
+        x, y = x[corners], y[corners]
         slopes = np.append(np.diff(y) / np.diff(x), 0.0)
         changes = np.diff(slopes)  # at x[1:]
         right = x[1:] > 1.0
@@ -259,21 +258,3 @@ class SearchPair(TablePair):
             rest,
             rest,
         )
-
-    def swapped(self) -> Pair:
-        """Return itself: the curve holds in both orders."""
-        return self
-
-
-def _convex_minorant(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Return the corners of the greatest convex line below the points; x increases."""
-    hull: list[tuple[float, float]] = []
-    for a, b in zip(x.tolist(), y.tolist(), strict=True):
-        while len(hull) > 1:
-            (x0, y0), (x1, y1) = hull[-2:]
-            if (y1 - y0) * (a - x1) < (b - y1) * (x1 - x0):
-                break
-            hull.pop()
-        hull.append((a, b))
-    points = np.array(hull)
-    return points[:, 0], points[:, 1]

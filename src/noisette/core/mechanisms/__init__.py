@@ -1,18 +1,14 @@
-"""Mechanisms: one noise, one file. A new one is a file and a line in `MECHANISMS`."""
+"""Mechanisms: one theorem, one class. A new one is a file and a line in `MECHANISMS`."""
 
 from noisette.core.mechanisms.base import AdditiveNoise, Mechanism
-from noisette.core.mechanisms.exponential import Exponential
+from noisette.core.mechanisms.choices import Exponential, RandomizedResponse
 from noisette.core.mechanisms.gaussian import Gaussian
 from noisette.core.mechanisms.gaussian_threshold import GaussianThreshold
-from noisette.core.mechanisms.laplace import Laplace
-from noisette.core.mechanisms.laplace_vector import LaplaceVector
+from noisette.core.mechanisms.laplace import Laplace, LaplaceVector
 from noisette.core.mechanisms.objective_noise import ObjectiveNoise
-from noisette.core.mechanisms.randomized_response import RandomizedResponse
 from noisette.core.mechanisms.spherical_laplace import SphericalLaplace
 
 __all__ = [
-    "MECHANISMS",
-    "AdditiveNoise",
     "Exponential",
     "Gaussian",
     "GaussianThreshold",

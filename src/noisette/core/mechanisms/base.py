@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
@@ -200,22 +201,7 @@ class Mechanism(ABC):
 
 @dataclass(frozen=True)
 class AdditiveNoise(Mechanism):
-    """A mechanism that adds independent noise to a vector.
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        The noise scale in units of the contribution bound C.
-
-    Examples
-    --------
-    >>> from noisette import mechanisms
-    >>> from noisette.adjacency import REPLACE_ONE
-    >>> noise = mechanisms.Gaussian(noise_multiplier=4.0)
-    >>> isinstance(noise, mechanisms.AdditiveNoise), noise.shift(REPLACE_ONE), noise.spread
-    (True, 0.5, 1.0)
-
-    """
+    """A mechanism that adds independent noise to a vector."""
 
     noise_multiplier: float
     piece: ClassVar[int] = 0
@@ -225,6 +211,9 @@ class AdditiveNoise(Mechanism):
     proportional: ClassVar[bool] = False
     """Whether a value that moves by a share c of its bound costs c times as much, in pure epsilon
     or in mu: what PER-PERSON-SCALE needs."""
+
+    def __post_init__(self) -> None:
+        _validate.fields(self, noise_multiplier=_validate.positive)
 
     @classmethod
     def of(cls, noise_multiplier: float, dimension: int) -> "AdditiveNoise":
@@ -355,6 +344,12 @@ def require_dimension(name: str, charged: int, bounded: Bounded) -> None:
             f"the plan charges {name} noise in {charged} dimensions but the value has "
             f"{bounded.dimension}; charge the dimension that runs."
         )
+
+
+def require_scale(scale: float) -> None:
+    """Raise where float64 would round the noise to 0, or to infinity."""
+    if not 1e-250 < scale < 1e250:
+        raise PermitError(f"a noise scale of {scale:g} is outside what float64 can serve.")
 
 
 def on_grid(values: Floats, grid: float, out: Floats | None = None) -> Floats:

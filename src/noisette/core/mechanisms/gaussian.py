@@ -42,10 +42,6 @@ class Gaussian(AdditiveNoise):
     in_steps: ClassVar[bool] = True
     proportional: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        z = _validate.positive("noise_multiplier", self.noise_multiplier)
-        object.__setattr__(self, "noise_multiplier", z)
-
     @classmethod
     def calibrated(
         cls, epsilon: float, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE

@@ -21,7 +21,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
 
@@ -145,7 +145,14 @@ def _curve(mu: Floats, epsilon: Floats) -> tuple[Floats, Floats]:
     return np.minimum(delta, 1.0), np.minimum(log, 0.0)
 
 
-def gdp_delta(mu: ArrayLike, epsilon: ArrayLike) -> NDArray[np.float64] | float:
+def _read(mu: ArrayLike, epsilon: ArrayLike, which: int) -> Floats | float:
+    """Return delta (0) or its logarithm (1), a float for two scalars."""
+    m, e = _prepare(mu, epsilon)
+    values = _curve(m.ravel(), e.ravel())[which].reshape(m.shape)
+    return float(values) if values.ndim == 0 else values
+
+
+def gdp_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats | float:
     """Return delta(epsilon) of mu-GDP, i.e. the hockey stick of N(mu, 1) over N(0, 1).
 
     Inputs broadcast; two scalars give a float. epsilon may be negative or infinite.
@@ -161,24 +168,20 @@ def gdp_delta(mu: ArrayLike, epsilon: ArrayLike) -> NDArray[np.float64] | float:
     ==============  =======================================
     """
     # proof: GDP-CURVE
-    m, e = _prepare(mu, epsilon)
-    delta = _curve(m.ravel(), e.ravel())[0].reshape(m.shape)
-    return float(delta) if delta.ndim == 0 else delta
+    return _read(mu, epsilon, 0)
 
 
-def stated_delta(mu: ArrayLike, epsilon: ArrayLike) -> NDArray[np.float64] | float:
+def stated_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats | float:
     """Return `gdp_delta`, moved up by more than its measured error: what a guarantee may state."""
     # Half of the slack of the inverse functions, so that what they accept is stated within target.
     delta = np.minimum(np.asarray(gdp_delta(mu, epsilon)) * (1.0 + _SLACK / 2.0), 1.0)
     return float(delta) if delta.ndim == 0 else np.asarray(delta)
 
 
-def gdp_log_delta(mu: ArrayLike, epsilon: ArrayLike) -> NDArray[np.float64] | float:
+def gdp_log_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats | float:
     """Return log delta(epsilon) of mu-GDP; finite far below the smallest double, -inf for 0."""
     # proof: GDP-CURVE
-    m, e = _prepare(mu, epsilon)
-    log = _curve(m.ravel(), e.ravel())[1].reshape(m.shape)
-    return float(log) if log.ndim == 0 else log
+    return _read(mu, epsilon, 1)
 
 
 def _check_delta(delta: float) -> float:

@@ -66,12 +66,11 @@ class GaussianThreshold(Mechanism):
     proof: ClassVar[str] = "CATEGORY-THRESHOLD"
 
     def __post_init__(self) -> None:
-        z = _validate.positive("noise_multiplier", self.noise_multiplier)
-        object.__setattr__(self, "noise_multiplier", z)
-        mass = _validate.fraction("delta_mass", self.delta_mass)
-        object.__setattr__(self, "delta_mass", mass)
-        for name in ("columns", "keys"):
-            object.__setattr__(self, name, _validate.integer(name, getattr(self, name)))
+        whole = _validate.integer
+        _validate.fields(
+            self, noise_multiplier=_validate.positive, delta_mass=_validate.fraction,
+            columns=whole, keys=whole,
+        )  # fmt: skip
 
     @property
     def additive(self) -> Gaussian:

@@ -1,4 +1,4 @@
-"""The Laplace mechanism for a single number."""
+"""The Laplace mechanism: for a single number, and on every entry of a vector of known l1 bound."""
 
 import math
 from dataclasses import dataclass
@@ -11,8 +11,13 @@ from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 from noisette.core.mechanisms import spherical_laplace_curve as curve
-from noisette.core.mechanisms.base import AdditiveNoise, smallest_multiplier
-from noisette.core.mechanisms.pure_moments import laplace_log_moment
+from noisette.core.mechanisms.base import (
+    AdditiveNoise,
+    Mechanism,
+    on_grid,
+    require_scale,
+    smallest_multiplier,
+)
 from noisette.errors import Unproven
 
 
@@ -42,10 +47,6 @@ class Laplace(AdditiveNoise):
     name: ClassVar[str] = "laplace"
     norm: ClassVar[str] = "l2"  # for one number all norms agree
     proof: ClassVar[str] = "LAPLACE-1D"
-
-    def __post_init__(self) -> None:
-        z = _validate.positive("noise_multiplier", self.noise_multiplier)
-        object.__setattr__(self, "noise_multiplier", z)
 
     @classmethod
     def calibrated(
@@ -90,7 +91,7 @@ class Laplace(AdditiveNoise):
 
     def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
         """Return the closed form of the class docstring, rounded up."""
-        return laplace_log_moment(s, self.shift(adjacency))
+        return curve.laplace_log_moment(s, self.shift(adjacency))
 
     def check_value(self, bounded: Bounded) -> None:
         """Refuse vectors: the proof is for one number."""
@@ -107,3 +108,66 @@ class Laplace(AdditiveNoise):
         """Return independent Laplace draws, shape (count, 1)."""
         assert dimension == 1
         return generator.laplace(scale=self.noise_multiplier * unit, size=(count, 1))
+
+
+@dataclass(frozen=True)
+class LaplaceVector(Mechanism):
+    """Add noise of density exp(-|z| / b) / (2 b) to each entry, b = noise_multiplier * C.
+
+    C = (l1 sensitivity) / contributions, so one use is pure contributions / noise_multiplier, in
+    any dimension. Only that is used: the curve is the one of randomised response.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        The scale b in units of C.
+
+    Examples
+    --------
+    >>> from noisette.adjacency import Adjacency
+    >>> from noisette.mechanisms import LaplaceVector
+    >>> LaplaceVector(4.0).pure_epsilon(Adjacency.REPLACE_ONE)
+    0.5
+
+    """
+
+    noise_multiplier: float
+
+    name: ClassVar[str] = "laplace-vector"
+    norm: ClassVar[str] = "l1"
+    proof: ClassVar[str] = "LAPLACE-L1"
+
+    def __post_init__(self) -> None:
+        _validate.fields(self, noise_multiplier=_validate.positive)
+
+    def pure_epsilon(self, adjacency: Adjacency) -> float:
+        """Return (l1 sensitivity) / b."""
+        # proof: LAPLACE-L1
+        return adjacency.contributions / self.noise_multiplier
+
+    def delta(self, epsilon: float, adjacency: Adjacency) -> float:
+        """Return the curve of randomised response, any real epsilon, rounded up."""
+        # proof: PURE-RR
+        epsilon = _validate.real("epsilon", epsilon)
+        return curve.response_delta(epsilon, self.pure_epsilon(adjacency))
+
+    def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
+        """Return the moments of randomised response."""
+        return curve.response_log_moment(s, self.pure_epsilon(adjacency))
+
+    def check_value(self, bounded: Bounded) -> None:
+        """Refuse a noise scale that float64 cannot serve."""
+        super().check_value(bounded)
+        require_scale(self._scale(bounded))
+
+    def _scale(self, bounded: Bounded) -> float:
+        assert bounded.l1 is not None
+        return self.noise_multiplier * bounded.l1 / bounded.adjacency.contributions
+
+    def apply(self, bounded: Bounded, unit: float, generator: np.random.Generator) -> Floats:
+        """Return value + noise, on a public grid."""
+        scale = self._scale(bounded)
+        drawn = generator.laplace(scale=scale, size=bounded.value.shape)
+        # proof: FLOAT-GRID
+        grid = float(2.0 ** (math.floor(math.log2(scale)) - 24))
+        return on_grid(bounded.value + drawn, grid)

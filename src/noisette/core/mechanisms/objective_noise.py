@@ -39,7 +39,6 @@ from noisette.core.mechanisms import spherical_laplace_curve as curve
 from noisette.core.mechanisms.base import AdditiveNoise, require_dimension
 from noisette.core.mechanisms.gaussian import Gaussian
 from noisette.core.mechanisms.gaussian_curve import stated_delta
-from noisette.core.mechanisms.pure_moments import response_log_moment
 from noisette.core.mechanisms.spherical_laplace import SphericalLaplace
 
 _SMALLEST = 1e-300
@@ -104,13 +103,12 @@ class ObjectiveNoise(AdditiveNoise):
     proof: ClassVar[str] = "OBJECTIVE-PERTURBATION"
 
     def __post_init__(self) -> None:
-        z = _validate.positive("noise_multiplier", self.noise_multiplier)
-        object.__setattr__(self, "noise_multiplier", z)
+        super().__post_init__()
         if self.dimension is not None:
-            object.__setattr__(self, "dimension", _validate.integer("dimension", self.dimension))
+            _validate.fields(self, dimension=_validate.integer)
         _validate.choice("law", self.law, LAWS)
         _validate.choice("shape", self.shape, SHAPES)
-        object.__setattr__(self, "curvature", _validate.positive("curvature", self.curvature))
+        _validate.fields(self, curvature=_validate.positive)
         object.__setattr__(self, "classes", _validate.integer("classes", self.classes, least=2))
         _validate.boolean("persons", self.persons)
 
@@ -179,14 +177,11 @@ class ObjectiveNoise(AdditiveNoise):
         """
         if _validate.real("epsilon", epsilon) < 0.0:
             return 1.0
-        pure = self.pure_epsilon(adjacency)
-        if epsilon >= pure:
-            return 0.0
         # proof: PURE-RR
-        answer = -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * _ROUND_UP
-        if self.pure_only or self.persons:
+        answer = curve.response_delta(epsilon, self.pure_epsilon(adjacency))
+        if answer == 0.0 or self.pure_only or self.persons:
             # The curve of one record is not proven for persons; their pairs have PERSON-MEAN's.
-            return min(1.0, answer)
+            return answer
         if adjacency is Adjacency.REPLACE_ONE:
             return min(answer, self._two_changes(epsilon))
         at = np.array([float(epsilon)])
@@ -262,7 +257,7 @@ class ObjectiveNoise(AdditiveNoise):
         epsilon = self.pure_epsilon(adjacency)
         pure = np.full_like(s, np.inf)
         if math.isfinite(epsilon):  # proof: PURE-RR
-            pure = response_log_moment(s, epsilon)
+            pure = curve.response_log_moment(s, epsilon)
         if self.law != "gaussian" or adjacency is Adjacency.REPLACE_ONE or self.shape == "softmax":
             return pure
         mu, k = 1.0 / self.noise_multiplier, self.offset

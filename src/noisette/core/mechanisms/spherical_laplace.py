@@ -53,9 +53,8 @@ class SphericalLaplace(AdditiveNoise):
     proportional: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        z = _validate.positive("noise_multiplier", self.noise_multiplier)
-        object.__setattr__(self, "noise_multiplier", z)
-        object.__setattr__(self, "dimension", _validate.integer("dimension", self.dimension))
+        super().__post_init__()
+        _validate.fields(self, dimension=_validate.integer)
 
     @classmethod
     def calibrated(
@@ -143,7 +142,9 @@ class SphericalLaplace(AdditiveNoise):
         radius = generator.standard_gamma(dimension, size=count)
         radius *= self.noise_multiplier * unit
         if drawn.size >= BULK:
-            from noisette.core.ziggurat import lengthen  # loads numba, as the normal numbers did
+            from noisette.core.ziggurat import (
+                lengthen,  # loads numba, as the normal numbers did
+            )
 
             lengthen(drawn, radius)
             return drawn

@@ -15,31 +15,28 @@ and, folding phi with pi - phi, Z = int_0^{pi/2} g (1 + e^{-L}) and
 
 Every integrand is positive and none is a difference of near-equal numbers, so the sums keep their
 digits however small delta is. The result is rounded up by more than the error of the sums.
+
+The moments log E exp(s L) of two pure laws are here too. Their mean lies near 1 for a small
+epsilon, so its logarithm must not be taken of a sum of terms near 1: what is left after the
+cancellation can be 0, or below, where a ledger would book nothing. So E e^{sL} - 1 is a product
+(or a sum) of positive numbers.
 """
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import kve
 
 from noisette._typing import Floats
-from noisette.core.mechanisms.pure_moments import laplace_log_moment, response_log_moment
 from noisette.core.roots import private_root
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _ROUND_UP = 1.0 + 1e-10  # proof: SPHERICAL-POSITIVE, the error of the sums is below 1e-11
+_MOMENTS_UP = 1.0 + 1e-13
 _A_FEW_ROUNDINGS = 1.0 + 1e-14  # for the closed forms
 _SMALLEST = 1e-300  # a positive delta is never stated as 0
 _STEEPEST = 500.0  # largest s * eps0 at which the moments are integrated
-
-
-class _Law(NamedTuple):
-    """What the density of the angle needs besides d and eps0: c and log Z."""
-
-    ratio: float
-    log_total: float
 
 
 @lru_cache(maxsize=64)  # the same start for most angles
@@ -84,12 +81,13 @@ def _log_sum(log_terms: Floats, factors: Floats) -> float:
 
 
 @lru_cache(maxsize=256)
-def _law(eps0: float, d: int) -> _Law:
+def _law(eps0: float, d: int) -> tuple[float, float]:
+    """Return what the density of the angle needs besides d and eps0: c and log Z."""
     ratio = 2.0 * (d - 1) / eps0 * bessel_k_ratio(d, eps0 / 2.0)
     below, weight = _panels(math.pi / 2.0, d, d + eps0)
     phi = math.pi / 2.0 - below
     folded = 1.0 + np.exp(-eps0 * np.cos(phi))
-    return _Law(ratio, _log_sum(_log_density(phi, eps0, d, ratio), weight * folded))
+    return ratio, _log_sum(_log_density(phi, eps0, d, ratio), weight * folded)
 
 
 def bessel_k_ratio(dimension: int, z: float) -> float:
@@ -123,10 +121,10 @@ def delta(epsilon: float, eps0: float, d: int) -> float:
         return min(1.0, float(-np.expm1((epsilon - eps0) / 2.0)) * _A_FEW_ROUNDINGS)
     top = 2.0 * math.asin(math.sqrt((eps0 - epsilon) / (2.0 * eps0)))
     below, weight = _panels(top, d, d + eps0)
-    law, phi = _law(eps0, d), top - below
+    (ratio, log_total), phi = _law(eps0, d), top - below
     gap = 2.0 * eps0 * np.sin(top - below / 2.0) * np.sin(below / 2.0)  # L - epsilon
-    log_value = _log_sum(_log_density(phi, eps0, d, law.ratio), weight * -np.expm1(-gap))
-    value = math.exp(min(0.0, log_value - law.log_total))
+    log_value = _log_sum(_log_density(phi, eps0, d, ratio), weight * -np.expm1(-gap))
+    value = math.exp(min(0.0, log_value - log_total))
     return min(1.0, max(value * _ROUND_UP, _SMALLEST))
 
 
@@ -140,11 +138,11 @@ def deltas(epsilons: Floats, eps0: float, d: int) -> Floats:
 @lru_cache(maxsize=64)
 def _moment_table(eps0: float, d: int) -> tuple[Floats, Floats]:
     """Return losses > 0 and their weights g e^{-L/2} / Z, fine enough for s eps0 <= _STEEPEST."""
-    law = _law(eps0, d)
+    ratio, log_total = _law(eps0, d)
     below, weight = _panels(math.pi / 2.0, d, d + eps0 + 2.0 * _STEEPEST)
     phi = math.pi / 2.0 - below
     loss = eps0 * np.sin(below)
-    log_weight = _log_density(phi, eps0, d, law.ratio) - law.log_total - loss / 2.0
+    log_weight = _log_density(phi, eps0, d, ratio) - log_total - loss / 2.0
     return loss, weight * np.exp(log_weight)
 
 
@@ -181,3 +179,58 @@ def largest_shift(epsilon: float, delta_target: float, d: int) -> float:
         excess, epsilon, high, lambda x, turn: max(epsilon, x * (1.0 - 2.0 ** (turn - 52))),
         xtol=1e-300, rtol=1e-15,
     )  # fmt: skip
+
+
+def response_delta(epsilon: float, pure: float) -> float:
+    """Return delta(epsilon) of any `pure`-private mechanism, any real epsilon, rounded up."""
+    # proof: PURE-RR
+    if epsilon >= pure:
+        return 0.0
+    if epsilon <= -pure:
+        return min(1.0, -math.expm1(epsilon) * _MOMENTS_UP)
+    return min(1.0, -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * _MOMENTS_UP)
+
+
+def response_log_moment(s: Floats, epsilon: float, log_p: float | None = None) -> Floats:
+    """Return log E exp(s L), s > 0, rounded up, of a law with losses epsilon, -epsilon and 0.
+
+    Their probabilities are p, p e^{-eps} and the rest; without `log_p` there is no rest, so
+    p = e^eps/(1 + e^eps). E e^{sL} - 1 = p (e^{s eps} - 1)(1 - e^{-(s+1) eps}).
+    """
+    # proof: MOMENTS-POSITIVE
+    s = np.asarray(s, dtype=float)
+    if epsilon == 0.0:
+        return np.zeros_like(s)
+    log_p = -float(np.logaddexp(0.0, -epsilon)) if log_p is None else log_p
+    with np.errstate(divide="ignore"):
+        rise = s * epsilon + np.log(-np.expm1(-s * epsilon))
+        log_excess = log_p + rise + np.log(-np.expm1(-(s + 1.0) * epsilon))
+    return np.asarray(np.logaddexp(0.0, log_excess) * _MOMENTS_UP)
+
+
+def laplace_log_moment(s: Floats, epsilon: float) -> Floats:
+    """Return log E exp(s L) of one-dimensional Laplace noise at eps0 = `epsilon`, rounded up.
+
+    With h(x) = e^x - 1 - x >= 0:
+    E e^{sL} - 1 = [(s + 1) h(s eps0) + s h(-(s + 1) eps0)] / (2 s + 1).
+    """
+    # proof: MOMENTS-POSITIVE
+    s = np.asarray(s, dtype=float)
+    up, down = s * epsilon, (s + 1.0) * epsilon
+    log_up = np.log((s + 1.0) / (2.0 * s + 1.0)) + _log_convex(up)
+    log_down = np.log(s / (2.0 * s + 1.0)) + _log_convex(-down)
+    return np.asarray(np.logaddexp(0.0, np.logaddexp(log_up, log_down)) * _MOMENTS_UP)
+
+
+def _log_convex(x: Floats) -> Floats:
+    """Return log(e^x - 1 - x), x != 0; the series where the difference would cancel."""
+    series = np.zeros_like(x)
+    near = np.clip(x, -0.5, 0.5)
+    for j in range(16, 1, -1):
+        series = series * near + 1.0 / math.factorial(j)
+    far = np.maximum(x, 0.5)
+    large = far + np.log1p(-(1.0 + far) * np.exp(-far))
+    low = np.log(np.expm1(np.minimum(x, -0.5)) - np.minimum(x, -0.5))
+    with np.errstate(divide="ignore"):
+        middle = 2.0 * np.log(np.abs(near)) + np.log(series)
+    return np.where(np.abs(x) < 0.5, middle, np.where(x > 0.0, large, low))

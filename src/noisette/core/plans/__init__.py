@@ -9,41 +9,32 @@ A plan says nothing about the data. It may be bound to one adjacency (`Plan.unde
 can be counted under any relation that its parts have a proof for.
 """
 
-from noisette.core.plans.base import PLANS, Leaf, Plan
-from noisette.core.plans.composed import Parallel, Repeat, Together
-from noisette.core.plans.last_iterate import LastIterate
+from noisette.core.plans.base import PLANS, Plan
+from noisette.core.plans.composed import Parallel, Repeat, Selected, Together
 from noisette.core.plans.laws import (
     LAWS,
     Geometric,
     Logarithmic,
     NegativeBinomial,
     PoissonRuns,
-    RunLaw,
 )
-from noisette.core.plans.leaves import Declared, Noisy, PlanLike, Run, Sampled, as_plan
-from noisette.core.plans.selected import Selected
+from noisette.core.plans.leaves import Declared, LastIterate, Run, Sampled
 
 __all__ = [
     "LAWS",
-    "PLANS",
     "Declared",
     "Geometric",
     "LastIterate",
-    "Leaf",
     "Logarithmic",
     "NegativeBinomial",
-    "Noisy",
     "Parallel",
     "Plan",
-    "PlanLike",
     "PoissonRuns",
     "Repeat",
     "Run",
-    "RunLaw",
     "Sampled",
     "Selected",
     "Together",
-    "as_plan",
 ]
 
 PLANS.update(

@@ -295,21 +295,7 @@ class Plan(ABC):
 
 @dataclass(frozen=True, repr=False)
 class Leaf(Plan):
-    """A plan without parts: what an accountant looks up a theorem for.
-
-    Parameters
-    ----------
-    adjacency : Adjacency or str, optional
-        The relation that the plan is bound to.
-
-    Examples
-    --------
-    >>> from noisette import mechanisms, plans
-    >>> leaf = plans.Run(mechanisms.Laplace(noise_multiplier=2.0))
-    >>> isinstance(leaf, plans.Leaf), leaf.draws_per_use
-    (True, 1)
-
-    """
+    """A plan without parts: what an accountant looks up a theorem for."""
 
     @property
     def draws_per_use(self) -> int:

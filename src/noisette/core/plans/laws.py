@@ -26,26 +26,7 @@ _LONGEST = math.log(1e5)  # of log(1 / gamma): the law is drawn from a table of 
 
 @dataclass(frozen=True)
 class RunLaw(ABC):
-    """Base of all laws of the number of runs K.
-
-    Parameters
-    ----------
-    mean : float
-        The mean number of runs, above 1 and at most 1000.
-
-    Raises
-    ------
-    InvalidParameter
-        If the mean is out of range.
-
-    Examples
-    --------
-    >>> from noisette import plans
-    >>> law = plans.Logarithmic(mean=10.0)
-    >>> isinstance(law, plans.RunLaw), round(float(law.probabilities(500).sum()), 6)
-    (True, 1.0)
-
-    """
+    """Base of all laws of the number of runs K."""
 
     mean: float
 

@@ -1,10 +1,8 @@
 """Samplers: batches and their amplification in one object. A new one is a file and a line here."""
 
-from noisette.core.sampling.base import Participation, PassSampler, Sampler
-from noisette.core.sampling.full_batch import FullBatch
+from noisette.core.sampling.base import Sampler
+from noisette.core.sampling.independent import FullBatch, Poisson, RandomAllocation
 from noisette.core.sampling.passes import Cyclic, Disjoint, Shuffle
-from noisette.core.sampling.poisson import Poisson
-from noisette.core.sampling.random_allocation import RandomAllocation
 from noisette.core.sampling.without_replacement import PartialShuffle, WithoutReplacement
 
 __all__ = [
@@ -13,8 +11,6 @@ __all__ = [
     "Disjoint",
     "FullBatch",
     "PartialShuffle",
-    "Participation",
-    "PassSampler",
     "Poisson",
     "RandomAllocation",
     "Sampler",

@@ -30,25 +30,6 @@ class Participation:
     - ``poisson``: in the step with probability `rate`, independently of everybody else;
     - ``without-replacement``: the batch is a uniform subset, inclusion probability `rate`;
     - ``allocation``: in exactly one of `batches` steps, drawn uniformly and kept secret.
-
-    Parameters
-    ----------
-    kind : {"once", "poisson", "without-replacement", "allocation"}
-        One of the four ways above.
-    proof : str
-        The id of the theorem that says so.
-    rate : float, default 1.0
-        The probability to take part in the step.
-    batches : int, default 1
-        The number of steps of an allocation.
-
-    Examples
-    --------
-    >>> from noisette.adjacency import ADD_REMOVE
-    >>> from noisette.sampling import Poisson
-    >>> Poisson(rate=0.1).participation(ADD_REMOVE)
-    Participation(kind='poisson', proof='POISSON-A', rate=0.1, batches=1)
-
     """
 
     kind: Kind
@@ -196,31 +177,15 @@ class PassSampler(Sampler):
 
     With `batch_size`, batches are full but for a smaller last one; without, they differ by at most
     one record. Sizes depend on n alone, which is public under replace-one and zero-out.
-
-    Parameters
-    ----------
-    batches : int
-        How many batches a pass has.
-    batch_size : int, optional
-        How many records a batch has.
-
-    Examples
-    --------
-    >>> from noisette import sampling
-    >>> sampler = sampling.Cyclic.of_size(10, batch_size=4)
-    >>> isinstance(sampler, sampling.PassSampler), sampler.edges(10).tolist()
-    (True, [0, 4, 8, 10])
-
     """
 
     batches: int
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "batches", _validate.integer("batches", self.batches))
+        _validate.fields(self, batches=_validate.integer)
         if self.batch_size is not None:
-            size = _validate.integer("batch_size", self.batch_size)
-            object.__setattr__(self, "batch_size", size)
+            _validate.fields(self, batch_size=_validate.integer)
 
     @classmethod
     def of(cls, size: int, batch_size: int, epochs: int) -> tuple[Sampler, int]:

@@ -59,7 +59,7 @@ class Disjoint(PassSampler):
     def __post_init__(self) -> None:
         super().__post_init__()
         _validate.boolean("permute", self.permute)
-        object.__setattr__(self, "run", _validate.integer("run", self.run))
+        _validate.fields(self, run=_validate.integer)
 
     def order(self, size: int, randomness: Randomness) -> Indices:
         """Return the given order, or a permutation drawn without looking at the records."""

@@ -18,36 +18,46 @@ PART_OF_SHUFFLE = 0.1
 """The poster's tau for ``sampling="partial-shuffle"``: the used fraction of each shuffle."""
 
 
-def _replace_one_only(name: str, adjacency: Adjacency) -> None:
-    if adjacency is not Adjacency.REPLACE_ONE:
-        raise Unproven(
-            f"{name} sampling has no proof under {adjacency}, because a batch of fixed size gives "
-            "the place of a missing record to somebody else; use poisson or random-allocation "
-            "sampling, or replace-one."
-        )
+class _OfFixedSize(Sampler):
+    """A sampler of batches of exactly `batch_size` of `size` records, both public."""
 
+    batch_size: int
+    size: int
 
-def _check_sizes(sampler: "WithoutReplacement | PartialShuffle", part: str, largest: int) -> None:
-    size = _validate.integer("size", sampler.size)
-    count = _validate.integer(part, getattr(sampler, part))
-    object.__setattr__(sampler, "size", size)
-    object.__setattr__(sampler, part, count)
-    if count > largest:
-        raise InvalidParameter(
-            f"{part}={count} is too large for {size} records; choose at most {largest}."
-        )
+    def _check_part(self, part: str, largest: int) -> None:
+        """Refuse a number of records that is more than `largest`."""
+        _validate.fields(self, size=_validate.integer, **{part: _validate.integer})
+        if getattr(self, part) > largest:
+            raise InvalidParameter(
+                f"{part}={getattr(self, part)} is too large for {self.size} records; "
+                f"choose at most {largest}."
+            )
 
+    def _at_rate(self, adjacency: Adjacency, rate: float, proof: str) -> Participation:
+        """Return the participation at `rate`; replace-one only."""
+        if adjacency is not Adjacency.REPLACE_ONE:
+            raise Unproven(
+                f"{self.name} sampling has no proof under {adjacency}, because a batch of fixed "
+                "size gives the place of a missing record to somebody else; use poisson or "
+                "random-allocation sampling, or replace-one."
+            )
+        return Participation("without-replacement", proof, rate=rate)
 
-def _check_population(sampler: "WithoutReplacement | PartialShuffle", size: int) -> None:
-    if size != sampler.size:
-        raise InvalidParameter(
-            f"the plan was charged for {sampler.size} records but {size} were given; "
-            "charge the number that runs."
-        )
+    def check(self, size: int) -> None:
+        """Refuse another number of records than the rate was counted for."""
+        if size != self.size:
+            raise InvalidParameter(
+                f"the plan was charged for {self.size} records but {size} were given; "
+                "charge the number that runs."
+            )
+
+    def normaliser(self, size: int) -> float:
+        """Return the batch size, which is public."""
+        return float(self.batch_size)
 
 
 @dataclass(frozen=True)
-class WithoutReplacement(Sampler):
+class WithoutReplacement(_OfFixedSize):
     """A fresh uniform subset of exactly `batch_size` of `size` records in every step.
 
     Parameters
@@ -83,31 +93,21 @@ class WithoutReplacement(Sampler):
         return cls(batch_size, size), epochs * -(-size // batch_size)
 
     def __post_init__(self) -> None:
-        _check_sizes(self, "batch_size", _validate.integer("size", self.size))
+        self._check_part("batch_size", _validate.integer("size", self.size))
 
     def participation(self, adjacency: Adjacency) -> Participation:
         """Proven for replace-one, at rate batch_size / size exactly."""
-        _replace_one_only(self.name, adjacency)
-        rate = self.batch_size / self.size
-        return Participation("without-replacement", "WOR-R", rate=rate)  # proof: WOR-R
-
-    def check(self, size: int) -> None:
-        """Refuse another number of records than the rate was counted for."""
-        _check_population(self, size)
+        return self._at_rate(adjacency, self.batch_size / self.size, "WOR-R")  # proof: WOR-R
 
     def schedule(self, size: int, randomness: Randomness) -> Iterator[Indices]:
         """Yield one batch."""
-        _check_population(self, size)
+        self.check(size)
         drawn = randomness.generator.choice(size, self.batch_size, replace=False, shuffle=False)
         yield np.sort(drawn)
 
-    def normaliser(self, size: int) -> float:
-        """Return the batch size, which is public."""
-        return float(self.batch_size)
-
 
 @dataclass(frozen=True)
-class PartialShuffle(Sampler):
+class PartialShuffle(_OfFixedSize):
     """One round of the poster's Algorithm 1: shuffle, use the first `used` records, stop.
 
     Batches of `batch_size` (1 in the poster) run one after the other. All iterates of a round cost
@@ -151,10 +151,9 @@ class PartialShuffle(Sampler):
 
     def __post_init__(self) -> None:
         _validate.integer("size", self.size, least=2)
-        _check_sizes(self, "used", self.size - 1)
-        batch_size = _validate.integer("batch_size", self.batch_size)
-        object.__setattr__(self, "batch_size", batch_size)
-        if batch_size > self.used:
+        self._check_part("used", self.size - 1)
+        _validate.fields(self, batch_size=_validate.integer)
+        if self.batch_size > self.used:
             raise InvalidParameter(
                 f"batch_size={self.batch_size} is larger than the {self.used} used records; "
                 f"choose at most {self.used}."
@@ -167,21 +166,12 @@ class PartialShuffle(Sampler):
 
     def participation(self, adjacency: Adjacency) -> Participation:
         """Proven for replace-one: only one step of a round differs, at rate used / size."""
-        _replace_one_only(self.name, adjacency)
-        rate = self.used / self.size
-        return Participation("without-replacement", "POSTER-ALG1", rate=rate)  # proof: POSTER-ALG1
-
-    def check(self, size: int) -> None:
-        """Refuse another number of records than the rate was counted for."""
-        _check_population(self, size)
+        # proof: POSTER-ALG1
+        return self._at_rate(adjacency, self.used / self.size, "POSTER-ALG1")
 
     def schedule(self, size: int, randomness: Randomness) -> Iterator[Indices]:
         """Yield the batches of one round."""
-        _check_population(self, size)
+        self.check(size)
         order = randomness.generator.permutation(size)[: self.used]
         for start in range(0, self.used, self.batch_size):
             yield order[start : start + self.batch_size]
-
-    def normaliser(self, size: int) -> float:
-        """Return the batch size, which is public."""
-        return float(self.batch_size)

@@ -128,18 +128,11 @@ def read_header(file: FileIO) -> tuple[str, dict[str, Any]]:
     page = _read(file, 0, _PAGE)
     first, _, rest = page.partition(b"\n")
     number = first.removeprefix(_MAGIC)
-    if not page.startswith(_MAGIC) or not number.isdigit():
+    if not page.startswith(_MAGIC) or not number.isdigit() or int(number) < 2:
         raise Damaged
     if int(number) > FORMAT:
         raise Newer(number.decode())
-    if int(number) < 2:
-        raise Damaged
     return unseal(rest[: rest.find(b"\n") + 1])
-
-
-def origin(file: FileIO) -> Mark:
-    """Return the mark of this file before its first record."""
-    return Mark(0, _FIRST, _FIRST, read_header(file)[0])
 
 
 def read_mark(file: FileIO) -> Mark:
@@ -184,8 +177,9 @@ def read_last(file: FileIO, mark: Mark) -> dict[str, Any] | None:
     return node
 
 
-def records(file: FileIO, after: Mark, until: Mark) -> Iterator[dict[str, Any]]:
-    """Yield the records behind one mark up to another, each checked against the one before."""
+def records(file: FileIO, until: Mark, after: Mark | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the records up to a mark, all or those `after` one, each checked by the one before."""
+    after = after or Mark(0, _FIRST, _FIRST, read_header(file)[0])
     file.seek(after.end)
     digest, place, count = after.digest, after.end, after.number
     with os.fdopen(os.dup(file.fileno()), "rb") as lines:

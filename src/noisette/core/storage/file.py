@@ -105,7 +105,7 @@ class FileStore(LastingStore[_At]):
         if first > 1 + self._spent(at).number // 2:
             return self._tail(at, first)[:count]
         known, sums, collected = [], Totals(), dict[int, str]()
-        for node in self._all(at):
+        for node in chain.records(*at):
             if node["kind"] == "collected":
                 collected[node["of"]] = node["digest"]
             if node["kind"] == "charge":
@@ -130,7 +130,7 @@ class FileStore(LastingStore[_At]):
 
     def _ends(self, at: _At, number: int) -> tuple[Node, Node] | None:
         found: list[Node] = []
-        for node in self._all(at):
+        for node in chain.records(*at):
             booked = node["kind"] == "charge" and node["totals"][0] == number
             if booked or (found and node.get("charge") == number):
                 found.append(node)
@@ -148,7 +148,7 @@ class FileStore(LastingStore[_At]):
         return None
 
     def _notes(self, at: _At) -> list[Node]:
-        return [node for node in self._all(at) if node["kind"] in ("table", "people")]
+        return [node for node in chain.records(*at) if node["kind"] in ("table", "people")]
 
     def others(self) -> list[str]:
         """Return the paths of the other ledgers in this folder."""
@@ -164,7 +164,7 @@ class FileStore(LastingStore[_At]):
     def copy_to(self, target: Path) -> None:
         """Write a copy, for a backup, of a ledger that was checked as a whole."""
         with self._opened(write=False) as at:
-            for _ in self._all(at):
+            for _ in chain.records(*at):
                 pass
             at[0].seek(0)
             content = at[0].readall()
@@ -172,9 +172,6 @@ class FileStore(LastingStore[_At]):
             raise LedgerError(f"{target} exists, so nothing was written; give the copy a new name.")
 
     # --- the file ------------------------------------------------------------------------------
-
-    def _all(self, at: _At) -> Iterator[Node]:
-        return chain.records(at[0], chain.origin(at[0]), at[1])
 
     @contextlib.contextmanager
     def _opened(self, *, write: bool) -> Iterator[_At]:
@@ -197,7 +194,7 @@ class FileStore(LastingStore[_At]):
         try:
             if seen.end >= mark.end:
                 raise chain.Damaged
-            for node in chain.records(file, seen, mark):
+            for node in chain.records(file, mark, seen):
                 if node.get("charge") in self._holders:
                     self._holders[node["charge"]] = str(node["holder"])
         except chain.WRONG:

@@ -163,11 +163,9 @@ def charge_of(node: dict[str, Any]) -> Charge:
     }
     fields["cost"] = tuple(fields["cost"])
     charge = Charge(**fields)
-    if [type(value) for value in charge] != _TYPES or len(charge.cost) != 2:
-        raise Damaged
-    if charge.unit not in ("record", "person"):
-        raise Damaged
-    if not all(type(part) is float and 0.0 <= part < math.inf for part in charge.cost):
+    known = [type(value) for value in charge] == _TYPES and charge.unit in ("record", "person")
+    finite = (type(part) is float and 0.0 <= part < math.inf for part in charge.cost)
+    if not known or len(charge.cost) != 2 or not all(finite):
         raise Damaged
     return charge
 

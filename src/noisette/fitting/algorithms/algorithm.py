@@ -73,6 +73,55 @@ class Algorithm(ABC, Generic[P]):
     def run(self, records: Any, prepared: P, passage: Passage) -> Any:
         """Return what was released: for a model its weights, one array for each target."""
 
+    @property
+    def own(self) -> "Algorithm[Any]":
+        """The training of the model itself, where something is released before it."""
+        return self
+
+
+@dataclass(frozen=True)
+class PreparedBehind(PreparedModel):
+    """The model's own plan, behind what is released before it."""
+
+    inner: Any = None
+
+
+Q = TypeVar("Q", bound=PreparedBehind)
+
+
+@dataclass(frozen=True)
+class Behind(Algorithm[Q]):
+    """A training behind a release of its own, in one plan.
+
+    `epsilon` is the whole budget; `algorithm` has been planned with what is left of it.
+    """
+
+    algorithm: Algorithm[Any]
+    epsilon: float
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The algorithm's own name."""
+        return self.algorithm.name
+
+    @property
+    def needs_batches(self) -> bool:  # type: ignore[override]
+        """What the algorithm itself needs."""
+        return self.algorithm.needs_batches
+
+    @property
+    def own(self) -> Algorithm[Any]:
+        """The training of the model itself."""
+        return self.algorithm
+
+    def check(self, records: Any, prepared: Q) -> None:
+        """Refuse data that would break a bound, before anything is charged."""
+        self.algorithm.check(records, prepared.inner)
+
+    def passes(self, prepared: Q) -> float:
+        """Return about how often every row is read."""
+        return self.algorithm.passes(prepared.inner)
+
 
 @dataclass(frozen=True)
 class Trained:

@@ -19,7 +19,7 @@ from noisette.core.parts import each
 from noisette.core.plans import Run, Together
 from noisette.core.summaries import histogram
 from noisette.errors import InvalidParameter
-from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
+from noisette.fitting.algorithms.algorithm import Behind, PreparedBehind
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import Public, PublicBudget
 from noisette.fitting.algorithms.recommend import Recommendation
@@ -88,11 +88,6 @@ def _weighed(factors: Floats, numbers: Any, weights: Floats | None) -> Floats:
     return np.asarray(own if weights is None else weights * own)
 
 
-def own(algorithm: Any) -> Any:
-    """Return the algorithm of the model itself."""
-    return algorithm.algorithm if isinstance(algorithm, Balanced) else algorithm
-
-
 def weight_proofs(asked: Any) -> tuple[str, ...]:
     """Return the theorem behind class weights, where there are any."""
     return () if asked is None else ("CLASS-WEIGHT",)
@@ -124,58 +119,28 @@ def class_factors(passage: Passage, numbers: Any, classes: int, present: Floats 
 
 def balancing(chosen: Recommendation, classes: int, epsilon: float) -> Recommendation:
     """Return the training that was recommended `for_model`, behind noisy counts."""
-    algorithm = Balanced(chosen.algorithm, classes, epsilon)
+    algorithm = Balanced(chosen.algorithm, epsilon, classes)
     return replace(chosen, algorithm=algorithm, notes=(*chosen.notes, BALANCED_NOTE))
 
 
 @dataclass(frozen=True)
-class PreparedBalanced(PreparedModel):
-    """The model's own plan behind the noisy counts."""
+class Balanced(Behind[PreparedBehind]):
+    """Count the classes with noise, weigh rows by the counts, then run `algorithm`."""
 
-    inner: Any = None
-
-
-@dataclass(frozen=True)
-class Balanced(Algorithm[PreparedBalanced]):
-    """Count the classes with noise, weigh rows by the counts, then run `algorithm`.
-
-    `epsilon` is the whole budget; the model has been planned `for_model`.
-    """
-
-    algorithm: Algorithm[Any]
     classes: int
-    epsilon: float
 
     summary: ClassVar[str] = "a training with classes balanced by noisy counts"
 
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """The algorithm's own name."""
-        return self.algorithm.name
-
-    @property
-    def needs_batches(self) -> bool:  # type: ignore[override]
-        """What the algorithm itself needs."""
-        return self.algorithm.needs_batches
-
-    def prepare(self, public: Public) -> PreparedBalanced:
+    def prepare(self, public: Public) -> PreparedBehind:
         """Return counts and model in one plan; their costs add up to the budget."""
         # proof: CLASS-WEIGHT
         inner = self.algorithm.prepare(public)
         plan = Together(counting(self.epsilon, public.epsilon, public.adjacency), inner.plan)
         proofs = (*inner.proofs, *self.algorithm.weight_proofs, "CLASS-WEIGHT", "PLAN-BEFORE-LOOK")
         whole = replace(inner.public, epsilon=self.epsilon)
-        return PreparedBalanced(whole, plan, proofs, inner.weight_noise, inner)
+        return PreparedBehind(whole, plan, proofs, inner.weight_noise, inner)
 
-    def check(self, records: Records, prepared: PreparedBalanced) -> None:
-        """Refuse data that would break a bound, before anything is charged."""
-        self.algorithm.check(records, prepared.inner)
-
-    def passes(self, prepared: PreparedBalanced) -> float:
-        """Return about how often every row is read."""
-        return self.algorithm.passes(prepared.inner)
-
-    def run(self, records: Records, prepared: PreparedBalanced, passage: Passage) -> Any:
+    def run(self, records: Records, prepared: PreparedBehind, passage: Passage) -> Any:
         """Return what the algorithm releases on weighted rows."""
         public = prepared.public
         numbers = self._numbers(records, public)

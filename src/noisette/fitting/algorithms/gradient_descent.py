@@ -35,10 +35,9 @@ from noisette.errors import InvalidParameter, Unproven
 from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
 from noisette.fitting.algorithms.levels import Levels, check_rows, share_proofs, shares_of
 from noisette.fitting.algorithms.passage import Passage
-from noisette.fitting.algorithms.plain_steps import CUT_SHORT, blocked_gradient
 from noisette.fitting.algorithms.public import Public, check_scale
 from noisette.fitting.algorithms.records import Records
-from noisette.fitting.algorithms.steps import Progress, Update
+from noisette.fitting.algorithms.steps import CUT_SHORT, Progress, Update, blocked_gradient
 from noisette.fitting.losses import Logistic
 from noisette.fitting.losses.partitioned import rows_of
 from noisette.fitting.solvers.rounding import UNIT, PublicFacts, gradient_error

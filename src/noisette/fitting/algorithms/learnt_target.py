@@ -17,11 +17,11 @@ from noisette._typing import Floats
 from noisette.core import accounting
 from noisette.core.grid import NATS, Grid
 from noisette.core.mechanisms import Exponential
-from noisette.core.parts import Parted, each
+from noisette.core.parts import each, joined
 from noisette.core.plans import Plan, Repeat, Run, Together
 from noisette.core.summaries import Ranks, quantile_move
 from noisette.errors import InvalidParameter
-from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
+from noisette.fitting.algorithms.algorithm import Behind, PreparedBehind
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import Public
 from noisette.fitting.algorithms.recommend import Recommendation
@@ -48,11 +48,6 @@ def scaled(y: Floats, low: float, high: float) -> Floats:
     return np.clip((np.clip(y, middle - half, middle + half) - middle) / half, -1.0, 1.0)
 
 
-def own_algorithm(algorithm: Any) -> Any:
-    """Return the algorithm of the model itself."""
-    return algorithm.algorithm if isinstance(algorithm, LearntTarget) else algorithm
-
-
 @dataclass(frozen=True)
 class WithLimits:
     """What the model's own training released, and the limits before it."""
@@ -63,35 +58,20 @@ class WithLimits:
 
 
 @dataclass(frozen=True)
-class PreparedTarget(PreparedModel):
+class PreparedTarget(PreparedBehind):
     """The model's own plan behind the two choices, and the quantiles that are asked for."""
 
-    inner: Any = None
     tail: float = _LEAST_TAIL
 
 
 @dataclass(frozen=True)
-class LearntTarget(Algorithm[PreparedTarget]):
+class LearntTarget(Behind[PreparedTarget]):
     """Choose two quantiles of the targets with noise, cut and scale by them, run `algorithm`.
 
-    `epsilon` is the whole budget; the model has been planned with what is left of it. The records
-    hold targets as they are.
+    The records hold targets as they are.
     """
 
-    algorithm: Algorithm[Any]
-    epsilon: float
-
     summary: ClassVar[str] = "a training behind private limits of its target"
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """The algorithm's own name."""
-        return self.algorithm.name
-
-    @property
-    def needs_batches(self) -> bool:  # type: ignore[override]
-        """What the algorithm itself needs."""
-        return self.algorithm.needs_batches
 
     def prepare(self, public: Public) -> PreparedTarget:
         """Return the two choices and the model in one plan."""
@@ -107,12 +87,7 @@ class LearntTarget(Algorithm[PreparedTarget]):
         """Refuse data that would break a bound, before anything is charged."""
         if records.rows.shape[0] > _MOST:
             raise InvalidParameter(f"the limits of a target are bought from at most {_MOST} rows.")
-        nothing = each(_nothing, records.targets[0])
-        self.algorithm.check(_with(records, nothing), prepared.inner)
-
-    def passes(self, prepared: PreparedTarget) -> float:
-        """Return about how often every row is read."""
-        return self.algorithm.passes(prepared.inner)
+        super().check(_with(records, each(_nothing, records.targets[0])), prepared)
 
     def run(self, records: Records, prepared: PreparedTarget, passage: Passage) -> WithLimits:
         """Return what the algorithm releases on scaled targets, and the limits."""
@@ -121,7 +96,8 @@ class LearntTarget(Algorithm[PreparedTarget]):
         y, ends = records.targets[0], []
         for q in (prepared.tail, 1.0 - prepared.tail):
             # proof: QUANTILE
-            scores = _ranks(grid, y, records.weights, up=q > 0.5).quantile(
+            ranks = joined(partial(_ranks, grid, q > 0.5), Ranks.join, y, records.weights)
+            scores = ranks.quantile(
                 q, adjacency, epsilon=mechanism.epsilon, log_prior=grid.log_prior
             )
             ends.append(passage.release(scores))
@@ -140,16 +116,7 @@ def _nothing(y: Floats) -> Floats:
     return np.zeros(len(y))
 
 
-def _ranks(grid: Grid, y: Any, weights: Any, *, up: bool) -> Ranks:
-    """Return the ranks of targets at the candidates, joined exactly where they are in parts."""
-    work = partial(_part_ranks, grid, up)
-    if isinstance(y, Parted):
-        found: Ranks = y.reduce(work, (weights,), Ranks.join)  # proof: EXACT-SUM
-        return found
-    return work(y, weights)
-
-
-def _part_ranks(grid: Grid, up: bool, y: Any, weights: Any) -> Ranks:
+def _ranks(grid: Grid, up: bool, y: Any, weights: Any) -> Ranks:
     return Ranks(grid.snapped(np.asarray(y, dtype=float), up=up), grid.points, weights)
 
 

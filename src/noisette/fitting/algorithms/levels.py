@@ -143,10 +143,8 @@ def check_rows(
     if update.dimension(d) != public.dimension or d + (update.bias is not None) != public.features:
         raise InvalidData("rows must have the number of features that was prepared for.")
     check_unit(records, public)
-    if public.adjacency.size_is_public and not stream and records.size != public.size:
-        raise InvalidData(
-            f"the training was prepared for {public.size} {public.unit}s, not for {records.size}."
-        )
+    if not stream:
+        public.check_count(records.size)
     check_rows_each(n, public)
     if not all_of(partial(fit_for, update.loss), y, records.rows):
         raise InvalidData("y must have one entry for each row of X.")

@@ -16,7 +16,8 @@ from noisette._typing import Floats, Indices
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, LaplaceVector
-from noisette.core.plans import Noisy, Parallel, Plan, Repeat, Run, Sampled, Together
+from noisette.core.plans import Parallel, Plan, Repeat, Run, Sampled, Together
+from noisette.core.plans.leaves import Noisy
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import Cyclic, Poisson, Sampler
 from noisette.errors import InvalidData, InvalidParameter, Unproven
@@ -240,8 +241,7 @@ class NetworkSteps(Algorithm[PreparedNetwork]):
     def check(self, records: Differentiable, prepared: PreparedNetwork) -> None:
         """Refuse records of another number, size or grouping than prepared for."""
         public, schedule, n = prepared.public, prepared.schedule, records.size
-        if public.adjacency.size_is_public and n != public.size:
-            raise InvalidData(f"the training was prepared for {public.size} records, not for {n}.")
+        public.check_count(n)
         if records.parameters != public.parameters:
             raise InvalidData("the model must have the number of parameters that was prepared for.")
         if not schedule.sampler.independent:

@@ -20,7 +20,8 @@ from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, step_noises
 from noisette.core.mechanisms.base import on_grid
-from noisette.core.plans import LastIterate, Noisy, Plan, Repeat, Sampled
+from noisette.core.plans import LastIterate, Plan, Repeat, Sampled
+from noisette.core.plans.leaves import Noisy
 from noisette.core.sampling import SAMPLERS, Cyclic, FullBatch, Sampler, Shuffle
 from noisette.errors import Unproven
 from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel

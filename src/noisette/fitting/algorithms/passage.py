@@ -5,7 +5,7 @@ from typing import Any
 from noisette.core.bounded import Bounded
 from noisette.core.door import observed, release
 from noisette.core.permit import Permit
-from noisette.core.plans import Noisy
+from noisette.core.plans.leaves import Noisy
 from noisette.core.randomness import Randomness
 from noisette.fitting.algorithms import steps
 from noisette.fitting.losses import Loss

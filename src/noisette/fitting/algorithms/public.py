@@ -13,7 +13,7 @@ import numpy as np
 from noisette import _validate
 from noisette.core.adjacency import UNITS, Adjacency
 from noisette.core.mechanisms import Mechanism
-from noisette.errors import InvalidParameter
+from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.clipping import checked_bound
 from noisette.fitting.losses import Loss
 from noisette.fitting.solvers import PublicFacts, check_ends
@@ -85,6 +85,13 @@ class PublicBudget:
     def most_rows(self) -> int | None:
         """A public bound on the number of rows, None where there is none."""
         return None if self.most is None else self.most * self.rows_each
+
+    def check_count(self, count: int) -> None:
+        """Refuse another number of units than was prepared for, where it is public."""
+        if self.adjacency.size_is_public and count != self.size:
+            raise InvalidData(
+                f"the training was prepared for {self.size} {self.unit}s, not for {count}."
+            )
 
     def known_size(self, why: str) -> int:
         """Return the public size, or refuse in one sentence."""
@@ -176,8 +183,9 @@ class Public(PublicBudget):
         """Return what a solver may know; `linear_norm` bounds the random linear term."""
         if self.most is None:
             raise InvalidParameter("the solvers need most=..., a public bound on the rows.")
-        # proof: PERSON-WEIGHTS
-        total = self.most * self.weight_bound if self.grouped else None
+        total = None
+        if self.grouped:
+            total = self.most * self.weight_bound  # proof: PERSON-WEIGHTS
         return PublicFacts(
             rows=self.most * self.rows_each,
             features=self.features,

@@ -2,19 +2,48 @@
 
 Each function returns what it chose and one sentence for the guarantee's notes.
 
-What balances noise and signal is derived in `noisette.fitting.algorithms.prospects`.
+**Regularisation.** Let the rows have norm R, c the loss's curvature and W a typical norm of the
+weights. Were the rows alike in k directions, the sum of losses would have the Hessian
+h = n c R^2 / k in each. Released weights are off by e = -(h + Lambda)^-1 (b + Lambda w*) for
+objective perturbation with the linear term b, and by Lambda w* / (h + Lambda) plus noise z for
+output perturbation; the excess of the sum of losses is about h E||e||^2 / 2.
+
+* objective: of B^2 = E||b||^2 the part B^2 k / d falls into these directions, and
+  h (B^2 k / d + Lambda^2 W^2) / (h + Lambda)^2 is least at **Lambda = B^2 k / (d W^2 h)**. There
+  are two pictures: rows alike in all k = d directions, or, as in tables of many columns, in k = 45
+  of them and hardly any elsewhere, where b does little harm. The second Lambda is smaller by
+  (45 / d)^2. It is taken where the first one would shrink what there is to learn (Lambda > h / 2
+  with k = d) until nobody leaves the majority class, but never below h / 2, nor below d / W^2,
+  which the spread of the people's own gradients asks for in the first picture; with several
+  classes, whose h is smaller, k / W^2, as in the second. The theorem's own least Lambda is
+  usually larger when n is large.
+* output: z is as long in every direction, so the mean of h over all of them counts, k = d. With
+  E||z||^2 = (M / Lambda)^2 the sum Lambda W^2 / 2 + h M^2 / (2 Lambda^2) is least at
+  **Lambda^3 = 2 h M^2 / W^2**; for pure epsilon M ~ d a L R / epsilon, a = 2 under replace-one.
+
+**Forecast.** In the k = min(d, 45) directions of the second picture the linear term moves the
+weights by sqrt(B^2 k / d) / (h + Lambda), and regularisation leaves W h / (h + Lambda) of them: the
+ratio of noise to signal is **sqrt(B^2 k / d) / (W h)**, whatever Lambda is. For output perturbation
+the noise is sqrt(k / d) M / Lambda. Many noisy steps cannot do better than one release.
+
+W = 5, k = 45 and h / 2 were chosen on Adult and Bank, k / W^2 of several classes on Fashion-MNIST;
+docs/linear.md says what they do to other tables.
 """
 
 import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from noisette import _validate
+from noisette.core.mechanisms import Gaussian, SphericalLaplace
 from noisette.core.mechanisms.spherical_laplace_curve import largest_shift
 from noisette.core.plans import Plan
 from noisette.errors import InvalidParameter, Unproven
+from noisette.fitting.algorithms.algorithms import ALGORITHMS, one_shot
 from noisette.fitting.algorithms.objective_perturbation import TOLERANCE, least_regularization
-from noisette.fitting.algorithms.prospects import for_objective, for_output, weakness
+from noisette.fitting.algorithms.output_perturbation import noise_for
 from noisette.fitting.algorithms.public import Public
 from noisette.fitting.algorithms.whitening import WhitenedObjective
 from noisette.fitting.losses import Loss
@@ -59,15 +88,8 @@ class Recommendation:
         return public.regularization / public.size
 
 
-def mechanisms() -> tuple[str, ...]:
-    """Return what users may ask for as ``mechanism``."""
-    return ("auto", *_one_shot())
-
-
-def _one_shot() -> dict[str, Any]:
-    from noisette.fitting.algorithms.algorithms import one_shot  # which imports the algorithms
-
-    return one_shot()
+MECHANISMS = ("auto", *one_shot())
+"""What users may ask for as ``mechanism``."""
 
 
 def recommend(
@@ -89,21 +111,21 @@ def recommend(
         notes.append("Delta is not used: for so few weights it would hardly lower the noise.")
     ridge, why = choose_regularization(regularization, chosen, public)
     notes.append(why)
-    algorithm = _one_shot()[chosen]()
+    algorithm = ALGORITHMS[chosen]()
     public = replace(public, regularization=ridge)
     return Recommendation(algorithm, public, tuple(notes)).judged(chosen)
 
 
 def choose_mechanism(asked: str, loss: Loss, *, levels: bool, whiten: object) -> tuple[str, str]:
     """Return what was asked for, else "objective" wherever a theorem covers it, else "output"."""
-    asked = _validate.choice("mechanism", asked, mechanisms())
+    asked = _validate.choice("mechanism", asked, MECHANISMS)
     smooth = math.isfinite(loss.smoothness)
     if asked == "objective" and not smooth:
         raise Unproven(
             f"objective perturbation has no proof for the {loss.name} loss, which has a kink; "
             "use loss='softplus' or mechanism='output'."
         )
-    if levels and asked != "auto" and not _one_shot()[asked].takes_levels:
+    if levels and asked != "auto" and not ALGORITHMS[asked].takes_levels:
         raise Unproven("sample_epsilon is proven for mechanism='output' only.")
     chosen = asked
     if asked == "auto":
@@ -137,7 +159,10 @@ def choose_regularization(asked: object, mechanism: str, public: Public) -> tupl
             chosen = _solvable(public, chosen, 0.0)
             return chosen, _note(chosen, "least estimated excess risk, from public facts")
         return given, _note(given, "as asked")
-    least = _least(public)
+    least = least_regularization(
+        public.loss, public.epsilon / public.models, public.adjacency.contributions,
+        public.squared_bound, persons=public.grouped,
+    )  # fmt: skip
     if given is None:
         chosen = _solvable(public, max(least, for_objective(public)), TOLERANCE)
         why = "the least that the theorem needs without more noise"
@@ -167,14 +192,6 @@ def _solvable(public: Public, chosen: float, relative: float) -> float:
 
 def _note(regularization: float, why: str) -> str:
     return f"Regularization: Lambda={regularization:.6g} beside the sum of losses ({why})."
-
-
-def _least(public: Public) -> float:
-    epsilon = public.epsilon / public.models
-    return least_regularization(
-        public.loss, epsilon, public.adjacency.contributions, public.squared_bound,
-        persons=public.grouped,
-    )  # fmt: skip
 
 
 def pure_is_as_good(public: Public) -> bool:
@@ -233,3 +250,97 @@ def _against_whitening(mechanism: str, public: Public) -> str:
             f"n < {ENOUGH:g} a d max(sqrt(d), 6) / epsilon, a = 2 under replace-one and 1 otherwise"
         )
     return ""
+
+
+WEIGHT_NORM = 5.0
+"""W of the module's docstring, for rows of norm 1; W / R in general."""
+
+DIRECTIONS = 45
+"""k of the module's docstring: how many directions the rows of a table of many columns fill."""
+
+CURVATURE = 0.5
+"""c at most, for prospects: the slope of a hinge falls from 1 to 0 over margins of about 2."""
+
+DROWNED = 0.8
+"""Noise against signal from which a model may hardly learn (see docs/linear.md)."""
+
+
+def for_objective(public: Public) -> float:
+    """Return B^2 k / (d W^2 h) for one model, k as derived above; 0 where n is not public."""
+    if public.size is None:
+        return 0.0
+    hessian = _hessian(public, public.size, public.features)
+    weight, moved = WEIGHT_NORM / public.norm_bound, _moved(public)
+    each = replace(public, epsilon=public.epsilon / public.models)
+    flat = _spread(each, public.dimension) * moved * moved / (weight * weight * hessian)
+    few = flat * (DIRECTIONS / public.features) ** 2
+    filled = public.features
+    if public.dimension > public.features:  # one row of weights for each class
+        filled = min(filled, DIRECTIONS)
+    return min(flat, max(few, hessian / 2.0, filled / (weight * weight)))
+
+
+def for_output(public: Public, size: int) -> float:
+    """Return the Lambda with Lambda^3 = 2 h M^2 / W^2; W^2 counts once for each model."""
+    weight = public.models * (WEIGHT_NORM / public.norm_bound) ** 2
+    hessian, moved = _hessian(public, size, public.features), _moved(public)
+    spread = _spread(public, public.models * public.dimension)  # M^2 of all models together
+    reach = spread * public.models * moved * moved
+    return float(np.cbrt(2.0 * hessian * reach / weight))
+
+
+def weakness(public: Public, mechanism: str) -> str:
+    """Return a sentence if the noise drowns what there is to learn, else nothing."""
+    known = (public.size or math.inf, public.norm_bound, public.loss.lipschitz)
+    if public.size is None or not all(map(math.isfinite, known)):
+        return ""
+    filled = min(public.features, DIRECTIONS)
+    hessian = _hessian(public, public.size, filled, CURVATURE)
+    noise = _about(public) * public.adjacency.contributions * public.gradient_bound
+    if mechanism == "output":
+        noise *= 1.0 + hessian / public.ridge
+    signal = WEIGHT_NORM / public.norm_bound * hessian
+    ratio = noise * math.sqrt(filled / public.features) / signal
+    if not ratio > DROWNED:
+        return ""
+    delta = "" if public.delta > 0.0 or public.dimension <= 10 else "a delta such as 1e-6, "
+    learnt, raw = "answer the majority class to everybody", "TableClassifier"
+    if public.loss.kind == "regression":
+        learnt, raw = "predict one number for everybody", "TableRegressor"
+    return (
+        f"From public facts alone (about {public.size} records, {public.features} columns, "
+        f"epsilon={public.epsilon:g}, delta={public.delta:g}) the noise is about {ratio:,.1f} "
+        "times as large as what there is to learn, so the model may do little better than to "
+        f"{learnt}; use a larger epsilon, {delta}fewer columns, or "
+        f"give the table to noisette.{raw}."
+    )
+
+
+def _hessian(public: Public, size: int, directions: int, most: float = math.inf) -> float:
+    """Return h = n c R^2 / k, c at most `most`."""
+    bend = min(public.loss.initial_curvature, most)
+    return size * bend * public.norm_bound**2 / directions
+
+
+def _moved(public: Public) -> float:
+    """Return how far one unit can move a sum of gradients."""
+    return public.adjacency.contributions * public.gradient_bound
+
+
+def _spread(public: Public, dimension: int) -> float:
+    """Return E||z||^2 of the least additive noise for a sensitivity of 1."""
+    noise = noise_for(public, dimension)
+    scale = noise.noise_multiplier / public.adjacency.contributions
+    shape = dimension * (dimension + 1.0) if isinstance(noise, SphericalLaplace) else dimension
+    return float(shape * scale * scale)
+
+
+def _about(public: Public) -> float:
+    """Return about the root of `_spread` of one model, without a calibration that takes time."""
+    epsilon, dimension = public.epsilon / public.models, public.dimension
+    pure = math.sqrt(dimension * (dimension + 1.0)) / epsilon
+    if public.delta == 0.0:
+        return pure
+    noise = Gaussian.calibrated(epsilon, public.delta, public.adjacency)
+    scale = noise.noise_multiplier / public.adjacency.contributions
+    return min(pure, math.sqrt(dimension) * scale)

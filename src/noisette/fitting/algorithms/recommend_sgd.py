@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from noisette.core import accounting
-from noisette.core.mechanisms import AdditiveNoise, step_noises
+from noisette.core.mechanisms import step_noises
+from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.sampling import Disjoint, Sampler
 from noisette.errors import InvalidParameter, Unproven
 from noisette.fitting.algorithms.gradient_descent import GradientDescent

@@ -64,7 +64,7 @@ class Records:
                 f"every row must be finite with norm at most norm_bound={public.norm_bound:g}; "
                 "clip the rows first."
             )
-        blocks._seen(bound)
+        blocks.seen(bound)
         if not fitting:
             raise InvalidData("every target vector must have one entry for each row.")
         if not weighed or (self.weights is not None and np.shape(self.weights) != (blocks.n,)):
@@ -103,7 +103,7 @@ def check_unit(sample: Any, public: PublicBudget, weight_bound: float = 1.0) -> 
     """
     if public.unit != sample.unit.word:
         raise InvalidData(f"this training was prepared for {public.unit}s as the unit.")
-    sample.unit.check(sample.weights, weight_bound, public.max_rows)  # proof: PERSON-WEIGHTS
+    sample.unit.check(sample.weights, weight_bound, public.max_rows)
 
 
 def check_rows_each(rows: int, public: PublicBudget) -> None:

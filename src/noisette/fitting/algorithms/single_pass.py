@@ -25,7 +25,8 @@ from noisette._typing import Floats
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.door import NoiseStream
-from noisette.core.mechanisms import AdditiveNoise, step_noises
+from noisette.core.mechanisms import step_noises
+from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.plans import Parallel, Plan, Run, Sampled
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import Disjoint
@@ -171,7 +172,7 @@ class SinglePass(Algorithm[PreparedPass]):
                 records.rows.shape[1], passage.permit.adjacency, "PARALLEL-GROUPS"
             )
             streams.append(passage.release(bounded, part=part))
-            members = records.unit.mixed(members, passage.randomness)  # proof: PERSON-ORDER
+            members = records.unit.mixed(members, passage.randomness)
             schedules.append(_members(sampler, members, passage.randomness))
         for _, part in sorted(turns):
             batch = Batches.of([next(schedules[part])], self.batch_size)

@@ -23,19 +23,22 @@ from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, Mechanism, SphericalLaplace
 from noisette.core.parts import each
-from noisette.core.plans import Noisy, Plan, Repeat, Run, Together
+from noisette.core.plans import Plan, Repeat, Run, Together
+from noisette.core.plans.leaves import Noisy
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import Public, check_scale
 from noisette.fitting.algorithms.records import Records
-from noisette.fitting.algorithms.regression_moments import MOST, Moments, release_moments
-from noisette.fitting.algorithms.residual_sums import (
+from noisette.fitting.algorithms.regression_moments import (
     DIRECTIONS,
+    MOST,
     SQUARES,
     Cuts,
+    Moments,
     ResidualSums,
     Whitener,
+    release_moments,
     release_residual_sums,
 )
 

@@ -15,6 +15,7 @@ from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.stats import chi2
 
 from noisette import _validate
 from noisette._typing import Floats
@@ -25,7 +26,6 @@ from noisette.core.parts import each
 from noisette.core.plans import Plan, Run, Together
 from noisette.errors import InvalidParameter, NoisetteError, Unproven
 from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
-from noisette.fitting.algorithms.noisy_weights import NoisyWeights, noise_of_minimiser
 from noisette.fitting.algorithms.objective_perturbation import (
     check_solve,
     of_curvature,
@@ -37,7 +37,16 @@ from noisette.fitting.algorithms.public import Public
 from noisette.fitting.algorithms.records import Records
 from noisette.fitting.algorithms.second_moment import second_moment, whitener
 from noisette.fitting.clipping import clip_rows
+from noisette.fitting.losses import Loss
+from noisette.fitting.losses.base import MarginLoss
 from noisette.fitting.losses.rows import Rows
+
+
+class NoisyWeights(list[Floats]):
+    """The weights of one model; `noise` is about the deviation of each, None if it is not known."""
+
+    noise: Floats | None = None
+
 
 _SHARE_OF_HIDING = 1e-6  # of mu squared
 _ROOM = 1.5  # Lambda relative to the least one: keeps the objective step close to Gaussian
@@ -176,8 +185,60 @@ def _private_second_moment(records: Records, public: Public, passage: Passage) -
     taking_part = None
     if records.weights is not None:
         taking_part = each(_positive, records.weights)
-    taking_part = records.unit.share(taking_part)  # proof: PERSON-WEIGHTS
+    taking_part = records.unit.share(taking_part)
     return second_moment(
         records.rows, math.sqrt(public.squared_bound / public.weight_bound), public.adjacency,
         passage, most=public.most or len(records.targets[0]), weights=taking_part,
     )  # fmt: skip
+
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
+
+
+def _bends(loss: Loss, variance: float) -> tuple[float, float]:
+    """Return E l''(s) and E l''(s) (s^2 / v - 1) over scores s of a normal law of variance v.
+
+    By Stein's identity these are the curvature across the weights and what is added along them.
+    Losses of a residual count as if no residual were beyond their threshold.
+    """
+    if not isinstance(loss, MarginLoss):
+        return loss.initial_curvature, 0.0
+    bend = loss.second_derivative(math.sqrt(max(variance, 0.0)) * _NODES)
+    each = np.array([bend, bend * (_NODES**2 - 1.0)]) @ _WEIGHTS / _WEIGHTS.sum()
+    return float(each[0]), float(each[1])
+
+
+def kept_by_a_cut(values: Floats, bound: float) -> float:
+    """Return the share of the squared length of normal rows that a cut to `bound` leaves.
+
+    `values` are the eigenvalues of their second moment; the squared length is taken as a multiple
+    of a chi-square law of the same mean and variance.
+    """
+    mean, spread = float(values.sum()), float(np.sum(values**2))
+    if mean <= 0.0:
+        return 1.0
+    k, cut = mean**2 / spread, bound**2 * mean / spread
+    return float(chi2.cdf(cut, k + 2.0) + cut / k * chi2.sf(cut, k))
+
+
+def noise_of_minimiser(
+    moment: Floats, theta: Floats, loss: Loss, *, count: float, bound: float, ridge: float,
+    term: float, back: Floats,
+) -> Floats:  # fmt: skip
+    """Return about the deviation that a random linear term gives each weight of a minimiser.
+
+    Near the minimum noise b moves the weights by -H^-1 b. H is estimated for normal rows of the
+    released second `moment`, cut to `bound`, at the released weights, with Lambda = `ridge`; `term`
+    is the deviation of each entry of b. `back` maps the weights to those that are published.
+    """
+    values, vectors = np.linalg.eigh(moment)
+    values = np.maximum(values, 0.0)
+    share = kept_by_a_cut(values, bound)
+    rows = share * (vectors * values) @ vectors.T
+    scores = float(theta @ rows @ theta)
+    across, along = _bends(loss, scores)
+    bend = across * rows
+    if scores > 0.0:
+        bend = bend + along / scores * np.outer(rows @ theta, rows @ theta)
+    spread = np.linalg.inv(count * bend + ridge * np.eye(len(theta))) @ back
+    return np.asarray(term * np.sqrt(np.sum(spread**2, axis=0)))

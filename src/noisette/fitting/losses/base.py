@@ -254,14 +254,6 @@ class ScalarLoss(Loss):
 
     ``value``, ``derivative`` and ``second_derivative`` accept any shape, keep float32 and
     float64, neither overflow nor warn for |t| <= 1e4 (and beyond, up to the type's range).
-
-    Examples
-    --------
-    >>> from noisette.losses import Hinge
-    >>> from noisette.fitting.losses.base import ScalarLoss
-    >>> isinstance(Hinge(), ScalarLoss), Hinge().value([-1.0, 0.0, 2.0]).tolist()
-    (True, [2.0, 1.0, 0.0])
-
     """
 
     @property
@@ -271,82 +263,23 @@ class ScalarLoss(Loss):
 
     @abstractmethod
     def value(self, t: npt.ArrayLike) -> AnyFloats:
-        """Return the loss l(t).
-
-        Parameters
-        ----------
-        t : array_like
-            Margins or residuals.
-
-        Returns
-        -------
-        ndarray
-            Of the same shape.
-
-        """
+        """Return the loss l(t)."""
 
     @abstractmethod
     def derivative(self, t: npt.ArrayLike) -> AnyFloats:
-        """Return the derivative l'(t) (a subgradient where l has a kink).
-
-        Parameters
-        ----------
-        t : array_like
-            Margins or residuals.
-
-        Returns
-        -------
-        ndarray
-            Of the same shape.
-
-        """
+        """Return the derivative l'(t) (a subgradient where l has a kink)."""
 
     @abstractmethod
     def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
-        """Return the second derivative l''(t) (one of the one-sided values at a jump of l').
-
-        Parameters
-        ----------
-        t : array_like
-            Margins or residuals.
-
-        Returns
-        -------
-        ndarray
-            Of the same shape.
-
-        """
+        """Return the second derivative l''(t) (one of the one-sided values at a jump of l')."""
 
     def value_and_derivative(self, t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats]:
-        """Return both at once; losses that share an exponential override this for speed.
-
-        Parameters
-        ----------
-        t : array_like
-            Margins or residuals.
-
-        Returns
-        -------
-        tuple of ndarray
-            What `value` and `derivative` return.
-
-        """
+        """Return both at once; losses that share an exponential override this for speed."""
         return self.value(t), self.derivative(t)
 
 
 class MarginLoss(ScalarLoss):
-    """A loss l(m) of the margin m = y s, with labels -1 and +1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisette.losses import Hinge
-    >>> from noisette.fitting.losses.base import MarginLoss
-    >>> losses, slopes = Hinge().at_scores(np.array([2.0, 2.0]), np.array([1.0, -1.0]))
-    >>> isinstance(Hinge(), MarginLoss), losses.tolist()
-    (True, [0.0, 3.0])
-
-    """
+    """A loss l(m) of the margin m = y s, with labels -1 and +1."""
 
     kind: ClassVar[Kind] = "margin"
 
@@ -368,18 +301,7 @@ class MarginLoss(ScalarLoss):
 
 
 class RegressionLoss(ScalarLoss):
-    """A loss l(r) of the residual r = s - y, with |y| <= target_bound, a public number.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisette.losses import Squared
-    >>> from noisette.fitting.losses.base import RegressionLoss
-    >>> losses, slopes = Squared().at_scores(np.array([2.0, 1.0]), np.array([1.0, 1.0]))
-    >>> isinstance(Squared(), RegressionLoss), losses.tolist()
-    (True, [0.5, 0.0])
-
-    """
+    """A loss l(r) of the residual r = s - y, with |y| <= target_bound, a public number."""
 
     kind: ClassVar[Kind] = "regression"
     target_bound: float

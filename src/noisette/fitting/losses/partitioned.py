@@ -14,9 +14,8 @@ from noisette._typing import Floats
 from noisette.core.parts import MOST_PARTS, Parted, both, merges_of, total_of
 from noisette.errors import InvalidParameter
 from noisette.fitting.losses.base import Loss
-from noisette.fitting.losses.blocks import weigh
+from noisette.fitting.losses.blocks import Total, weigh
 from noisette.fitting.losses.rows import SPARSE_ROWS, Rows, Solving, block_rows_for
-from noisette.fitting.losses.totals import Total
 
 _SAMPLED = 16
 """A sample is taken from so many parts: all of them would have to be read."""
@@ -87,11 +86,11 @@ class PartedRows(Rows):
             self.matrix.within = bound  # looked at once: a look may be a pass over files
         return bool(self.matrix.within == bound)
 
-    def _seen(self, bound: float) -> None:
+    def seen(self, bound: float) -> None:
         """Remember that all rows were seen to be within `bound`."""
         self.matrix.within = bound
 
-    def _slopes_along(self, loss: Any, w: Any, p: Any, y: Any, omega: Any) -> Callable[..., float]:
+    def slopes_along(self, loss: Any, w: Any, p: Any, y: Any, omega: Any) -> Callable[..., float]:
         """Return t -> the slope of the summed losses at w + tp along p."""
 
         def slope(t: float) -> float:

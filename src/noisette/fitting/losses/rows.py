@@ -10,8 +10,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from noisette.errors import InvalidParameter
-from noisette.fitting.losses.blocks import Scaled, squared, weigh
-from noisette.fitting.losses.totals import Total
+from noisette.fitting.losses.blocks import Scaled, Total, squared, weigh
 
 # One block of float64 entries (2 MB) should stay in cache, so that the two products with it
 # (scores, then gradient) read memory once; measured best between 1024 and 4096 rows at d = 100.
@@ -85,21 +84,7 @@ class Augmented:
         return self.formed(rows, np.empty((len(factor), self.shape[1])))
 
     def formed(self, rows: Any, out: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Write rows to an array, and return it.
-
-        Parameters
-        ----------
-        rows : slice or ndarray
-            Which ones.
-        out : ndarray of shape (k, d) or (k, d + 1)
-            Where to.
-
-        Returns
-        -------
-        ndarray
-            The same array.
-
-        """
+        """Write rows to an array, and return it."""
         last = self.matrix.shape[1]
         factor = self.factor[rows][:, None]
         np.multiply(self.matrix[rows], factor, out=out[:, :last], dtype=np.float64)
@@ -108,21 +93,7 @@ class Augmented:
         return out
 
     def scaled(self, rows: slice, room: npt.NDArray[np.float64] | None = None) -> Scaled | None:
-        """Return rows that need not be formed; None where one of the matrix may be too long.
-
-        Parameters
-        ----------
-        rows : slice
-            Which rows.
-        room : ndarray of shape (k, d) or (k, d + 1), optional
-            Memory for rows that are not of float64.
-
-        Returns
-        -------
-        Scaled or None
-            The factors beside a view of the matrix, in float64.
-
-        """
+        """Return rows that need not be formed; None where one of the matrix may be too long."""
         if self._tame is None:
             self._tame = self.norms is not None and bool(np.all(self.norms <= _TAME))
         if not self._tame:
@@ -145,30 +116,11 @@ class Augmented:
         return self[:].astype(dtype or self.dtype, copy=False)
 
     def astype(self, dtype: Any) -> npt.NDArray[Any]:
-        """Return the rows as an ordinary array.
-
-        Parameters
-        ----------
-        dtype : dtype
-            The type of its entries.
-
-        Returns
-        -------
-        ndarray of shape (n, d) or (n, d + 1)
-            A copy.
-
-        """
+        """Return the rows as an ordinary array."""
         return self[:].astype(dtype, copy=False)
 
     def known_squares(self) -> npt.NDArray[np.float64] | None:
-        """Return the squared norms, to rounding, without a look at the rows; None: not known.
-
-        Returns
-        -------
-        ndarray of shape (n,) or None
-            The squared norms of the augmented rows.
-
-        """
+        """Return the squared norms, to rounding, without a look at the rows; None: not known."""
         if self.norms is None:
             return None
         squares = (self.factor * self.norms) ** 2
@@ -208,14 +160,7 @@ class Measured(sparse.csr_array):  # type: ignore[misc]
         self.squares = squares
 
     def known_squares(self) -> npt.NDArray[np.float64] | None:
-        """Return the squared norms, to rounding, without a look at the rows; None: not known.
-
-        Returns
-        -------
-        ndarray of shape (n,) or None
-            The squared norms of the rows.
-
-        """
+        """Return the squared norms, to rounding, without a look at the rows; None: not known."""
         return self.squares
 
 
@@ -300,19 +245,7 @@ class Rows:
         return -(-self.n // self.block_rows)
 
     def blocks(self, *, formed: bool = True) -> Iterator[tuple[slice, Any]]:
-        """Yield the rows in blocks, in order.
-
-        Parameters
-        ----------
-        formed : bool, default True
-            Whether every block is a matrix; False lets it be `Scaled`, which is faster.
-
-        Yields
-        ------
-        tuple of (slice, ndarray or sparse matrix)
-            Which rows, and these rows in float64.
-
-        """
+        """Yield the rows in blocks, in order."""
         if self._stored:
             yield from self.matrix.cut(self.block_rows)
             return
@@ -335,20 +268,7 @@ class Rows:
         self, total: Total, work: Callable[..., Any], columns: Sequence[Any], *,
         formed: bool = True,
     ) -> None:  # fmt: skip
-        """Add ``work(block, *parts)`` of every block, in order; parts are those of the columns.
-
-        Parameters
-        ----------
-        total : Total
-            What to add to.
-        work : callable
-            Returns one term for each sum.
-        columns : sequence of (ndarray or None)
-            Vectors with an entry for each row.
-        formed : bool, default True
-            As for `blocks`.
-
-        """
+        """Add ``work(block, *parts)`` of every block, in order; parts are those of the columns."""
         for part, block in self._passing_blocks(formed=formed):
             total.add(work(block, *(None if each is None else each[part] for each in columns)))
 
@@ -378,28 +298,9 @@ class Rows:
         self, work: Callable[..., Any], *columns: Any, start: Sequence[Any] = (),
         compensated: bool = False, block_rows: int | None = None, formed: bool = True,
     ) -> list[Any]:  # fmt: skip
-        """Return the sums of ``work(block, *parts)`` over all blocks, parts being of the columns.
+        """Return the sums of ``work(block, *parts)`` over all blocks, parts of the columns.
 
-        Parameters
-        ----------
-        work : callable
-            Returns one term for each sum; it treats rows one by one, and can be pickled.
-        *columns : ndarray or None
-            Vectors with an entry for each row.
-        start : sequence, optional
-            What the sums begin with.
-        compensated : bool, default False
-            Whether the sums of arrays err by 2u only.
-        block_rows : int, optional
-            How many rows a block has here.
-        formed : bool, default True
-            As for `blocks`.
-
-        Returns
-        -------
-        list of ndarray or float
-            The sums.
-
+        `work` returns one term for each sum, treats rows one by one and can be pickled.
         """
         total = Total(compensated, start)
         rows = self if block_rows is None else Rows(self.matrix, block_rows)
@@ -407,85 +308,26 @@ class Rows:
         return total.values()
 
     def on_sample(self, count: int, work: Callable[..., Any], *columns: Any) -> Any:
-        """Return ``work(rows, *columns)`` of about ``count`` evenly spaced rows, for warm starts.
-
-        Parameters
-        ----------
-        count : int
-            How many.
-        work : callable
-            What to do with them.
-        *columns : ndarray or None
-            Vectors with an entry for each row.
-
-        Returns
-        -------
-        object
-            What `work` returns.
-
-        """
+        """Return ``work(rows, *columns)`` of about ``count`` evenly spaced rows."""
         picked = slice(None, None, max(1, self.n // max(count, 1)))
         rows = self.matrix[picked].astype(np.float64)
         return work(rows, *(None if column is None else column[picked] for column in columns))
 
     def fetched(self, column: Any) -> Any:
-        """Return a whole column.
-
-        Parameters
-        ----------
-        column : ndarray or None
-            A vector with an entry for each row.
-
-        Returns
-        -------
-        ndarray or None
-            The same.
-
-        """
+        """Return a whole column."""
         return column
 
     def mass(self, weights: npt.NDArray[np.float64] | None) -> float:
-        """Return the sum of the weights, or the number of rows.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n,) or None
-            The weights.
-
-        Returns
-        -------
-        float
-            The total weight.
-
-        """
+        """Return the sum of the weights, or the number of rows."""
         return float(self.n if weights is None else np.sum(weights))
 
     def curved(self, weights: npt.NDArray[np.float64] | None) -> float:
-        """Return the sum of weight x squared norm.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n,) or None
-            The weights; None is 1 for each.
-
-        Returns
-        -------
-        float
-            The sum.
-
-        """
+        """Return the sum of weight x squared norm."""
         squares = self.squared_norms()
         return float(np.sum(squares if weights is None else squares * weights))
 
     def squared_norms(self) -> npt.NDArray[np.float64]:
-        """Return the squared norm of every row.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            The numbers ||x_i||^2.
-
-        """
+        """Return the squared norm of every row."""
         norms = np.empty(self.n)
         for rows, block in self.blocks():
             if self.is_sparse:
@@ -495,26 +337,14 @@ class Rows:
         return norms
 
     def within(self, bound: float) -> bool:
-        """Return whether every row is finite and no longer than `bound`.
-
-        Parameters
-        ----------
-        bound : float
-            The norm bound R.
-
-        Returns
-        -------
-        bool
-            False for a row that is too long or not finite.
-
-        """
+        """Return whether every row is finite and no longer than `bound`."""
         squares = self.squared_norms() if self._known is None else self._known
         return bool(np.all(squares <= bound**2))
 
-    def _seen(self, bound: float) -> None:
+    def seen(self, bound: float) -> None:
         """Remember that all rows were seen to be within `bound`, where a look costs a pass."""
 
-    def _slopes_along(self, loss: Any, w: Any, p: Any, y: Any, omega: Any) -> Callable[..., float]:
+    def slopes_along(self, loss: Any, w: Any, p: Any, y: Any, omega: Any) -> Callable[..., float]:
         """Return t -> the slope of the summed losses at w + tp along p.
 
         The scores move along a line, s + tq, so in memory one pass over X pays for every t.
@@ -524,19 +354,7 @@ class Rows:
         return lambda t: float(np.vdot(loss.at_scores(scores + t * moves, y)[1], weighted))
 
     def scores(self, parameter: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Return X w for w of shape (d,), X V' for V of shape (k, d).
-
-        Parameters
-        ----------
-        parameter : ndarray of shape (d,) or (k, d)
-            The parameter w or V.
-
-        Returns
-        -------
-        ndarray of shape (n,) or (n, k)
-            The scores.
-
-        """
+        """Return X w for w of shape (d,), X V' for V of shape (k, d)."""
         out = np.empty((self.n, *parameter.shape[:-1]))
         for rows, block in self.blocks(formed=False):
             out[rows] = block @ parameter.T

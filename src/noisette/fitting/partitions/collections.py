@@ -20,25 +20,7 @@ _NO_VECTOR = "y must be a vector with one entry for each row of X."
 
 
 def is_dask(values: Any) -> bool:
-    """Return whether `values` is an array, table or column of Dask.
-
-    Parameters
-    ----------
-    values : object
-        Anything.
-
-    Returns
-    -------
-    bool
-        False where Dask was never imported.
-
-    Examples
-    --------
-    >>> from noisette.fitting.partitions import is_dask
-    >>> is_dask([1.0, 2.0])
-    False
-
-    """
+    """Return whether `values` is an array, table or column of Dask."""
     return "dask" in sys.modules and hasattr(values, "__dask_graph__")
 
 
@@ -48,35 +30,7 @@ def in_parts(values: Any) -> bool:
 
 
 def parted(X: Any, *vectors: Any) -> list[Any]:
-    """Return a matrix or table and vectors of Dask as columns whose partitions go together.
-
-    Parameters
-    ----------
-    X : dask.array.Array or dask.dataframe.DataFrame
-        The rows.
-    *vectors : dask.array.Array, dask.dataframe.Series, array_like or None
-        One entry for each row; an array in memory is cut as X is.
-
-    Returns
-    -------
-    list of (DaskColumn or None)
-        The columns; how many rows there are is not known yet (0).
-
-    Raises
-    ------
-    InvalidData
-        If their partitions do not go together.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> import numpy as np
-    >>> from noisette.fitting.partitions import parted
-    >>> rows, labels = parted(da.ones((4, 2), chunks=2), np.arange(4))
-    >>> rows.shape, [part.tolist() for part in labels.parts()]
-    ((0, 2), [[0, 1], [2, 3]])
-
-    """
+    """Return a matrix or table and vectors of Dask as columns whose partitions go together."""
     if isinstance(X, Parted):
         return [X, *vectors]
     sources, chunks = _pieces(X, None)

@@ -204,7 +204,7 @@ class Objective:
 
     def slopes_along(self, w: Floats, p: Floats) -> Callable[[float], float]:
         """T -> the slope of the summed losses at w + tp along p."""
-        return self.rows._slopes_along(self.loss, w, p, self.y, self.omega)
+        return self.rows.slopes_along(self.loss, w, p, self.y, self.omega)
 
     def gathered(self) -> Objective:
         """The same problem with every row's target and weight at hand, for the last resort."""

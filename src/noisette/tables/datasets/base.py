@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from noisette._typing import Floats, Integers
-from noisette.tables.kinds import Encodes, Numeric, View, encode_rows
+from noisette.tables.kinds import Column, Numeric, View, encode_rows
 
 Table = Mapping[str, NDArray[np.generic]]
 
@@ -106,7 +106,7 @@ class ArrayCells:
 class Encoder:
     """All columns side by side, divided by `typical_norm`, rows clipped to norm 1."""
 
-    columns: tuple[Encodes, ...]
+    columns: tuple[Column, ...]
     typical_norm: float
 
     @property

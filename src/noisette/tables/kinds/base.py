@@ -1,36 +1,25 @@
-"""What all columns share: the text of a cell, the cells, and the promise to encode row by row."""
+"""What all kinds of columns share: cells, how they are read, and what a column has to answer.
 
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+A `Kind` (`kind.py`) says what a schema may state of a column and makes a `Column` of it: the
+encoder, which turns cells into features by a `Reading` and tells every surface what it shows.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette._typing import Floats
-
-_WHOLE = re.compile(r"[+-]?\d+\.0*")
-_TRUTH = {"true": "true", "True": "true", "TRUE": "true"} | {
-    "false": "false", "False": "false", "FALSE": "false",
-}  # fmt: skip
+from noisette._typing import Bools, Floats
+from noisette.core.grid import Grid
 
 Entries = tuple[NDArray[np.int32], Floats]
 """Feature and value of everything in a row that may differ from zero, each of shape (n, nonzeros).
 
 The features of one row that have a value other than 0 are all different.
 """
-
-
-def canonical(value: object) -> str:
-    """Return the text by which cells and categories are compared.
-
-    Blanks around it do not count; "1.0" and "1" are the same, and so are "True" and "true".
-    """
-    text = str(value).strip()
-    if text in _TRUTH:
-        return _TRUTH[text]
-    return text.split(".")[0] if _WHOLE.fullmatch(text) else text
 
 
 class Cells(Protocol):
@@ -46,31 +35,71 @@ class Cells(Protocol):
         """Return texts; "" where the cell is missing."""
 
 
-class Encodes(Protocol):
-    """What a table needs of a column: its published name, its features and how to fill them."""
+# --- readings --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a cell becomes a value, and a value a label. This one takes texts as they stand."""
+
+    kind: ClassVar[str] = "categorical"
+    """What a schema calls a column that is read so."""
+    word: ClassVar[str] = ""
+    """What a cell becomes: "number" or "date"; nothing for a text."""
+    moments: ClassVar[bool] = False
+    """Whether cells may be dates by their type."""
 
     @property
-    def name(self) -> str:
-        """The published name of the column."""
+    def written(self) -> str:
+        """How cells are written, in words, where a schema says so."""
+        return ""
 
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The names of the features it becomes."""
+    def numbers(self, cells: Cells, missing: Sequence[Any] = ()) -> Floats:
+        """Return the value of every cell, in an array of its own; NaN where it is missing."""
+        return cells.numbers()
 
-    def fill(self, cells: Cells, out: Floats) -> None:
-        """Write the features of all cells into `out`, shape (n, len(features))."""
+    def label(self, value: float) -> str:
+        """Return a value as people write it."""
+        return f"{value:.6g}"
+
+    def labels(self, values: Sequence[float]) -> tuple[str, ...]:
+        """Return values as texts, rounded unless two of them would look the same."""
+        short = tuple(map(self.label, values))
+        if len(set(short)) == len(short):
+            return short
+        short = tuple(f"{value:.6g}" for value in values)
+        return short if len(set(short)) == len(short) else tuple(map(repr, values))
 
 
-@runtime_checkable
-class EncodesSparsely(Encodes, Protocol):
-    """A column with few features that differ from zero at a time, whatever the cell."""
+@dataclass(frozen=True)
+class Numbers(Reading):
+    """Numbers as they are written; those of `missing` are codes."""
 
-    @property
-    def nonzeros(self) -> int:
-        """The most features of one cell that differ from zero."""
+    kind, word = "numeric", "number"
 
-    def entries(self, cells: Cells) -> Entries:
-        """Return the entries of all cells that may differ from zero."""
+    def numbers(self, cells: Cells, missing: Sequence[Any] = ()) -> Floats:
+        """Return the number of every cell; NaN where it is missing, a code or none."""
+        found = cells.numbers()
+        for code in number_codes(missing):
+            found[found == code] = np.nan
+        return found
+
+
+def number_codes(codes: Sequence[Any]) -> tuple[float, ...]:
+    """Return the codes that are numbers; among numbers any other text is missing anyway."""
+    found = []
+    for code in codes:
+        try:
+            found.append(float(code))
+        except ValueError:
+            continue
+    return tuple(dict.fromkeys(found))
+
+
+TEXTS, NUMBERS = Reading(), Numbers()
+
+
+# --- entries ---------------------------------------------------------------------------------
 
 
 def for_texts(cells: Cells, value: Callable[[str], Any], dtype: Any) -> NDArray[Any]:
@@ -103,36 +132,227 @@ def scatter(entries: Entries, out: Floats) -> None:
     out[rows, features[rows, places]] = values[rows, places]
 
 
+# --- columns ---------------------------------------------------------------------------------
+
+
+class Points(NamedTuple):
+    """The cells that stand for a column, and the features of each.
+
+    `form` is "number", "date" or "levels". Behind the points stand, in `rows` alone, the features
+    of a missing number.
+    """
+
+    form: str
+    at: tuple[Any, ...]
+    rows: Floats
+
+
 @dataclass(frozen=True)
-class Ignored:
-    """A column that is not used."""
+class Column:
+    """One column: its features, and what it answers to those who count, draw, export and explain.
+
+    What stands here holds for a column whose cells are texts, of which each fills one feature.
+    """
 
     name: str
+    _: KW_ONLY
+    missing: tuple[Any, ...] = ()
+    missing_slot: bool = False
+    reading: Reading = TEXTS
+
+    used: ClassVar[bool] = True
+    open: ClassVar[bool] = False
+    """Whether facts are still to be learnt."""
+    ordered: ClassVar[bool] = False
+    """Whether neighbouring features are alike."""
+    counted: ClassVar[bool] = True
+    """Whether a training buys how rows spread over it, once its facts are known."""
+    free: ClassVar[str] = ""
+    """How its cells enter a model, where that is worth a word and costs nothing."""
+    unpaired: ClassVar[str] = ""
+    """Why it cannot be one of a pair of columns."""
 
     @property
-    def features(self) -> tuple[str, ...]:
-        """No feature."""
+    def kind(self) -> str:
+        """What a schema calls it."""
+        return self.reading.kind
+
+    @property
+    def buys(self) -> str:
+        """What a training buys before it counts: "knots", "levels" or nothing."""
+        return ""
+
+    @property
+    def grid(self) -> Grid:
+        """The public candidates for its knots, within what is known of its bounds."""
+        return Grid(*self.ends, dates=self.reading.moments)
+
+    # --- features ---
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """What each feature stands for."""
         return ()
 
     @property
+    def weight(self) -> float:
+        """The value of a feature that is there."""
+        return 1.0
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of its features."""
+        return tuple(f"{self.name} {slot}" for slot in self.slots)
+
+    @property
     def mean_square(self) -> float:
-        """It adds nothing to the length of a row."""
-        return 0.0
+        """What it adds to a squared row length if values spread evenly: a guess, not data."""
+        return self.most_square
 
     @property
     def most_square(self) -> float:
-        """It adds nothing to the length of a row."""
-        return 0.0
+        """The most that it adds to a squared row length, whatever the cell."""
+        return self.weight**2
 
     @property
     def nonzeros(self) -> int:
-        """No feature differs from zero."""
-        return 0
+        """The most features of one cell that differ from zero."""
+        return 1
+
+    def _place(self, text: str) -> int:
+        """Return the feature of a cell, from its own text and public facts alone."""
+        raise NotImplementedError
 
     def entries(self, cells: Cells) -> Entries:
-        """Return no entry: the cells are not looked at."""
-        shape = (len(cells), 0)
-        return np.zeros(shape, dtype=np.int32), np.zeros(shape)
+        """Return the entries of all cells that may differ from zero."""
+        return in_slots(for_texts(cells, self._place, np.int32), len(self.slots), self.weight)
 
     def fill(self, cells: Cells, out: Floats) -> None:
-        """Write nothing: the cells are not looked at."""
+        """Write the features of all cells into `out`, shape (n, len(features))."""
+        scatter(self.entries(cells), out)
+
+    # --- counts ---
+
+    @property
+    def places(self) -> int:
+        """Over how many places its cells are counted."""
+        return max(len(self.features), 1)
+
+    def spread(self, cells: Cells) -> Entries:
+        """Return what every cell adds to the places: at least 0, and in all at most 1."""
+        features, values = self.entries(cells)
+        return features, values / self.weight
+
+    @property
+    def place_rows(self) -> Floats | None:
+        """The features of each place, None where places are features."""
+        return None
+
+    @property
+    def whole(self) -> bool:
+        """Whether what each cell adds to the places is in all 1."""
+        return False
+
+    @property
+    def filled(self) -> Floats | None:
+        """The features of a missing cell, where it has others beside its slot."""
+        return None
+
+    @property
+    def gone(self) -> int:
+        """How many of the last places hold cells that could not be read."""
+        return int(self.missing_slot)
+
+    def typical(self, most: float = math.inf) -> Floats:
+        """Return a guess how rows spread over the places, of which at most so many are filled."""
+        return evenly_filled(self.places, max(self.places - self.missing_slot, 1), most)
+
+    def level_sums(self, counts: Mapping[str, float], size: float) -> Floats:
+        """Return the sums of the places, given released counts of levels."""
+        raise NotImplementedError
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """What may be odd about a cell, of which `noisette check` buys counts."""
+        if not self.reading.word:
+            return ("missing",)
+        ends = zip(self.ends, ("below", "above"), strict=True)
+        return ("missing", "unreadable", *(name for end, name in ends if end is not None))
+
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        """The values below and above which a cell is out of bounds."""
+        return None, None
+
+    def unlisted(self, cells: Cells) -> Bools:
+        """Whether each cell is there and no listed level."""
+        return np.zeros(len(cells), dtype=bool)
+
+    # --- what is shown ---
+
+    @property
+    def points(self) -> Points:
+        """The cells that stand for it."""
+        return Points("levels", self.slots, np.eye(len(self.features)) * self.weight)
+
+    @property
+    def size(self) -> int:
+        """How many knots or levels it has."""
+        return 0
+
+    @property
+    def line(self) -> tuple[float, float] | None:
+        """The least and the largest value of its one feature, where that is a straight line."""
+        return None
+
+    def card(self, weights: Floats) -> dict[str, Any]:
+        """Return how a cell becomes pairs of a value and its weights, for a scoring card."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """Return its public facts in words."""
+        return ""
+
+    def unread(self, *, learnt: bool) -> str:
+        """Say what could be done with nearly no cell."""
+        word = self.reading.word
+        return f"could be read as a {word}" if word else "was there: nearly all are missing"
+
+    def outlook(self, groups: int, *, bought: bool) -> str:
+        """Say what becomes of it, of whose features so many groups can be told apart."""
+        features = len(self.features)
+        if groups >= features:
+            return "levels are stated"
+        if groups <= 1:
+            return f"none of its {features} features has enough rows: group them"
+        return f"of {features} levels about {groups} can be told apart; the rest are merged"
+
+    # --- pairs ---
+
+    def coarse(self, cells: int, counts: Mapping[str, float]) -> tuple[int, ...]:
+        """Return which of its features make a coarse view of it."""
+        raise NotImplementedError
+
+    def merge(self, kept: Sequence[int]) -> Floats:
+        """Return the matrix (features, cells) that makes a coarse view of its features."""
+        raise NotImplementedError
+
+
+def some(names: Sequence[str], most: int = 60) -> str:
+    """Return names for people, not all of them if they are many."""
+    more = f", ... ({len(names)} in all)" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def falling(levels: int) -> list[float]:
+    """Return shares of levels of which each is rarer than the one before: 1, 1/2, 1/3, ..."""
+    parts = 1.0 / np.arange(1.0, levels + 1.0)
+    return list(map(float, parts / parts.sum()))
+
+
+def evenly_filled(width: int, slots: int, most: float = math.inf) -> Floats:
+    """Return shares of rows that fill the first `slots` places evenly, or `most` of them."""
+    filled = int(min(slots, most))
+    out = np.zeros(width)
+    out[np.linspace(0.0, slots - 1.0, filled).round().astype(np.intp)] = 1.0 / filled
+    return out

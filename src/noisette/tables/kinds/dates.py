@@ -9,17 +9,19 @@ of no such form, or of a day that does not exist, is missing.
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from noisette._typing import Floats
 from noisette.errors import InvalidParameter
-from noisette.tables.kinds.base import Cells, Entries, canonical, for_texts
-from noisette.tables.kinds.hats import Hats
-from noisette.tables.kinds.numeric import Numeric
+from noisette.tables.kinds.base import Cells, Column, Reading, for_texts
+from noisette.tables.kinds.facts import UNKNOWN, canonical
+from noisette.tables.kinds.kind import Kind, Stated
+from noisette.tables.kinds.numeric import KEYS, LEARNS, merge_numbers, number_column
 
 _UNAMBIGUOUS = ("%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S")
 _PARTS = {
@@ -86,74 +88,75 @@ def day_text(number: float) -> str:
         return f"{number:.6g}"
 
 
-class DateCells:
-    """Cells of dates, as numbers."""
-
-    def __init__(
-        self, cells: Cells, forms: Sequence[str] = (), missing: Sequence[str] = ()
-    ) -> None:
-        self._cells, self._forms, self._missing = cells, tuple(forms), frozenset(missing)
-
-    def __len__(self) -> int:
-        return len(self._cells)
-
-    def numbers(self) -> Floats:
-        """Return the days since 1970 of every cell."""
-        return for_texts(self._cells, self._day, np.float64)
-
-    def _day(self, text: str) -> float:
-        if self._missing and canonical(text) in self._missing:
-            return math.nan
-        return days(text, self._forms)
-
-    def texts(self) -> Sequence[str]:
-        """Return the cells as they stand."""
-        return self._cells.texts()
-
-
 @dataclass(frozen=True)
-class Dates:
-    """A date, as the number of its day; `missing` are texts such as 9999-12-31."""
+class Days(Reading):
+    """Dates, as the numbers of their days; codes for missing cells are texts such as 9999-12-31."""
 
-    column: Numeric | Hats
     forms: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
+
+    kind, word, moments = "date", "date", True
+
+    @classmethod
+    def of(cls, stated: Stated) -> "Days":
+        """Return how dates are written, as a schema states it."""
+        node = stated.facts.get("format", [])
+        forms = [node] if isinstance(node, str) else node
+        if not isinstance(forms, list) or not all(isinstance(form, str) for form in forms):
+            raise InvalidParameter(
+                f"{stated.where}: format must be a text such as '%d/%m/%Y', or a list."
+            )
+        for form in forms:
+            check_format(form, stated.where)
+        return cls(tuple(forms))
+
+    def numbers(self, cells: Cells, missing: Sequence[Any] = ()) -> Floats:
+        """Return the days since 1970 of every cell."""
+        absent = frozenset(missing)
+
+        def day(text: str) -> float:
+            return math.nan if absent and canonical(text) in absent else days(text, self.forms)
+
+        return for_texts(cells, day, np.float64)
+
+    def label(self, value: float) -> str:
+        """Return the day of a number."""
+        return day_text(value)
 
     @property
-    def name(self) -> str:
-        """The published name of the column."""
-        return self.column.name
+    def written(self) -> str:
+        """How dates are written, in words."""
+        return f"; written as {', '.join(self.forms)}" if self.forms else ""
 
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The features of the number; knots are shown as days."""
-        if not isinstance(self.column, Hats):
-            return self.column.features
-        inner, shown = self.column, tuple(map(day_text, self.column.knots))
-        if len(set(shown)) != len(shown):
-            return inner.features
-        hats = tuple(f"{inner.name} ~ {day}" for day in shown) if len(shown) > 1 else ()
-        return hats + inner.features[len(hats) :]
 
-    @property
-    def mean_square(self) -> float:
-        """What it adds to a squared row length if days spread evenly: a guess, not data."""
-        return self.column.mean_square
+def _parse(stated: Stated) -> Column:
+    """Return a column of dates: numbers in its facts are days since 1970, texts are dates."""
+    reading, facts = Days.of(stated), dict(stated.facts)
+    for key in ("low", "high", "center"):
+        if key in facts and facts[key] != UNKNOWN:
+            facts[key] = _day(facts[key], reading.forms, f"{stated.where}: {key}")
+    return number_column(replace(stated, facts=facts), reading)
 
-    @property
-    def most_square(self) -> float:
-        """The most that it adds to a squared row length, whatever the cell."""
-        return self.column.most_square
 
-    @property
-    def nonzeros(self) -> int:
-        """The most features of one cell that differ from zero."""
-        return self.column.nonzeros
+def _day(value: Any, forms: tuple[str, ...], what: str) -> Any:
+    """Return the number of a day; what is no text is left to the check of numbers."""
+    if not isinstance(value, str):
+        return value
+    found = days(value)
+    found = days(value, forms) if math.isnan(found) else found
+    if math.isnan(found):
+        raise InvalidParameter(f"{what} must be a date such as '1970-12-31'; got {value!r}.")
+    return found
 
-    def entries(self, cells: Cells) -> Entries:
-        """Return the entries of all cells that may differ from zero."""
-        return self.column.entries(DateCells(cells, self.forms, self.missing))
 
-    def fill(self, cells: Cells, out: Floats) -> None:
-        """Write the features of all cells into `out`, shape (n, len(features))."""
-        self.column.fill(DateCells(cells, self.forms, self.missing), out)
+DATE = Kind(
+    "date",
+    "a date",
+    "Days, written like 2020-12-31 or as you say on the card.",
+    ('low = "1920-01-01", high = "2025-12-31"', ""),
+    _parse,
+    (*KEYS, "format"),
+    asks=("low", "format"),
+    learns=LEARNS,
+    gone=KEYS,
+    merge=merge_numbers,
+)

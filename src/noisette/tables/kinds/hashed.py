@@ -6,43 +6,38 @@ Levels that share a slot are told apart by nobody, the model included.
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.tables.kinds.base import Cells, Entries, canonical, for_texts, in_slots, scatter
+from noisette.errors import InvalidParameter
+from noisette.tables.kinds.base import Column, falling
+from noisette.tables.kinds.facts import canonical, weight
+from noisette.tables.kinds.kind import Kind, Stated
+
+_MOST_BUCKETS = 1 << 20
+_FEW_BUCKETS = 128  # who hashes into more of them has more levels than that
+_LEVELS = 8  # guessed of a column whose levels nobody listed
 
 
 @dataclass(frozen=True)
-class Hashed:
+class Hashed(Column):
     """Levels by the hash of their text in one of `buckets` slots."""
 
-    name: str
     buckets: int
     weight: float = 1.0
-    missing: tuple[str, ...] = ()
-    missing_slot: bool = False
 
-    @property
-    def features(self) -> tuple[str, ...]:
-        """One feature for each bucket, and one for missing cells if there is a slot."""
-        slots = tuple(f"{self.name} #{bucket}" for bucket in range(self.buckets))
-        return (*slots, f"{self.name} (missing)") if self.missing_slot else slots
+    kind: ClassVar[str] = "hashed"
+    free: ClassVar[str] = "categories without a list by public buckets of a hash (free)"
+    unpaired: ClassVar[str] = "is hashed; list its levels, or learn them"
 
-    @property
-    def mean_square(self) -> float:
-        """The squared weight."""
-        return self.weight**2
-
-    @property
-    def most_square(self) -> float:
-        """The most that it adds to a squared row length, whatever the cell."""
-        return self.weight**2
-
-    @property
-    def nonzeros(self) -> int:
-        """A cell is in one slot."""
-        return 1
+    @cached_property
+    def slots(self) -> tuple[str, ...]:
+        """The buckets, and missing cells if there is a slot for them."""
+        buckets = (f"#{bucket}" for bucket in range(self.buckets))
+        return (*buckets, *["(missing)"] * self.missing_slot)
 
     def _place(self, text: str) -> int:
         """Return the slot of a cell; a missing one without a slot of its own is in none."""
@@ -52,11 +47,57 @@ class Hashed:
         digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return int.from_bytes(digest, "little") % self.buckets
 
-    def entries(self, cells: Cells) -> Entries:
-        """Return the entries of all cells that may differ from zero."""
-        slots = for_texts(cells, self._place, np.int32)
-        return in_slots(slots, self.buckets + self.missing_slot, self.weight)
+    def typical(self, most: float = np.inf) -> Floats:
+        """Return a guess: few levels where there are few buckets, else all are filled evenly."""
+        if self.buckets > _FEW_BUCKETS:
+            return super().typical(most)
+        parts = falling(min(_LEVELS, self.buckets))
+        return np.concatenate([parts, np.zeros(self.places - len(parts))])
 
-    def fill(self, cells: Cells, out: Floats) -> None:
-        """Write the indicators of all cells into `out`, shape (n, len(features))."""
-        scatter(self.entries(cells), out)
+    def describe(self) -> str:
+        """Return how many buckets it has."""
+        text = f"{self.buckets} buckets of a public hash"
+        return text + "; a slot for missing" * self.missing_slot
+
+    def outlook(self, groups: int, *, bought: bool) -> str:
+        """Say how many buckets stand out."""
+        if groups <= 1:
+            return f"none of {self.buckets} buckets has enough rows: use fewer, or group them"
+        return f"{self.buckets} buckets of a public hash, of which about {groups} stand out"
+
+    def card(self, weights: Floats) -> dict[str, Any]:
+        """Return what each bucket adds, and texts that are in none."""
+        rows = [[[self.weight, row]] for row in weights.tolist()]
+        missing = rows[-1] if self.missing_slot else []
+        return {
+            "slots": rows[: self.buckets],
+            "levels": dict.fromkeys(("", *self.missing), missing),
+        }
+
+
+def _parse(stated: Stated) -> Hashed:
+    """Return a column of very many categories, put into buckets by a public hash."""
+    buckets = stated.facts.get("buckets", 256)
+    if (
+        isinstance(buckets, bool)
+        or not isinstance(buckets, int)
+        or not 2 <= buckets <= _MOST_BUCKETS
+    ):
+        raise InvalidParameter(
+            f"{stated.where}: buckets must be a whole number from 2 to {_MOST_BUCKETS}; got "
+            f"{buckets!r}."
+        )
+    size = weight(stated.facts, "weight", stated.where)
+    return Hashed(
+        stated.name, buckets, size, missing=stated.texts, missing_slot=stated.slot
+    )  # fmt: skip
+
+
+HASHED = Kind(
+    "hashed",
+    "one of very many codes",
+    "Postcodes, diagnoses: hundreds of codes that nobody can list. Some will share a place.",
+    ("", "very many categories that nobody can list, such as postcodes"),
+    _parse,
+    ("buckets", "weight"),
+)

@@ -5,30 +5,84 @@ outside of the knots counts as the nearest one. So at most two hats differ from 
 to 1, and their squares to at most 1. A linear model of hats is any broken line with those knots.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noisette._typing import Bools, Floats
 from noisette.errors import InvalidParameter
-from noisette.tables.kinds.base import Cells, Entries, scatter
+from noisette.tables.kinds.base import (
+    NUMBERS,
+    Cells,
+    Column,
+    Entries,
+    Points,
+    Reading,
+    number_codes,
+    scatter,
+    some,
+)
 
 
 @dataclass(frozen=True)
-class Hats:
+class ReadAsNumber(Column):
+    """A column whose cells are read as numbers, or as dates."""
+
+    _: KW_ONLY
+    reading: Reading = NUMBERS
+
+    def entries_at(self, numbers: Floats) -> Entries:
+        """Return the entries of numbers, NaN for a missing one."""
+        raise NotImplementedError
+
+    def entries(self, cells: Cells) -> Entries:
+        """Return the entries of all cells that may differ from zero."""
+        return self.entries_at(self.reading.numbers(cells, self.missing))
+
+    @property
+    def at(self) -> tuple[float, ...]:
+        """The numbers that stand for it."""
+        raise NotImplementedError
+
+    @property
+    def points(self) -> Points:
+        """The numbers that stand for it, and behind them a missing one if it has a slot."""
+        shown = np.array([*self.at, *[np.nan] * self.missing_slot])
+        rows = np.zeros((len(shown), len(self.features)))
+        scatter(self.entries_at(shown), rows)
+        return Points(self.reading.word, self.at, rows)
+
+    @property
+    def _about_missing(self) -> str:
+        codes = ", ".join(f"{code:g}" for code in self.missing if not isinstance(code, str))
+        text = f"; missing if {codes}" if codes else ""
+        return text + "; a slot for missing" * self.missing_slot + self.reading.written
+
+    def _on_card(self, form: dict[str, Any], missing: list[Any], weights: Floats) -> dict[str, Any]:
+        slot = [[1.0, weights[-1].tolist()]] if self.missing_slot else []
+        codes = list(number_codes(self.missing)) if not self.reading.moments else []
+        dated = {"days": True} if self.reading.moments else {}
+        return form | {"missing": missing + slot, "codes": codes} | dated
+
+
+@dataclass(frozen=True)
+class Hats(ReadAsNumber):
     """A number through the hats of increasing `knots`; `missing` are codes such as 999.
 
     A missing number counts as `center`, or as the middle knot if there is none; with
     `missing_slot` a feature says that it is missing. One knot makes a constant, so no feature.
     """
 
-    name: str
     knots: tuple[float, ...]
     center: float | None = None
-    missing: tuple[float, ...] = ()
-    missing_slot: bool = False
+
+    ordered: ClassVar[bool] = True
+    counted: ClassVar[bool] = True
+    whole: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         knots = np.array(self.knots, dtype=np.float64)
@@ -39,20 +93,18 @@ class Hats:
             )
 
     @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """The knots as texts, rounded unless two of them would look the same."""
-        short = tuple(f"{knot:.6g}" for knot in self.knots)
-        return short if len(set(short)) == len(short) else tuple(map(repr, self.knots))
-
-    @property
     def features(self) -> tuple[str, ...]:
         """One feature for each knot, and one for missing cells if there is a slot."""
-        hats = tuple(f"{self.name} ~ {label}" for label in self.labels) if self._bends else ()
-        return (*hats, f"{self.name} is missing") if self.missing_slot else hats
+        hats = [f"{self.name} ~ {label}" for label in self.reading.labels(self.knots)]
+        return (*hats * self._bends, *[f"{self.name} is missing"] * self.missing_slot)
 
     @property
     def _bends(self) -> bool:
         return len(self.knots) > 1
+
+    @property
+    def _middle(self) -> float:
+        return self.knots[len(self.knots) // 2] if self.center is None else self.center
 
     @property
     def mean_square(self) -> float:
@@ -69,11 +121,8 @@ class Hats:
         """Two hats, and one for missing cells if there is a slot."""
         return 2 * self._bends + self.missing_slot
 
-    def entries(self, cells: Cells) -> Entries:
-        """Return the entries of all cells that may differ from zero."""
-        numbers = cells.numbers()
-        for code in self.missing:
-            numbers[numbers == code] = np.nan
+    def entries_at(self, numbers: Floats) -> Entries:
+        """Return the entries of numbers, NaN for a missing one."""
         absent = np.isnan(numbers)
         features = np.empty((len(numbers), self.nonzeros), dtype=np.int32)
         values = np.empty(features.shape)
@@ -88,14 +137,84 @@ class Hats:
         self, numbers: Floats, absent: Bools, features: NDArray[np.int32], values: Floats
     ) -> None:
         knots = np.array(self.knots)
-        middle = self.knots[len(knots) // 2] if self.center is None else self.center
-        numbers[absent] = middle
+        numbers[absent] = self._middle
         t = np.clip(numbers, knots[0], knots[-1], out=numbers)
         left = np.searchsorted(knots[1:-1], t, side="right")
         share = (t - knots[left]) / np.diff(knots)[left]
         features[:, 0], features[:, 1] = left, left + 1
         values[:, 0], values[:, 1] = 1.0 - share, share
 
-    def fill(self, cells: Cells, out: Floats) -> None:
-        """Write the features of all cells into `out`, shape (n, len(features))."""
-        scatter(self.entries(cells), out)
+    def spread(self, cells: Cells) -> Entries:
+        """Return the hats of every cell; a missing one with a slot counts as nothing else."""
+        features, values = self.entries(cells)
+        if self.missing_slot:
+            values[values[:, -1] > 0.0, :-1] = 0.0
+        return features, values
+
+    @property
+    def filled(self) -> Floats | None:
+        """The hats of a missing cell, if a slot says that it is missing."""
+        if not self.missing_slot:
+            return None
+        out = np.zeros(len(self.features))
+        if self._bends:
+            knots = np.array(self.knots)
+            out[: len(knots)] = np.maximum(
+                [np.interp(self._middle, knots, row) for row in np.eye(len(knots))], 0.0
+            )
+        return out
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The outer knots."""
+        return self.knots[0], self.knots[-1]
+
+    @property
+    def size(self) -> int:
+        """How many knots it has."""
+        return len(self.knots)
+
+    @property
+    def at(self) -> tuple[float, ...]:
+        """The knots, where there are features of them."""
+        return self.knots if self._bends else ()
+
+    def describe(self) -> str:
+        """Return its knots and codes."""
+        text = "knots " + some([self.reading.label(knot) for knot in self.knots])
+        if self.center is not None:
+            text += f"; centre {self.reading.label(self.center)}"
+        return text + self._about_missing
+
+    def outlook(self, groups: int, *, bought: bool) -> str:
+        """Say where its knots come from."""
+        where = "bought" if bought else "set between the stated bounds, for free"
+        return f"up to {len(self.knots)} knots, {where}"
+
+    def card(self, weights: Floats) -> dict[str, Any]:
+        """Return a broken line: knots, and the weights there."""
+        knots, at = self.knots, weights[: len(self.knots)].tolist()
+        if not self._bends:  # one knot has no feature
+            knots, at = (0.0, 1.0), np.zeros((2, weights.shape[1])).tolist()
+        middle = self._middle
+        left = min(max(int(np.searchsorted(knots, middle, side="right")) - 1, 0), len(knots) - 2)
+        share = float(np.clip((middle - knots[left]) / (knots[left + 1] - knots[left]), 0.0, 1.0))
+        missing = [[1.0 - share, at[left]], [share, at[left + 1]]]
+        return self._on_card({"knots": list(knots), "weights": at}, missing, weights)
+
+    def coarse(self, cells: int, counts: Mapping[str, float]) -> tuple[int, ...]:
+        """Return `cells` of its knots, evenly among them."""
+        if not self._bends:
+            return ()
+        even = np.linspace(0.0, len(self.knots) - 1.0, min(cells, len(self.knots)))
+        return tuple(np.unique(np.round(even).astype(int)).tolist())
+
+    def merge(self, kept: Sequence[int]) -> Floats:
+        """Return the matrix that makes hats of a few knots of all hats.
+
+        Entries are at least 0 and those of a row at most 1; a missing number counts as the middle.
+        """
+        out, knots = np.zeros((len(self.features), len(kept))), np.array(self.knots)
+        for cell, unit in enumerate(np.eye(len(kept))):
+            out[: len(knots), cell] = np.clip(np.interp(knots, knots[list(kept)], unit), 0.0, 1.0)
+        return out

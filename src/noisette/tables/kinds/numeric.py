@@ -5,19 +5,26 @@ curve(low)), where zero is the curve at the public centre, so that a typical per
 missing number becomes 0, as if it were the centre.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.tables.kinds.base import Cells, Entries
+from noisette.errors import InvalidParameter
+from noisette.tables.kinds.base import NUMBERS, Cells, Column, Entries, Reading, number_codes
+from noisette.tables.kinds.facts import UNKNOWN, flag, number, only, weight
+from noisette.tables.kinds.hats import Hats, ReadAsNumber
+from noisette.tables.kinds.kind import Kind, Open, Stated
 
 CURVES: dict[str, Callable[[Floats], Floats]] = {
     "linear": lambda t: t,
     "log1p": np.log1p,
     "signed-log1p": lambda t: np.sign(t) * np.log1p(np.abs(t)),
 }
+_POINTS = 33  # of a column that enters by a smooth curve
 
 
 @dataclass(frozen=True)
@@ -39,14 +46,21 @@ class View:
             return float(ends[0]), float(ends[1])
         return 0.0, float((ends * ends).max())
 
-    def _map(self, t: Floats) -> Floats:
+    @property
+    def _curved(self) -> tuple[float, float, float]:
+        """The curve at both ends and at the centre."""
         curve = CURVES[self.curve]
         low, high = curve(np.array([self.low, self.high]))
         zero = (low + high) / 2.0
         if self.center is not None:
             zero = curve(np.array([self.center]))[0]
+        return low, high, zero
+
+    def _map(self, t: Floats) -> Floats:
+        low, high, zero = self._curved
         # Divided first: the width of a huge range may overflow.
-        return np.asarray((curve(t) / (high - low) - zero / (high - low)) * self.width)
+        moved = CURVES[self.curve](t) / (high - low) - zero / (high - low)
+        return np.asarray(moved * self.width)
 
     def __call__(self, numbers: Floats) -> Floats:
         """Return the feature of every number; 0 for NaN."""
@@ -54,15 +68,39 @@ class View:
         moved[np.isnan(numbers)] = 0.0
         return moved * moved if self.square else moved
 
+    def describe(self, reading: Reading) -> str:
+        """Return its facts in words."""
+        told = (
+            f"{reading.label(self.low)} to {reading.label(self.high)}",
+            "" if self.center is None else f"centre {reading.label(self.center)}",
+            "" if self.curve == "linear" else self.curve,
+            "squared" if self.square else "",
+            "" if self.width == 2.0 else f"width {self.width:g}",
+        )
+        return ", ".join(filter(None, told))
+
+    def card(self) -> dict[str, Any]:
+        """Return (curve(t) - zero) * scale, squared if asked, for t between low and high."""
+        low, high, zero = self._curved
+        return {
+            "low": self.low, "high": self.high, "curve": self.curve, "zero": float(zero),
+            "scale": float(self.width / (high - low)), "power": 2 if self.square else 1,
+        }  # fmt: skip
+
 
 @dataclass(frozen=True)
-class Numeric:
+class Numeric(ReadAsNumber):
     """A number, seen through one or more views; `missing` are codes such as 999."""
 
-    name: str
     views: tuple[View, ...]
-    missing: tuple[float, ...] = ()
-    missing_slot: bool = False
+
+    buys: ClassVar[str] = "knots"  # they take the place of its stated curve
+    counted: ClassVar[bool] = False
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Its bounds."""
+        return self.views[0].low, self.views[0].high
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -72,22 +110,12 @@ class Numeric:
             name = self.name if view.curve == "linear" else f"{view.curve}({self.name})"
             name = f"{name}^2" if view.square else name
             names.append(name if name not in names else f"{name} up to {view.high:g}")
-        return (*names, f"{self.name} is missing") if self.missing_slot else tuple(names)
+        return (*names, *[f"{self.name} is missing"] * self.missing_slot)
 
     @property
     def mean_square(self) -> float:
         """What it adds to a squared row length if values spread evenly: a guess, not data."""
         return sum(((b - a) ** 2) / 12.0 for a, b in (view.span for view in self.views))
-
-    def fill(self, cells: Cells, out: Floats) -> None:
-        """Write the features of all cells into `out`, shape (n, len(features))."""
-        numbers = cells.numbers()
-        for code in self.missing:
-            numbers[numbers == code] = np.nan
-        for j, view in enumerate(self.views):
-            out[:, j] = view(numbers)
-        if self.missing_slot:
-            out[:, -1] = np.isnan(numbers)
 
     @property
     def most_square(self) -> float:
@@ -100,8 +128,167 @@ class Numeric:
         """One for each view, and one for missing cells if there is a slot."""
         return len(self.views) + self.missing_slot
 
-    def entries(self, cells: Cells) -> Entries:
-        """Return the entries of all cells that may differ from zero."""
-        out = np.zeros((len(cells), self.nonzeros))
-        self.fill(cells, out)
+    def _fill_at(self, numbers: Floats, out: Floats) -> None:
+        for j, view in enumerate(self.views):
+            out[:, j] = view(numbers)
+        if self.missing_slot:
+            out[:, -1] = np.isnan(numbers)
+
+    def fill(self, cells: Cells, out: Floats) -> None:
+        """Write the features of all cells into `out`, shape (n, len(features))."""
+        self._fill_at(self.reading.numbers(cells, self.missing), out)
+
+    def entries_at(self, numbers: Floats) -> Entries:
+        """Return the entries of numbers, NaN for a missing one."""
+        out = np.zeros((len(numbers), self.nonzeros))
+        self._fill_at(numbers, out)
         return np.broadcast_to(np.arange(self.nonzeros, dtype=np.int32), out.shape), out
+
+    @property
+    def at(self) -> tuple[float, ...]:
+        """Numbers between the outer bounds of all views."""
+        low, high = min(v.low for v in self.views), max(v.high for v in self.views)
+        return tuple(np.linspace(low, high, _POINTS).tolist())
+
+    @property
+    def line(self) -> tuple[float, float] | None:
+        """The span of its one view, where it enters as it is between its bounds."""
+        view = self.views[0]
+        plain = len(self.views) == 1 and view.curve == "linear" and not view.square
+        return view.span if plain and not self.reading.moments else None
+
+    def describe(self) -> str:
+        """Return its bounds, curves and codes."""
+        text = "; also ".join(view.describe(self.reading) for view in self.views)
+        return text + self._about_missing
+
+    def card(self, weights: Floats) -> dict[str, Any]:
+        """Return its views: a curve, moved and scaled."""
+        at = weights[: len(self.views)].tolist()
+        views = [view.card() for view in self.views]
+        return self._on_card({"views": views, "weights": at}, [], weights)
+
+
+# --- what a schema states --------------------------------------------------------------------
+
+_ALSO = ("low", "high", "center", "width", "curve", "square")
+KEYS = (*_ALSO, "also", "knots")
+LEARNS = ("low", "high", "knots", "center")
+_ALWAYS = ("kind", "missing", "missing_slot", "format")
+
+
+def number_column(stated: Stated, reading: Reading = NUMBERS) -> Column:
+    """Return a column of numbers, or of dates whose facts are days; with `learn` perhaps open."""
+    where, facts = stated.where, stated.facts
+    missing = stated.texts if reading.moments else number_codes(stated.codes)
+    shared: dict[str, Any] = {"missing": missing, "missing_slot": stated.slot, "reading": reading}
+    if "knots" in facts:
+        only(facts, (*_ALWAYS, "knots", "center"), f"{where}, which has knots,")
+        knots = _knots(facts["knots"], where)
+        return Hats(stated.name, knots, number(facts, "center", where), **shared)
+    ends: list[Any] = [end for end in ("low", "high") if facts.get(end, UNKNOWN) == UNKNOWN]
+    if not stated.learn or not ends:
+        return Numeric(stated.name, _views(facts, where), **shared)
+    only(facts, (*_ALWAYS, *_ALSO[:2], "width"), f"{where}, of which {ends[0]} is to be learnt,")
+    weight(facts, "width", where)
+    low, high = (None if end in ends else number(facts, end, where) for end in ("low", "high"))
+    return Open(stated.name, low, high, **shared | {"missing": stated.texts})
+
+
+def _knots(node: Any, where: str) -> tuple[float, ...]:
+    if not isinstance(node, list) or not node or len(node) > 10_000:
+        raise InvalidParameter(f"{where}: knots must be a list of increasing numbers.")
+    return tuple(float(number({"knots": each}, "knots", where) or 0.0) for each in node)
+
+
+def _views(facts: dict[str, Any], where: str) -> tuple[View, ...]:
+    first = {key: facts[key] for key in _ALSO if key in facts}
+    others = facts.get("also", [])
+    if not isinstance(others, list) or not all(isinstance(each, dict) for each in others):
+        raise InvalidParameter(f"{where}: also must be a list of tables.")
+    views = [_view(first, where)]
+    for each in others:
+        only(each, _ALSO, f"{where}: also")
+        views.append(_view(first | each, where))
+    if len(set(views)) != len(views):
+        raise InvalidParameter(f"{where}: also repeats a feature.")
+    return tuple(views)
+
+
+def _view(facts: dict[str, Any], where: str) -> View:
+    low, high = number(facts, "low", where), number(facts, "high", where)
+    if low is None or high is None:
+        lacking = "low" if low is None else "high"
+        raise InvalidParameter(
+            f"{where}: {lacking} is missing; a numeric column needs public bounds low and high "
+            "(--learn buys them from the budget)."
+        )
+    if not low < high:
+        raise InvalidParameter(f"{where}: low must be below high; got {low:g} and {high:g}.")
+    if not math.isfinite(high - low):
+        raise InvalidParameter(f"{where}: the range from low to high is too large.")
+    center = number(facts, "center", where)
+    if center is not None and not low <= center <= high:
+        raise InvalidParameter(f"{where}: center must lie between low and high; got {center:g}.")
+    width = weight(facts, "width", where, 2.0)
+    curve = facts.get("curve", "linear")
+    if not isinstance(curve, str) or curve not in CURVES:
+        raise InvalidParameter(f"{where}: curve must be one of {', '.join(CURVES)}; got {curve!r}.")
+    if curve == "log1p" and low < 0.0:
+        raise InvalidParameter(
+            f"{where}: curve log1p needs low >= 0; got {low:g} (signed-log1p takes any bounds)."
+        )
+    if not CURVES[curve](np.array(low)) < CURVES[curve](np.array(high)):
+        raise InvalidParameter(f"{where}: low and high are too close together for curve {curve}.")
+    return View(low, high, center, width, curve, flag(facts, "square", False, where))
+
+
+def merge_numbers(
+    column: Column, kept: dict[str, Any], new: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return stated and bought facts together; a centre with noise may lie outside of bounds."""
+    low, high = _bounds(column, new)
+    plain: dict[str, Any] = {key: float(new[key]) for key in new if key != "knots"}
+    if "knots" in new:
+        plain["knots"] = sorted({float(knot) for knot in new["knots"]})
+    if "center" in new:
+        plain["center"] = min(max(plain["center"], low), high)
+    full = plain | kept
+    knots = full.get("knots", [low, high])
+    differs = len(knots) > 1 and knots[0] < knots[-1]
+    return full, {} if differs else {"knots": knots[:1] or [0.0]}
+
+
+def _bounds(column: Column, new: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the bounds of a column, stated or bought; a column of knots has none."""
+    if not column.buys or (column.open and "knots" in new):
+        return -math.inf, math.inf
+    stated = zip(("low", "high"), column.ends, strict=True)
+    ends: list[Any] = [new.get(key, end) if column.open else end for key, end in stated]
+    if None in ends:
+        raise InvalidParameter(f"column {column.name!r}: one of its bounds is still open.")
+    return float(ends[0]), float(ends[1])
+
+
+def _of_type(type_: Any) -> dict[str, Any] | None:
+    from noisette.tables.cells import arrow
+
+    is_ = arrow().types
+    if is_.is_integer(type_) or is_.is_floating(type_) or is_.is_decimal(type_):
+        return {"low": UNKNOWN, "high": UNKNOWN}
+    return None
+
+
+NUMERIC = Kind(
+    "numeric",
+    "a number",
+    "Ages, amounts, measurements: more or less of it means something.",
+    ("low = 0, high = 110", "values outside are moved to the bound"),
+    number_column,
+    KEYS,
+    asks=("low",),
+    learns=LEARNS,
+    gone=KEYS,
+    merge=merge_numbers,
+    of_type=_of_type,
+)

@@ -1,6 +1,6 @@
 """All columns side by side: the rows of a matrix, dense or sparse, each of norm at most 1."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,25 +9,32 @@ from scipy import sparse
 
 from noisette._typing import Floats
 from noisette.fitting.clipping import clip_rows
-from noisette.tables.kinds.base import Cells, Encodes, EncodesSparsely, Entries
+from noisette.tables.kinds.base import Cells, Column, Entries
 
 _WIDE, _TIMES = 200, 8
 
 
-def is_sparse(columns: Sequence[Encodes]) -> bool:
+def is_sparse(columns: Sequence[Column]) -> bool:
     """Whether rows are kept sparse: more than 200 features, at most an eighth of them not zero.
 
     It is a matter of the public columns alone: the same for every table.
     """
     d = sum(len(column.features) for column in columns)
-    if d <= _WIDE or not all(isinstance(column, EncodesSparsely) for column in columns):
-        return False
-    most = sum(column.nonzeros for column in columns if isinstance(column, EncodesSparsely))
-    return most * _TIMES <= d
+    return d > _WIDE and sum(column.nonzeros for column in columns) * _TIMES <= d
+
+
+def slices(columns: Sequence[Column]) -> Iterator[tuple[Column, slice]]:
+    """Yield each column that has features, and which ones of all they are."""
+    start = 0
+    for column in columns:
+        stop = start + len(column.features)
+        if stop > start:
+            yield column, slice(start, stop)
+        start = stop
 
 
 def encode_rows(
-    columns: Sequence[Encodes], cells: Mapping[str, Cells], row_norm: float | None
+    columns: Sequence[Column], cells: Mapping[str, Cells], row_norm: float | None
 ) -> Floats:
     """Return the rows, shape (n, d): columns side by side, divided by `row_norm`, cut to norm 1.
 
@@ -38,47 +45,31 @@ def encode_rows(
     # proof: ROW-LOCAL
     used = [column for column in columns if column.features]
     n = len(cells[used[0].name]) if used else len(next(iter(cells.values())))
-    X: Any = _sparse(used, cells, n) if is_sparse(used) else _dense(used, cells, n)
+    width, thin = sum(len(column.features) for column in used), is_sparse(used)
+    if thin:  # no dense row ever exists
+        X = matrix_of(*sparse_entries(used, cells, n), width)
+    else:
+        X = np.zeros((n, width))
+        for column, part in slices(used):
+            column.fill(cells[column.name], X[:, part])
     if row_norm is not None:
-        X = clip_rows(_divided(X, row_norm), 1.0)
+        values = X.data if thin else X
+        values /= row_norm
+        X = clip_rows(X, 1.0)
     rows: Floats = X
     return rows
 
 
-def _divided(X: Any, row_norm: float) -> Any:
-    if sparse.issparse(X):
-        X.data /= row_norm
-    else:
-        X /= row_norm
-    return X
-
-
-def _dense(used: Sequence[Encodes], cells: Mapping[str, Cells], n: int) -> Floats:
-    X = np.zeros((n, sum(len(column.features) for column in used)))
-    start = 0
-    for column in used:
-        stop = start + len(column.features)
-        column.fill(cells[column.name], X[:, start:stop])
-        start = stop
-    return X
-
-
-def _sparse(used: Sequence[Any], cells: Mapping[str, Cells], n: int) -> Any:
-    """Return a CSR matrix; no dense row ever exists."""
-    features, values = sparse_entries(used, cells, n)
-    return matrix_of(features, values, sum(len(column.features) for column in used))
-
-
-def sparse_entries(used: Sequence[Any], cells: Mapping[str, Cells], n: int) -> Entries:
+def sparse_entries(used: Sequence[Column], cells: Mapping[str, Cells], n: int) -> Entries:
     """Return the entries of all columns side by side."""
     width = sum(column.nonzeros for column in used)
     features, values = np.empty((n, width), dtype=np.int32), np.empty((n, width))
-    place = start = 0
-    for column in used:
+    place = 0
+    for column, own in slices(used):
         part = slice(place, place + column.nonzeros)
         found, values[:, part] = column.entries(cells[column.name])
-        np.add(found, start, out=features[:, part])
-        place, start = part.stop, start + len(column.features)
+        np.add(found, own.start, out=features[:, part])
+        place = part.stop
     return features, values
 
 

@@ -25,16 +25,9 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 class Bars:
     """The noise of one column.
 
-    Parameters
-    ----------
-    centre : tuple of float
-        What the column adds to the score of an average row, for each output.
-    cells : tuple of float
-        The standard deviation of what a cell adds beyond that: for each feature, the cell that
-        stands for it (a number at a knot, a level, a missing cell).
-    nothing : float
-        The same for a cell without any feature, such as a reference level.
-
+    `centre` is what it adds to each output of an average row; `cells` has for each feature the
+    deviation of what the cell that stands for it (a knot, a level, a missing cell) adds beyond
+    that, `nothing` the same for a cell without any feature, such as a reference level.
     """
 
     centre: tuple[float, ...]

@@ -18,7 +18,7 @@ from noisette.core.summaries import quantile_move
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.tables.kinds import Encodes, Numeric, View
+from noisette.tables.kinds import Column, Numeric, View
 from noisette.tables.pipeline.numbers import NumbersTransformer, check_columns, grids_of
 from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.step import PreparedStep, Step, exponential_epsilon
@@ -223,8 +223,8 @@ class PrivateBounds(NumbersTransformer):
         assert isinstance(step, LearnBounds)
         return (f"About {step.tail:.2%} of the values of a column lie beyond each bound.",)
 
-    def _encoders(self, names: NDArray[Any]) -> list[Encodes]:
+    def _encoders(self, names: NDArray[Any]) -> list[Column]:
         return [
-            Numeric(str(name), (View(found.low, found.high),), (), self.indicate_missing)
+            Numeric(str(name), (View(found.low, found.high),), missing_slot=self.indicate_missing)
             for name, found in zip(names, self.released_, strict=True)
         ]

@@ -5,23 +5,30 @@ its weights. A number is a point between two knots, goes through views (a curve,
 or stands as it is; a category is a level, or a slot by a public hash. The score is the intercept
 and all values times weights, after the row was cut to the length ``cut``, where there is one.
 Everything on the card was released. ``docs/additive.md`` has the lines that evaluate it.
+
+`onnx_of` makes an ONNX graph (extra ``onnx``) of the card, so both say the same. A model of raw
+tables has one input for each column, each of shape (rows,): numbers as doubles (NaN is missing;
+dates as days since 1970, for ONNX has no dates), categories as texts ("" is missing), hashed
+columns as the number of their slot (int64), for ONNX has no such hash. A model of matrices has one
+input X of doubles.
 """
 
+import re
 from typing import Any
 
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.errors import InvalidParameter
+from noisette.errors import InvalidParameter, MissingExtra
 from noisette.models import PoissonRegressor
 from noisette.tables import Schema
-from noisette.tables.kinds import Categorical, Column, Dates, Hashed, Hats, Ignored, Numeric, View
-from noisette.tables.kinds.numeric import CURVES
+from noisette.tables.kinds.rows import slices
 
 CARD = 2
 """The format of scoring cards."""
-
-Pairs = list[list[Any]]
+_OPSET, _TABLES = 17, 3  # of ONNX, and of its part for tables
+MATRIX = "X"
+"""The input of a model of matrices."""
 
 
 def card_of(model: Any, schema: Schema | None = None) -> dict[str, Any]:
@@ -43,7 +50,9 @@ def card_of(model: Any, schema: Schema | None = None) -> dict[str, Any]:
         columns = _features(model, weights)
     else:
         scale = 1.0 if hasattr(model, "schema_") else facts.row_norm
-        columns = _columns(facts, weights / scale)
+        weights = weights / scale
+        columns = [{"name": column.name, **column.card(weights[part])}
+                   for column, part in slices(facts.columns)]  # fmt: skip
     node: dict[str, Any] = {
         "noisette_card": CARD,
         "target": None if facts is None else facts.target,
@@ -83,87 +92,218 @@ def _features(model: Any, weights: Floats) -> list[dict[str, Any]]:
     ]
 
 
-def _columns(schema: Schema, weights: Floats) -> list[dict[str, Any]]:
-    columns, start = [], 0
-    for column in schema.columns:
-        if isinstance(column, Ignored) or not column.features:
-            continue
-        stop = start + len(column.features)
-        columns.append({"name": column.name, **_column(column, weights[start:stop])})
-        start = stop
-    return columns
+def onnx_of(model: Any, schema: Schema | None = None) -> Any:
+    """Return the ONNX model (`onnx.ModelProto`) of a fitted model; `schema` as in `card_of`."""
+    try:
+        import onnx
+        from onnx import helper
+    except ImportError:
+        raise MissingExtra("an ONNX graph needs onnx: pip install 'noisette[onnx]'.") from None
+    card = card_of(model, schema)
+    graph = _Graph(helper, len(card["intercept"]))
+    plain = all("slope" in column for column in card["columns"])
+    inputs = graph.matrix(card) if plain else [graph.column(each) for each in card["columns"]]
+    outputs = graph.outputs(graph.score(card), card)
+    described = [
+        helper.make_tensor_value_info(name, kind, ["rows", *shape]) for name, kind, shape in outputs
+    ]
+    made = helper.make_graph(graph.nodes, "noisette", inputs, described, graph.constants)
+    opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid("ai.onnx.ml", _TABLES)]
+    proto = helper.make_model(made, opset_imports=opsets, producer_name="noisette")
+    proto.ir_version = 8
+    proto.doc_string = card["guarantee"]
+    onnx.checker.check_model(proto)
+    return proto
 
 
-def _column(column: Column, weights: Floats) -> dict[str, Any]:
-    inner = column.column if isinstance(column, Dates) else column
-    dated = {"days": True} if isinstance(column, Dates) else {}
-    if isinstance(inner, Hats):
-        return _hats(inner, weights) | dated
-    if isinstance(inner, Numeric):
-        return _views(inner, weights) | dated
-    if isinstance(inner, Categorical):
-        return _levels(inner, weights)
-    assert isinstance(inner, Hashed)
-    return _slots(inner, weights)
+class _Graph:
+    """Nodes and constants as they are made; `parts` are what columns add, with their squares."""
 
+    def __init__(self, helper: Any, outputs: int) -> None:
+        self._helper, self._outputs = helper, outputs
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.parts: list[tuple[str, str]] = []
 
-def _hats(column: Hats, weights: Floats) -> dict[str, Any]:
-    knots, at = column.knots, weights[: len(column.knots)].tolist()
-    if len(knots) < 2:  # one knot has no feature
-        knots, at = (0.0, 1.0), np.zeros((2, weights.shape[1])).tolist()
-    middle = column.knots[len(column.knots) // 2] if column.center is None else column.center
-    left = min(max(int(np.searchsorted(knots, middle, side="right")) - 1, 0), len(knots) - 2)
-    share = float(np.clip((middle - knots[left]) / (knots[left + 1] - knots[left]), 0.0, 1.0))
-    missing = [[1.0 - share, at[left]], [share, at[left + 1]]]
-    if column.missing_slot:
-        missing.append([1.0, weights[-1].tolist()])
-    return {
-        "knots": list(knots), "weights": at, "missing": missing, "codes": list(column.missing),
-    }  # fmt: skip
+    def constant(self, value: Any) -> str:
+        from onnx import numpy_helper
 
+        name = f"k{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
 
-def _views(column: Numeric, weights: Floats) -> dict[str, Any]:
-    missing = [[1.0, weights[-1].tolist()]] if column.missing_slot else []
-    return {
-        "views": [_view(view) for view in column.views],
-        "weights": weights[: len(column.views)].tolist(),
-        "missing": missing,
-        "codes": list(column.missing),
-    }
+    def node(self, kind: str, inputs: list[str], name: str = "", **attributes: Any) -> str:
+        name = name or f"n{len(self.nodes)}"
+        self.nodes.append(self._helper.make_node(kind, inputs, [name], **attributes))
+        return name
 
+    def column(self, column: dict[str, Any]) -> Any:
+        """Add what a column adds; return the description of its input."""
+        from onnx import TensorProto
 
-def _view(view: View) -> dict[str, Any]:
-    """Return (curve(t) - zero) * scale, squared if asked, for t between low and high."""
-    curve = CURVES[view.curve]
-    low, high = curve(np.array([view.low, view.high]))
-    zero = (low + high) / 2.0
-    if view.center is not None:
-        zero = curve(np.array([view.center]))[0]
-    return {
-        "low": view.low, "high": view.high, "curve": view.curve, "zero": float(zero),
-        "scale": float(view.width / (high - low)), "power": 2 if view.square else 1,
-    }  # fmt: skip
+        kind = TensorProto.DOUBLE
+        if "slots" in column:
+            kind = TensorProto.INT64
+            rows = [*column["slots"], column["levels"][""]]  # the last one is for missing cells
+            self.parts.append(self._gathered(rows, column["name"]))
+        elif "levels" in column:
+            kind = TensorProto.STRING
+            self._levels(column)
+        elif "cycle" in column:
+            self._cycle(column)
+        else:
+            self._numbers(column)
+        return self._helper.make_tensor_value_info(column["name"], kind, ["rows"])
 
+    def matrix(self, card: dict[str, Any]) -> list[Any]:
+        """Add what all columns of a matrix add; a NaN counts as 0, as ``missing="zero"`` has it."""
+        from onnx import TensorProto
 
-def _levels(column: Categorical, weights: Floats) -> dict[str, Any]:
-    if column.patterns:
-        raise InvalidParameter(
-            f"column {column.name!r} has ranges or prefixes of codes, which have no place on a "
-            "scoring card; list its levels."
+        weights = np.array([column["slope"] for column in card["columns"]])
+        nothing = self.constant(np.array(0.0))
+        rows = self.node("Where", [self.node("IsNaN", [MATRIX]), nothing, MATRIX])
+        self.parts.append(self._weighed(rows, weights))
+        shape = ["rows", len(weights)]
+        return [self._helper.make_tensor_value_info(MATRIX, TensorProto.DOUBLE, shape)]
+
+    def _weighed(self, features: str, weights: Floats) -> tuple[str, str]:
+        """Return what features add to the scores, and their squared length."""
+        adds = self.node("MatMul", [features, self.constant(weights)])
+        return adds, self.node("ReduceSumSquare", [features], axes=[1], keepdims=1)
+
+    def _sums(self, pairs: list[Any]) -> tuple[list[float], float]:
+        adds = np.zeros(self._outputs)
+        for value, weights in pairs:
+            adds += value * np.array(weights)
+        return adds.tolist(), float(sum(value * value for value, _ in pairs))
+
+    def _gathered(self, rows: list[Any], place: str) -> tuple[str, str]:
+        adds, squares = zip(*(self._sums(pairs) for pairs in rows), strict=True)
+        tables = np.array(adds), np.array(squares)[:, None]
+        first, second = (
+            self.node("Gather", [self.constant(each), place], axis=0) for each in tables
         )
-    rows = iter(weights.tolist())
-    levels: dict[str, Pairs] = {}
-    for group, members in column.groups:
-        pairs = [] if group == column.reference else [[column.weight, next(rows)]]
-        levels |= dict.fromkeys(members, pairs)
-    other = [[column.weight, next(rows)]] if column.other else []
-    missing = [[column.weight, next(rows)]] if column.missing_slot else other
-    return {"levels": dict.fromkeys(("", *column.missing), missing) | levels, "other": other}
+        return first, second
+
+    def _numbers(self, column: dict[str, Any]) -> None:
+        axis = self.constant(np.array([1], dtype=np.int64))
+        cell = self.node("Unsqueeze", [column["name"], axis])
+        absent = self.node("IsNaN", [cell])
+        for code in column["codes"]:
+            same = self.node("Equal", [cell, self.constant(np.array(float(code)))])
+            absent = self.node("Or", [absent, same])
+        features = self._views(cell, column) if "views" in column else self._hats(cell, column)
+        adds, square = self._weighed(features, np.array(column["weights"]))
+        missing, length = self._sums(column["missing"])
+        adds = self.node("Where", [absent, self.constant(np.array([missing])), adds])
+        square = self.node("Where", [absent, self.constant(np.array([[length]])), square])
+        self.parts.append((adds, square))
+
+    def _between(self, value: str, low: Any, high: Any) -> str:
+        value = self.node("Max", [value, self.constant(np.array(low))])
+        return self.node("Min", [value, self.constant(np.array(high))])
+
+    def _hats(self, cell: str, column: dict[str, Any]) -> str:
+        """Return the hats: how far a step was climbed, less how far the next one was."""
+        knots = np.array(column["knots"])
+        beyond = self.node("Sub", [cell, self.constant(knots[None, :-1])])
+        share = self.node("Div", [beyond, self.constant(np.diff(knots)[None, :])])
+        share = self._between(share, 0.0, 1.0)
+        none = self.node("Mul", [cell, self.constant(np.array(0.0))])
+        # 0 times infinity is NaN: a number beyond all knots is cut before
+        none = self.node("Where", [self.node("IsNaN", [none]), self.constant(np.array(0.0)), none])
+        one = self.node("Add", [none, self.constant(np.array(1.0))])
+        reached = self.node("Concat", [one, share], axis=1)
+        passed = self.node("Concat", [share, none], axis=1)
+        return self.node("Sub", [reached, passed])
+
+    def _views(self, cell: str, column: dict[str, Any]) -> str:
+        found = []
+        for view in column["views"]:
+            value = self._between(cell, view["low"], view["high"])
+            if view["curve"] != "linear":
+                size = self.node("Abs", [value]) if view["curve"] == "signed-log1p" else value
+                grown = self.node("Add", [size, self.constant(np.array(1.0))])
+                sign = self.node("Sign", [value])
+                value = self.node("Log", [grown])
+                if view["curve"] == "signed-log1p":
+                    value = self.node("Mul", [sign, value])
+            value = self.node("Sub", [value, self.constant(np.array(view["zero"]))])
+            value = self.node("Mul", [value, self.constant(np.array(view["scale"]))])
+            found.append(value if view["power"] == 1 else self.node("Mul", [value, value]))
+        return self.node("Concat", found, axis=1)
+
+    def _cycle(self, column: dict[str, Any]) -> None:
+        """Add what a day of the cycle adds; the last row of the table is for missing cells."""
+        rows, cell = [*column["cycle"], column["missing"]], column["name"]
+        length = self.constant(np.array(float(len(rows) - 1)))
+        turns = self.node("Floor", [self.node("Div", [self.node("Floor", [cell]), length])])
+        day = self.node("Sub", [self.node("Floor", [cell]), self.node("Mul", [turns, length])])
+        # infinity has no day: it is NaN less NaN
+        place = self.node("Where", [self.node("IsNaN", [day]), length, day])
+        self.parts.append(self._gathered(rows, self.node("Cast", [place], to=7)))
+
+    def _levels(self, column: dict[str, Any]) -> None:
+        """Add what a level adds: its row in a table, the last row for any other text."""
+        table: list[Any] = []
+        places: dict[str, int] = {}
+        for text, pairs in column["levels"].items():
+            for spelling in _spellings(text):
+                places.setdefault(spelling, len(table))
+            table.append(pairs)
+        place = self.node(
+            "LabelEncoder", [column["name"]], domain="ai.onnx.ml", keys_strings=list(places),
+            values_int64s=list(places.values()), default_int64=len(table),
+        )  # fmt: skip
+        self.parts.append(self._gathered([*table, column["other"]], place))
+
+    def score(self, card: dict[str, Any]) -> str:
+        """Return the sum of all parts, cut where the card says so, and the intercept."""
+        total, square = self.parts[0]
+        for adds, more in self.parts[1:]:
+            total = self.node("Add", [total, adds])
+            square = self.node("Add", [square, more])
+        if card["cut"] is not None:
+            length = self.node("Sqrt", [square])
+            length = self.node("Max", [length, self.constant(np.array(card["cut"]))])
+            share = self.node("Div", [self.constant(np.array(card["cut"])), length])
+            total = self.node("Mul", [total, share])
+        return self.node("Add", [total, self.constant(np.array([card["intercept"]]))])
+
+    def outputs(self, score: str, card: dict[str, Any]) -> list[tuple[str, Any, list[int]]]:
+        """Add what follows from the score, and return (name, type, shape) of all outputs."""
+        from onnx import TensorProto
+
+        if card["kind"] == "regressor":
+            one = self.constant(np.array([1], dtype=np.int64))
+            if card["link"] == "log":
+                score = self.node("Exp", [score])
+            if card["bounds"] is not None:
+                score = self._between(score, *card["bounds"])
+            self.node("Squeeze", [score, one], "prediction")
+            return [("prediction", TensorProto.DOUBLE, [])]
+        both = score
+        if len(card["intercept"]) == 1:
+            nothing = self.node("Mul", [score, self.constant(np.array(0.0))])
+            both = self.node("Concat", [nothing, score], axis=1)
+        self.node("Identity", [score], "score")
+        first = self.node("ArgMax", [both], axis=1, keepdims=0)  # of equal scores the first
+        labels = np.array(card["classes"])
+        kind = {"U": TensorProto.STRING, "b": TensorProto.BOOL, "f": TensorProto.DOUBLE}
+        labels = labels.astype(object) if labels.dtype.kind == "U" else labels
+        self.node("Gather", [self.constant(labels), first], "label", axis=0)
+        found: list[tuple[str, Any, list[int]]] = [
+            ("label", kind.get(np.array(card["classes"]).dtype.kind, TensorProto.INT64), [])
+        ]
+        found.append(("score", TensorProto.DOUBLE, [len(card["intercept"])]))
+        if card["probabilities"]:
+            self.node("Softmax", [both], "probabilities", axis=1)
+            found.append(("probabilities", TensorProto.DOUBLE, [len(card["classes"])]))
+        return found
 
 
-def _slots(column: Hashed, weights: Floats) -> dict[str, Any]:
-    missing = [[column.weight, weights[-1].tolist()]] if column.missing_slot else []
-    return {
-        "slots": [[[column.weight, row]] for row in weights[: column.buckets].tolist()],
-        "levels": dict.fromkeys(("", *column.missing), missing),
-    }
+def _spellings(text: str) -> list[str]:
+    """Return the texts by which a level is most often written: ONNX has no rule for numbers."""
+    if text in ("true", "false"):
+        return [text, text.capitalize(), text.upper()]
+    return [text, f"{text}.0"] if re.fullmatch(r"[+-]?\d+", text) else [text]

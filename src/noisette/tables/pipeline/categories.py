@@ -24,7 +24,7 @@ from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.models import inputs
-from noisette.tables.kinds import Categorical, Encodes, canonical
+from noisette.tables.kinds import Categorical, Column, canonical
 from noisette.tables.pipeline.numbers import EncodingTransformer
 from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.step import PreparedStep, Step
@@ -60,6 +60,11 @@ class ShownLevels:
 
     levels: tuple[str, ...]
     counts: tuple[float, ...]
+
+    @property
+    def by_text(self) -> dict[str, float]:
+        """The count of each level."""
+        return dict(zip(self.levels, self.counts, strict=True))
 
     @property
     def reference(self) -> str | None:
@@ -256,7 +261,7 @@ class PrivateCategories(EncodingTransformer):
     def _kept(self) -> list[ShownLevels]:
         return [each if self.most is None else each.most(self.most) for each in self.released_]
 
-    def _encoders(self, names: NDArray[Any]) -> list[Encodes]:
+    def _encoders(self, names: NDArray[Any]) -> list[Column]:
         return [
             Categorical(
                 str(name),

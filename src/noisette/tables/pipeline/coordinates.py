@@ -34,8 +34,7 @@ class Block:
 
     Parameters
     ----------
-    shares : the noisy share of every feature; None for a column of other numbers, whose mean
-        square `size` is a public guess.
+    shares : the noisy share of every feature.
     ordered : whether neighbours in order are alike (hats), else they are levels.
     filled : for hats with a slot for missing cells, which is then the last feature: the hats of a
         missing cell.
@@ -43,25 +42,26 @@ class Block:
     slot : a slot for missing cells with a smaller share is left out.
     whole : whether the features of a row add up to 1; else a reference level has none.
     noise : the deviation of the shares' noise.
-    size : see `shares`.
     alike : how alike neighbours in order are.
     merged, prior : for a pair of columns, the group of every cell, and the prior covariance of
         their weights.
+    rows : the features of every place that was counted, where these are not features themselves;
+        then `shares` are those of the places.
 
     """
 
     features: int
-    shares: Floats | None = None
+    shares: Floats
     ordered: bool = False
     filled: Floats | None = None
     least: float = 0.0
     whole: bool = True
     noise: float = 0.0
-    size: float = 1.0
     alike: float = _ALIKE
     slot: float = 0.0
     merged: NDArray[np.intp] | None = None
     prior: Floats | None = None
+    rows: Floats | None = None
 
     @property
     def width(self) -> int:
@@ -72,8 +72,9 @@ class Block:
         """Return the group of every feature, numbered from 0; -1 is left out."""
         if self.merged is not None:
             return self.merged
-        if self.shares is None:
-            return np.arange(self.features)
+        if self.rows is not None:  # a feature that hardly any row has is left out
+            common = np.maximum(self.shares, 0.0) @ np.abs(self.rows) >= self.slot
+            return np.where(common, np.cumsum(common) - 1, -1)
         p = self.shares
         hats = self.features - (self.filled is not None)
         kept = p >= self.least
@@ -256,11 +257,12 @@ def _sparsely(
     """Scale every feature by itself; the commonest of a column is its zero."""
     maps, spectra = [], []
     for moment in moments:
-        scale = 1.0 / np.sqrt(moment.mean + ridge)
-        if len(moment.mean) > 1:
-            scale[int(np.argmax(moment.mean))] = 0.0
+        size = moment.mean if moment.square is None else np.diag(moment.square)
+        scale = 1.0 / np.sqrt(size + ridge)
+        if len(size) > 1 and moment.square is None:
+            scale[int(np.argmax(size))] = 0.0
         maps.append(sparse.csr_matrix(moment.merge.multiply(scale[None, :])))
-        spectra.append(moment.mean * scale**2)
+        spectra.append(size * scale**2)
     spectrum = np.concatenate(spectra)
     return Coordinates(
         sparse.csr_matrix(sparse.block_diag(maps)), np.zeros(len(spectrum)),
@@ -284,6 +286,7 @@ class ShareMoment(NamedTuple):
     share: float = 0.0
     missing: Floats | None = None
     smooth: Floats | None = None  # the root of the weights' prior covariance; None for 1
+    square: Floats | None = None  # the mean of x x', where x is not of 0 and 1
 
     def smoothed(self, matrix: Floats) -> Floats:
         """Return smooth @ matrix."""
@@ -291,7 +294,7 @@ class ShareMoment(NamedTuple):
 
     def covariance(self) -> Floats:
         """Return the covariance of smoothed groups."""
-        second = np.diag(self.rest)
+        second = np.diag(self.rest) if self.square is None else self.square
         if self.missing is not None:
             second = second + self.share * np.outer(self.missing, self.missing)
         # A centre that is off by the noise adds its square to every direction.
@@ -300,7 +303,7 @@ class ShareMoment(NamedTuple):
 
     def trace(self) -> float:
         """Return the sum of its variances."""
-        if self.smooth is None and self.missing is None:
+        if self.smooth is None and self.missing is None and self.square is None:
             return float((self.rest - self.mean * self.mean + self.noise**2).sum())
         return float(np.trace(self.covariance()))
 
@@ -339,10 +342,12 @@ def moment_of(block: Block) -> ShareMoment:
     merge = sparse.csr_matrix(
         (np.ones(len(used)), (used, group[used])), shape=(block.features, size)
     )
-    if block.shares is None:
-        return ShareMoment(
-            merge, np.zeros(size), np.full(size, block.size / max(block.features, 1))
-        )
+    if block.rows is not None:
+        parts = np.maximum(block.shares, 0.0)
+        parts /= max(float(parts.sum()), 1.0)
+        rows = block.rows[:, used]
+        square = rows.T @ (parts[:, None] * rows)
+        return ShareMoment(merge, parts @ rows, np.zeros(size), block.noise, square=square)
     p = np.maximum(np.bincount(group[used], weights=block.shares[used], minlength=size), 0.0)
     total = float(p.sum())
     p /= max(total, 1e-12) if block.whole else max(total, 1.0)

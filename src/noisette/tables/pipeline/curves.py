@@ -4,28 +4,26 @@ A linear model of hats, levels and missing cells is additive: the score of a row
 average row plus what each column adds. All of it is post-processing of released values.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from noisette._typing import Floats
+from noisette.errors import MissingExtra
 from noisette.tables import Schema
-from noisette.tables.kinds import (
-    Categorical,
-    Column,
-    Dates,
-    Hashed,
-    Hats,
-    Ignored,
-    Numeric,
-    day_text,
-)
+from noisette.tables.kinds import Column, day_text
+from noisette.tables.kinds.rows import slices
 from noisette.tables.pipeline.bars import Bars
 
-_POINTS = 33  # of a column that enters by a smooth curve
-_BUCKETS = 40  # of a hashed column are shown
+if TYPE_CHECKING:
+    from noisette.tables.pipeline.pairs import PairSurface
+
+LABELS: dict[str, Callable[[Any], str]] = {
+    "levels": str, "number": "{:.6g}".format, "date": day_text,
+}  # fmt: skip
+"""How the points of each form are written."""
 BAND = (
     "The band is two standard deviations of the noise that was added for privacy: its law is "
     "public, the curvature is estimated from released counts (model-based). It does not say how "
@@ -85,10 +83,7 @@ class ColumnCurve:
     @property
     def labels(self) -> tuple[str, ...]:
         """The points as texts, days as dates."""
-        if self.kind == "levels":
-            return tuple(map(str, self.at))
-        shown = day_text if self.kind == "date" else "{:.6g}".format
-        return tuple(shown(point) for point in self.at)
+        return tuple(map(LABELS[self.kind], self.at))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and texts, for JSON.
@@ -120,57 +115,32 @@ def blank(curve: ColumnCurve, note: str) -> ColumnCurve:
     return replace(curve, at=at, value=curve.value[kept], deviation=noise, note=note)
 
 
-class _Given:
-    """Cells that are numbers."""
-
-    def __init__(self, numbers: Sequence[float]) -> None:
-        self._numbers = np.array(numbers, dtype=np.float64)
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def numbers(self) -> Floats:
-        return self._numbers.copy()
-
-    def texts(self) -> Sequence[str]:
-        return [str(number) for number in self._numbers]
-
-
 def curves_of(
     schema: Schema, coef: Floats, bars: dict[str, Bars] | None = None, scale: float = 1.0
 ) -> tuple[ColumnCurve, ...]:
     """Return the curve of every column with features; features are divided by `scale`."""
-    found, start = [], 0
-    weights = np.atleast_2d(coef) / scale
-    for column in schema.columns:
-        if isinstance(column, Ignored) or not column.features:
-            continue
-        stop = start + len(column.features)
-        noise = None if bars is None else bars.get(column.name)
-        found.append(_curve(column, weights[:, start:stop].T, noise))
-        start = stop
-    return tuple(found)
+    weights, known = np.atleast_2d(coef) / scale, bars or {}
+    return tuple(
+        _curve(column, weights[:, part].T, known.get(column.name))
+        for column, part in slices(schema.columns)
+    )
 
 
 def _curve(column: Column, weights: Floats, bars: Bars | None) -> ColumnCurve:
-    kind, at, rows = _points(column)
+    form, at, rows = column.points
     centre = np.zeros(weights.shape[1]) if bars is None else np.array(bars.centre)
     value = rows @ weights - centre
     deviation = None if bars is None else _deviation(rows, bars)
     missing = missing_deviation = None
-    if kind != "levels" and getattr(_inner(column), "missing_slot", False):
+    if len(at) < len(rows):
         missing = _plain(value[-1:])[0]
         missing_deviation = None if bars is None else bars.cells[-1]
         value, deviation = value[:-1], None if deviation is None else deviation[:-1]
-    return ColumnCurve(column.name, kind, at, _plain(value), deviation, missing, missing_deviation)
+    return ColumnCurve(column.name, form, at, _plain(value), deviation, missing, missing_deviation)
 
 
 def _plain(value: Floats) -> Floats:
     return value[:, 0] if value.shape[1] == 1 else value
-
-
-def _inner(column: Column) -> Column:
-    return column.column if isinstance(column, Dates) else column
 
 
 def _deviation(rows: Floats, bars: Bars) -> Floats:
@@ -180,39 +150,6 @@ def _deviation(rows: Floats, bars: Bars) -> Floats:
     return np.asarray(spread)
 
 
-def _points(column: Column) -> tuple[str, tuple[Any, ...], Floats]:
-    """Return the kind, the points and their features; a missing number's features stand last."""
-    inner = _inner(column)
-    if isinstance(inner, Hats | Numeric):
-        kind = "date" if isinstance(column, Dates) else "number"
-        if isinstance(inner, Hats):
-            at = inner.knots if len(inner.knots) > 1 else ()
-        else:
-            low, high = (f(getattr(v, e) for v in inner.views) for f, e in _ENDS)
-            at = tuple(np.linspace(low, high, _POINTS).tolist())
-        gone = [np.nan] * inner.missing_slot
-        rows = np.zeros((len(at) + len(gone), len(inner.features)))
-        inner.fill(_Given([*at, *gone]), rows)
-        return kind, at, rows
-    names = _levels(inner)
-    rows = np.eye(len(inner.features))[: len(names)] * getattr(inner, "weight", 1.0)
-    if isinstance(inner, Categorical) and inner.reference is not None:
-        names, rows = (*names, inner.reference), np.vstack([rows, np.zeros(rows.shape[1])])
-    return "levels", names, rows
-
-
-_ENDS = ((min, "low"), (max, "high"))
-
-
-def _levels(column: Column) -> tuple[str, ...]:
-    if isinstance(column, Hashed):
-        shown = tuple(f"#{bucket}" for bucket in range(column.buckets))
-        return (*shown, "(missing)") if column.missing_slot else shown
-    assert isinstance(column, Categorical)
-    named = tuple(group for group, _ in column.groups if group != column.reference)
-    return (*named, *("(other)",) * column.other, *("(missing)",) * column.missing_slot)
-
-
 def score_unit(model: Any) -> str:
     """Return what the values of curves are."""
     if not hasattr(model, "classes_"):
@@ -220,3 +157,88 @@ def score_unit(model: Any) -> str:
     logistic = hasattr(model, "predict_proba")
     label = f" of {model.classes_[1]}" if len(model.classes_) == 2 else ""
     return f"log-odds{label}" if logistic and label else f"score{label}"
+
+
+# --- pictures with matplotlib (extra ``plot``) --------------------------------------------------
+
+_ACROSS = 3
+_COLOURS = ("#0072B2", "#B34700", "#009E73", "#CC79A7", "#56B4E9")
+_NAMED = 24  # levels of one picture
+
+
+def plotted(
+    curves: Sequence[ColumnCurve], unit: str, surfaces: Sequence["PairSurface"] = ()
+) -> Any:
+    """Return a figure with one picture for each curve, then one for each pair of columns."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("figures need matplotlib: pip install 'noisette[plot]'.") from None
+    surfaces = [surface for surface in surfaces if surface.value.size]
+    count = len(curves) + len(surfaces)
+    down = max(-(-count // _ACROSS), 1)
+    figure = Figure(figsize=(4.2 * _ACROSS, 3.2 * down), layout="constrained")
+    pictures = figure.subplots(down, _ACROSS, squeeze=False).ravel()
+    for axes in pictures[count:]:
+        axes.set_axis_off()
+    for axes, curve in zip(pictures, curves, strict=False):
+        if curve.kind == "levels":
+            _levels(axes, curve)
+        else:
+            _line(axes, curve)
+        axes.set_title(curve.column, fontsize=10)
+        if curve.note:
+            axes.text(0.5, 0.5, "nearly no cell could be read", transform=axes.transAxes,
+                      ha="center", fontsize=8)  # fmt: skip
+        axes.grid(alpha=0.3, lw=0.5)
+    for axes, surface in zip(pictures[len(curves) :], surfaces, strict=False):
+        _map(figure, axes, surface, unit)
+    for row in range(-(-len(curves) // _ACROSS)):
+        pictures[row * _ACROSS].set_ylabel(unit)
+    return figure
+
+
+def _map(figure: Any, axes: Any, surface: "PairSurface", unit: str) -> None:
+    """Draw a heat map; of several classes, of the last one. A dot is no more than noise."""
+    value = surface.value if surface.value.ndim == 2 else surface.value[:, :, -1]
+    value = np.where(surface.known, value, np.nan)
+    most = float(np.nanmax(np.abs(value))) if surface.known.any() else 1.0
+    shown = axes.imshow(value, origin="lower", aspect="auto", cmap="PuOr_r", vmin=-most, vmax=most)
+    axes.set_facecolor("#dcdad4")  # too few rows
+    doubt = np.argwhere(np.abs(value) <= 2.0 * surface.deviation)
+    axes.plot(doubt[:, 1], doubt[:, 0], ".", color="#6b675f", ms=1.5)
+    for axis, labels in zip((axes.yaxis, axes.xaxis), surface.labels, strict=True):
+        places = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), 6)).round().astype(int))
+        axis.set_ticks(places, [labels[k] for k in places], fontsize=7)
+    axes.set_ylabel(surface.columns[0], fontsize=8)
+    axes.set_xlabel(surface.columns[1], fontsize=8)
+    axes.set_title(surface.name, fontsize=10)
+    figure.colorbar(shown, ax=axes, label=unit)
+
+
+def _each(curve: ColumnCurve) -> list[Any]:
+    value = curve.value if curve.value.ndim == 2 else curve.value[:, None]
+    return list(zip(value.T, _COLOURS * (1 + value.shape[1] // len(_COLOURS)), strict=False))
+
+
+def _line(axes: Any, curve: ColumnCurve) -> None:
+    at = np.array(curve.at, dtype=np.float64)
+    if curve.kind == "date":
+        at = at.astype("datetime64[D]")
+    for value, colour in _each(curve):
+        axes.plot(at, value, color=colour, lw=1.8)
+        if curve.deviation is not None:
+            spread = 2.0 * curve.deviation
+            axes.fill_between(at, value - spread, value + spread, color=colour, alpha=0.2, lw=0)
+    axes.axhline(0.0, color="#666666", lw=0.7)
+
+
+def _levels(axes: Any, curve: ColumnCurve) -> None:
+    labels, places = curve.labels[:_NAMED], np.arange(len(curve.at[:_NAMED]))
+    each = _each(curve)
+    height = 0.8 / max(len(each), 1)
+    for k, (value, colour) in enumerate(each):
+        spread = None if curve.deviation is None else 2.0 * curve.deviation[:_NAMED]
+        axes.barh(places + k * height, value[:_NAMED], height, xerr=spread, color=colour, alpha=0.8)
+    axes.set_yticks(places, labels, fontsize=7)
+    axes.invert_yaxis()

@@ -6,10 +6,10 @@ import numpy as np
 
 from noisette.report import Effect, PairEffect
 from noisette.tables.folders import TableModel, takes_tables
-from noisette.tables.kinds import Numeric
+from noisette.tables.kinds.rows import slices
 from noisette.tables.pipeline.bars import Bars
 from noisette.tables.pipeline.curves import BAND, ColumnCurve, curves_of, score_unit
-from noisette.tables.pipeline.surfaces import PairSurface
+from noisette.tables.pipeline.pairs import PairSurface
 
 LINES = "The model has no noise band: it was not released with what such a band needs."
 
@@ -28,15 +28,12 @@ def _bars(fitted: TableModel) -> dict[str, Bars] | None:
     noise = fitted.model.noise_bars().coef
     if noise is None:
         return None
-    found, start = {}, 0
     each = np.atleast_2d(noise).max(axis=0) / fitted.schema.row_norm
-    for column in fitted.schema.columns:
-        if column.features:
-            stop = start + len(column.features)
-            centre = (0.0,) * np.atleast_2d(noise).shape[0]
-            found[column.name] = Bars(centre, tuple(each[start:stop].tolist()), 0.0)
-            start = stop
-    return found
+    centre = (0.0,) * np.atleast_2d(noise).shape[0]
+    return {
+        column.name: Bars(centre, tuple(each[part].tolist()), 0.0)
+        for column, part in slices(fitted.schema.columns)
+    }
 
 
 def note_for(fitted: TableModel) -> str:
@@ -90,21 +87,17 @@ def _effect(curve: ColumnCurve, outputs: list[str], unit: str) -> Effect:
 def column_weights_in(fitted: TableModel) -> list[dict[str, Any]]:
     """Return one entry for each knot, level and missing cell: what it adds, and the noise in it."""
     found: list[dict[str, Any]] = []
-    columns = {column.name: column for column in fitted.schema.columns}
+    columns = fitted.schema.by_name
     bars = None if takes_tables(fitted.model) else _bars(fitted)
     for curve in curves_in(fitted):
         noise, column = curve.deviation, columns[curve.column]
-        if isinstance(column, Numeric) and _is_line(column):
+        if column.line is not None:
             across = curve.at[-1] - curve.at[0]
             slope = (curve.value[-1] - curve.value[0]) / across
-            low, high = column.views[0].span
+            low, high = column.line
             each = None if bars is None else bars[curve.column].cells[0] * (high - low) / across
             found.append(_entry(curve.column, "for each 1", slope, each))
-            if curve.missing is not None:
-                gone = curve.missing, curve.missing_deviation
-                found.append(_entry(curve.column, "(missing)", *gone))
-            continue
-        for k, at in enumerate(curve.labels):
+        for k, at in enumerate(curve.labels if column.line is None else ()):
             found.append(
                 _entry(curve.column, at, curve.value[k], None if noise is None else noise[k])
             )
@@ -126,13 +119,6 @@ def weights_in(fitted: TableModel) -> list[dict[str, Any]]:
     return found
 
 
-def _is_line(column: Numeric) -> bool:
-    """Whether one number says all of a column: it enters as it is, between its bounds."""
-    return (
-        len(column.views) == 1 and column.views[0].curve == "linear" and not column.views[0].square
-    )
-
-
 def named_weights(model: Any) -> tuple[list[dict[str, Any]], str]:
     """Return the weights of a model file by name, and what their noise is."""
     if takes_tables(model):
@@ -145,7 +131,8 @@ def named_weights(model: Any) -> tuple[list[dict[str, Any]], str]:
         for name, value, noise in zip(curve.at, curve.value, spread, strict=True)
     ]
     rest = None if bars.intercept is None else float(np.max(bars.intercept))
-    rows.append(_entry("(intercept)", "", _one(np.atleast_1d(model.intercept_)), rest))
+    start = np.asarray(model.intercept_)
+    rows.append(_entry("(intercept)", "", start.item() if start.size == 1 else start, rest))
     return rows, bars.says
 
 
@@ -158,10 +145,6 @@ def weights_curve(model: Any) -> ColumnCurve:
     spread = None if noise is None else np.atleast_2d(noise).max(axis=0)
     value = coef[:, 0] if coef.shape[1] == 1 else coef
     return ColumnCurve("weights", "levels", names, value, spread)
-
-
-def _one(weights: Any) -> Any:
-    return weights[0] if len(weights) == 1 else weights
 
 
 def _entry(column: str, at: str, value: Any, deviation: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from noisette.core.summaries import median_move
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.tables.kinds import Encodes, Hats
+from noisette.tables.kinds import Column, Hats
 from noisette.tables.pipeline.numbers import NumbersTransformer, check_columns, grids_of
 from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.step import PreparedStep, Step, exponential_epsilon
@@ -286,7 +286,7 @@ class PrivateKnots(NumbersTransformer):
         assert isinstance(step, LearnKnots)
         return (f"Every column has up to {2**step.levels - 1} knots.",)
 
-    def _encoders(self, names: NDArray[Any]) -> list[Encodes]:
+    def _encoders(self, names: NDArray[Any]) -> list[Column]:
         return [
             Hats(str(name), found.knots, center=found.median, missing_slot=self.indicate_missing)
             for name, found in zip(names, self.released_, strict=True)

@@ -13,7 +13,7 @@ from noisette._typing import Floats
 from noisette.core.grid import Grid
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.models import inputs
-from noisette.tables.kinds import Encodes, encode_rows
+from noisette.tables.kinds import Column, encode_rows
 from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.step import Step
 from noisette.tables.pipeline.transformer import PrivateTransformer
@@ -44,7 +44,7 @@ class EncodingTransformer(PrivateTransformer):
     sparse_output: bool = False
 
     @abstractmethod
-    def _encoders(self, names: NDArray[Any]) -> list[Encodes]:
+    def _encoders(self, names: NDArray[Any]) -> list[Column]:
         """Return one encoder for each column, from the released facts."""
 
     def _map(self, X: Any) -> Any:

@@ -10,20 +10,17 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from noisette._typing import Floats
-from noisette.tables.kinds import Categorical, Cells, Column, Hats
+from noisette.tables.kinds import Cells, Column
 from noisette.tables.kinds.base import Entries
-from noisette.tables.pipeline.table_columns import inner_of
 
 CELLS = 4
 """How many cells of a pair one row has at most."""
-_MOST_LEVELS = 12  # of a category in a pair, the commonest
 _BLOCK = 4  # neighbouring knots, of either number, whose rare cells are taken together
 _EMPTY = 3.0  # so many empty cells of a pair may pass for filled ones
 _REACH = 0.05  # of a column's range: over so much, what a pair adds is alike
@@ -58,44 +55,10 @@ class PairView:
         return products(first, second)
 
 
-def coarse(column: Column, cells: int, counts: dict[str, float] | None = None) -> tuple[int, ...]:
-    """Return which features of a column make its view: `cells` of its knots, or its levels.
-
-    `counts` are released counts of levels; without them the first levels are taken.
-    """
-    inner = inner_of(column)
-    if isinstance(inner, Hats):
-        if len(inner.knots) < 2:
-            return ()
-        even = np.linspace(0.0, len(inner.knots) - 1.0, min(cells, len(inner.knots)))
-        return tuple(np.unique(np.round(even).astype(int)).tolist())
-    assert isinstance(inner, Categorical)
-    names = [group for group, _ in inner.groups if group != inner.reference]
-    order = sorted(range(len(names)), key=lambda k: -(counts or {}).get(names[k], 0.0))
-    return tuple(sorted(order[:_MOST_LEVELS]))
-
-
-def side(column: Column, kept: Sequence[int]) -> Floats:
-    """Return the matrix (features, cells) that makes a row's view of its encoded features.
-
-    Entries are at least 0, and those of a view add up to at most 1. A missing number counts as the
-    middle, as its hats do; a level that is not kept has no cell.
-    """
+def view_of(column: Column, cells: Cells, kept: Sequence[int]) -> Floats:
+    """Return the view of a column, shape (rows, cells): entries >= 0 that add up to at most 1."""
     # proof: PAIR-CELLS
-    inner = inner_of(column)
-    merge = np.zeros((len(column.features), len(kept)))
-    if isinstance(inner, Hats):
-        knots = np.array(inner.knots)
-        for cell, unit in enumerate(np.eye(len(kept))):
-            merge[: len(knots), cell] = np.clip(np.interp(knots, knots[list(kept)], unit), 0.0, 1.0)
-    else:
-        merge[list(kept), np.arange(len(kept))] = 1.0 / getattr(inner, "weight", 1.0)
-    return merge * _BELOW_ONE
-
-
-def view_of(column: Any, cells: Cells, kept: Sequence[int]) -> Floats:
-    """Return the view of a column, shape (rows, cells)."""
-    merge = side(column, kept)
+    merge = column.merge(kept) * _BELOW_ONE
     features, values = column.entries(cells)
     out = np.zeros((len(values), len(kept)))
     for places, each in zip(features.T, values.T, strict=True):
@@ -131,16 +94,12 @@ def sure_of(cells: int) -> float:
     return float(ndtri(1.0 - _EMPTY / max(cells, 2.0 * _EMPTY)))
 
 
-def steps_of(column: Column) -> int:
-    """Return how many neighbours of a view may be taken together: knots may, levels may not."""
-    inner = inner_of(column)
-    return _BLOCK if isinstance(inner, Hats) else 1
-
-
 def filled_cells(
-    shares: Floats, coarser: tuple[int, ...], rare: float, noise: float
+    shares: Floats, ordered: Sequence[bool], rare: float, noise: float
 ) -> NDArray[np.intp]:
     """Return the group of every cell, -1 for those left out, from released shares.
+
+    Neighbours may be taken together where they are `ordered`: knots are, levels are not.
 
     A cell that enough rows fill stands alone; what is left of a block of neighbours is one group if
     enough rows fill that, and so on; so a grid is fine where people are and coarse elsewhere.
@@ -148,7 +107,7 @@ def filled_cells(
     out = np.full(shares.shape, -1, dtype=np.intp)
     count = 0
     for level in range(3):
-        down, across = (each**level for each in coarser)
+        down, across = (_BLOCK**level if each else 1 for each in ordered)
         starts = range(0, shares.shape[0], down), range(0, shares.shape[1], across)
         sure = sure_of(len(starts[0]) * len(starts[1])) * noise
         for i, j in itertools.product(*starts):
@@ -163,8 +122,7 @@ def filled_cells(
 
 def kernel(column: Column, cells: int) -> Floats:
     """Return the prior covariance of a view's weights: near knots are alike, levels are not."""
-    inner = inner_of(column)
-    if not isinstance(inner, Hats) or cells < 2:
+    if not column.ordered or cells < 2:
         return np.eye(cells)
     apart = np.abs(np.arange(cells)[:, None] - np.arange(cells)) / (cells - 1.0)
     return np.asarray(np.exp(-apart / _REACH))

@@ -1,4 +1,7 @@
-"""`ColumnPair`: what two columns add together, as it was released; and how users name pairs."""
+"""Pairs of columns: how users name them, what was released (`ColumnPair`), what it shows.
+
+`PairSurface` has what two columns add together to the score, in their own units, with its noise.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from noisette._typing import Floats
+from noisette._typing import Bools, Floats
 from noisette.errors import InvalidParameter
 from noisette.tables import Schema
-from noisette.tables.kinds import Categorical, Cells, Column, Hats, Ignored, Numeric, Open
+from noisette.tables.kinds import Cells, Column
+from noisette.tables.kinds.base import Points
 from noisette.tables.pipeline.bars import Bars
+from noisette.tables.pipeline.curves import LABELS
 from noisette.tables.pipeline.pair_cells import PairView
-from noisette.tables.pipeline.table_columns import inner_of
 
 _MOST_PAIRS = 20
 
@@ -21,19 +25,8 @@ _MOST_PAIRS = 20
 class ColumnPair(PairView):
     """What two columns add together: the views of both, and what was released of their cells.
 
-    Parameters
-    ----------
-    columns : tuple of two str
-        Their names.
-    kept : two tuples of int
-        Which features of each column are the knots or levels of its view.
-    weights : ndarray of shape (outputs, a, b)
-        The weight of every cell; what the pair adds to an average row is `centre`.
-    centre : tuple of float
-        For each output.
-    deviation : ndarray of shape (a, b)
-        The noise of a cell, model-based.
-
+    `weights` are of shape (outputs, a, b), `centre` is what the pair adds to each output of an
+    average row, `deviation` the noise of every cell, model-based.
     """
 
     weights: Floats
@@ -76,11 +69,62 @@ class ColumnPair(PairView):
         )
 
 
+@dataclass(frozen=True)
+class PairSurface:
+    """What the cells of two columns add together, beyond what each of them adds by itself.
+
+    Parameters
+    ----------
+    columns : tuple of two str
+        The first one goes down the rows of `value`, the second one across.
+    kinds : tuple of two str
+        "number", "date" or "levels".
+    at : two tuples
+        The knots or levels of each; between knots the surface is linear in either column.
+    value : ndarray of shape (a, b) or (a, b, K)
+        What is added at each of them; for K > 2 classes, to each of their scores.
+    deviation : ndarray of shape (a, b)
+        The standard deviation of the noise in it, model-based.
+    known : ndarray of bool of shape (a, b)
+        Where enough rows are; all other cells add one and the same number.
+
+    """
+
+    columns: tuple[str, str]
+    kinds: tuple[str, str]
+    at: tuple[tuple[Any, ...], tuple[Any, ...]]
+    value: Floats
+    deviation: Floats
+    known: Bools
+
+    @property
+    def name(self) -> str:
+        """Both names."""
+        return " × ".join(self.columns)
+
+    @property
+    def labels(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The points of both as texts, days as dates."""
+        first, second = (
+            tuple(map(LABELS[kind], points))
+            for kind, points in zip(self.kinds, self.at, strict=True)
+        )
+        return first, second
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers and texts, for JSON."""
+        return {
+            "columns": list(self.columns), "kinds": list(self.kinds),
+            "at": [list(each) for each in self.at], "value": self.value.tolist(),
+            "deviation": self.deviation.tolist(), "known": self.known.tolist(),
+        }  # fmt: skip
+
+
 def checked_pairs(pairs: Any, schema: Schema) -> tuple[tuple[str, str], ...]:
     """Return the pairs of names that the user states, or refuse them in one sentence."""
     if pairs is None:
         return ()
-    known = {column.name: column for column in schema.columns}
+    known = schema.by_name
     found: list[tuple[str, str]] = []
     for each in [pairs] if isinstance(pairs, str) else pairs:
         if isinstance(each, str) or len(each) != 2 or each[0] == each[1]:
@@ -99,10 +143,10 @@ def checked_pairs(pairs: Any, schema: Schema) -> tuple[tuple[str, str], ...]:
 
 
 def _check_column(name: str, column: Column | None) -> None:
-    if column is None or isinstance(column, Ignored):
+    if column is None or not column.used:
         raise InvalidParameter(f"pairs: the model uses no column {name!r}.")
-    if not isinstance(inner_of(column), Numeric | Open | Hats | Categorical):
-        raise InvalidParameter(f"pairs: column {name!r} is hashed; list its levels, or learn them.")
+    if column.unpaired:
+        raise InvalidParameter(f"pairs: column {name!r} {column.unpaired}.")
 
 
 def pair_scores(
@@ -129,3 +173,22 @@ def filled_pairs(
         found.append(ColumnPair(pair.columns, pair.kept, weights, bar.centre, deviation))
         start = stop
     return tuple(found)
+
+
+def surfaces_of(schema: Schema, pairs: Sequence[ColumnPair]) -> tuple[PairSurface, ...]:
+    """Return the surface of every pair: post-processing of released values."""
+    found = []
+    for pair in pairs:
+        first, second = (schema.by_name[name].points for name in pair.columns)
+        at = (_at(first, pair.kept[0]), _at(second, pair.kept[1]))
+        value = np.moveaxis(pair.weights - np.array(pair.centre)[:, None, None], 0, -1)
+        value = value[:, :, 0] if value.shape[2] == 1 else value
+        known = (pair.weights != 0.0).any(axis=0)  # cells that are left out have no weight
+        found.append(
+            PairSurface(pair.columns, (first.form, second.form), at, value, pair.deviation, known)
+        )
+    return tuple(found)
+
+
+def _at(points: Points, kept: Sequence[int]) -> tuple[Any, ...]:
+    return tuple(points.at[k] for k in kept)

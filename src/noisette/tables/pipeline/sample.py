@@ -41,7 +41,7 @@ class Sample:
 
     def group(self, unit: Unit) -> "Sample":
         """Return itself with the rows grouped by unit, whose weights are shared from now on."""
-        self.weights, self.unit = unit.share(self.weights), unit  # proof: PERSON-WEIGHTS
+        self.weights, self.unit = unit.share(self.weights), unit
         return self
 
     def __repr__(self) -> str:

@@ -1,38 +1,21 @@
-"""What the public facts of a column say to a table's training: its grid, knots and fillings."""
+"""What public facts and released counts say of single columns: knots, and cells that nobody read.
 
-import math
+Counts that a training releases tell whether nearly no cell of a column was read: those of the
+cells that are missing (numbers, dates, hashed and learnt levels), and of those that hold no listed
+level. A model of encoded rows releases no such count.
+"""
+
 from typing import Any
 
 import numpy as np
 
 from noisette._typing import Floats
 from noisette.core.grid import Grid
-from noisette.tables.kinds import Categorical, Column, Dates, Hats, Numeric, Open
+from noisette.tables.kinds import Column
 from noisette.tables.pipeline.categories import ShownLevels
-from noisette.tables.pipeline.knots import Knots
 
 _WIDE_RANGE = 200.0
-
-
-def is_plain(column: Column) -> bool:
-    """Whether a column is a number, so that hats take the place of it and of its stated curve."""
-    inner = inner_of(column)
-    return isinstance(inner, Numeric) or (isinstance(inner, Open) and inner.kind != "categorical")
-
-
-def inner_of(column: Column) -> Column:
-    """Return the column of numbers that a column of dates is, and any other as it is."""
-    return column.column if isinstance(column, Dates) else column
-
-
-def grid_of(column: Column) -> Grid:
-    """Return the public candidates for the knots of a column of numbers."""
-    inner = inner_of(column)
-    if isinstance(inner, Open):
-        return Grid(inner.low, inner.high, dates=inner.kind == "date")
-    assert isinstance(inner, Numeric)
-    view = inner.views[0]
-    return Grid(view.low, view.high, dates=isinstance(column, Dates))
+_FEW, _SURE, _CLEAR = 0.02, 3.0, 0.01  # of the rows; deviations; how small a deviation tells it
 
 
 def evenly(grid: Grid, count: int) -> dict[str, Any]:
@@ -52,31 +35,29 @@ def evenly(grid: Grid, count: int) -> dict[str, Any]:
     return {"knots": np.unique(steps).tolist()}
 
 
-def knot_facts(found: Knots) -> dict[str, Any]:
-    """Return released knots as the facts of a column."""
-    return {"knots": list(found.knots) or [found.median], "center": found.median}
+def unread_note(column: Column, *, learnt: bool) -> str:
+    """Return the sentence about a column; `learnt` levels are those of no list."""
+    return (
+        f"By the noisy counts, nearly no cell of column {column.name!r} "
+        f"{column.unread(learnt=learnt)}, so it taught the model little: unless the table is so, "
+        "check its kind, and how its cells are written."
+    )
 
 
-def filled(column: Column) -> Floats | None:
-    """Return the hats of a missing cell, if a slot says that it is missing."""
-    if not isinstance(column, Hats) or not column.missing_slot:
-        return None
-    out = np.zeros(len(column.features))
-    if len(column.knots) > 1:
-        knots = np.array(column.knots)
-        middle = knots[len(knots) // 2] if column.center is None else column.center
-        out[: len(knots)] = np.maximum(
-            [np.interp(middle, knots, row) for row in np.eye(len(knots))], 0.0
-        )
-    return out
+def nearly_none(column: Column, counts: Floats | ShownLevels, size: float, noise: float) -> bool:
+    """Return whether released counts say so; they are of its places, or of learnt levels."""
+    if noise > _CLEAR * size:
+        return False
+    if isinstance(counts, ShownLevels):
+        gone = [count for text, count in counts.by_text.items() if not text]
+    else:
+        gone = counts[len(counts) - column.gone :].tolist()
+    read = size - sum(gone)
+    return bool(gone) and read <= max(_FEW * size, _SURE * len(gone) ** 0.5 * noise)
 
 
-def sums_of_levels(levels: ShownLevels, column: Column, size: float) -> Floats:
-    """Return the sums of the features of a column whose levels were released: levels, other."""
-    assert isinstance(column, Categorical)
-    counts = dict(zip(levels.levels, levels.counts, strict=True))
-    named = [counts.get(group, 0.0) for group, _ in column.groups if group != column.reference]
-    missing = counts.get("", 0.0)
-    rest = max(size - math.fsum(named) - missing, 0.0)
-    tail = [rest] * column.other + [missing] * column.missing_slot
-    return np.array([*named, *tail])
+def unread_in(model: Any) -> dict[str, str]:
+    """Return the sentence of each such column of a fitted model of a table, from its guarantee."""
+    said, schema = set(model.privacy_.notes), model.schema_
+    every = {c.name: unread_note(c, learnt=c.name in schema.learnt) for c in schema.columns}
+    return {name: note for name, note in every.items() if note in said}

@@ -30,18 +30,22 @@ from noisette.tables.frame import Frame
 from noisette.tables.person_facts import planned_unit
 from noisette.tables.pipeline.bars import read_bars
 from noisette.tables.pipeline.categories import keys_of
-from noisette.tables.pipeline.curves import ColumnCurve, blank, curves_of, score_unit
-from noisette.tables.pipeline.pairs import ColumnPair, checked_pairs, pair_scores
-from noisette.tables.pipeline.plots import plotted
-from noisette.tables.pipeline.surfaces import PairSurface, surfaces_of
+from noisette.tables.pipeline.curves import ColumnCurve, blank, curves_of, plotted, score_unit
+from noisette.tables.pipeline.pairs import (
+    ColumnPair,
+    PairSurface,
+    checked_pairs,
+    pair_scores,
+    surfaces_of,
+)
+from noisette.tables.pipeline.table_columns import unread_in
 from noisette.tables.pipeline.table_outlook import TableOutlook, table_outlook
 from noisette.tables.pipeline.table_rows import frame_of
 from noisette.tables.pipeline.table_training import FittedTable, TableSample, TableTraining
 from noisette.tables.pipeline.table_words import on_others, spent
 from noisette.tables.pipeline.target import LINES, Goal, Target
 from noisette.tables.pipeline.train_and_test import TrainAndTest, divided
-from noisette.tables.pipeline.typical_table import weakness
-from noisette.tables.pipeline.unread import unread_in
+from noisette.tables.pipeline.typical_table import TypicalTable, judged
 
 TARGET = "the label"
 """The name of a target that is no column of the table."""
@@ -223,7 +227,7 @@ class TableEstimator(PrivateEstimator):
             return schema
         # Without a delta no level may be learnt; a public hash tells most of them apart for free.
         for column in schema.open:
-            if column.kind == "categorical":
+            if column.buys == "levels":
                 facts = {"kind": "hashed", "buckets": _BUCKETS, "missing_slot": True}
                 node["columns"][column.name] = facts | (
                     {"missing": list(column.missing)} if column.missing else {}
@@ -264,7 +268,7 @@ class TableEstimator(PrivateEstimator):
             if training.last.warning:
                 warnings.warn(training.last.warning, WeakModelWarning, stacklevel=depth)
             return
-        found = weakness(training, training.prepare(public), public.size)
+        found = judged(TypicalTable(training, training.prepare(public), public.size))
         if found.hopeless:
             raise InvalidParameter(found.sentence)
         if found.sentence:

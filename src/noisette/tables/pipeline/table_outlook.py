@@ -10,8 +10,7 @@ from noisette.core import accounting
 from noisette.core.plans import Plan
 from noisette.fitting.losses import classifier_loss
 from noisette.report.numbers import steps_of
-from noisette.tables.kinds import Column, Hashed, Hats, Ignored
-from noisette.tables.pipeline.table_training import PreparedTable, TableTraining, inner_of, is_wide
+from noisette.tables.pipeline.table_training import PreparedTable, TableTraining, is_wide
 from noisette.tables.pipeline.typical_table import TypicalTable, judged
 
 _SECONDS = 4e-9  # for an entry of the matrix in one pass, on one core of 2026
@@ -63,6 +62,8 @@ class ColumnOutlook:
         Whether it can matter: a column that nothing can be told apart by is paid for in vain.
     note : str
         What is bought for it, and what would be worth knowing.
+    used : bool
+        Whether the schema does not leave it out.
 
     """
 
@@ -71,6 +72,7 @@ class ColumnOutlook:
     features: int
     matters: bool
     note: str
+    used: bool = True
 
 
 @dataclass(frozen=True)
@@ -194,40 +196,20 @@ def table_outlook(training: TableTraining, prepared: PreparedTable, rows: int) -
 def _columns(typical: TypicalTable) -> tuple[ColumnOutlook, ...]:
     """Return what becomes of every column."""
     training, groups = typical.training, typical.told_apart()
-    stated = {column.name: column for column in training.schema.columns}
+    stated, bought = training.schema.by_name, training.numbers
     found = []
     for column in typical.schema.columns:
         kind = training.schema.source["columns"][column.name]["kind"]
-        if isinstance(stated[column.name], Ignored):
-            found.append(ColumnOutlook(column.name, kind, 0, False, "not used"))
+        if not stated[column.name].used:
+            found.append(ColumnOutlook(column.name, kind, 0, False, "not used", False))
             continue
-        inner, features = inner_of(column), len(column.features)
+        features = len(column.features)
         matters = groups.get(column.name, 0) > 1
         if column.name in typical.levels:
             note = "levels are bought; listing them is free, and needs no delta"
             if not matters:
                 note = "no level has enough rows to show: list the levels, or ignore the column"
-        elif isinstance(inner, Hats):
-            where = (
-                "bought"
-                if column.name in training.numbers
-                else "set between the stated bounds, for free"
-            )
-            note = f"up to {len(inner.knots)} knots, {where}"
         else:
-            note = _levels(inner, features, groups.get(column.name, 0))
+            note = column.outlook(groups.get(column.name, 0), bought=column.name in bought)
         found.append(ColumnOutlook(column.name, kind, features, matters, note))
     return tuple(found)
-
-
-def _levels(inner: Column, features: int, groups: int) -> str:
-    """Say how many of the levels of a column, stated or hashed, can be told apart."""
-    if isinstance(inner, Hashed):
-        if groups <= 1:
-            return f"none of {inner.buckets} buckets has enough rows: use fewer, or group them"
-        return f"{inner.buckets} buckets of a public hash, of which about {groups} stand out"
-    if groups >= features:
-        return "levels are stated"
-    if groups <= 1:
-        return f"none of its {features} features has enough rows: group them"
-    return f"of {features} levels about {groups} can be told apart; the rest are merged"

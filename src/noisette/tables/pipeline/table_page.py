@@ -6,8 +6,9 @@ from typing import Any
 from noisette.core.ledger import Ledger
 from noisette.report import Subject, model_page
 from noisette.report.effects import UNDRAWN
-from noisette.tables.describe import divided
+from noisette.tables import Schema
 from noisette.tables.folders import TableModel, takes_tables
+from noisette.tables.kinds.categorical import named
 from noisette.tables.pipeline.effects import (
     column_weights_in,
     effects_in,
@@ -15,6 +16,8 @@ from noisette.tables.pipeline.effects import (
     pair_effects_in,
 )
 from noisette.tables.pipeline.table_words import cost_rows
+
+_BOUGHT = "; with facts that were released privately"
 
 
 def page_of(
@@ -65,3 +68,29 @@ def _weights(fitted: TableModel) -> list[tuple[str, str, str, str]]:
         adds = ", ".join(f"{value:+.3g}" for value in values)
         found.append((row["column"], row["at"], adds, noise))
     return found
+
+
+def facts_of(schema: Schema) -> list[tuple[str, str, str]]:
+    """Return (column, kind, public facts), the target first."""
+    target = ", ".join(named(schema.labels))
+    if schema.target_bounds is not None:
+        ends = ("a bought limit" if end is None else f"{end:g}" for end in schema.target_bounds)
+        target = f"a number, from {' to '.join(ends)}"
+    rows = [(schema.target, "target", target)]
+    rows += [(column.name, column.kind, column.describe()) for column in schema.columns]
+    return [(name, kind, text + _BOUGHT * (name in schema.learnt)) for name, kind, text in rows]
+
+
+def divided(schema: Schema) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, str]]]:
+    """Return what is stated of all columns, and what was released about those that were learnt."""
+    rows = facts_of(schema)
+    learnt = [
+        (name, kind, text.removesuffix(_BOUGHT))
+        for name, kind, text in rows
+        if name in schema.learnt
+    ]
+    stated = [
+        (name, kind, "see what was learnt, above" if name in schema.learnt else text)
+        for name, kind, text in rows
+    ]
+    return stated, learnt

@@ -20,14 +20,12 @@ from noisette.core.parts import all_of, summed
 from noisette.core.randomness import Randomness
 from noisette.core.summaries import KnownCounts, Ranks, part_counts
 from noisette.errors import InvalidData
-from noisette.fitting.partitions.coins import MOST_DRAWN_FROM, drawn
 from noisette.fitting.partitions.collections import beside, is_dask, parted
-from noisette.fitting.partitions.columns import DaskColumn
+from noisette.fitting.partitions.columns import MOST_DRAWN_FROM, DaskColumn, drawn
 from noisette.fitting.units import Persons, Unit, UnreadPersons
 from noisette.tables import Schema
 from noisette.tables.encoding import check_columns
 from noisette.tables.frame import Frame
-from noisette.tables.kinds import Categorical, Hashed, Ignored
 from noisette.tables.person_facts import PersonFacts
 from noisette.tables.pipeline.coordinates import Coordinates
 from noisette.tables.pipeline.pair_cells import CELLS, PairView
@@ -134,12 +132,8 @@ class WholeFrame:
         disk comes after it.
         """
         self.room, schema = None, self.schema
-        few = (Categorical, Hashed, Ignored)
         columns = () if schema is None else schema.columns
-        entries = 1 + sum(
-            1 if isinstance(c, few) or getattr(c, "kind", "") == "categorical" else 3
-            for c in columns
-        )
+        entries = 1 + sum(3 if column.reading.word else 1 for column in columns)
         entries += CELLS * pairs
         copies = 1 if schema is None or schema.persons is None else 2  # without those
         size = 12 * entries * self.rows  # beyond a person's cap
@@ -187,8 +181,7 @@ class PartedFrame:
             raise InvalidData("a table in partitions is a dask.dataframe.DataFrame.")
         names = [str(name) for name in table.columns]
         check_columns(None, names, schema, target=target)
-        wanted = {column.name for column in schema.columns if not isinstance(column, Ignored)}
-        wanted |= {schema.target} if target else set()
+        wanted = {*schema.used, *[schema.target] * target}
         wanted |= {schema.persons.column} if schema.persons is not None else set()
         frames, *_ = parted(table[[name for name in table.columns if str(name) in wanted]])
         assert frames is not None
@@ -283,7 +276,7 @@ class PartedFrame:
 
 
 def _framed(schema: Schema, part: Any) -> Frame:
-    absent = [c.name for c in schema.columns if isinstance(c, Ignored) and c.name not in part]
+    absent = [c.name for c in schema.columns if not c.used and c.name not in part]
     table = part.assign(**dict.fromkeys(absent, ""))
     return Frame.of(table, schema, target=schema.target in table.columns)
 

@@ -27,29 +27,28 @@ from noisette.fitting.losses import Softmax
 from noisette.fitting.units import Unit
 from noisette.tables import Schema
 from noisette.tables.frame import Frame
-from noisette.tables.kinds import Categorical, Column, Hats, Ignored
+from noisette.tables.kinds import Column
 from noisette.tables.pipeline.bars import Bars, bars_of, mean_bend
 from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, ShownLevels
 from noisette.tables.pipeline.coordinates import Block, Coordinates, coordinates
 from noisette.tables.pipeline.knots import Knots, LearnKnots
 from noisette.tables.pipeline.last import run_last
-from noisette.tables.pipeline.pair_cells import PairView, coarse, filled_cells, kernel, steps_of
+from noisette.tables.pipeline.pair_cells import PairView, filled_cells, kernel
 from noisette.tables.pipeline.pairs import ColumnPair, filled_pairs
 from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.shares import LearnShares, Spread
-from noisette.tables.pipeline.spikes import NOBODY, LearnSpikes, hollow, with_spikes
-from noisette.tables.pipeline.step import PreparedStep, Step
-from noisette.tables.pipeline.table_columns import (
-    evenly,
-    filled,
-    inner_of,
-    knot_facts,
-    sums_of_levels,
+from noisette.tables.pipeline.shares import (
+    NOBODY,
+    LearnShares,
+    LearnSpikes,
+    Spread,
+    hollow,
+    with_spikes,
 )
+from noisette.tables.pipeline.step import PreparedStep, Step
+from noisette.tables.pipeline.table_columns import evenly, nearly_none, unread_note
 from noisette.tables.pipeline.table_rows import PartedFrame, WholeFrame
 from noisette.tables.pipeline.target import TargetCounts, TargetView
-from noisette.tables.pipeline.unread import nearly_none, unread_note
 from noisette.tables.pipeline.walks import walked, walked_cells, walked_pair, walked_spread
 
 if TYPE_CHECKING:
@@ -185,7 +184,7 @@ class TableRun:
             self.bounds = (target.low, target.high)
         for name, released in zip(names, found, strict=True):
             self.facts[name] = (
-                knot_facts(released)
+                {"knots": list(released.knots) or [released.median], "center": released.median}
                 if isinstance(released, Knots)
                 else evenly(Grid(released.low, released.high), training.recipe.public_knots)
             )
@@ -208,7 +207,7 @@ class TableRun:
             self.facts[name]["knots"] = with_spikes(found[name], own, sigma, grids[name])
 
     def _count(self, step: LearnShares, ready: PreparedStep, passage: Passage) -> None:
-        known, target = self.known, self.training.target
+        known, target = self.schema.by_name, self.training.target
         names = self.training.counted
         columns = [known[name] for name in names]
         self.pairs = [self._pair(*pair) for pair in self.training.used_pairs]
@@ -230,31 +229,25 @@ class TableRun:
         """Return the views of a pair, fixed by what was released."""
         kept = []
         for name in (first, second):
-            levels = self.levels.get(name)
-            counts = dict(zip(levels.levels, levels.counts, strict=True)) if levels else None
-            kept.append(coarse(self.known[name], self.training.recipe.cells, counts))
+            counts = self.levels[name].by_text if name in self.levels else {}
+            kept.append(self.schema.by_name[name].coarse(self.training.recipe.cells, counts))
         return PairView((first, second), (kept[0], kept[1]))
 
     def _pair_blocks(self) -> list[Block]:
         """Return what is known of the cells of every pair."""
-        blocks, recipe, known = [], self.training.recipe, self.known
+        blocks, recipe, known = [], self.training.recipe, self.schema.by_name
         noise = self.deviations[""] / self.size
         for pair, sums in zip(self.pairs, self.pair_sums, strict=True):
             each = zip(pair.columns, pair.shape, strict=True)
             first, second = (kernel(known[name], count) for name, count in each)
             prior = np.asarray(recipe.together * np.kron(first, second), dtype=np.float64)
             shares = sums / self.size
-            coarser = tuple(steps_of(known[name]) for name in pair.columns)
-            merged = filled_cells(shares.reshape(pair.shape), coarser, recipe.rare_cells, noise)
+            ordered = [known[name].ordered for name in pair.columns]
+            merged = filled_cells(shares.reshape(pair.shape), ordered, recipe.rare_cells, noise)
             blocks.append(
                 Block(len(sums), shares, whole=False, noise=noise, merged=merged, prior=prior)
             )
         return blocks
-
-    @property
-    def known(self) -> dict[str, Column]:
-        """The columns of the schema, completed or not."""
-        return {column.name: column for column in self.schema.columns}
 
     @property
     def size(self) -> float:
@@ -277,25 +270,20 @@ class TableRun:
         """Return what is known of the features of every column of the completed schema."""
         blocks = []
         for column in self.schema.columns:
-            if isinstance(column, Ignored) or not column.features:
+            if not column.features:
                 continue
             width = len(column.features)
-            sums = self.sums.get(column.name)
             if column.name in self.levels:
-                sums = sums_of_levels(self.levels[column.name], column, self.size)
-            if sums is None:
-                blocks.append(Block(width, size=column.mean_square))
-                continue
-            inner = inner_of(column)
-            hats = isinstance(inner, Hats)
-            recipe = self.training.recipe
+                sums = column.level_sums(self.levels[column.name].by_text, self.size)
+            else:
+                sums = self.sums[column.name]
+            hats, recipe = column.ordered, self.training.recipe
             sure = recipe.sure * self.deviations[column.name] / self.size
             least = sure / 2.0 if hats else max(recipe.rare, sure)
-            whole = hats or (isinstance(inner, Categorical) and inner.reference is None)
             noise = self.deviations[column.name] / self.size
             shares_of = sums / self.size
-            block = Block(width, shares_of, hats, filled(inner), least, whole, noise)
-            blocks.append(replace(block, alike=recipe.alike, slot=sure))
+            block = Block(width, shares_of, hats, column.filled, least, column.whole, noise)
+            blocks.append(replace(block, alike=recipe.alike, slot=sure, rows=column.place_rows))
         return blocks
 
     def model(self, passage: Passage) -> FittedTable:

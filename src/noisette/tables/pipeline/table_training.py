@@ -32,12 +32,10 @@ from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.tables import Schema
-from noisette.tables.kinds import Categorical, Hashed, Hats
 from noisette.tables.pipeline.categories import LearnCategories, keys_of
 from noisette.tables.pipeline.recipe import TableRecipe
 from noisette.tables.pipeline.shares import LearnShares
 from noisette.tables.pipeline.step import PreparedStep, Step
-from noisette.tables.pipeline.table_columns import grid_of, inner_of, is_plain
 from noisette.tables.pipeline.table_run import FittedTable, TableRun, TableSample, is_wide
 from noisette.tables.pipeline.target import Target
 
@@ -47,8 +45,6 @@ __all__ = [
     "TableRun",
     "TableSample",
     "TableTraining",
-    "inner_of",
-    "is_plain",
     "is_wide",
 ]
 
@@ -84,7 +80,7 @@ class TableTraining(Algorithm[PreparedTable]):
     @cached_property
     def plain(self) -> dict[str, Grid]:
         """The columns that get knots, and where these may lie."""
-        return {column.name: grid_of(column) for column in self.schema.columns if is_plain(column)}
+        return {c.name: c.grid for c in self.schema.columns if c.buys == "knots"}
 
     @cached_property
     def numbers(self) -> dict[str, Grid]:
@@ -96,14 +92,12 @@ class TableTraining(Algorithm[PreparedTable]):
     @cached_property
     def unknown(self) -> list[str]:
         """The columns whose levels nobody listed."""
-        return [column.name for column in self.schema.open if column.kind == "categorical"]
+        return [column.name for column in self.schema.columns if column.buys == "levels"]
 
     @cached_property
     def counted(self) -> list[str]:
         """The columns whose shares are bought: those with knots, and those of public levels."""
-        kinds = (Categorical, Hashed, Hats)
-        columns = self.schema.columns
-        return [*self.plain, *(c.name for c in columns if isinstance(inner_of(c), kinds))]
+        return [*self.plain, *(column.name for column in self.schema.columns if column.counted)]
 
     @property
     def needs_batches(self) -> bool:  # type: ignore[override]

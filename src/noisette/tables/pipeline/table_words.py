@@ -4,8 +4,7 @@ from typing import Any
 
 from noisette.report.numbers import StepCost, steps_of
 from noisette.tables import Schema
-from noisette.tables.kinds import Categorical, Hashed, Hats
-from noisette.tables.pipeline.table_training import TableTraining, inner_of
+from noisette.tables.pipeline.table_training import TableTraining
 
 
 def percent(part: float) -> str:
@@ -63,12 +62,10 @@ def on_others(share: float) -> str:
     )
 
 
-def _learnt(schema: Schema) -> tuple[list[Hats], list[Categorical]]:
-    columns = [inner_of(column) for column in schema.columns if column.name in schema.learnt]
-    return (
-        [column for column in columns if isinstance(column, Hats)],
-        [column for column in columns if isinstance(column, Categorical)],
-    )
+def _learnt(schema: Schema) -> tuple[list[int], list[int]]:
+    """Return how many knots, and how many levels, the columns have of which these were learnt."""
+    columns = [column for column in schema.columns if column.name in schema.learnt and column.used]
+    return [c.size for c in columns if c.ordered], [c.size for c in columns if not c.ordered]
 
 
 def _costs(model: Any) -> list[StepCost]:
@@ -82,22 +79,21 @@ def done(model: Any) -> str:
     numbers, categories = _learnt(model.schema_)
     words = []
     if "knots" in parts:
-        most = max((len(column.knots) for column in numbers), default=0)
+        most = max(numbers, default=0)
         words.append(
             f"numbers enter by up to {most} knots bought privately ({parts['knots']} of the budget)"
         )
-    elif any(isinstance(inner_of(column), Hats) for column in model.schema_.columns):
+    elif any(column.ordered for column in model.schema_.columns):
         words.append("numbers enter by knots between their stated bounds (free)")
     if "spikes" in parts:
         words.append(f"single numbers that many people share get knots too ({parts['spikes']})")
     if "levels" in parts:
-        shown = sum(len(column.groups) for column in categories)
+        shown = sum(categories)
         words.append(
             f"categories by {shown} levels that enough people share ({parts['levels']} of the "
             "budget), all others as one"
         )
-    if any(isinstance(inner_of(column), Hashed) for column in model.schema_.columns):
-        words.append("categories without a list by public buckets of a hash (free)")
+    words += dict.fromkeys(column.free for column in model.schema_.columns if column.free)
     if hasattr(model, "target_bounds_"):
         low, high = model.target_bounds_
         words.append(f"the target counts between {low:g} and {high:g}")
@@ -110,16 +106,17 @@ def cost_rows(model: Any) -> list[tuple[str, str, str, str]]:
     schema = model.schema_
     numbers, categories = _learnt(schema)
     labels = len(getattr(model, "classes_", ()))
-    knots = sum(len(column.knots) for column in numbers)
-    medians = f"{knots} knots of {_columns(len(numbers))}, by noisy medians of ever smaller parts"
+    medians = (
+        f"{sum(numbers)} knots of {_columns(len(numbers))}, by noisy medians of ever smaller parts"
+    )
     if labels == 0:
         medians = f"limits of {_columns(len(numbers))} or of the target, by noisy quantiles"
-    levels = sum(len(column.groups) for column in categories)
     released = {
         "knots": medians,
         "spikes": "noisy counts of single numbers in the columns with the fewest knots; a number "
         "that many people share has knots of its own",
-        "levels": f"{levels} levels of {_columns(len(categories))} that enough people share",
+        "levels": f"{sum(categories)} levels of {_columns(len(categories))} that enough people "
+        "share",
         "shares": "noisy counts of the rows at each knot, level and label: centres and scales",
         "weights": f"{model.coef_.size} weights and the intercept"
         + (f" for {labels} labels" if labels > 2 else ""),

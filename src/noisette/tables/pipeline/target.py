@@ -30,8 +30,7 @@ from noisette.tables.pipeline.recipe import (
     recipe_for_numbers,
     with_room_for,
 )
-from noisette.tables.pipeline.shares import Spread
-from noisette.tables.pipeline.spikes import LearnSpikes
+from noisette.tables.pipeline.shares import LearnSpikes, Spread
 from noisette.tables.pipeline.step import Step
 from noisette.tables.pipeline.walks import (
     KNOTS,

@@ -8,6 +8,7 @@ want of memory would change what a person can move.
 
 import heapq
 import itertools
+import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -23,14 +24,7 @@ Pair = tuple[bytes, float]
 
 
 class TextCounts:
-    """Texts of one column with their counts, in the order of the texts.
-
-    Parameters
-    ----------
-    limit : int, optional
-        So many bytes of texts are counted in memory; `spill.IN_MEMORY` unless given.
-
-    """
+    """Texts of one column with their counts, in order; `limit` bytes of them are in memory."""
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = IN_MEMORY if limit is None else limit
@@ -65,14 +59,18 @@ class TextCounts:
         if not wanted:
             return {}
         pairs = itertools.islice(self._pairs(), max(wanted) + 1)
-        return {k: _text(text) for k, (text, _) in enumerate(pairs) if k in wanted}
+        return {
+            k: text.decode("utf-8", "surrogatepass")
+            for k, (text, _) in enumerate(pairs)
+            if k in wanted
+        }
 
     def _pairs(self) -> Iterator[Pair]:
         """Yield every text once, in the order of code points, which is that of UTF-8 bytes."""
         room = max(self._limit // (4 * len(self._runs) + 4), 1)
         runs: list[Iterable[Pair]] = [run.pairs(room) for run in self._runs]
         several = heapq.merge(*runs, iter(_sorted(self._held)))
-        for text, same in itertools.groupby(several, key=_first):
+        for text, same in itertools.groupby(several, key=operator.itemgetter(0)):
             yield text, sum(count for _, count in same)
 
 
@@ -103,11 +101,3 @@ class _Run:
 
 def _sorted(counts: Counter[str]) -> list[Pair]:
     return sorted((text.encode("utf-8", "surrogatepass"), k) for text, k in counts.items())
-
-
-def _text(letters: bytes) -> str:
-    return letters.decode("utf-8", "surrogatepass")
-
-
-def _first(pair: Pair) -> bytes:
-    return pair[0]

@@ -23,17 +23,15 @@ S is the one thing that no public fact tells; docs/tables.md says on what it was
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from noisette._typing import Floats
 from noisette.core.mechanisms import ObjectiveNoise
-from noisette.core.plans import Noisy
+from noisette.core.plans.leaves import Noisy
 from noisette.fitting.algorithms import Public
 from noisette.tables.frame import Frame
-from noisette.tables.kinds import Categorical, Column, Hashed, Ignored
+from noisette.tables.kinds.base import evenly_filled, falling
 from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, ShownLevels
 from noisette.tables.pipeline.coordinates import Block, Coordinates, moment_of
@@ -45,11 +43,9 @@ from noisette.tables.pipeline.table_training import (
     TableRun,
     TableSample,
     TableTraining,
-    inner_of,
 )
 
 _LEVELS = 8  # guessed of a column whose levels nobody listed
-_FEW_BUCKETS = 128  # who hashes into more of them has more levels than that
 _WEAK = 0.7  # of the signal lost; docs/tables.md says what it divides
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
@@ -62,15 +58,10 @@ class Weakness:
     hopeless: bool = False
 
 
-def weakness(training: TableTraining, prepared: PreparedTable, rows: int) -> Weakness:
-    """Judge from public facts alone whether the model can learn."""
-    return judged(TypicalTable(training, prepared, rows))
-
-
 def judged(typical: "TypicalTable") -> Weakness:
     """Say whether a typical table of that shape could teach anything."""
     counts, rows, public = typical.deviations[""], int(typical.size), typical.public
-    used = sum(not isinstance(column, Ignored) for column in typical.training.schema.columns)
+    used = len(typical.training.schema.used)
     same = typical.training.target.everybody
     everybody = f"so the model may do little better than to give everybody the {same}"
     hopeless = counts > rows
@@ -131,8 +122,11 @@ class TypicalTable(TableRun):
             knots = [float(k) for k in range(count)]
             self.facts[name] = {"knots": knots, "center": knots[len(knots) // 2]}
         self.schema = training.schema.completed(self.facts, free=self.free)
-        known = self.known
-        self.sums = {name: self._guess_sums(known[name]) for name in training.counted}
+        every = dict.fromkeys(self._bought, self._hats)
+        self.sums = {
+            name: self._rows * self.schema.by_name[name].typical(every.get(name, math.inf))
+            for name in training.counted
+        }
         self.per_class = training.target.typical_counts(self._rows)
 
     @property
@@ -142,26 +136,11 @@ class TypicalTable(TableRun):
 
     def _guess_levels(self, bar: float) -> None:
         """Guess a few levels for each column that nobody listed, those that reach the bar."""
-        counts = [self._rows * part for part in _falling(_LEVELS) if self._rows * part >= bar]
+        counts = [self._rows * part for part in falling(_LEVELS) if self._rows * part >= bar]
         names = tuple(f"level {k}" for k in range(len(counts)))
         for name in self.training.unknown:
             self.levels[name] = ShownLevels(names, tuple(counts))
             self.facts[name] = {"categories": list(names)}
-
-    def _guess_sums(self, column: Column) -> Any:
-        """Return how rows spread over the features of one column."""
-        width = max(len(column.features), 1)
-        inner = inner_of(column)
-        if isinstance(inner, Hashed) and inner.buckets <= _FEW_BUCKETS:
-            parts = _falling(min(_LEVELS, inner.buckets))
-            return self._rows * np.concatenate([parts, np.zeros(width - len(parts))])
-        if not isinstance(inner, Categorical):
-            slots = width - bool(getattr(inner, "missing_slot", False))
-            hats = self._hats if column.name in self._bought else math.inf
-            return self._rows * _evenly(width, max(slots, 1), hats)
-        slots = len(inner.groups) - (inner.reference is not None)
-        parts = _falling(slots + (inner.reference is not None))[-slots:] if slots else []
-        return self._rows * np.concatenate([parts, np.zeros(width - slots)])
 
     @property
     def drowned(self) -> bool:
@@ -191,7 +170,7 @@ class TypicalTable(TableRun):
         for name, block in zip(names, blocks, strict=True):
             own = block.noise * noise[start : start + block.features]
             start += block.features
-            bare = block.shares is None or name in self.levels
+            bare = block.rows is not None or name in self.levels
             out.append(block if bare else replace(block, shares=block.shares + own))
         return out
 
@@ -214,7 +193,7 @@ class TypicalTable(TableRun):
             told.append(moment_of(replace(quiet, merged=noisy.groups())))
             if name in self._bought:
                 slots = quiet.features - (quiet.filled is not None)
-                quiet = replace(quiet, shares=_evenly(quiet.features, slots))
+                quiet = replace(quiet, shares=evenly_filled(quiet.features, slots))
             whole = moment_of(replace(quiet, least=0.0))
             every += _UNLISTED if name in self.levels else whole.trace()
         kept, width = sum(moment.trace() for moment in told), self._model.map.shape[1]
@@ -270,18 +249,4 @@ class TypicalTable(TableRun):
         )
 
 
-def _falling(levels: int) -> list[float]:
-    """Return shares of levels of which each is rarer than the one before: 1, 1/2, 1/3, ..."""
-    parts = 1.0 / np.arange(1.0, levels + 1.0)
-    return list(map(float, parts / parts.sum()))
-
-
-def _evenly(width: int, slots: int, most: float = math.inf) -> Floats:
-    """Return shares of rows that fill the first `slots` features evenly, or `most` of them."""
-    filled = int(min(slots, most))
-    out = np.zeros(width)
-    out[np.linspace(0.0, slots - 1.0, filled).round().astype(np.intp)] = 1.0 / filled
-    return out
-
-
-_UNLISTED = 1.0 - sum(part * part for part in _falling(_LEVELS))
+_UNLISTED = 1.0 - sum(part * part for part in falling(_LEVELS))

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from noisette._typing import Floats, Integers
 from noisette.core.grid import Grid
 from noisette.tables.frame import Frame
-from noisette.tables.kinds import Column, Hats
+from noisette.tables.kinds import Column
 from noisette.tables.pipeline.pair_cells import PairView
-from noisette.tables.pipeline.shares import RowSpread, Spread, WalkedSpread
-from noisette.tables.pipeline.spikes import cells_of
-from noisette.tables.pipeline.table_columns import inner_of
+from noisette.tables.pipeline.shares import RowSpread, Spread, WalkedSpread, cells_of
 
 _BLOCK = 1 << 16
 KNOTS = np.linspace(-1.0, 1.0, 9)
@@ -95,8 +93,12 @@ def _walked_frame(
 
 def walked_spread(column: Column, frame: Frame) -> WalkedSpread:
     """Return the entries of one column, of which those of a row add up to at most 1."""
-    width = max(len(column.features), 1)
-    return _walked_frame(frame.only(column.name), width, lambda block: _spread(column, block))
+    width = column.places
+    return _walked_frame(
+        frame.only(column.name),
+        width,
+        lambda block: RowSpread(column.spread(block.cells(column.name)), width),
+    )
 
 
 def walked_pair(pair: PairView, columns: Sequence[Column], frame: Frame) -> WalkedSpread:
@@ -135,12 +137,3 @@ def spread_of_numbers(targets: Floats) -> Spread:
     above = place - below
     rows, which = np.tile(np.arange(len(place)), 2), np.concatenate([below, below + 1])
     return Spread((rows, which, np.concatenate([1.0 - above, above])), len(KNOTS))
-
-
-def _spread(column: Column, frame: Frame) -> RowSpread:
-    features, values = column.entries(frame.cells(column.name))  # type: ignore[union-attr]
-    inner, width = inner_of(column), max(len(column.features), 1)
-    values = values / getattr(inner, "weight", 1.0)
-    if isinstance(inner, Hats) and inner.missing_slot:
-        values[values[:, -1] > 0.0, :-1] = 0.0  # a missing cell counts as nothing else
-    return RowSpread((features, values), width)

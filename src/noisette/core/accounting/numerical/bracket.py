@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from noisette import _validate
-from noisette.core.accounting.numerical.pairs.base import Pair
-from noisette.core.accounting.numerical.pairs.gaussian import GaussianPair
+from noisette.core.accounting.numerical.noise_pairs import GaussianPair
+from noisette.core.accounting.numerical.pairs import Pair
 from noisette.core.accounting.numerical.plan import MAX_WINDOW
 from noisette.core.accounting.numerical.problems import (
     DeltaProblem,
@@ -17,8 +17,6 @@ from noisette.core.accounting.numerical.problems import (
     Step,
 )
 from noisette.errors import InvalidParameter
-
-__all__ = ["Bracket", "Step", "delta_bracket", "epsilon_bracket", "two_orders"]
 
 ATTEMPTS = 6
 FINE = 8.0
@@ -38,14 +36,6 @@ class Bracket:
     def __iter__(self) -> Iterator[float]:
         yield self.lower
         yield self.upper
-
-
-def two_orders(*steps: tuple[Pair, int]) -> list[list[Step]]:
-    """Both neighbour orders of tight steps ``(pair, count)``: the usual argument of a bracket."""
-    return [
-        [(pair, pair, count) for pair, count in steps],
-        [(pair.swapped(), pair.swapped(), count) for pair, count in steps],
-    ]
 
 
 def epsilon_bracket(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.core.accounting.numerical.pairs.base import Pair, conditioned
+from noisette.core.accounting.numerical.pairs import Pair, conditioned, lower_hull
 
 CONSISTENCY = 1e-9  # relative; cell masses must obey e^a q <= p <= e^b q this closely
 CONSISTENCY_FLOOR = 1e-15  # absolute
@@ -180,16 +180,7 @@ def _convexified(weights: Floats, heights: Floats, g: Floats, total: float) -> F
     ``weights`` are more accurate.
     """
     px, py = np.concatenate(([0.0], g)), np.concatenate(([total], heights))
-    xs, ys = px.tolist(), py.tolist()
-    hull: list[int] = []
-    for i in range(len(xs)):
-        while len(hull) >= 2:
-            a, b = hull[-2], hull[-1]
-            if (ys[b] - ys[a]) * (xs[i] - xs[b]) < (ys[i] - ys[b]) * (xs[b] - xs[a]):
-                break
-            hull.pop()
-        hull.append(i)
-    keep = np.array(hull)
+    keep = lower_hull(px, py)
     slopes = np.append(np.diff(py[keep]) / np.diff(px[keep]), 0.0)
     fresh = np.maximum(np.diff(slopes), 0.0)  # kinks keep[1:]
     whole = np.diff(keep) == 1  # segment into keep[1:] has no dropped point

@@ -8,14 +8,12 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.accounting.numerical.lattice import dominating as connect_the_dots
-from noisette.core.accounting.numerical.pairs.base import Pair
-from noisette.core.accounting.numerical.pairs.discrete import LossTable, TablePair
-from noisette.core.accounting.numerical.pairs.gaussian import GaussianPair
+from noisette.core.accounting.numerical.noise_pairs import GaussianPair
+from noisette.core.accounting.numerical.pairs import LossTable, Pair, TablePair
 from noisette.errors import InvalidParameter
 
 TAIL = 1e-22  # P- or Q-mass that a grid may leave outside; it is charged, not lost
@@ -45,7 +43,7 @@ class RandomAllocationPair(TablePair):
     built by doubling; every sum is put back on a fresh grid by the same kind of step, which
     preserves the order. All operations add non-negative numbers, so there is no Fourier rounding
     and both tails keep relative accuracy. Mass cut at the top is P-mass at +inf, mass split to
-    W = 0 is Q-mass at -inf. l = 1 is the Gaussian pair.
+    W = 0 is Q-mass at -inf. One batch is no allocation: that is the Gaussian pair.
 
     ``swapped()`` is the other order (record absent in the first argument).
     """
@@ -56,11 +54,12 @@ class RandomAllocationPair(TablePair):
     resolution: float = 1.0
 
     def __post_init__(self) -> None:
-        _validate.integer("batches", self.batches)
-        z = _validate.positive("noise_multiplier", self.noise_multiplier)
-        object.__setattr__(self, "noise_multiplier", z)
-        if z < 0.05:
-            raise InvalidParameter(f"noise_multiplier must be at least 0.05 here; got {z!r}.")
+        _validate.integer("batches", self.batches, least=2)
+        _validate.fields(self, noise_multiplier=_validate.positive)
+        if self.noise_multiplier < 0.05:
+            raise InvalidParameter(
+                f"noise_multiplier must be at least 0.05 here; got {self.noise_multiplier!r}."
+            )
 
     @cached_property
     def table(self) -> LossTable:
@@ -72,51 +71,16 @@ class RandomAllocationPair(TablePair):
         w, q = law.values[alive], law.mass[alive]
         return LossTable(np.log(w), w * q, q, law.lost, float(law.mass[law.values == 0].sum()))
 
-    def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
-        """Cell sums of the table (l = 1: exact Gaussian cells)."""
-        if self.batches == 1:
-            return GaussianPair(1 / self.noise_multiplier).cells(edges)
-        return super().cells(edges)
-
-    @property
-    def infinite_p(self) -> float:
-        """P-mass charged as infinite loss."""
-        return 0.0 if self.batches == 1 else self.table.infinite_p
-
-    @property
-    def infinite_q(self) -> float:
-        """Q-mass charged as loss minus infinity."""
-        return 0.0 if self.batches == 1 else self.table.infinite_q
-
-    @property
-    def max_loss(self) -> float:
-        """Largest tabulated loss; the truncated tail is in ``infinite_p``."""
-        return math.inf if self.batches == 1 else super().max_loss
-
-    @property
-    def min_loss(self) -> float:
-        """Smallest tabulated loss; the truncated tail is in ``infinite_q``."""
-        return -math.inf if self.batches == 1 else super().min_loss
-
-    @property
-    def tail_error(self) -> float:
-        """Only the Gaussian case takes differences."""
-        return GaussianPair(1.0).tail_error if self.batches == 1 else 0.0
-
     @property
     def cell_error(self) -> float:
         """Masses err by 8u l (a mean has the errors of its halves and four roundings; l - 1 means),
         values by 4u for each of at most 2 log2 l means; the sum over a cell comes on top.
         """
-        if self.batches == 1:
-            return GaussianPair(1.0).cell_error
         return 1e-13 + 1e-15 * self.batches + super().cell_error
 
     def refined(self) -> Pair | None:
         """Twice the grid points, up to four times the default."""
-        if self.resolution >= 4 or self.batches == 1:
-            return None
-        return replace(self, resolution=2 * self.resolution)
+        return None if self.resolution >= 4 else replace(self, resolution=2 * self.resolution)
 
 
 @lru_cache(maxsize=64)
@@ -148,7 +112,7 @@ def _single(s: float, upper: bool, resolution: float) -> _Mean:
 
 def _average(a: _Mean, b: _Mean, s: float, upper: bool, resolution: float) -> _Mean:
     """Law of the mean of a.terms + b.terms lognormals, on a fresh grid."""
-    from noisette.core.accounting.numerical.pairs.kernels import spread_means  # loads numba
+    from noisette.core.accounting.numerical.kernels import spread_means  # loads numba
 
     terms = a.terms + b.terms
     share = a.terms / terms

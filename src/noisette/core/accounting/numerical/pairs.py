@@ -1,8 +1,8 @@
-"""What the engine asks of one step: the masses of its privacy loss in any cells.
+"""Dominating pairs of single steps: the masses of their privacy loss in any cells.
 
-Notation: a *pair* (P, Q) dominates one step in ONE neighbour order when
-H_γ(P||Q) = ∫(P - γQ)_+ is at least the hockey-stick divergence of the two output laws for every
-γ > 0. L = log dP/dQ is the privacy loss; δ(ε) = H_{e^ε}.
+A *pair* (P, Q) dominates one step in ONE neighbour order when H_γ(P||Q) = ∫(P - γQ)_+ is at least
+the hockey-stick divergence of the two output laws for every γ > 0. L = log dP/dQ is the privacy
+loss; δ(ε) = H_{e^ε}.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from noisette import _validate
 from noisette._typing import Floats
 
 ROUNDING = 2.0**-50  # allowance for the relative error of one special-function value
@@ -84,19 +87,19 @@ class Pair(ABC):
 
     def delta(self, epsilon: float) -> float:
         """Hockey-stick divergence of this one step: P(L > ε) - e^ε Q(L > ε), for 0 <= ε."""
-        if epsilon > LARGEST_LOSS:
-            # monotone in ε, so the value at the cap is still an upper bound
-            epsilon = LARGEST_LOSS
+        # monotone in ε, so the value at the cap is still an upper bound
+        epsilon = min(epsilon, LARGEST_LOSS)
         P, Q = self.cells(np.array([epsilon]))
         return float(P[-1] - math.exp(epsilon) * Q[-1])
 
     def delta_error(self, epsilon: float) -> float:
         """Bound on the rounding error of ``delta(epsilon)``."""
-        P, Q = self.cells(np.array([min(epsilon, LARGEST_LOSS)]))
-        p, q = P[-1:], Q[-1:]
-        error_p = self.tail_error * conditioned(p) + self.cell_error * p
-        error_q = self.tail_error * conditioned(q) + self.cell_error * q
-        return float(error_p[0] + math.exp(min(epsilon, LARGEST_LOSS)) * error_q[0])
+        epsilon = min(epsilon, LARGEST_LOSS)
+        error_p, error_q = (
+            self.tail_error * conditioned(masses[-1:]) + self.cell_error * masses[-1:]
+            for masses in self.cells(np.array([epsilon]))
+        )
+        return float(error_p[0] + math.exp(epsilon) * error_q[0])
 
     def swapped(self) -> Pair:
         """The pair (Q, P): the other neighbour order."""
@@ -114,6 +117,14 @@ def conditioned(tail: Floats) -> Floats:
     x² <= 2 |log tail|.
     """
     return np.asarray(tail * (1.0 - 2.0 * np.log(np.clip(tail, 1e-300, 1.0))), dtype=np.float64)
+
+
+class Mirrored(Pair):
+    """A pair that is its own mirror image: both neighbour orders cost the same."""
+
+    def swapped(self) -> Self:
+        """The pair itself."""
+        return self
 
 
 class OnBase(Pair):
@@ -176,3 +187,115 @@ class Swapped(OnBase):
         """Swap of the refined base."""
         finer = self.base.refined()
         return None if finer is None else finer.swapped()
+
+
+class LossTable(NamedTuple):
+    """Finite atoms (loss, P-mass, Q-mass) and the infinite parts."""
+
+    losses: Floats
+    p: Floats
+    q: Floats
+    infinite_p: float = 0.0
+    infinite_q: float = 0.0
+
+
+class TablePair(Pair):
+    """A pair whose loss takes finitely many values, listed by ``table``.  # proof: TABLE"""
+
+    tail_error = 0.0  # cells are plain sums of the table: no cancellation between tails
+
+    @property
+    @abstractmethod
+    def table(self) -> LossTable:
+        """The atoms; subclasses cache it."""
+
+    def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """Sum the atoms of each right-closed cell; all terms are non-negative."""
+        t = self.table
+        e = np.asarray(edges, dtype=np.float64)
+        where = np.searchsorted(e, t.losses, side="left")
+        P, Q = cell_sums(where, t.p, len(e)), cell_sums(where, t.q, len(e))
+        P[-1] += t.infinite_p
+        Q[0] += t.infinite_q
+        return P, Q
+
+    @property
+    def infinite_p(self) -> float:
+        """P-mass of infinite loss."""
+        return self.table.infinite_p
+
+    @property
+    def infinite_q(self) -> float:
+        """Q-mass of loss minus infinity."""
+        return self.table.infinite_q
+
+    @property
+    def max_loss(self) -> float:
+        """Largest loss with mass under P."""
+        t = self.table
+        return float(t.losses[t.p > 0].max(initial=-np.inf))
+
+    @property
+    def min_loss(self) -> float:
+        """Smallest loss with mass under Q."""
+        t = self.table
+        return float(t.losses[t.q > 0].min(initial=np.inf))
+
+    @property
+    def cell_error(self) -> float:
+        """Masses of the table, and one rounding for each atom of a sum."""
+        return ROUNDING + 2.0**-52 * len(self.table.losses)
+
+
+def cell_sums(where: npt.NDArray[np.intp], weights: Floats, edges: int) -> Floats:
+    """Sum the weights of each cell between so many edges."""
+    return np.asarray(np.bincount(where, weights=weights, minlength=edges + 1), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class ApproximateDP(Mirrored, TablePair):
+    """The four-point pair of Kairouz, Oh and Viswanath.  # proof: KOV-APPROX
+
+    P = (δ, (1-δ)e^ε/(1+e^ε), (1-δ)/(1+e^ε), 0) on losses (+inf, ε, -ε, -inf) and Q its mirror
+    image. It dominates every (ε, δ)-private step in both orders, and with δ = 0, randomised
+    response, every ε-private one (PURE-RR). ε = 0 is allowed.
+    """
+
+    epsilon: float
+    delta_mass: float = 0.0
+
+    is_lattice = True  # composition on the lattice εZ is exact
+
+    def __post_init__(self) -> None:
+        if self.epsilon != 0:
+            _validate.fields(self, epsilon=_validate.positive)
+        _validate.delta(self.delta_mass, "delta_mass")
+
+    @cached_property
+    def table(self) -> LossTable:
+        """Two finite atoms and two infinite ones."""
+        small = math.exp(-self.epsilon)
+        rest = 1 - self.delta_mass
+        high, low = rest / (1 + small), rest * small / (1 + small)
+        losses = np.array([-self.epsilon, self.epsilon])
+        mass = float(self.delta_mass)
+        return LossTable(losses, np.array([low, high]), np.array([high, low]), mass, mass)
+
+    @property
+    def atom_spacing(self) -> float:
+        """ε, or any step when ε = 0."""
+        return self.epsilon or 1.0
+
+
+def lower_hull(x: Floats, y: Floats) -> npt.NDArray[np.intp]:
+    """Return which points are corners of the greatest convex line below them; x increases."""
+    xs, ys = x.tolist(), y.tolist()  # numbers of Python are faster one by one
+    hull: list[int] = []
+    for i in range(len(xs)):
+        while len(hull) >= 2:
+            a, b = hull[-2], hull[-1]
+            if (ys[b] - ys[a]) * (xs[i] - xs[b]) < (ys[i] - ys[b]) * (xs[b] - xs[a]):
+                break
+            hull.pop()
+        hull.append(i)
+    return np.array(hull)

@@ -1,8 +1,6 @@
-"""Shuffled SGD when every iterate may be seen: how little a shuffle hides.
+"""The plan of the poster's Algorithm 1, and its two-loss example in exact arithmetic.
 
-A rigorous lower bound, the plan of the poster's Algorithm 1 (Berthier and Karimireddy, *Private SGD
-with Shuffling*), and the poster's two-loss example in exact arithmetic. z is the noise multiplier
-sigma/C throughout. The upper bound is the Gaussian accountant's: one use per epoch.
+Berthier and Karimireddy, *Private SGD with Shuffling*.
 """
 
 import math
@@ -12,81 +10,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import permutations, product
 
-import numpy as np
-from scipy.special import betainc, log_ndtr
-
 from noisette import _validate
-from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian
 from noisette.core.plans import Plan, Repeat, Sampled
 from noisette.core.sampling import PartialShuffle, Shuffle
 from noisette.errors import InvalidParameter
 
-
-def _contributions(adjacency: Adjacency | str) -> int:
-    """Return by how many clipping norms the sum moves: 1 (zero-out) or 2 (replace-one)."""
-    relation = Adjacency.of(adjacency)
-    Shuffle(batches=1).participation(relation)  # refuses add-remove with the reason
-    return relation.contributions
-
-
-def _hit_probability(tau: Floats, shift: float, batches: int, z: float) -> Floats:
-    """Return P(max_t x_t > tau), one coordinate N(shift, z^2) and the others N(0, z^2)."""
-    log_miss = log_ndtr((tau - shift) / z) + (batches - 1) * log_ndtr(tau / z)
-    return np.asarray(-np.expm1(log_miss))
-
-
-def shuffle_lower_epsilon(
-    batches: int,
-    noise_multiplier: float,
-    delta: float,
-    *,
-    epochs: int = 1,
-    adjacency: Adjacency | str = Adjacency.ZERO_OUT,
-    reshuffle: bool = True,
-) -> float:
-    """Return a proved **lower** bound on epsilon of shuffled SGD with all iterates released.
-
-    No accountant may report less for a shuffled loader. The data: every gradient is -C except the
-    record's +C, so, in units of C and centred, an epoch shows x ~ N(2 e_t, z^2 I) with t uniform
-    over the l batches, against N(e_t, z^2 I) (zero-out) or N(0, z^2 I) (replace-one). For any tau
-    the event max x_t > tau has probabilities p and q under the two, and over E reshuffled epochs
-    the number of such events is Bin(E, p) against Bin(E, q), so for every k
-
-        epsilon >= log( (P[Bin(E, p) >= k] - delta) / P[Bin(E, q) >= k] ).
-
-    With reshuffle=False one order serves all epochs: the mean over epochs is sufficient, which is
-    one epoch at z/sqrt(E). The bound is maximised over tau and k, at least 0, rounded down.
-    """
-    # proof: SHUFFLE-LOWER
-    count = _validate.integer("batches", batches)
-    z = _validate.positive("noise_multiplier", noise_multiplier)
-    rounds, other = _validate.integer("epochs", epochs), 2.0 - _contributions(adjacency)
-    delta = _validate.delta(delta)
-    if not reshuffle:
-        z, rounds = z / math.sqrt(rounds), 1
-    # Every k is valid; 200 of them lose nothing visible and bound the work.
-    k = np.unique(np.rint(np.linspace(1, rounds, min(rounds, 200))))[:, None]
-
-    def bound(tau: Floats) -> Floats:
-        hits = [_hit_probability(tau, shift, count, z) for shift in (2.0, other)]
-        p, q = (betainc(k, rounds - k + 1, hit) for hit in hits)
-        # p close to delta or q near the smallest double have lost digits: they prove nothing.
-        good = (p > 1.01 * delta) & (q > 1e-290)
-        value = np.log(np.where(good, p - delta, 1.0)) - np.log(np.where(good, q, 1.0))
-        return np.asarray(value.max(axis=0))
-
-    low, high = -2.0 - 10.0 * z, 4.0 + 40.0 * z
-    best = 0.0
-    for _ in range(6):  # every tau is valid: refining a grid only tightens
-        grid = np.linspace(low, high, 401)
-        values = bound(grid)
-        top = int(values.argmax())
-        best = max(best, float(values[top]))
-        step = grid[1] - grid[0]
-        low, high = grid[top] - 2.0 * step, grid[top] + 2.0 * step
-    return max(0.0, best * (1.0 - 1e-9) - 1e-9)
+__all__ = ["TwoLossExample", "poster_algorithm", "two_loss_example"]
 
 
 def _simple(value: float) -> Fraction:

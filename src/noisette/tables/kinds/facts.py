@@ -1,14 +1,34 @@
-"""Checks of single entries of a schema file; every fault is one sentence that names its place."""
+"""The text by which cells are compared, and checks of facts that columns of all kinds share."""
 
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from noisette.errors import InvalidParameter
-from noisette.tables.kinds import canonical
 
 UNKNOWN = "?"
 """What `noisette schema` writes where a person has to fill in a fact."""
+_WHOLE = re.compile(r"[+-]?\d+\.0*")
+_TRUTH = {"true": "true", "True": "true", "TRUE": "true"} | {
+    "false": "false", "False": "false", "FALSE": "false",
+}  # fmt: skip
+
+
+def canonical(value: object) -> str:
+    """Return the text by which cells and categories are compared.
+
+    Blanks around it do not count; "1.0" and "1" are the same, and so are "True" and "true".
+    """
+    text = str(value).strip()
+    if text in _TRUTH:
+        return _TRUTH[text]
+    return text.split(".")[0] if _WHOLE.fullmatch(text) else text
+
+
+def is_open(value: Any) -> bool:
+    """Whether a fact is left for somebody else, or for the budget, to fill in."""
+    return bool(value in (UNKNOWN, [UNKNOWN]))
 
 
 def only(node: dict[str, Any], allowed: Iterable[str], where: str) -> None:
@@ -64,7 +84,9 @@ def flag(facts: dict[str, Any], key: str, default: bool, where: str) -> bool:
     return value
 
 
-def check_weight(key: str, value: float | None, where: str) -> None:
-    """Keep sizes where squares neither overflow nor vanish, whatever the cells are."""
+def weight(facts: dict[str, Any], key: str, where: str, default: float = 1.0) -> float:
+    """Return a size whose square neither overflows nor vanishes, whatever the cells are."""
+    value = number(facts, key, where)
     if value is not None and not 1e-6 <= value <= 1e6:
         raise InvalidParameter(f"{where}: {key} must lie between 1e-6 and 1e6; got {value:g}.")
+    return default if value is None else value

@@ -1,4 +1,4 @@
-"""Pure epsilon: sums, subsampling, and composition theorems that need nothing but epsilon."""
+"""Accountants that add up one number for each use: epsilon, or mu squared of Gaussian noise."""
 
 import math
 from typing import ClassVar
@@ -8,11 +8,13 @@ from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp
 
 from noisette import _validate
-from noisette.core.accounting.base import Accountant, declared_pure, least_delta, participation
+from noisette.core.accounting.base import Accountant, least_delta, participation
+from noisette.core.accounting.last_iterate import last_iterate_run
 from noisette.core.accounting.selected import pure_search, search_curve
 from noisette.core.adjacency import Adjacency
-from noisette.core.mechanisms.gaussian_curve import gdp_epsilon
-from noisette.core.plans import Declared, Leaf, Plan, Run, Sampled, Selected
+from noisette.core.mechanisms.gaussian_curve import gdp_epsilon, stated_delta
+from noisette.core.plans import Declared, LastIterate, Plan, Run, Sampled, Selected
+from noisette.core.plans.base import Leaf
 
 
 def subsampled(epsilon: float, rate: float) -> float:
@@ -28,12 +30,6 @@ def subsampled(epsilon: float, rate: float) -> float:
     if epsilon > 700.0:  # e^epsilon overflows; log(rate e^eps + 1 - rate) = eps + log rate + tiny
         return epsilon + math.log(rate) + math.log1p((1.0 - rate) / rate * math.exp(-epsilon))
     return math.log1p(rate * math.expm1(epsilon))
-
-
-def subsampled_lecture(epsilon: float, rate: float) -> float:
-    """Return the lecture's 2 * rate * epsilon, kept for comparison only: valid for epsilon < 1."""
-    epsilon, rate = _validate.non_negative("epsilon", epsilon), _validate.rate("rate", rate)
-    return 2.0 * rate * epsilon if epsilon < 1.0 else math.inf
 
 
 def advanced_composition(epsilons: list[tuple[float, int]], delta: float) -> float:
@@ -95,9 +91,8 @@ def kairouz_oh_viswanath(epsilon: float, count: int, delta: float) -> float:
 
 def pure_epsilon(leaf: Leaf, adjacency: Adjacency) -> float:
     """Return the pure epsilon of one use of `leaf`, sampling included (inf if it has none)."""
-    known = declared_pure(leaf)
-    if known is not None:
-        return known
+    if isinstance(leaf, Declared):
+        return leaf.epsilon if leaf.delta == 0.0 else math.inf
     if isinstance(leaf, Selected):
         return pure_search(leaf, max(_pure_sum(plan, adjacency) for plan in leaf.candidates))
     if not isinstance(leaf, Run | Sampled):
@@ -134,16 +129,7 @@ Uses = list[tuple[Leaf, Adjacency, int]]
 
 
 class LinearAccountant(Accountant[Uses]):
-    """Adds up epsilons and deltas of single uses; delta is shared equally among them.
-
-    Examples
-    --------
-    >>> from noisette import accounting, mechanisms, plans
-    >>> ten = plans.Repeat(plans.Run(mechanisms.Laplace(noise_multiplier=20.0)), 10)
-    >>> accounting.LinearAccountant().epsilon(ten, delta=0.0)
-    1.0
-
-    """
+    """Adds up epsilons and deltas of single uses; delta is shared equally among them."""
 
     name: ClassVar[str] = "linear"
     summary: ClassVar[str] = "linear composition of single steps"
@@ -182,16 +168,7 @@ class LinearAccountant(Accountant[Uses]):
 
 
 class AdvancedAccountant(Accountant[list[tuple[float, int]]]):
-    """Optimal composition of pure mechanisms that knows only their epsilons.
-
-    Examples
-    --------
-    >>> from noisette import accounting, mechanisms, plans
-    >>> many = plans.Repeat(plans.Run(mechanisms.Laplace(noise_multiplier=200.0)), 1000)
-    >>> accounting.AdvancedAccountant().epsilon(many, delta=1e-5) < 2.0  # sums would say 10
-    True
-
-    """
+    """Optimal composition of pure mechanisms that knows only their epsilons."""
 
     name: ClassVar[str] = "advanced"
     summary: ClassVar[str] = "optimal composition of pure epsilons"
@@ -219,3 +196,35 @@ class AdvancedAccountant(Accountant[list[tuple[float, int]]]):
     def to_delta(self, total: list[tuple[float, int]], epsilon: float) -> float:
         """Return the least delta at which `to_epsilon` reaches epsilon, rounded up."""
         return least_delta(lambda delta: self.to_epsilon(total, delta), epsilon)
+
+
+class GaussianAccountant(Accountant[float]):
+    """Adds up mu squared; the total is exact when every leaf is Gaussian and takes part once."""
+
+    name: ClassVar[str] = "gdp"
+    summary: ClassVar[str] = "composition of Gaussians, exact without sampling"
+
+    def step(self, leaf: Leaf, adjacency: Adjacency) -> float:
+        """Return mu^2 of one use, inf if it is not Gaussian."""
+        if isinstance(leaf, LastIterate):
+            return last_iterate_run(leaf, adjacency).mu() ** 2  # proof: LAST-ITERATE-GCM
+        if not isinstance(leaf, Run | Sampled):
+            return math.inf
+        mu = leaf.mechanism.mu(adjacency)
+        # Sampling at rate q < 1 is not mu-GDP for any mu that is proven here. The unsampled mu
+        # still bounds it (joint convexity). proof: ALLOCATION-ONCE
+        participation(leaf, adjacency)  # raises where the sampler has no proof at all
+        return math.inf if mu is None else mu * mu
+
+    def add(self, costs: list[tuple[float, int]]) -> float:
+        """Return the sum of mu squared."""
+        # proof: GDP-COMPOSITION
+        return math.fsum(cost * count for cost, count in costs)
+
+    def to_epsilon(self, total: float, delta: float) -> float:
+        """Return the exact epsilon of sqrt(total)-GDP."""
+        return gdp_epsilon(math.sqrt(total), delta)
+
+    def to_delta(self, total: float, epsilon: float) -> float:
+        """Return the exact delta of sqrt(total)-GDP."""
+        return float(stated_delta(math.sqrt(total), epsilon))
