@@ -55,7 +55,9 @@ OF_THE_CALL = {
     "fitting/algorithms/public": "PublicBudget.check_count",
     "tables/pipeline/evaluation": "_as_many",
     "tables/pipeline/numbers": "check_columns",
-    "tables/pipeline/parted_tables": "PartedFrame.beside PartedFrame.of _chosen_rows labels_of",
+    "tables/pipeline/table_classifier": "_checked_labels",
+    "tables/pipeline/table_rows": "PartedFrame.beside PartedFrame.of "
+    "WholeFrame.beside _chosen_rows",
     "tables/pipeline/shares": "LearnShares.check LearnShares.run "
     "RowSpread.checked_sums Spread.check WalkedSpread.checked_sums",
     "fitting/partitions/collections": "_as_vector _pieces beside",

@@ -43,7 +43,7 @@ from noisette.audit.whitebox.replay import compare
 from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidParameter, Unproven
 from noisette.tables import pipeline
-from noisette.tables.pipeline import recipe, table_classifier, table_regressor
+from noisette.tables.pipeline import recipe, table_estimator
 from noisette.tables.pipeline.table_training import TableSample
 
 RELATIONS = tuple(map(str, Adjacency))
@@ -181,13 +181,11 @@ def table_rules(weights: Any) -> Any:
             part = super().part(chosen)
             rows = chosen[self.unit.index]
             few = None if self.blank is None else self.blank[rows]
-            found = Weighed(part.frame, part.labels, part.unit, few)
-            found.room = part.room
-            return found
+            return Weighed(part.table, part.labels, part.unit, few)
 
     with ExitStack() as stack:
         for owner, name, value in (
-            (table_classifier, "TableSample", Weighed), (table_regressor, "TableSample", Weighed),
+            (table_estimator, "TableSample", Weighed),
             (recipe, "_PAIRS_FROM", 1), (recipe, "_EACH_PAIR", 1),
         ):  # fmt: skip
             stack.enter_context(mock.patch.object(owner, name, value))

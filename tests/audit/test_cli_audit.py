@@ -14,6 +14,8 @@ from helpers import run_command
 from noisette import LogisticRegression, save
 from noisette.audit import AuditReport, Finding, page
 from noisette.report.html import POLICY
+from noisette.tables import TableModel, encode, read_schema, write_model
+from noisette.tables.folders import stated
 
 
 def run(*arguments):
@@ -174,10 +176,12 @@ def model_folder(tmp_path):
     (tmp_path / "table.csv").write_text(f"x,y\n{rows}")
     (tmp_path / "schema.toml").write_text(SCHEMA)
     out = tmp_path / "trained"
-    done = run_command("train", tmp_path / "table.csv", "--schema", tmp_path / "schema.toml",
-                       "--epsilon", 2, "--out", out, "--mechanism", "objective")  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return out
+    schema = read_schema(tmp_path / "schema.toml")
+    rows = encode(tmp_path / "table.csv", schema, target=True)
+    model = LogisticRegression(2.0, norm_bound=1.0, classes=list(schema.classes))
+    model.fit(rows.X, rows.y)
+    model.privacy_ = stated(model.privacy_, schema)
+    return write_model(out, TableModel(model, schema), "<html>")
 
 
 def test_a_folder_from_train_is_checked_like_its_model(model_folder, no_attacks, monkeypatch):

@@ -3,6 +3,7 @@
 import json
 import re
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ import pandas
 import pytest
 
 from helpers import run, write_table
-from noisette import LinearRegression, load, save
+from noisette import LinearRegression, LogisticRegression, load, save
+from noisette.tables import TableModel, encode, read_schema, write_model
+from noisette.tables.folders import stated
+from noisette.tables.pipeline.table_page import page_of
 
 SCHEMA = """
 target = "ill"
@@ -103,13 +107,23 @@ def test_export_writes_a_card_and_a_graph(folder: Any, tmp_path: Any) -> None:
         assert "onnx" in error
 
 
+def old_folder(out: Path, table: Path, facts: Path, **wishes: Any) -> None:
+    """Write a model of encoded rows, as `noisette train` did before tables had one path."""
+    schema = read_schema(facts)
+    rows = encode(table, schema, target=True)
+    wishes |= {"norm_bound": 1.0, "classes": list(schema.classes), "random_state": 1}
+    model = LogisticRegression(4.0, **wishes).fit(rows.X, rows.y)
+    model.privacy_ = stated(model.privacy_, schema)
+    fitted = TableModel(model, schema)
+    write_model(out, fitted, page_of(fitted, table.name, rows.count))
+
+
 def test_models_of_stated_encodings_have_curves_without_a_band(folder: Any, tmp_path: Any) -> None:
     facts = SCHEMA.replace('kind = "numeric"', 'kind = "numeric"\nlow = 0\nhigh = 100')
     facts = facts.replace('kind = "categorical"', 'kind = "categorical"\ncategories = ["a", "c"]')
     facts = facts.replace('[columns.born]\nkind = "date"', '[columns.born]\nkind = "ignore"')
     (tmp_path / "facts.toml").write_text("row_norm = 1.5\n" + facts)
-    run("train", folder / "people.csv", "--schema", tmp_path / "facts.toml", "--epsilon", 4,
-        "--seed", 1, "--out", tmp_path / "linear")  # fmt: skip
+    old_folder(tmp_path / "linear", folder / "people.csv", tmp_path / "facts.toml")
     rows = json.loads(run("explain", tmp_path / "linear", "--json", "--weights")[0])
     age = next(row for row in rows if row["column"] == "age")
     model = load(tmp_path / "linear")
@@ -121,8 +135,9 @@ def test_models_of_stated_encodings_have_curves_without_a_band(folder: Any, tmp_
     card = json.loads(run("export", tmp_path / "linear")[0])
     assert card["cut"] == pytest.approx(1.5)
     # with output perturbation the law of the noise is public: bars in the units of the table
-    run("train", folder / "people.csv", "--schema", tmp_path / "facts.toml", "--epsilon", 4,
-        "--mechanism", "output", "--seed", 1, "--out", tmp_path / "output")  # fmt: skip
+    old_folder(
+        tmp_path / "output", folder / "people.csv", tmp_path / "facts.toml", mechanism="output"
+    )
     rows = json.loads(run("explain", tmp_path / "output", "--json", "--weights")[0])
     model, age = load(tmp_path / "output"), next(row for row in rows if row["column"] == "age")
     assert age["deviation"] == pytest.approx(model.weight_noise_ * 2.0 / 100.0 / 1.5)

@@ -12,6 +12,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from noisette.pipeline import TableClassifier
 
 from helpers import forked, run
 from noisette import Ledger, PrivateSearch, _files
@@ -39,14 +40,14 @@ def book(tmp_path):
 
 def after_the_charge(monkeypatch, action):
     """Do something when a training has been charged and has drawn."""
-    real = LogisticRegression.fit
+    real = TableClassifier.fit
 
     def fit(self, *data, **more):
         real(self, *data, **more)
         action()
         return self
 
-    monkeypatch.setattr(LogisticRegression, "fit", fit)
+    monkeypatch.setattr(TableClassifier, "fit", fit)
 
 
 def test_a_ledger_that_is_gone_after_the_charge_loses_no_model(table, tmp_path, book, monkeypatch):

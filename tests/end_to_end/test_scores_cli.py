@@ -117,18 +117,13 @@ def test_private_scores_are_charged_and_near_the_free_ones(home, tmp_path):
     [
         (("--epsilon", "0.3,1,3"), "of the same people, which together cost epsilon = 4.3"),
         (("--epsilon", "1", "--test-share", "1.5"), "test_share must be a number in (0, 1)"),
-        (("--epsilon", "1", "--test-share", "0.2", "--mechanism", "output"), "--test-share is for"),
         (("--epsilon", "1", "--class-weight", "yes"), "--class-weight must be balanced, or"),
         (("--epsilon", "1", "--class-weight", "maybe=2"), "none of the classes"),
     ],
-    ids=["epsilons", "share", "mechanism", "no weight", "no class"],
+    ids=["epsilons", "share", "no weight", "no class"],
 )  # fmt: skip
 def test_mistakes_cost_nothing(home, tmp_path, arguments, words):
-    facts = home / "schema.toml"
-    if "--mechanism" in arguments:
-        facts = tmp_path / "full.toml"
-        facts.write_text(SCHEMA.replace('"numeric"', '"numeric"\nlow = 0\nhigh = 100'))
-    book = tmp_path / "ledger"
+    facts, book = home / "schema.toml", tmp_path / "ledger"
     run("ledger", book, "--epsilon", 2, "--delta", 1e-5)
     said = run("train", home / "train.csv", "--schema", facts, "--learn", "--delta", 1e-6,
                "--ledger", book, "--out", tmp_path / "m", *arguments, code=2)  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 from noisette import AdditiveClassifier, AdditiveRegressor, load, save
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms.public import PublicBudget
+from noisette.fitting.units import Unit
 from noisette.tables.frame import Frame
 from noisette.tables.kinds import Categorical, Hats
 from noisette.tables.kinds.rows import matrix_of
@@ -84,14 +85,13 @@ def test_the_plan_counts_every_pair_as_one_column(relation: str) -> None:
     model = AdditiveClassifier(
         2.0, 1e-6, schema=KINDS, pairs=PAIRS, adjacency=relation, population=N
     )
-    training = model._training(model._read_schema(target=False), 2, model._public(N, _of(relation)))
-    steps = dict.fromkeys(type(step) for step, _ in training.steps(pure=False, delta=1e-6))
-    shares = next(
-        step for step, _ in training.steps(pure=False, delta=1e-6) if step.name == "shares"
-    )
+    public = model._public(Unit(N), _of(relation))
+    training = _training(model, public)
+    steps = dict.fromkeys(type(step) for step, _ in training.steps(public))
+    shares = next(step for step, _ in training.steps(public) if step.name == "shares")
     assert LearnShares in steps
     assert shares.columns == len(training.counted) + 1 + 1
-    assert "PAIR-CELLS" in training.prepare(model._public(N, _of(relation))).proofs
+    assert "PAIR-CELLS" in training.prepare(public).proofs
     assert model.plan(N).epsilon <= 2.0
 
 
@@ -101,19 +101,23 @@ def _of(relation: str) -> Any:
     return Adjacency.of(relation)
 
 
+def _training(model: Any, public: Any) -> Any:
+    schema = model._read_schema(target=False)
+    return model._training(schema, model._foreseen(schema, 2).target, public)
+
+
 def test_a_pair_that_was_not_planned_is_not_counted() -> None:
     """A training that forgets to pay for a pair is stopped at the count, before any noise."""
     model = AdditiveClassifier(2.0, 1e-6, schema=KINDS, pairs=PAIRS, random_state=0)
-    training = model._training(
-        model._read_schema(target=False), 2, model._public(N, _of("replace-one"))
-    )
+    training = _training(model, model._public(Unit(N), _of("replace-one")))
     table, y = calls(2000)
+    from noisette.tables.pipeline.table_rows import WholeFrame
     from noisette.tables.pipeline.table_training import TableRun, TableSample
 
-    public = model._public(2000, _of("replace-one"))
+    public = model._public(Unit(2000), _of("replace-one"))
     unpaid = replace(training, pairs=()).prepare(public)
     frame = Frame.of(table, training.schema)
-    run = TableRun(training, TableSample(frame, y.astype(int)), unpaid)
+    run = TableRun(training, TableSample(WholeFrame(frame), y.astype(int)), unpaid)
     step, ready = next(each for each in unpaid.steps if each[0].name == "shares")
     run.facts = {
         "day": {"knots": [1.0, 10.0, 20.0]}, "age": {"knots": [30.0, 60.0]},

@@ -2,23 +2,19 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from noisette import (
     AdditiveClassifier,
     AdditiveRegressor,
-    LinearSVC,
-    LogisticRegression,
-    SGDClassifier,
     TableClassifier,
     TableRegressor,
 )
 from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData
-from noisette.tables import Schema, encode, file_parts, frame, stored_rows
+from noisette.tables import Schema, frame, stored_rows
 from noisette.tables import spill as _spill
 from noisette.tables.frame import Frame
-from noisette.tables.pipeline import stored_rows as encoded
+from noisette.tables.pipeline import table_rows as encoded
 from noisette.tables.pipeline import table_run
 
 KINDS = {
@@ -175,51 +171,3 @@ def test_stored_rows_are_cut_anywhere(rng, monkeypatch):
             (few,) = (block for _, block in few.cut(3))
         found = few.toarray() if rows.is_sparse else few
         np.testing.assert_array_equal(found, dense[[2, 33, 99]])
-
-
-WISHES = {
-    "objective": (LogisticRegression, {}),
-    "output": (LogisticRegression, {"mechanism": "output", "delta": 0.0}),
-    "whitened": (LogisticRegression, {"whiten": True}),
-    "support vectors": (LinearSVC, {"class_weight": {"no": 1.0, "yes": 0.5}}),
-    "gradient descent": (SGDClassifier, {}),
-}
-
-
-@pytest.mark.parametrize("thin", [False, True])
-@pytest.mark.parametrize("case", WISHES)
-def test_encoded_rows_stay_in_the_file(path, monkeypatch, case, thin):
-    kind, options = WISHES[case]
-    facts = KINDS | {name: {"kind": "ignore"} for name in ("who", "cost")}
-    facts["age"] = {"kind": "numeric", "low": 0, "high": 100}
-    facts["ward"] = {"kind": "hashed", "buckets": 300} if thin else {"kind": "ignore"}
-    schema = Schema.from_dict({**FACTS, "columns": facts})
-    made = kind(
-        **{"epsilon": 2.0, "delta": 1e-5, "norm_bound": 1.0, "classes": ["no", "yes"],
-           "random_state": 3, **options}
-    )  # fmt: skip
-    rows = encode(path, schema, target=True)
-    near = clone(made).fit(rows.X, rows.y)
-    monkeypatch.setattr(stored_rows, "IN_MEMORY", 100)
-    monkeypatch.setattr(_spill, "IN_MEMORY", 100)
-    monkeypatch.setattr(file_parts, "ROWS", 37)
-    stored = encode(path, schema, target=True, in_file=True)
-    assert isinstance(stored.X, file_parts.FileColumn)
-    assert (stored.X.is_sparse, stored.count) == (thin, rows.count)
-    far = clone(made).fit(stored.X, stored.y)
-    # steps pay for the rounding of sums in any order, and their noise is larger by so much
-    exact = 1e-4 if kind is SGDClassifier else 1e-8
-    np.testing.assert_allclose(far.coef_, near.coef_, rtol=exact, atol=exact)
-    assert far.privacy_.epsilon == near.privacy_.epsilon
-
-
-@pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 65, 200])
-def test_parts_of_a_file_are_joined_in_their_order_and_in_few_levels(monkeypatch, count):
-    monkeypatch.setattr(file_parts, "ROWS", 1)
-    column = file_parts.FileColumn([np.arange(count).__getitem__], lambda part: part, (count,))
-    depth = column.reduce(
-        lambda part: ([int(part[0])], 0), (),
-        lambda one, two: (one[0] + two[0], max(one[1], two[1]) + 1),
-    )  # fmt: skip
-    assert depth[0] == list(range(count))
-    assert depth[1] <= column.merges

@@ -57,16 +57,16 @@ def test_no_fitted_attribute_shows_a_record(adjacency: str) -> None:
 def exact_knots(work: Any, step: Any, ready: Any, passage: Any, real: Any) -> None:
     real(work, step, ready, passage)
     if isinstance(step, LearnKnots):
-        for column in work.training.numbers:
-            numbers = np.clip(work.sample.frame.numbers(column.name), -1e12, 1e12)
+        for name in work.training.numbers:
+            numbers = np.clip(work.sample.table.input.numbers(name), -1e12, 1e12)
             knots = np.unique(np.nanquantile(numbers, [0.1, 0.5, 0.9]))
-            work.facts[column.name] = {"knots": [*knots.tolist(), 1e12 + 1.0], "center": 0.0}
+            work.facts[name] = {"knots": [*knots.tolist(), 1e12 + 1.0], "center": 0.0}
 
 
 def levels_seen(work: Any, step: Any, ready: Any, passage: Any, real: Any) -> None:
     real(work, step, ready, passage)
     for name in work.levels:  # all that occur, whoever has them
-        found = work.sample.frame.codes(name)[1]
+        found = work.sample.table.input.codes(name)[1]
         work.levels[name] = type(work.levels[name])(tuple(found), (1.0,) * len(found))
         work.facts[name] = {"categories": found}
 
@@ -88,7 +88,7 @@ def test_an_exact_coordinate_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def model(work: Any, passage: Any) -> Any:
         fitted = real(work, passage)
-        first = work.sample.frame.numbers(work.training.schema.columns[0].name)
+        first = work.sample.table.input.numbers(work.training.schema.columns[0].name)
         return table_training.FittedTable(
             fitted.schema, fitted.coef, np.array([float(np.nansum(first))]), fitted.notes
         )

@@ -24,8 +24,7 @@ from noisette.tables.pipeline import (
     TableClassifier,
     categories,
     recipe,
-    table_classifier,
-    table_regressor,
+    table_estimator,
 )
 from noisette.tables.pipeline.table_training import TableSample
 
@@ -129,8 +128,7 @@ def fitted(
     with monkeypatch.context() as patch:
         patch.setattr(categories, "key_counts", noting)
         patch.setattr(categories.LearnCategories, "run", run)
-        patch.setattr(table_classifier, "TableSample", weighed)
-        patch.setattr(table_regressor, "TableSample", weighed)
+        patch.setattr(table_estimator, "TableSample", weighed)
         patch.setattr(recipe, "_PAIRS_FROM", 1)  # a public rule, for which 200 rows are too few
         patch.setattr(recipe, "_EACH_PAIR", 1)
         names = list(COLUMNS)

@@ -11,6 +11,7 @@ from noisette.core.accounting import epsilon as epsilon_of
 from noisette.core.adjacency import REPLACE_ONE
 from noisette.core.guarantee import Guarantee
 from noisette.errors import InvalidParameter, WeakModelWarning
+from noisette.fitting.units import Unit
 from noisette.report.numbers import steps_of
 from noisette.tables.pipeline import TableClassifier
 from noisette.tables.pipeline.table_outlook import TableOutlook
@@ -53,8 +54,9 @@ def test_an_outlook_has_the_plan_that_is_charged() -> None:
 def test_parts_and_lone_epsilons_are_those_of_the_plan() -> None:
     shown = planned(20_000, kinds(3, 2))
     model = TableClassifier(1.0, 1e-6, schema=kinds(3, 2))
-    public = model._public(20_000, REPLACE_ONE)
-    recipe = model._training(model._read_schema(target=False), 2, public).recipe
+    public = model._public(Unit(20_000), REPLACE_ONE)
+    schema = model._read_schema(target=False)
+    recipe = model._training(schema, model._foreseen(schema).target, public).recipe
     parts = {step.name: step.part for step in shown.steps}
     wanted = {"knots": recipe.knots, "levels": recipe.levels, "shares": recipe.shares}
     for name, part in (wanted | {"weights": recipe.model}).items():

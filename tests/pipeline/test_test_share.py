@@ -14,12 +14,18 @@ from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
 from noisette.scores import BinaryScores, measure
 from noisette.tables.frame import Frame
+from noisette.tables.pipeline.table_rows import WholeFrame
 from noisette.tables.pipeline.table_training import TableSample
-from noisette.tables.pipeline.train_and_test import divided, drawn_for_test
+from noisette.tables.pipeline.train_and_test import divided
 from tests.pipeline.spy import Spy, budget
 
 KINDS = {"age": "numeric", "ward": "categorical"}
 RELATIONS = ["replace-one", "zero-out", "add-remove"]
+
+
+def drawn_for_test(units: int, share: float, public: Any, randomness: Randomness) -> Any:
+    exact = public.adjacency.size_is_public
+    return WholeFrame(Frame({})).drawn(units, share, randomness, exact=exact)
 
 
 def people(n: int = 3000, seed: int = 0) -> tuple[dict[str, Any], Any]:
@@ -160,7 +166,7 @@ def test_persons_are_trained_on_or_tested_with_all_their_rows(relation: str) -> 
     fitted = model(relation, population=400).fit(table, ill, persons=crowd)
     assert fitted.privacy_.unit == "person"
     assert fitted.test_.counts.sum() == pytest.approx(95, abs=60)  # of persons, not of rows
-    sample = TableSample(Frame.of(table), np.zeros(1200, dtype=int), crowd)
+    sample = TableSample(WholeFrame(Frame.of(table)), np.zeros(1200, dtype=int), crowd)
     assert sample.units == crowd.count
     tested = drawn_for_test(crowd.count, 0.25, budget(relation, crowd.count), Randomness.secure())
     sides = [set(sample.part(side).unit.index.tolist()) for side in (tested, ~tested)]

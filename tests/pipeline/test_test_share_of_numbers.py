@@ -16,7 +16,8 @@ from noisette.errors import InvalidData, InvalidParameter
 from noisette.scores import RegressionScores, measure
 from noisette.scores.measure import restored, stored
 from noisette.tables import template
-from noisette.tables.pipeline.train_and_test import drawn_for_test
+from noisette.tables.frame import Frame
+from noisette.tables.pipeline.table_rows import WholeFrame
 from tests.pipeline.spy import Spy, budget
 
 KINDS = {"age": "numeric", "ward": "categorical"}
@@ -66,7 +67,8 @@ def test_the_score_is_free_and_the_guarantee_covers_it(relation: str, bounds: An
 def test_a_test_person_leaves_no_trace_in_the_model(relation: str) -> None:
     """Change one: what training sees stays what it was; the table moves by what is declared."""
     table, days = people(600)
-    chosen = drawn_for_test(600, 0.25, budget(relation, 600), Randomness.from_seed(0))
+    exact = budget(relation, 600).adjacency.size_is_public
+    chosen = WholeFrame(Frame({})).drawn(600, 0.25, Randomness.from_seed(0), exact=exact)
     seen = {}
     for side in ("nobody", "train", "test"):
         changed, targets = {name: cells.copy() for name, cells in table.items()}, days.copy()

@@ -23,7 +23,7 @@ from noisette.fitting.partitions import parted, running
 from noisette.fitting.solvers import PublicFacts, attainable_tolerance, minimise
 from noisette.fitting.solvers.objective import Objective, Preconditioner
 from noisette.fitting.solvers.smooth import last_resort
-from noisette.tables.pipeline import parted_tables
+from noisette.tables.pipeline import table_rows
 
 UNIT = Fraction(1, 2**53)
 
@@ -183,4 +183,4 @@ def test_a_join_that_is_repeated_gives_the_same_sum() -> None:
         assert found.values()[0].tolist() == [6.0, 6.0]
     counts = [[Counter("ab")], [Counter("b")]]
     for _ in range(2):
-        assert running.joined(parted_tables._counters_joined, counts) == [Counter("abb")]
+        assert running.joined(table_rows._counters_joined, counts) == [Counter("abb")]

@@ -15,7 +15,7 @@ from noisette.core.randomness import coin_words
 from noisette.fitting.partitions.columns import drawn
 from noisette.tables import Schema
 from noisette.tables.pipeline import train_and_test
-from noisette.tables.pipeline.parted_tables import PartedFrame
+from noisette.tables.pipeline.table_rows import PartedFrame
 
 KINDS = {"age": "numeric", "ward": "categorical"}
 

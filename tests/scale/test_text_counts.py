@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from noisette import TableClassifier
-from noisette.tables.pipeline import parted_tables
+from noisette.tables.pipeline import table_rows
 from noisette.tables.pipeline.text_counts import TextCounts
 
 SAMPLE = "aé\x00\ud800\uffff\U0001f600zZ ß"  # every length in UTF-8, and half a surrogate pair
@@ -71,7 +71,7 @@ def test_texts_in_a_file_give_the_model_of_texts_in_memory(monkeypatch: Any, oth
     ward = [f"once {k}" if each == "x" else each for k, each in enumerate(ward)]
     table = pd.DataFrame({"ward": ward, "ill": rng.choice(["no", "yes"], 2_000)})
     whole = learnt(table)
-    monkeypatch.setattr(parted_tables, "IN_MEMORY", 3_000)
+    monkeypatch.setattr(table_rows, "IN_MEMORY", 3_000)
     with dask.config.set(scheduler="sync"):
         parts = learnt(dd.from_pandas(table, npartitions=70))  # more than one group of groups
     assert {"a", "b", "ü"} <= set(whole.schema_.source["columns"]["ward"]["categories"])

@@ -24,7 +24,7 @@ from noisette.scores.layouts import numbers_of
 from noisette.tables import Schema, encode
 from noisette.tables.frame import Frame
 from noisette.tables.pipeline import PrivateCategories
-from noisette.tables.pipeline.parted_tables import PartedFrame
+from noisette.tables.pipeline.table_rows import PartedFrame
 from noisette.tuning.budget import taken
 
 pd = pytest.importorskip("pandas")
@@ -275,7 +275,7 @@ def test_files_row_by_row(tmp_path: Any, base: str, odd: Any) -> None:
 
 def parted_rows(parts: Any, kind: str) -> Any:
     frame = PartedFrame.of(parts, SCHEMAS[kind], target=False)
-    return np.concatenate([part.encode(cut=False) for part in frame.frames.parts()])
+    return np.concatenate([part.encode(cut=False) for part in frame.input.parts()])
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask

@@ -49,7 +49,7 @@ REFUSALS: dict[str, Refusal] = {
     "target": Refusal(
         "a target is no finite number",
         ("models/inputs:finite_numbers", "tables/frame:Frame.labels",
-         "tables/pipeline/table_regressor:TableRegressor._fit",
+         "tables/pipeline/table_regressor:TableRegressor._read",
          "scores/layouts:RegressionLayout.codes"),
     ),
     "truth": Refusal(
@@ -90,11 +90,10 @@ REFUSALS: dict[str, Refusal] = {
     "nobody": Refusal(
         "that there is at least one",
         ("models/inputs:parted_rows", "models/inputs:columns",
-         "tables/pipeline/table_classifier:_checked_labels",
+         "tables/pipeline/table_estimator:TableEstimator._fit",
          "tables/pipeline/evaluation:_rows_and_truth",
          "tables/pipeline/encoder:SchemaEncoder.transform",
          "tables/pipeline/cell_counts:_states_of", "tables/frame:Frame.read",
-         "tables/encoding:encode",
          "tuning/search:PrivateSearch._won", "models/sgd_stream:StreamReader._fit_stream"),
         fact=True,
     ),

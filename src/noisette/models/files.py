@@ -51,6 +51,7 @@ IN_FOLDER, RECEIPT = "model.noisette", "receipt.json"
 _TEXT, _ARRAYS = "model.json", ("coef", "intercept")
 _NOT_STORED = {"ledger", "random_state"}
 _APART = {"schema", "pairs"}  # stored as what was learnt, not as it was handed in
+_LATER = {"mechanism", "loss", "sampling"}  # of a table, which files before 0.2 do not know
 _MAY_BE_INFINITE, _INFINITE = {"radius"}, "infinite"  # JSON has no such number
 _RELEASED = ("residual_scale_", "clipped_share_")
 _POSITIVE = ("regularization", "eta0", "radius", "clip_norm")  # where they are numbers
@@ -332,7 +333,9 @@ def _filled(name: str, node: dict[str, Any]) -> Any:
         parameters["class_weight"] = dict(zip(labels, weights, strict=True))
     kind = getattr(importlib.import_module(MODELS[name]), name)
     # Every one: of a parameter that is left out, the default would be taken for what was used.
-    if parameters.keys() != kind().get_params(deep=False).keys() - _NOT_STORED - _APART:
+    known = kind().get_params(deep=False).keys() - _NOT_STORED - _APART
+    later = _LATER if "schema" in kind().get_params(deep=False) else set()
+    if not known - later <= parameters.keys() <= known:
         raise TypeError
     if "schema" in kind().get_params(deep=False):
         parameters["schema"] = dict(node["schema"])

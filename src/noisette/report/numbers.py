@@ -210,13 +210,18 @@ def steps_of(plan: Plan, delta: float, adjacency: Adjacency) -> list[StepCost]:
     counts = sum(
         isinstance(leaf.mechanism, Gaussian) for leaf, _ in leaves if isinstance(leaf, Noisy)
     )
-    if len(leaves) < 3 or not all(isinstance(leaf, Noisy) for leaf, _ in leaves):
+    objective = any(
+        isinstance(getattr(leaf, "mechanism", None), ObjectiveNoise) for leaf, _ in leaves
+    )
+    if len(leaves) < 2 or not all(isinstance(leaf, Noisy) for leaf, _ in leaves):
         return []
     for leaf, count in leaves:
         assert isinstance(leaf, Noisy)
         # What hides where the solver stopped, the last leaf, belongs to the weights.
         name = "weights" if "weights" in groups else _name(leaf.mechanism)
-        if name == "shares" and "spikes" not in groups and counts > 2:
+        if name == "shares" and "shares" in groups and not objective:
+            name = "weights"  # of another algorithm, which comes behind the shares
+        elif name == "shares" and objective and "spikes" not in groups and counts > 2:
             name = "spikes"
         groups.setdefault(name, []).append((leaf, count))
     if len(groups) < 2 or "weights" not in groups:
@@ -225,11 +230,11 @@ def steps_of(plan: Plan, delta: float, adjacency: Adjacency) -> list[StepCost]:
         name: sum(count * _size(leaf.mechanism, adjacency, pure=delta == 0.0) for leaf, count in of)
         for name, of in groups.items()
     }
+    alone = {name: _alone(group, delta, adjacency) for name, group in groups.items()}
+    if not objective:  # whose budget is divided by epsilon
+        sizes = alone
     whole = sum(sizes.values())
-    return [
-        StepCost(name, sizes[name] / whole, _alone(group, delta, adjacency))
-        for name, group in groups.items()
-    ]
+    return [StepCost(name, sizes[name] / whole, alone[name]) for name in groups]
 
 
 def _name(mechanism: Mechanism) -> str:

@@ -7,8 +7,7 @@
 ('age',)
 """
 
-from noisette.tables.encoding import encode
-from noisette.tables.folders import TableModel, read_model, write_model
+from noisette.tables.folders import TableModel, encode, read_model, write_model
 from noisette.tables.schema import Schema, read_schema
 from noisette.tables.template import template
 

@@ -15,11 +15,11 @@ from typing import Any
 from noisette import _files, _validate
 from noisette.core.guarantee import TAKEN_AS_GIVEN, Guarantee
 from noisette.errors import InvalidData, InvalidParameter
+from noisette.fitting.units import Persons
 from noisette.models import files as model_files
 from noisette.report import html
 from noisette.tables import toml
 from noisette.tables.drafts import Draft, clear_away, is_alone, new_draft
-from noisette.tables.encoding import Encoded, encode
 from noisette.tables.frame import Frame
 from noisette.tables.schema import Schema, read_schema
 
@@ -28,6 +28,93 @@ SCHEMA, GUARANTEE, REPORT = "schema.toml", "guarantee.json", "report.html"
 _FILES = {MODEL, SCHEMA, GUARANTEE, REPORT, RECEIPT}
 _LEARNT = 20
 _ROOM = 1 << 19  # bytes of a page and of what does not grow with the columns
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A table as a model takes it; ``repr`` shows nothing of it.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, d), or Frame
+        Rows of norm at most 1, CSR if `Schema.sparse` says so; for a model that encodes cells by
+        itself the cells.
+    y : ndarray of shape (n,) or None
+        The label of each row, or None if not asked for.
+    persons : Persons or None
+        Whose row each row is, where the schema says how to tell.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette.tables.folders import Encoded
+    >>> Encoded(np.zeros((3, 2)), None)
+    <Encoded table>
+
+    """
+
+    X: Any
+    y: Any
+    persons: Persons | None = None
+
+    def __repr__(self) -> str:
+        return "<Encoded table>"  # how many rows there are may be private
+
+    @property
+    def count(self) -> int:
+        """The number of rows, or of persons where rows are grouped by person."""
+        return int(self.X.shape[0]) if self.persons is None else self.persons.count
+
+
+def encode(path: str | Path, schema: Schema, *, target: bool, header: bool = True) -> Encoded:
+    r"""Read and encode a whole table; with `target` its labels and persons too.
+
+    Each row is encoded by itself: divided by ``row_norm`` and cut to norm 1. So neighbouring tables
+    become neighbouring matrices, and encoding costs no privacy.
+
+    Parameters
+    ----------
+    path : str or Path
+        A CSV or Parquet file.
+    schema : Schema
+        The public facts about its columns.
+    target : bool
+        Whether to read the labels too.
+    header : bool, default True
+        Whether a CSV file has a header line.
+
+    Returns
+    -------
+    Encoded
+        The matrix and the labels.
+
+    Raises
+    ------
+    InvalidData
+        If the file cannot be read, lacks a column, has no rows or an unknown label.
+    InvalidParameter
+        If the table has a column that is not in the schema.
+    MissingExtra
+        If the file is Parquet and pyarrow is absent.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from noisette.tables import Schema, encode
+    >>> facts = {"target": "ill", "classes": ["no", "yes"], "unit": "one row is one person"}
+    >>> facts["columns"] = {"age": {"kind": "numeric", "low": 0, "high": 100}}
+    >>> table = Path(tempfile.mkdtemp()) / "patients.csv"
+    >>> _ = table.write_text("age,ill\n31,no\n62,yes\n")
+    >>> encode(table, Schema.from_dict(facts), target=True).y.tolist()
+    ['no', 'yes']
+
+    """
+    schema.check_complete()
+    frame = Frame.read(path, schema, target=target, header=header)
+    if not target:
+        return Encoded(frame.encode(), None)
+    return Encoded(frame.encode(), frame.labels(), frame.persons())
 
 
 @dataclass(frozen=True)
@@ -72,10 +159,7 @@ class TableModel:
         guarantee: Guarantee = self.model.privacy_
         return guarantee
 
-    def read(
-        self, path: Path, *, target: bool, header: bool = True, in_file: bool = False,
-        counted: bool = True,
-    ) -> Encoded:  # fmt: skip
+    def read(self, path: Path, *, target: bool, header: bool = True) -> Encoded:
         """Return a table as the model takes it: cells if it encodes them itself, else rows.
 
         Parameters
@@ -86,8 +170,6 @@ class TableModel:
             Whether to read the labels too.
         header : bool, default True
             Whether the first line of a CSV file names the columns.
-        in_file, counted : bool
-            As for `encode`, for a model that takes rows in parts.
 
         Returns
         -------
@@ -95,9 +177,8 @@ class TableModel:
             The table and its labels.
 
         """
-        if not takes_tables(self.model):
-            given = {"target": target, "header": header, "in_file": in_file, "counted": counted}
-            return encode(path, self.schema, **given)
+        if not takes_tables(self.model):  # as before tables were encoded by their models
+            return encode(path, self.schema, target=target, header=header)
         frame = Frame.read(path, self.schema, target=target, header=header)
         if not target:
             return Encoded(frame, None)

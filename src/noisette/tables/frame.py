@@ -67,6 +67,7 @@ class Frame:
             wanted.append(schema.target)
         if target and schema.persons is not None:  # to train, and for nothing else
             wanted.append(schema.persons.column)
+        wanted = wanted or list(names[:1])  # to count the rows
         growing = Growing(wanted, numbers, (schema.file.decimal, schema.file.thousands))
         for piece in pieces(path, schema.file, wanted, given, numbers):
             growing.add(piece)

@@ -18,14 +18,6 @@ from noisette.tables.spill import IN_MEMORY, Spill
 _ROWS = 8192
 
 
-def may_be_stored(shape: tuple[int, int], *, is_sparse: bool) -> bool:
-    """Whether rows of this shape may be too many for memory, whatever they hold.
-
-    Never False where `Keeping` writes some to a file: an entry of a sparse row takes 12 bytes.
-    """
-    return shape[0] * shape[1] * (12 if is_sparse else 8) > IN_MEMORY
-
-
 class Keeping:
     """Blocks of rows: in memory until they are many, then in the file."""
 

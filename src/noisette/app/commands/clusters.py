@@ -56,16 +56,10 @@ def cluster_for(cluster: str | None, workers: int | None) -> Iterator[None]:
             made.close()
 
 
-def parts_of(table: Path, facts: "Schema", estimator: Any) -> Any:
+def parts_of(table: Path, facts: "Schema") -> Any:
     """Return the table of all files that a pattern names, as the workers will read it."""
     from noisette.fitting.partitions.running import dask_module
-    from noisette.tables.folders import takes_tables
 
-    if not takes_tables(estimator):
-        raise InvalidParameter(
-            "parts are read by the default training of a table only; leave out --mechanism, "
-            "--loss, --sampling, --model sgd and row_norm."
-        )
     frames = dask_module("dask.dataframe")
     files = sorted(glob.glob(str(table)))
     if not files:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from noisette._validate import visible
 from noisette.app.commands.console import as_text, busy, figure_file, print_table, write_figure
-from noisette.app.commands.train import estimator_of, learns
+from noisette.app.commands.train import estimator_of
 from noisette.app.job import Job, takes
 from noisette.errors import InvalidParameter, NoisetteError
 
@@ -92,13 +92,7 @@ def _facts(job: Job) -> "Schema | None":
         raise InvalidParameter("the features follow from --schema; leave out --features.")
     if job.persons:
         raise InvalidParameter("a schema names its persons itself; leave out --persons.")
-    facts = read_schema(job.schema, job.target, learn=True)
-    if not learns(job, facts):
-        raise InvalidParameter(
-            "--schema is for the default training; with --mechanism, --loss, --sampling, --model "
-            "sgd or a stated row_norm give --features, the number after encoding."
-        )
-    return facts
+    return read_schema(job.schema, job.target, learn=True)
 
 
 def _size(job: Job, facts: "Schema | None") -> tuple[int, bool]:
@@ -317,12 +311,10 @@ def _compare(job: Job) -> None:
         read = TableModel(estimator, facts).read(
             Path(job.table), target=True, header=not job.no_header
         )
-    own = hasattr(estimator, "schema")  # then the column of persons is found by itself
     with busy("training, again and again"):
         found = tuning.compare_epsilons(
-            estimator, read.X, read.y, job.epsilons, repeats=job.repeats, rows=job.rows,
-            persons=None if own else read.persons,
-        )  # fmt: skip
+            estimator, read.X, read.y, job.epsilons, repeats=job.repeats, rows=job.rows
+        )
     if job.out is not None:
         write_figure(found.plot(), job.out)
     if job.json:

@@ -2,7 +2,6 @@
 
 import inspect
 import json as json_module
-import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -142,43 +141,24 @@ class _Work(NamedTuple):
 
     def fit_rows(self) -> int | None:
         """Train on one file, read here."""
-        from noisette.tables.folders import TableModel, takes_tables
+        from noisette.tables.frame import Frame
 
         self.say("reading")
         with busy("reading the table"):  # and how far it is would tell the number of rows
-            whole = TableModel(self.estimator, self.facts)
-            rows = whole.read(
-                self.table, target=True, header=not self.job.no_header, in_file=self._by_passes(),
-                counted=self.job.counted,
-            )  # fmt: skip
-        records = rows.count if self.job.counted else None
+            frame = Frame.read(self.table, self.facts, target=True, header=not self.job.no_header)
+            persons = frame.persons()
+        count = frame.rows if persons is None else persons.count
+        records = count if self.job.counted else None
         self._check_size(records)
         self.say("training")
         with busy("training"), warning_aloud():
-            # a model that takes cells finds the column of persons by itself
-            more = {} if takes_tables(self.estimator) else {"persons": rows.persons}
-            self.estimator.fit(rows.X, rows.y, **more)
+            self.estimator.fit(frame)
         return records
-
-    def _by_passes(self) -> bool:
-        """Whether the training goes over all rows in turn, so that they may stay in a file."""
-        from noisette.fitting.losses import classifier_loss
-        from noisette.tables.folders import takes_tables
-
-        model = self.estimator
-        if takes_tables(model) or self.facts.persons is not None:
-            return False
-        if not math.isfinite(classifier_loss(getattr(model, "loss", "logistic"), 2).smoothness):
-            return False
-        if not hasattr(model, "sampling"):
-            return True
-        # the noise of steps pays for the rounding of a public number of rows
-        return model.sampling == "auto" and self.job.delta > 0.0 and self.job.counted
 
     def fit_parts(self) -> int | None:
         """Train on files that workers read."""
         self.say("reading")
-        whole = parts_of(self.table, self.facts, self.estimator)
+        whole = parts_of(self.table, self.facts)
         records = None  # of persons the rows are private, and the training counts persons itself
         if self.job.counted and self.facts.persons is None:
             with waiting("counting rows"):
@@ -255,20 +235,17 @@ def estimator_of(job: Job, facts: "Schema | None" = None, **more: Any) -> Any:
         return _regressor(job, facts, shared)
     if job.model == "sgd":
         _check_sgd(job)
-    if facts is not None and learns(job, facts):
-        from noisette.tables.pipeline import AdditiveClassifier, TableClassifier
+    if facts is None:
+        return _linear(job, shared)
+    from noisette.tables.pipeline import AdditiveClassifier, TableClassifier
 
-        if job.model == ADDITIVE:
-            return AdditiveClassifier(schema=facts, **shared)
-        return TableClassifier(model=job.model, schema=facts, **shared)
-    if "test_share" in shared:
-        raise InvalidParameter(
-            "--test-share is for the default training of a table; without it, train on one part of "
-            "the people and use `noisette evaluate` on the other."
-        )
-    if facts is not None:
-        shared["classes"] = list(facts.classes)
-    return _linear(job, shared)
+    if "row_norm" in facts.source:
+        warn("row_norm of the schema is not used: the scale of rows is learnt with the model.")
+    if job.model != ADDITIVE:
+        return TableClassifier(model=job.model, schema=facts, **(shared | job.wishes))
+    for name in job.wishes:
+        raise InvalidParameter(f"--model additive has a training of its own; leave out --{name}.")
+    return AdditiveClassifier(schema=facts, **shared)
 
 
 def _regressor(job: Job, facts: "Schema", shared: dict[str, Any]) -> Any:
@@ -288,25 +265,6 @@ def _regressor(job: Job, facts: "Schema", shared: dict[str, Any]) -> Any:
     return kind(schema=facts, target_bounds=bought, **shared)
 
 
-def learns(job: Job, facts: "Schema") -> bool:
-    """Whether the model finds centres, scales and open facts by itself.
-
-    Not where the user chose an algorithm, or stated the scale of rows and with it the encoding.
-    """
-    chosen = [f"--{name}" for name in job.wishes]
-    chosen += ["--model sgd"] * (job.model == "sgd") + ["row_norm"] * ("row_norm" in facts.source)
-    if chosen and job.model == ADDITIVE:
-        raise InvalidParameter(
-            f"--model additive has a training of its own; leave out {chosen[0]}."
-        )
-    if chosen and facts.open:
-        raise InvalidParameter(
-            f"open facts are learnt together with the default training only; leave out {chosen[0]} "
-            "or fill them in."
-        )
-    return not chosen
-
-
 def _check_sgd(job: Job) -> None:
     """Refuse what has no proof for SGD under add-remove, in the words of the command line."""
     if job.counted:
@@ -324,7 +282,7 @@ def _check_sgd(job: Job) -> None:
 
 
 def _linear(job: Job, shared: dict[str, Any]) -> Any:
-    """Return an estimator of encoded rows; refuse a wish that it has no parameter for."""
+    """Return an estimator of rows; refuse a wish that it has no parameter for."""
     from noisette import _validate, linear
 
     kind = getattr(linear, MODELS[_validate.choice("--model", job.model, MODELS)])
@@ -332,7 +290,7 @@ def _linear(job: Job, shared: dict[str, Any]) -> Any:
     for option, value in job.wishes.items():
         if option not in known:
             raise InvalidParameter(f"--{option} {value} is not for --model {job.model}.")
-    return kind(norm_bound=1.0, **shared, **job.wishes)  # to which the schema's encoder scales rows
+    return kind(norm_bound=1.0, **shared, **job.wishes)
 
 
 def _keep(

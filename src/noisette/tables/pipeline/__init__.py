@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from noisette._package import lazily
 
 if TYPE_CHECKING:
-    from noisette.tables.pipeline.additive import AdditiveClassifier, AdditiveRegressor
     from noisette.tables.pipeline.bounds import PrivateBounds
     from noisette.tables.pipeline.categories import PrivateCategories
     from noisette.tables.pipeline.curves import ColumnCurve
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from noisette.tables.pipeline.knots import PrivateKnots
     from noisette.tables.pipeline.projection import PrivateProjection
     from noisette.tables.pipeline.selector import PrivateSelector
-    from noisette.tables.pipeline.table_classifier import TableClassifier
-    from noisette.tables.pipeline.table_regressor import TableRegressor
+    from noisette.tables.pipeline.table_classifier import AdditiveClassifier, TableClassifier
+    from noisette.tables.pipeline.table_regressor import AdditiveRegressor, TableRegressor
 
 __all__ = [
     "AdditiveClassifier",
@@ -43,8 +42,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AdditiveClassifier": "additive",
-    "AdditiveRegressor": "additive",
+    "AdditiveClassifier": "table_classifier",
+    "AdditiveRegressor": "table_regressor",
     "ColumnCurve": "curves",
     "PrivateBounds": "bounds",
     "PrivateCategories": "categories",

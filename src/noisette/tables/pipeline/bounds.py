@@ -48,6 +48,8 @@ class LearnBounds(Step):
 
     name: ClassVar[str] = "bounds"
     summary: ClassVar[str] = "two private quantiles of each numeric column"
+    ups: ClassVar[tuple[bool | None, ...]] = (False, True)
+    """The ways in which columns are snapped to their grids (`core.grid.Placed`)."""
     pure: ClassVar[bool] = True
     proofs: ClassVar[tuple[str, ...]] = ("QUANTILE", "ROW-LOCAL")
 

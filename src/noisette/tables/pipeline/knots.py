@@ -64,6 +64,8 @@ class LearnKnots(Step):
 
     name: ClassVar[str] = "knots"
     summary: ClassVar[str] = "private quantiles of numeric columns, by halving"
+    ups: ClassVar[tuple[bool | None, ...]] = (None,)
+    """The ways in which columns are snapped to their grids (`core.grid.Placed`)."""
     pure: ClassVar[bool] = True
     proofs: ClassVar[tuple[str, ...]] = ("QUANTILE-TREE", "ROW-LOCAL")
 

@@ -7,6 +7,7 @@ docs/benchmarks.md has their figures.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from noisette.core.mechanisms import Gaussian
 from noisette.fitting.algorithms.public import PublicBudget
@@ -132,15 +133,13 @@ def recipe_for(
     )  # fmt: skip
 
 
-def recipe_for_numbers(
-    public: PublicBudget, *, bought: int, counted: int, unknown: int, share: float | None = None
-) -> TableRecipe:
-    """Return the recipe for a number to predict, `bought` columns of which limits are bought.
+def recipe_for_numbers(public: PublicBudget, **columns: Any) -> TableRecipe:
+    """Return the recipe for a number to predict; limits are bought in place of knots.
 
     Knots lie evenly between the limits: medians of ever smaller parts leave out the ends of a
     column, where a line still rises. Chosen on California housing.
     """
-    plain = recipe_for(public, numeric=bought, counted=counted, unknown=unknown, share=share)
+    plain = recipe_for(public, **columns)
     many = public.size is not None and public.delta > 0.0 and _strength(public) >= _ENOUGH
     return replace(plain, public_knots=_MANY if many else _PUBLIC_KNOTS, signal=0.3, bent=0.2)
 
@@ -170,11 +169,9 @@ def recipe_for_curves(
     )  # fmt: skip
 
 
-def recipe_for_number_curves(
-    public: PublicBudget, *, bought: int, counted: int, unknown: int, share: float | None = None
-) -> TableRecipe:
+def recipe_for_number_curves(public: PublicBudget, **columns: Any) -> TableRecipe:
     """Return the recipe of additive models of a number: more knots where there are rows enough."""
-    plain = recipe_for_numbers(public, bought=bought, counted=counted, unknown=unknown, share=share)
+    plain = recipe_for_numbers(public, **columns)
     return replace(plain, public_knots=_FINE_KNOTS) if plain.public_knots == _MANY else plain
 
 

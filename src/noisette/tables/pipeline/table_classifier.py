@@ -1,9 +1,6 @@
 """`TableClassifier`: a raw table in, a private model out, one guarantee about all of it."""
 
-import copy
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,25 +12,25 @@ from noisette._typing import Floats, Labels
 from noisette.core.ledger import Ledger
 from noisette.core.parts import is_parted, summed
 from noisette.core.randomness import Randomness
+from noisette.core.sampling import SAMPLERS
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms.class_weight import BALANCED, check_class_weight, public_weights
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.fitting.losses import Logistic, Loss, Softmax, SoftplusHinge
+from noisette.fitting.algorithms.recommend import MECHANISMS, Recommendation
+from noisette.fitting.losses import classifier_loss, classifier_losses
 from noisette.fitting.partitions.lazily import lazily
 from noisette.models import inputs
 from noisette.models.outputs import labels_fact
 from noisette.models.private import Scored
 from noisette.tables import Schema
-from noisette.tables.person_facts import planned_unit
-from noisette.tables.pipeline.categories import keys_of
-from noisette.tables.pipeline.pairs import checked_pairs
-from noisette.tables.pipeline.parted_tables import frame_of, labels_of
-from noisette.tables.pipeline.recipe import TableRecipe, recipe_for, with_room_for
+from noisette.tables.pipeline.last import chosen_last
 from noisette.tables.pipeline.table_estimator import TableEstimator
-from noisette.tables.pipeline.table_outlook import TableOutlook, table_outlook
-from noisette.tables.pipeline.table_training import FittedTable, TableSample, TableTraining
+from noisette.tables.pipeline.table_outlook import TableOutlook
+from noisette.tables.pipeline.table_training import FittedTable, TableTraining
+from noisette.tables.pipeline.target import CURVES, Goal, LabelTarget, Target
 
-MODELS = ("logistic", "svm")
+MODELS = {"logistic": "logistic", "svm": "softplus", "sgd": "logistic"}
+"""What ``model`` says -> its usual loss."""
 _CLASSES = ["a label of y", "another label of y"]
 """What stands in a schema for a target and classes that y will tell."""
 _FEW = 16
@@ -41,14 +38,12 @@ _MOST_LABELS = 100
 
 
 def _has_probabilities(model: Any) -> bool:
-    if model.model != "logistic":
-        raise AttributeError("only model='logistic' has probabilities.")
+    if (model.loss or MODELS.get(model.model)) not in classifier_losses(probabilities=True):
+        raise AttributeError("only models of the logistic loss have probabilities.")
     return True
 
 
-def _checked_labels(y: Any, rows: int, least: int) -> Any:
-    if rows < least:
-        raise InvalidData("the table has no rows.")
+def _checked_labels(y: Any, rows: int) -> Any:
     if is_parted(y):
         return y
     labels = inputs.label_vector(y)
@@ -100,7 +95,15 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         For each column its kind, ``{"age": "numeric", "ward": "categorical", "id": "ignore"}``, or
         a schema with any mix of known and unknown facts. A kind must not be read off the rows.
     model : str
-        "logistic" (default) or "svm".
+        "logistic" (default), "svm", or "sgd" for noisy steps: without a delta the founding paper's
+        one pass over disjoint batches, else gradient descent on all rows, or as `sampling` says.
+    mechanism : str
+        What finds the weights of "logistic" and "svm": "auto" and "objective" are objective
+        perturbation, which needs the least noise; "output" solves and then adds noise.
+    loss : str, optional
+        A name in `noisette.losses.classifier_losses`, in place of the model's own.
+    sampling : str, optional
+        For "sgd": a name in `noisette.sampling.SAMPLERS`.
     adjacency : str
         "replace-one" (default), "zero-out" or "add-remove".
     population : int, optional
@@ -155,6 +158,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
 
     _whole = "a classifier with the facts of its columns"
     _refuses = ("columns", "lines", "labels")
+    _models = tuple(MODELS)
 
     def __init__(
         self,
@@ -163,6 +167,9 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         *,
         schema: Any = None,
         model: str = "logistic",
+        mechanism: str = "auto",
+        loss: str | None = None,
+        sampling: str | None = None,
         adjacency: str = "replace-one",
         population: int | None = None,
         classes: Labels | None = None,
@@ -176,6 +183,9 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         self.delta = delta
         self.schema = schema
         self.model = model
+        self.mechanism = mechanism
+        self.loss = loss
+        self.sampling = sampling
         self.adjacency = adjacency
         self.population = population
         self.classes = classes
@@ -216,94 +226,63 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         ['knots', 'levels', 'shares', 'weights']
 
         """
-        ledger, _ = self._check_public()
-        n = _validate.integer("n", n)
-        schema = self._read_schema(target=False)
+        return self._outlook(n, classes=classes)
+
+    def _foreseen(self, schema: Schema, classes: int | None = None) -> Goal:
         if classes is None:
             classes = len(schema.classes if self.classes is None else self.classes)
-        public = self._public(planned_unit(schema.persons, n), ledger.adjacency)
-        if public.size is None:
-            public = replace(public, size=n)
-        classes = _validate.integer("classes", classes, least=2)
-        most = self._for_training(public)
-        training = self._training(schema, classes, most)
-        assert most.size is not None
-        shown = table_outlook(training, training.prepare(most), most.size)
-        if self.test_share is None:
-            return shown
-        tested = self._tested(training, self._bare(np.arange(classes)), ledger)
-        return replace(shown, plan=tested.prepare(public).plan)
+        return self._goal(np.arange(_validate.integer("classes", classes, least=2)))
 
-    def fit(self, X: Any, y: Any = None, persons: Any = None) -> Self:
-        """Learn the facts and train, privately.
-
-        Parameters
-        ----------
-        X : table
-            A pandas, polars or pyarrow table, or a dictionary of columns.
-        y : array-like, optional
-            The labels; None takes them from the column that the schema names as target.
-        persons : array-like or Persons, optional
-            Whose row each row is, by any identifier; None takes it from the column that the
-            schema names as person, if it names one. The guarantee is then about persons with
-            all their rows, whose weights add up to one; ``population`` counts persons.
-
-        Returns
-        -------
-        self
-            The fitted classifier.
-
-        """
-        with self._all_or_nothing(X):
-            self._fit(X, y, persons)
-        self._warn_unread()
-        return self
-
-    def _fit(self, X: Any, y: Any, persons: Any) -> None:
-        budget = self._check_public()
-        adjacency = budget[0].adjacency
-        schema = self._read_schema(target=y is None)
+    def _read(self, schema: Schema, y: Any, rows: int, size: int | None) -> Goal:
         if schema.target_bounds is not None:
             raise InvalidParameter(
                 "the schema says that the target is a number; use TableRegressor."
             )
-        frame = frame_of(X, schema, target=y is None)
-        self._check_parts(frame, persons)
-        unit = self._unit(persons, frame, schema, adjacency)
-        y = _checked_labels(labels_of(frame, y), frame.rows, self._least)
+        y = _checked_labels(y, rows)
         given = self.classes
         if given is None and schema.source["classes"] != _CLASSES:
             given = schema.classes
         classes = inputs.sorted_classes(given, y)
+        if given is None:
+            _check_count(len(classes), size)
         numbers = _class_numbers(classes, y)
         if is_parted(numbers):
             summed(len, numbers)  # a label that is not listed is said before anything is charged
-        public = self._public(unit, adjacency)
-        if given is None:
-            _check_count(len(classes), public.size)
-        most = self._for_training(public)
-        training = self._training(schema, len(classes), most, classes)
-        sample = TableSample(frame, numbers, unit)
-        sample.pairs = len(training.used_pairs)
-        trained, notes = self._trained(training, public, sample, self._bare(classes), budget)
-        self.classes_ = classes
-        fact = labels_fact(classes, given=given is not None)
-        self._promised(trained, notes, public, fact, unit)
+        return self._goal(classes, numbers, weights=public_weights(self.class_weight, classes))
 
-    def _bare(self, classes: NDArray[Any]) -> "TableClassifier":
-        """Return the model as far as it is public."""
-        bare = copy.copy(self)
-        bare.classes_ = classes
-        return bare
+    def _goal(self, classes: NDArray[Any], y: Any = None, weights: Any = None) -> Goal:
+        count = len(classes)
+        if self.model == "svm" and count > 2:
+            raise InvalidParameter("model='svm' is for two classes; use 'logistic'.")
+        loss = classifier_loss(self.loss or MODELS[self.model], count)
+        asked = None if self.class_weight is None else BALANCED
+        weight = asked if weights is None else tuple(weights.tolist())
+        return Goal(LabelTarget(loss, class_weight=weight, cells=count), {"classes_": classes}, y)
+
+    def _told(self, target: Target) -> tuple[str, tuple[str, ...]]:
+        return labels_fact(self.classes_, given=not self._reads_labels), ()
 
     def _publish(self, fitted: FittedTable) -> None:
         self.schema_, self.bars_, self.pairs_ = fitted.schema, fitted.bars, fitted.pairs
         self.coef_, self.intercept_ = fitted.coef, fitted.intercept
 
     def _check_public(self) -> tuple[Ledger, Randomness]:
-        _validate.choice("model", self.model, MODELS)
+        _validate.choice("model", self.model, self._models)
+        if self.loss is not None:
+            _validate.choice("loss", self.loss, classifier_losses())
+        _validate.choice("mechanism", self.mechanism, MECHANISMS)
+        if self.sampling is not None:
+            _validate.choice("sampling", self.sampling, SAMPLERS)
+        if self.model != "sgd" and self.sampling is not None:
+            raise InvalidParameter("sampling is for model='sgd' alone, which takes steps.")
+        if self.model == "sgd" and self.mechanism != "auto":
+            raise InvalidParameter("mechanism is not for model='sgd', which takes steps.")
         check_class_weight(self.class_weight)
         return self._check_table()
+
+    def _last(self, training: TableTraining, public: PublicBudget) -> Recommendation | None:
+        steps = self.model == "sgd"
+        return chosen_last(training, public, self.mechanism, self.sampling, steps=steps)
 
     def _unnamed(self, name: str) -> dict[str, Any]:
         return {"target": name, "classes": _CLASSES}
@@ -311,38 +290,6 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
     @property
     def _reads_labels(self) -> bool:
         return self.classes is None and bool(self.schema_.source["classes"] == _CLASSES)
-
-    def _training(
-        self, schema: Schema, classes: int, public: PublicBudget, labels: Any = None
-    ) -> TableTraining:
-        loss: Loss = Logistic() if classes == 2 else Softmax(classes)
-        if self.model == "svm":
-            if classes > 2:
-                raise InvalidParameter("model='svm' is for two classes; use 'logistic'.")
-            loss = SoftplusHinge()
-        bare = TableTraining(schema, loss, recipe_for(public, numeric=0, counted=1, unknown=0))
-        recipe = self._recipe(
-            public,
-            numeric=len(bare.numbers),
-            counted=len(bare.counted) + 1,
-            unknown=len(bare.unknown),
-            share=self.share if self.share is not None else schema.share,
-        )
-        weight: Any = self.class_weight
-        if labels is not None and isinstance(weight, Mapping):
-            factors = public_weights(weight, labels)
-            weight = None if factors is None else tuple(factors.tolist())
-        elif weight is not None:
-            weight = BALANCED
-        keys = keys_of(public) if bare.unknown else 1
-        persons = public.grouped
-        pairs = checked_pairs(self.pairs, schema)
-        recipe = with_room_for(recipe, public, len(pairs), numbers=False)
-        training = TableTraining(schema, loss, recipe, classes, persons, keys, weight)
-        return replace(training, pairs=pairs)
-
-    def _recipe(self, public: PublicBudget, **columns: Any) -> TableRecipe:
-        return recipe_for(public, **columns)
 
     # --- using the model -----------------------------------------------------------------------
 
@@ -404,3 +351,72 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         if scores.ndim > 1:
             return np.asarray(softmax(scores, axis=1))
         return np.column_stack([expit(-scores), expit(scores)])
+
+
+class AdditiveClassifier(TableClassifier):
+    """A private additive classifier: the score is a sum of one broken line for each column.
+
+    The parameters and attributes are those of `TableClassifier`. The curves have fewer knots at
+    even shares of the rows, and more at single numbers that many people share; they may jump there.
+
+    Parameters
+    ----------
+    epsilon : float
+        The budget of everything that is released.
+    delta : float
+        0 is pure; a delta such as 1e-6 buys much finer curves.
+    schema : dict, Schema or path
+        As in `TableClassifier`.
+    pairs : list of (str, str), optional
+        Columns that the model may look at together, chosen without a look at the table: latitude
+        and longitude, day and month. Each adds a surface; where rows times epsilon are too few for
+        that, by a public rule, they are left out, and the guarantee's notes say so.
+    model, adjacency, population, classes : str, int or sequence
+        As in `TableClassifier`.
+    class_weight, test_share, share, random_state, ledger : dict, float, Randomness or Ledger
+        As in `TableClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette import AdditiveClassifier
+    >>> age = np.arange(4000) % 80
+    >>> table = {"age": age, "ward": np.where(age % 2, "A", "B")}
+    >>> kinds = {"age": "numeric", "ward": "categorical"}
+    >>> model = AdditiveClassifier(2.0, 1e-6, schema=kinds, random_state=0)
+    >>> [curve.column for curve in model.fit(table, abs(age - 40) > 20).curves()]
+    ['age', 'ward']
+    >>> model.predict(table).shape, model.predict_proba(table).shape
+    ((4000,), (4000, 2))
+    >>> model.decision_function(table).shape
+    (4000,)
+
+    """
+
+    _whole = "an additive classifier with the facts of its columns"
+    _shape = CURVES
+    _models = ("logistic", "svm")
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        schema: Any = None,
+        pairs: Any = None,
+        model: str = "logistic",
+        adjacency: str = "replace-one",
+        population: int | None = None,
+        classes: Labels | None = None,
+        class_weight: Any = None,
+        test_share: float | None = None,
+        share: float | None = None,
+        random_state: int | Randomness | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon, delta, schema=schema, model=model, adjacency=adjacency, population=population,
+            classes=classes, class_weight=class_weight, test_share=test_share, share=share,
+            random_state=random_state, ledger=ledger,
+        )  # fmt: skip
+        self.pairs = pairs

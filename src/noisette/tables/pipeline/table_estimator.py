@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,9 +16,10 @@ from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness, as_randomness
-from noisette.errors import InvalidParameter, WeakModelWarning
+from noisette.errors import InvalidData, InvalidParameter, WeakModelWarning
 from noisette.fitting.algorithms import Trained, train
 from noisette.fitting.algorithms.public import PublicBudget
+from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
@@ -26,13 +27,23 @@ from noisette.models.private import PrivateEstimator
 from noisette.scores.layouts import layout_for
 from noisette.tables import Schema, read_schema
 from noisette.tables.frame import Frame
+from noisette.tables.person_facts import planned_unit
 from noisette.tables.pipeline.bars import read_bars
+from noisette.tables.pipeline.categories import keys_of
 from noisette.tables.pipeline.curves import ColumnCurve, blank, curves_of, plotted, score_unit
-from noisette.tables.pipeline.pairs import ColumnPair, PairSurface, pair_scores, surfaces_of
-from noisette.tables.pipeline.parted_tables import PartedFrame
+from noisette.tables.pipeline.pairs import (
+    ColumnPair,
+    PairSurface,
+    checked_pairs,
+    pair_scores,
+    surfaces_of,
+)
 from noisette.tables.pipeline.table_columns import unread_in
+from noisette.tables.pipeline.table_outlook import TableOutlook, table_outlook
+from noisette.tables.pipeline.table_rows import frame_of
 from noisette.tables.pipeline.table_training import FittedTable, TableSample, TableTraining
 from noisette.tables.pipeline.table_words import on_others, spent
+from noisette.tables.pipeline.target import LINES, Goal, Target
 from noisette.tables.pipeline.train_and_test import TrainAndTest, divided
 from noisette.tables.pipeline.typical_table import TypicalTable, judged
 
@@ -63,6 +74,108 @@ class TableEstimator(PrivateEstimator):
     def _released(self) -> str:  # type: ignore[override]
         tested = "" if self.test_share is None else " and its scores on other people"
         return self._whole + tested
+
+    _shape = LINES
+
+    def _outlook(self, n: int, **asked: Any) -> TableOutlook:
+        """Return what ``fit`` on n rows would release and cost."""
+        ledger, _ = self._check_public()
+        n = _validate.integer("n", n)
+        schema = self._read_schema(target=False)
+        public = self._public(planned_unit(schema.persons, n), ledger.adjacency)
+        if public.size is None:
+            public = replace(public, size=n)
+        goal, most = self._foreseen(schema, **asked), self._for_training(public)
+        training = self._training(schema, goal.target, most)
+        assert most.size is not None
+        shown = table_outlook(training, training.prepare(most), most.size)
+        if self.test_share is None:
+            return shown
+        tested = self._tested(training, goal, ledger)
+        return replace(shown, plan=tested.prepare(public).plan)
+
+    def fit(self, X: Any, y: Any = None, persons: Any = None) -> Self:
+        """Learn the facts and train, privately.
+
+        Parameters
+        ----------
+        X : table
+            A pandas, polars or pyarrow table, or a dictionary of columns.
+        y : array-like, optional
+            The labels, or the numbers to predict; None takes the column that the schema names as
+            target.
+        persons : array-like or Persons, optional
+            Whose row each row is, by any identifier; None takes it from the column that the
+            schema names as person, if it names one. The guarantee is then about persons with
+            all their rows, whose weights add up to one; ``population`` counts persons.
+
+        Returns
+        -------
+        self
+            The fitted model.
+
+        """
+        with self._all_or_nothing(X):
+            self._fit(X, y, persons)
+        self._warn_unread()
+        return self
+
+    def _fit(self, X: Any, y: Any, persons: Any) -> None:
+        budget = self._check_public()
+        schema = self._read_schema(target=y is None)
+        table = frame_of(X, schema, target=y is None)
+        self._check_parts(table, persons)
+        unit = self._unit(persons, table, schema, budget[0].adjacency)
+        if table.rows < self._least:
+            raise InvalidData("the table has no rows.")
+        public = self._public(unit, budget[0].adjacency)
+        y = table.labels() if y is None else table.beside(y)
+        goal = self._read(schema, y, table.rows, public.size)
+        training = self._training(schema, goal.target, self._for_training(public))
+        sample = TableSample(table, goal.y, unit)
+        sample.pairs = len(training.used_pairs)
+        trained, notes = self._trained(training, public, sample, goal, budget)
+        fact, more = self._told(goal.target)
+        self._promised(trained, (*notes, *more), public, fact, unit)
+
+    @abstractmethod
+    def _check_public(self) -> tuple[Ledger, Randomness]:
+        """Check every parameter before the data are looked at."""
+
+    @abstractmethod
+    def _foreseen(self, schema: Schema) -> Goal:
+        """Return the target without its values."""
+
+    @abstractmethod
+    def _read(self, schema: Schema, y: Any, rows: int, size: int | None) -> Goal:
+        """Return the target and its values, or refuse them; `size` is public."""
+
+    @abstractmethod
+    def _told(self, target: Target) -> tuple[str, tuple[str, ...]]:
+        """Return what is public of the target of a fitted model, and notes on it."""
+
+    def _training(self, schema: Schema, target: Target, public: PublicBudget) -> TableTraining:
+        pairs = checked_pairs(self.pairs, schema)
+        least = target.recipe(self._shape, public, numeric=0, counted=1, unknown=0)
+        bare = TableTraining(schema, target, least, pairs)
+        if bare.unknown:
+            keys_of(public)  # which refuses persons without a cap
+        recipe = target.recipe(
+            self._shape,
+            public,
+            len(pairs),
+            numeric=len(bare.numbers) + target.buys,
+            counted=len(bare.counted) + 1,
+            unknown=len(bare.unknown),
+            share=self.share if self.share is not None else schema.share,
+        )
+        training = replace(bare, recipe=recipe)
+        training = target.settled(training, public, stated=self.share is not None)
+        return replace(training, last=self._last(training, public))
+
+    def _last(self, training: TableTraining, public: PublicBudget) -> Recommendation | None:
+        """Return another last algorithm than objective perturbation, if one was asked for."""
+        return None
 
     @abstractmethod
     def _unnamed(self, name: str) -> dict[str, Any]:
@@ -121,21 +234,20 @@ class TableEstimator(PrivateEstimator):
                 )
         return Schema.from_dict(node, learn=True)
 
-    def _unit(self, given: Any, frame: Any, schema: Schema, adjacency: Adjacency) -> Unit:
+    def _unit(self, given: Any, table: Any, schema: Schema, adjacency: Adjacency) -> Unit:
         """Return whose rows they are: as given, or by the column that the schema names."""
-        rows = getattr(frame, "frames", None)
         if schema.persons is None:
-            return inputs.unit_of(given, frame.rows, adjacency, rows)
+            return inputs.unit_of(given, table.rows, adjacency, table.input)
         if given is not None:
             raise InvalidParameter(
                 f"the schema names column {schema.persons.column!r} as person; leave out persons."
             )
-        return inputs.unit_of(frame.persons(), frame.rows, adjacency, rows)
+        return inputs.unit_of(table.persons(), table.rows, adjacency, table.input)
 
-    def _check_parts(self, frame: Any, persons: Any) -> None:
+    def _check_parts(self, table: Any, persons: Any) -> None:
         """Refuse what is not offered for a table in partitions."""
-        whole = persons is None and frame.schema.persons is None
-        if isinstance(frame, PartedFrame) and self.test_share is not None and not whole:
+        whole = persons is None and table.schema.persons is None
+        if not table.tests_persons and self.test_share is not None and not whole:
             raise InvalidParameter(
                 "test_share and persons are not offered together for tables in partitions; train "
                 "on some of them and use evaluate on others, of other people."
@@ -152,6 +264,10 @@ class TableEstimator(PrivateEstimator):
         """Warn before the charge if the model can hardly learn; refuse what cannot be paid for."""
         if public.size is None:
             return
+        if training.last is not None:
+            if training.last.warning:
+                warnings.warn(training.last.warning, WeakModelWarning, stacklevel=depth)
+            return
         found = judged(TypicalTable(training, training.prepare(public), public.size))
         if found.hopeless:
             raise InvalidParameter(found.sentence)
@@ -166,9 +282,11 @@ class TableEstimator(PrivateEstimator):
         """Return the public facts of those who are trained on."""
         return public if self.test_share is None else divided(public, self.test_share)[0]
 
-    def _tested(self, training: TableTraining, bare: Any, ledger: Ledger) -> TrainAndTest:
-        """Return the training with a test on other people; `bare` knows what is public."""
+    def _tested(self, training: TableTraining, goal: Goal, ledger: Ledger) -> TrainAndTest:
+        """Return the training with a test on other people."""
         assert self.test_share is not None
+        bare = copy.copy(self)  # as far as it is public
+        bare.__dict__.update(goal.known)
 
         def model(fitted: FittedTable) -> Any:
             made = copy.copy(bare)
@@ -179,13 +297,13 @@ class TableEstimator(PrivateEstimator):
         return TrainAndTest(training, layout, self.test_share, model, pure)
 
     def _trained(
-        self, training: TableTraining, public: PublicBudget, sample: TableSample, bare: Any,
+        self, training: TableTraining, public: PublicBudget, sample: TableSample, goal: Goal,
         budget: tuple[Ledger, Randomness],
     ) -> tuple[Trained, tuple[str, ...]]:  # fmt: skip
         """Judge, charge, train and test; keep what was released, and return it with its notes."""
         self._judge(training, self._for_training(public), depth=5)
         ledger, randomness = budget
-        algorithm = training if self.test_share is None else self._tested(training, bare, ledger)
+        algorithm = training if self.test_share is None else self._tested(training, goal, ledger)
         trained: Trained = train(
             algorithm, public, sample, ledger=ledger, randomness=randomness,
             label="fit", model=type(self).__name__,
@@ -195,6 +313,7 @@ class TableEstimator(PrivateEstimator):
         if self.test_share is not None:
             fitted, self.test_ = fitted.fitted, fitted.scores
             notes = (on_others(self.test_share), *self.test_.notes)
+        self.__dict__.update(goal.known)
         self._publish(fitted)
         columns = training.schema.columns
         self.n_features_in_ = len(columns)

@@ -3,11 +3,12 @@
 The public half is played through on a typical table (`typical_table`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from noisette import _validate
 from noisette.core import accounting
 from noisette.core.plans import Plan
+from noisette.fitting.losses import classifier_loss
 from noisette.report.numbers import steps_of
 from noisette.tables.pipeline.table_training import PreparedTable, TableTraining, is_wide
 from noisette.tables.pipeline.typical_table import TypicalTable, judged
@@ -151,14 +152,23 @@ def table_outlook(training: TableTraining, prepared: PreparedTable, rows: int) -
     """Return what the training of `rows` rows will release and cost."""
     public = prepared.public
     rows = _validate.integer("n", rows)
-    typical = TypicalTable(training, prepared, rows)
+    usual, shape = training, prepared
+    if training.last is not None:  # columns are judged as for objective perturbation, the best one
+        target = replace(training.target, loss=classifier_loss("logistic", training.target.cells))
+        usual = replace(training, last=None, target=target)
+        shape = usual.prepare(public)
+    typical = TypicalTable(usual, shape, rows)
     noise, weight = typical.noise_and_weight()
+    sure = "about"
+    if prepared.model is not None:  # objective perturbation needs the least noise
+        known = prepared.model.weight_noise
+        noise, sure = (noise, "at least") if known is None else (known / typical.norm, "about")
     width = typical.width
     epsilon = accounting.epsilon(prepared.plan, delta=public.delta, adjacency=public.adjacency)
     costs = steps_of(prepared.plan, public.delta, public.adjacency)
     said = [step.expected(ready) for step, ready in prepared.steps]
     said.append(
-        f"Each weight gets noise of about {noise:.2g}; a typical weight is about {weight:.2g}."
+        f"Each weight gets noise of {sure} {noise:.2g}; a typical weight is about {weight:.2g}."
     )
     dense = rows * (width + 1) * (0.15 if is_wide(rows, width) else 2.0)
     return TableOutlook(
@@ -178,16 +188,15 @@ def table_outlook(training: TableTraining, prepared: PreparedTable, rows: int) -
         typical_weight=weight,
         memory=int(8.0 * dense + 8.0 * rows * len(training.schema.columns) + 100e6),
         seconds=_SECONDS * _PASSES * dense,
-        warning=judged(typical).sentence,
-        unit="person" if training.persons else "row",
+        warning=judged(typical).sentence if training.last is None else training.last.warning,
+        unit="person" if public.grouped else "row",
     )
 
 
 def _columns(typical: TypicalTable) -> tuple[ColumnOutlook, ...]:
     """Return what becomes of every column."""
     training, groups = typical.training, typical.told_apart()
-    stated = training.schema.by_name
-    bought = {column.name for column in training.numbers}
+    stated, bought = training.schema.by_name, training.numbers
     found = []
     for column in typical.schema.columns:
         kind = training.schema.source["columns"][column.name]["kind"]

@@ -1,8 +1,6 @@
 """`TableRegressor`: a raw table in, a private model of a number out, one guarantee about all."""
 
-import copy
-from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -14,29 +12,19 @@ from noisette.core.ledger import Ledger
 from noisette.core.parts import all_of, each
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.fitting.algorithms.learnt_target import BUYING
-from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.losses import Huber
 from noisette.fitting.partitions.lazily import lazily
 from noisette.models.outputs import BOUGHT_TARGET, target_fact
 from noisette.models.private import Scored
 from noisette.models.regressor import checked_target_bounds
 from noisette.tables import Schema
-from noisette.tables.person_facts import planned_unit
-from noisette.tables.pipeline.bounds import least_tail
-from noisette.tables.pipeline.categories import keys_of
-from noisette.tables.pipeline.pairs import checked_pairs
-from noisette.tables.pipeline.parted_tables import frame_of, labels_of
-from noisette.tables.pipeline.recipe import TableRecipe, recipe_for_numbers, with_room_for
 from noisette.tables.pipeline.table_estimator import TableEstimator
-from noisette.tables.pipeline.table_outlook import TableOutlook, table_outlook
-from noisette.tables.pipeline.table_training import FittedTable, TableSample, TableTraining
+from noisette.tables.pipeline.table_outlook import TableOutlook
+from noisette.tables.pipeline.table_training import FittedTable
 from noisette.tables.pipeline.table_words import target_cut
+from noisette.tables.pipeline.target import CURVES, Goal, NumberTarget, Target
 
 LEARN = "learn"
-# Limits get more of the budget where they would cut off more than _TAIL, and are not bought where
-# ranks are so noisy that no share of it helps.
-_TAIL, _HOPELESS, _LARGER = 0.1, 0.25, (0.15, 0.3)
 
 
 class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[misc]
@@ -156,68 +144,24 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
         ['knots', 'levels', 'shares', 'weights']
 
         """
-        ledger, _ = self._check_public()
-        n = _validate.integer("n", n)
-        schema = self._read_schema(target=False)
-        public = self._public(planned_unit(schema.persons, n), ledger.adjacency)
-        if public.size is None:
-            public = replace(public, size=n)
-        most = self._for_training(public)
-        training = self._training(schema, most)
-        assert most.size is not None
-        shown = table_outlook(training, training.prepare(most), most.size)
-        if self.test_share is None:
-            return shown
-        tested = self._tested(training, self._bare(training), ledger)
-        return replace(shown, plan=tested.prepare(public).plan)
+        return self._outlook(n)
 
-    def fit(self, X: Any, y: Any = None, persons: Any = None) -> Self:
-        """Learn the facts and train, privately.
+    def _foreseen(self, schema: Schema) -> Goal:
+        limits = self._limits(schema)
+        low, high = limits  # those that are bought are not yet known
+        known = (-1.0, 1.0) if low is None or high is None else (low, high)
+        target = NumberTarget(Huber(float(self.threshold)), limits)
+        return Goal(target, {"target_bounds_": known})
 
-        Parameters
-        ----------
-        X : table
-            A pandas, polars or pyarrow table, or a dictionary of columns.
-        y : array-like, optional
-            The numbers to predict; None takes the column that the schema names as target.
-        persons : array-like or Persons, optional
-            Whose row each row is; None where the schema names the column, or every row is a record.
-
-        Returns
-        -------
-        self
-            The fitted regressor.
-
-        """
-        with self._all_or_nothing(X):
-            self._fit(X, y, persons)
-        self._warn_unread()
-        return self
-
-    def _fit(self, X: Any, y: Any, persons: Any) -> None:
-        budget = self._check_public()
-        schema = self._read_schema(target=y is None)
-        frame = frame_of(X, schema, target=y is None)
-        self._check_parts(frame, persons)
-        target = each(_numbers, labels_of(frame, y))
-        if frame.rows < 1 or target.shape != (frame.rows,) or not all_of(_finite, target):
+    def _read(self, schema: Schema, y: Any, rows: int, size: int | None) -> Goal:
+        numbers = each(_numbers, y)
+        if rows < 1 or numbers.shape != (rows,) or not all_of(_finite, numbers):
             raise InvalidData("the table needs rows, and y one finite number for each of them.")
-        unit = self._unit(persons, frame, schema, budget[0].adjacency)
-        public = self._public(unit, budget[0].adjacency)
-        training = self._training(schema, self._for_training(public))
-        sample = TableSample(frame, target, unit)
-        sample.pairs = len(training.used_pairs)
-        trained, notes = self._trained(training, public, sample, self._bare(training), budget)
-        bounds = self.target_bounds_
-        fact = BOUGHT_TARGET if training.buys_bounds else target_fact(*bounds)
-        self._promised(trained, (*notes, target_cut(*bounds)), public, fact, unit)
+        return self._foreseen(schema)._replace(y=numbers)
 
-    def _bare(self, training: TableTraining) -> "TableRegressor":
-        """Return the model as far as it is public; limits that are bought are not yet known."""
-        bare = copy.copy(self)
-        low, high = training.bounds
-        bare.target_bounds_ = (-1.0, 1.0) if low is None or high is None else (low, high)
-        return bare
+    def _told(self, target: Target) -> tuple[str, tuple[str, ...]]:
+        limits = self.target_bounds_
+        return BOUGHT_TARGET if target.buys else target_fact(*limits), (target_cut(*limits),)
 
     def _publish(self, fitted: FittedTable) -> None:
         low, high = self.target_bounds_ = fitted.bounds
@@ -260,46 +204,6 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
             )
         return stated
 
-    def _training(self, schema: Schema, public: PublicBudget) -> TableTraining:
-        bounds, loss = self._limits(schema), Huber(float(self.threshold))
-        least = recipe_for_numbers(public, bought=1, counted=1, unknown=0)
-        bare = TableTraining(schema, loss, least, persons=public.grouped, bounds=bounds)
-        bare = replace(bare, pairs=checked_pairs(self.pairs, schema))
-        if bare.unknown:
-            bare = replace(bare, keys=keys_of(public))
-        if bare.buys_bounds:
-            public.known_size(BUYING)
-        bought = len(bare.numbers) + bare.buys_bounds
-        recipe = self._recipe(
-            public,
-            bought=bought,
-            counted=len(bare.counted) + 1,
-            unknown=len(bare.unknown),
-            share=self.share if self.share is not None else schema.share,
-        )
-        recipe = with_room_for(recipe, public, len(bare.pairs), numbers=True)
-        training = replace(bare, recipe=recipe)
-        if not bought:
-            return training
-        for knots in (recipe.knots, *_LARGER) if self.share is None else (recipe.knots,):
-            recipe = replace(recipe, knots=max(knots, recipe.knots))
-            training = replace(bare, recipe=recipe)
-            scale = training.prepare(public).steps[0][1].scale
-            tail = least_tail(public.size, scale, bought, public.adjacency)
-            if tail <= _TAIL:
-                break
-        if bare.buys_bounds and tail >= _HOPELESS:
-            raise InvalidParameter(
-                "from public facts alone, the limits of the target cannot be bought with so few "
-                "rows, so little epsilon and so many columns; state low and high of the target "
-                "([target] of the schema, or target_bounds=(low, high) in Python) "
-                "or bounds of columns, or use a larger epsilon."
-            )
-        return replace(training, recipe=replace(recipe, tail=tail))
-
-    def _recipe(self, public: PublicBudget, **columns: Any) -> TableRecipe:
-        return recipe_for_numbers(public, **columns)
-
     # --- using the model -----------------------------------------------------------------------
 
     @lazily
@@ -319,6 +223,70 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
         """
         check_is_fitted(self, "schema_")
         return np.asarray(np.clip(self._scores(X), *self.target_bounds_))
+
+
+class AdditiveRegressor(TableRegressor):
+    """A private additive regression: the prediction is a sum of one broken line for each column.
+
+    The parameters and attributes are those of `TableRegressor`; the curves are finer.
+
+    Parameters
+    ----------
+    epsilon : float
+        The budget of everything that is released.
+    delta : float
+        0 is pure; a delta such as 1e-6 buys much finer curves.
+    schema : dict, Schema or path
+        As in `TableClassifier`.
+    pairs : list of (str, str), optional
+        Columns that the model may look at together, chosen without a look at the table: latitude
+        and longitude, day and month. Each adds a surface; where rows times epsilon are too few for
+        that, by a public rule, they are left out, and the guarantee's notes say so.
+    target_bounds, threshold : pair, "learn" or float
+        As in `TableRegressor`.
+    adjacency, population, test_share, share, random_state, ledger : str, int, float and others
+        As in `TableClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from noisette import AdditiveRegressor
+    >>> age = np.arange(4000) % 80
+    >>> model = AdditiveRegressor(
+    ...     2.0, 1e-6, schema={"age": "numeric"}, target_bounds=(0, 40), random_state=0
+    ... )
+    >>> bool(model.fit({"age": age}, abs(age - 40)).score({"age": age}, abs(age - 40)) > 0.8)
+    True
+    >>> model.predict({"age": [20, 60]}).shape
+    (2,)
+
+    """
+
+    _whole = "an additive regression with the facts of its columns"
+    _shape = CURVES
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        schema: Any = None,
+        pairs: Any = None,
+        target_bounds: Any = None,
+        threshold: float = 0.3,
+        adjacency: str = "replace-one",
+        population: int | None = None,
+        test_share: float | None = None,
+        share: float | None = None,
+        random_state: int | Randomness | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon, delta, schema=schema, target_bounds=target_bounds, threshold=threshold,
+            adjacency=adjacency, population=population, test_share=test_share, share=share,
+            random_state=random_state, ledger=ledger,
+        )  # fmt: skip
+        self.pairs = pairs
 
 
 def _finite(target: Floats) -> bool:

@@ -6,9 +6,9 @@ memory.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from noisette._typing import Floats
 from noisette.core.grid import Grid
 from noisette.core.mechanisms import ObjectiveNoise
-from noisette.core.parts import each, is_parted, summed
+from noisette.core.parts import each, summed
 from noisette.fitting.algorithms import Public, Records
-from noisette.fitting.algorithms.class_weight import BALANCED, balanced, weighed
 from noisette.fitting.algorithms.objective_perturbation import solve_with
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
@@ -33,8 +32,8 @@ from noisette.tables.pipeline.bars import Bars, bars_of, mean_bend
 from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, ShownLevels
 from noisette.tables.pipeline.coordinates import Block, Coordinates, coordinates
-from noisette.tables.pipeline.cut_targets import cut_note
-from noisette.tables.pipeline.knots import LearnKnots
+from noisette.tables.pipeline.knots import Knots, LearnKnots
+from noisette.tables.pipeline.last import run_last
 from noisette.tables.pipeline.pair_cells import PairView, filled_cells, kernel
 from noisette.tables.pipeline.pairs import ColumnPair, filled_pairs
 from noisette.tables.pipeline.sample import Sample
@@ -43,36 +42,20 @@ from noisette.tables.pipeline.shares import (
     LearnShares,
     LearnSpikes,
     Spread,
-    WalkedSpread,
     hollow,
     with_spikes,
 )
 from noisette.tables.pipeline.step import PreparedStep, Step
-from noisette.tables.pipeline.stored_rows import encoded_rows, room_for
 from noisette.tables.pipeline.table_columns import evenly, nearly_none, unread_note
-from noisette.tables.pipeline.walks import (
-    KNOTS,
-    CodedColumn,
-    NumberColumn,
-    cut_and_scaled,
-    spread_of_labels,
-    spread_of_numbers,
-    walked,
-    walked_cells,
-    walked_pair,
-    walked_spread,
-)
-from noisette.tables.spill import Spill
+from noisette.tables.pipeline.table_rows import PartedFrame, WholeFrame
+from noisette.tables.pipeline.target import TargetCounts, TargetView
+from noisette.tables.pipeline.walks import walked, walked_cells, walked_pair, walked_spread
 
 if TYPE_CHECKING:
     from noisette.tables.pipeline.table_training import PreparedTable, TableTraining
 
 _WIDE = 2**26  # entries; above, rows stay sparse
 _MOST_TURNED = 2048  # features; above, finding the directions of a column would take minutes
-_QUADRATIC = 0.7  # of the rows have residuals below the threshold of the loss
-_LEAST_SPREAD = 0.002  # variance of targets in [-1, 1]
-_ODDS = 6.0  # most that the intercept's start may be
-_RARE_LABEL = 0.15  # below, few rows reach a probability of 1/2
 
 
 def is_wide(rows: float, features: int) -> bool:
@@ -83,33 +66,28 @@ def is_wide(rows: float, features: int) -> bool:
 class TableSample:
     """The sensitive half: cells, class numbers or numbers to predict, and whose row it is."""
 
-    def __init__(self, frame: Frame, labels: NDArray[Any], unit: Unit | None = None) -> None:
-        self.frame, self.labels, self.unit = frame, labels, unit or Unit(len(labels))
+    def __init__(
+        self, table: WholeFrame | PartedFrame, labels: Any, unit: Unit | None = None
+    ) -> None:
+        self.table, self.labels, self.unit = table, labels, unit or Unit(len(labels))
         self.weights = self.unit.weights
         self.pairs = 0
         """How many pairs of columns the model looks at, for the room that their cells need."""
-        self.room: Spill | None = None
-        """Where encoded rows go that are too many for memory; it is there before the charge."""
 
     def __repr__(self) -> str:
         return "<TableSample>"
 
     def part(self, chosen: Any) -> "TableSample":
         """Return the rows of the chosen units: records, or persons with all their rows."""
-        if self.parted:
-            frame: Any = self.frame
-            found = frame.where(chosen)
-            return TableSample(found, each(_picked, self.labels, chosen, shape=(found.rows,)))
-        rows = np.flatnonzero(chosen[self.unit.index])
-        part = TableSample(self.frame.take(rows), self.labels[rows], self.unit.take(rows))
-        part.room = self.room
-        return part
+        chosen = self.table.rows_of(self.unit, chosen)
+        found = self.table.where(chosen)
+        few = self.table.part_of(self.unit, chosen)
+        return TableSample(found, each(_picked, self.labels, chosen, shape=(found.rows,)), few)
 
     @property
     def rows(self) -> Any:
-        """The table as a model takes it, or in parts."""
-        frame: Any = self.frame
-        return frame.frames if self.parted else frame
+        """The table as a model takes it, or its parts."""
+        return self.table.input
 
     @property
     def units(self) -> int:
@@ -117,32 +95,19 @@ class TableSample:
         return self.unit.count
 
     @property
-    def parted(self) -> bool:
-        """Whether the rows live in parts."""
-        return is_parted(self.labels)
-
-    @property
     def proofs(self) -> tuple[str, ...]:
         """The theorems about the place where the rows lie."""
         return getattr(self.labels, "proofs", ())
 
-    def runs(self, usual: type["TableRun"]) -> type["TableRun"]:
-        """Return what runs a training on these rows: the usual, or what goes to their parts."""
-        if not self.parted:
-            return usual
-        from noisette.tables.pipeline.parted_run import PartedRun  # which is a run, too
-
-        return PartedRun
-
     def check(self, public: PublicBudget) -> None:
         """Refuse what would break a bound, before anything is charged."""
-        sample = Sample([], None, self.labels, count=self.frame.rows)
+        sample = Sample([], None, self.labels, count=self.table.rows)
         sample.group(self.unit).check(public)
-        used = self.frame.rows
+        used = self.table.rows
         if self.weights is not None:
             used = int(summed(np.count_nonzero, self.weights))
         check_rows_each(used, public)
-        self.room = None if self.parted else room_for(self.frame, self.pairs)
+        self.table.reserve(self.pairs)
 
 
 @dataclass(frozen=True)
@@ -170,43 +135,28 @@ class TableRun:
         self.training, self.sample, self.prepared = training, sample, prepared
         self.public = prepared.public
         self.facts: dict[str, dict[str, Any]] = {
-            column.name: evenly(column.grid, training.recipe.public_knots)
-            for column in training.plain
-            if column not in training.numbers
+            name: evenly(grid, training.recipe.public_knots)
+            for name, grid in training.plain.items()
+            if name not in training.numbers
         }
         self.free = tuple(self.facts)  # they follow from public bounds
         self.levels: dict[str, ShownLevels] = {}
         self.schema = training.schema
-        self.sums: tuple[Floats, ...] = ()
+        self.sums: dict[str, Floats] = {}
         self.deviations: dict[str, float] = {}
         self.pairs: list[PairView] = []
         self.pair_sums: list[Floats] = []
-        low, high = training.bounds
+        low, high = training.target.bounds
         self.bounds = (0.0 if low is None else low, 1.0 if high is None else high)
-
-    @property
-    def targets(self) -> Floats:
-        """Numbers to predict, cut to their limits and scaled to [-1, 1], row by row."""
-        scaled: Floats = each(partial(cut_and_scaled, *self.bounds), self.sample.labels)
-        return scaled
 
     def learn(self, step: Step, ready: PreparedStep, passage: Passage) -> None:
         """Run one step and keep what it released."""
-        frame, weights = self.sample.frame, self.sample.weights
-        if isinstance(step, LearnBounds):
-            self._take_bounds(step, ready, passage)
-        elif isinstance(step, LearnKnots):
-            names = [column.name for column in self.training.numbers]
-            data = self._numbers(names, step.grids, (None,))
-            found = step.run(Sample(data, weights, count=frame.rows), ready, passage)
-            for name, knots in zip(names, found, strict=True):
-                found_knots = list(knots.knots) or [knots.median]
-                self.facts[name] = {"knots": found_knots, "center": knots.median}
+        if isinstance(step, LearnBounds | LearnKnots):
+            self._take_numbers(step, ready, passage)
         elif isinstance(step, LearnCategories):
-            names = [column.name for column in self.training.unknown]
-            data = self._coded(names)
-            released = step.run(Sample(data, weights, count=frame.rows), ready, passage)
-            self.levels = dict(zip(names, released, strict=True))
+            names = self.training.unknown
+            data = self.sample.table.texts(names, self.sample.weights)
+            self.levels = dict(zip(names, self._ran(step, data, ready, passage), strict=True))
             for name, levels in self.levels.items():
                 self.facts[name] = {"categories": [text for text in levels.levels if text]}
             sigma = step._mechanism(ready.scale).sigma(self.public.adjacency)
@@ -217,38 +167,61 @@ class TableRun:
             self.schema = self.training.schema.completed(self.facts, free=self.free)
             self._count(step, ready, passage)
 
-    def _take_bounds(self, step: LearnBounds, ready: PreparedStep, passage: Passage) -> None:
-        """Buy the limits of the target and of open columns; knots lie evenly between them."""
-        training, frame = self.training, self.sample.frame
-        names = [column.name for column in training.numbers]
-        data = self._numbers(names, step.grids, (False, True))
-        found = list(step.run(Sample(data, self.sample.weights, count=frame.rows), ready, passage))
-        if training.buys_bounds:
+    def _ran(self, step: Step, data: list[Any], ready: PreparedStep, passage: Passage) -> list[Any]:
+        sample = Sample(data, self.sample.weights, count=self.sample.table.rows)
+        return list(step.run(sample, ready, passage))
+
+    def _take_numbers(
+        self, step: LearnBounds | LearnKnots, ready: PreparedStep, passage: Passage
+    ) -> None:
+        """Buy knots, or limits of the target and of columns, between which knots lie evenly."""
+        training, sample, names = self.training, self.sample, list(self.training.numbers)
+        before = [sample.labels] if training.target.buys else []
+        data = sample.table.ranks(names, step.grids, step.ups, sample.weights, *before)
+        found = self._ran(step, data, ready, passage)
+        if training.target.buys:
             target = found.pop(0)
             self.bounds = (target.low, target.high)
-        for name, ends in zip(names, found, strict=True):
-            self.facts[name] = evenly(Grid(ends.low, ends.high), training.recipe.public_knots)
+        for name, released in zip(names, found, strict=True):
+            self.facts[name] = (
+                {"knots": list(released.knots) or [released.median], "center": released.median}
+                if isinstance(released, Knots)
+                else evenly(Grid(released.low, released.high), training.recipe.public_knots)
+            )
 
     def _take_spikes(self, step: LearnSpikes, ready: PreparedStep, passage: Passage) -> None:
         """Give the columns with the fewest knots more of them, at numbers that many share."""
-        frame = self.sample.frame
-        grids = {column.name: column.grid for column in self.training.numbers}
+        grids = self.training.numbers
         found = {name: self.facts[name]["knots"] for name in grids}
         names = hollow(found, self.training.recipe.depth, step.columns)
-        data = self._cells({name: grids[name] for name in names})
+        data: list[Any] = []
+        if names:
+            chosen = {name: grids[name] for name in names}
+            widths = [len(grid.points) for grid in chosen.values()]
+            work = partial(_cells, chosen)
+            data = self.sample.table.spreads(work, widths, self.sample.weights)
         data += [NOBODY] * (step.columns - len(names))  # they were paid for: nobody is counted
-        counts = step.run(Sample(data, self.sample.weights, count=frame.rows), ready, passage)
+        counts = self._ran(step, data, ready, passage)
         sigma = step.deviation(ready.scale, self.public.adjacency)
         for name, own in zip(names, counts, strict=False):
             self.facts[name]["knots"] = with_spikes(found[name], own, sigma, grids[name])
 
     def _count(self, step: LearnShares, ready: PreparedStep, passage: Passage) -> None:
-        names = [column.name for column in self.training.counted]
+        known, target = self.schema.by_name, self.training.target
+        names = self.training.counted
+        columns = [known[name] for name in names]
         self.pairs = [self._pair(*pair) for pair in self.training.used_pairs]
-        data = self._spreads([self.schema.by_name[name] for name in names])
-        sample = Sample(data, self.sample.weights, count=self.sample.frame.rows)
-        *sums, self.per_class = step.run(sample, ready, passage)
-        self.sums, self.pair_sums = tuple(sums[: len(names)]), sums[len(names) :]
+        widths = [max(len(column.features), 1) for column in columns]
+        widths += [*(pair.features for pair in self.pairs), target.cells]
+        work = partial(
+            _spreads, columns, self.pairs, self.schema.columns, target.cells,
+            partial(target.spread, self.bounds),
+        )  # fmt: skip
+        sample = self.sample
+        data = sample.table.spreads(work, widths, sample.weights, sample.labels)
+        *sums, self.per_class = self._ran(step, data, ready, passage)
+        self.sums = dict(zip(names, sums, strict=False))
+        self.pair_sums = sums[len(names) :]
         sigma = step.deviation(ready.scale, self.public.adjacency)
         self.deviations |= dict.fromkeys(names, sigma) | {"": sigma}
 
@@ -262,8 +235,7 @@ class TableRun:
 
     def _pair_blocks(self) -> list[Block]:
         """Return what is known of the cells of every pair."""
-        blocks, recipe = [], self.training.recipe
-        known = self.schema.by_name
+        blocks, recipe, known = [], self.training.recipe, self.schema.by_name
         noise = self.deviations[""] / self.size
         for pair, sums in zip(self.pairs, self.pair_sums, strict=True):
             each = zip(pair.columns, pair.shape, strict=True)
@@ -277,51 +249,6 @@ class TableRun:
             )
         return blocks
 
-    # --- what the steps look at: here, columns of a table that is at hand ------------------------
-
-    def _numbers(
-        self, names: list[str], grids: Sequence[Grid], ups: Sequence[bool | None]
-    ) -> list[Any]:
-        """Return columns as numbers, behind the target where its limits are bought.
-
-        `ups` says how a step will snap them to its `grids` (`columns.grid.Placed`).
-        """
-        before: list[Any] = [self.sample.labels] if self.training.buys_bounds else []
-        return [*before, *(NumberColumn(self.sample.frame, name) for name in names)]
-
-    def _coded(self, names: list[str]) -> list[Any]:
-        """Return columns as codes of their texts."""
-        return [CodedColumn(self.sample.frame, name) for name in names]
-
-    def _cells(self, grids: dict[str, Grid]) -> list[Any]:
-        """Return the candidate that is nearest to each number of columns."""
-        return [walked_cells(self.sample.frame, name, grid) for name, grid in grids.items()]
-
-    def _spreads(self, columns: list[Column]) -> list[Any]:
-        """Return the entries of columns, of pairs of them, and of the target behind them."""
-        frame, every = self.sample.frame, self.schema.columns
-        found = [walked_spread(column, frame) for column in columns]
-        found += [walked_pair(pair, every, frame) for pair in self.pairs]
-        return [*found, self._target()]
-
-    def _model_rows(self, coords: Coordinates) -> Any:
-        """Return the rows in the coordinates of the model."""
-        frame, room = self.sample.frame, self.sample.room
-        return encoded_rows(frame, self.schema, coords, room, self.pairs)
-
-    def _target(self) -> WalkedSpread:
-        """Return the label of every row; a number in [-1, 1] lies between two knots."""
-        count = self.sample.frame.rows
-        if not self.training.regression:
-            return walked(count, self.training.classes, self._labels)
-        return walked(count, len(KNOTS), self._between)
-
-    def _labels(self, part: slice) -> Spread:
-        return spread_of_labels(self.training.classes, self.sample.labels[part])
-
-    def _between(self, part: slice) -> Spread:
-        return spread_of_numbers(cut_and_scaled(*self.bounds, self.sample.labels[part]))
-
     @property
     def size(self) -> float:
         """The number of units: public, or as released."""
@@ -329,37 +256,18 @@ class TableRun:
             return float(self.public.size)
         return max(float(self.per_class.sum()), self.deviations[""], 1.0)
 
-    @property
-    def _moments(self) -> tuple[float, float]:
-        """The mean of the scaled targets, and how large their variance may be, as released."""
-        sums, n = self.per_class, self.size
-        mean = float(np.clip(KNOTS @ sums / n, -1.0, 1.0))
-        # what is divided between two knots has too large a square, by a sixth of their distance^2
-        square = (KNOTS - mean) ** 2
-        found = float(square @ sums) / n - float(KNOTS[1] - KNOTS[0]) ** 2 / 6.0
-        doubt = self.deviations[""] / n * float(np.linalg.norm(square))
-        return mean, max(found + doubt, _LEAST_SPREAD)
+    @cached_property
+    def counts(self) -> TargetCounts:
+        """What was released of the targets."""
+        return TargetCounts(self.per_class, self.size, self.deviations[""])
 
-    @property
-    def _mean_doubt(self) -> float:
-        """The deviation of the noise in the mean of the scaled targets."""
-        return self.deviations[""] / self.size * float(np.linalg.norm(KNOTS))
-
-    @property
-    def _signal(self) -> float:
-        """The variance of scores to expect: at most that of the targets."""
-        usual = self.training.recipe.signal
-        return min(usual, self._moments[1]) if self.training.regression else usual
-
-    @property
-    def _scatter(self) -> float:
-        """The variance that the sample of rows gives a gradient along a direction of variance 1."""
-        return 0.5 * self._bend * self._signal if self.training.regression else 0.0
+    @cached_property
+    def seen(self) -> TargetView:
+        """What those counts say."""
+        return self.training.target.seen(self.counts, self.training.recipe.signal)
 
     def _blocks(self) -> list[Block]:
         """Return what is known of the features of every column of the completed schema."""
-        names = [column.name for column in self.training.counted]
-        shares = dict(zip(names, self.sums, strict=True))
         blocks = []
         for column in self.schema.columns:
             if not column.features:
@@ -368,7 +276,7 @@ class TableRun:
             if column.name in self.levels:
                 sums = column.level_sums(self.levels[column.name].by_text, self.size)
             else:
-                sums = shares[column.name]
+                sums = self.sums[column.name]
             hats, recipe = column.ordered, self.training.recipe
             sure = recipe.sure * self.deviations[column.name] / self.size
             least = sure / 2.0 if hats else max(recipe.rare, sure)
@@ -381,31 +289,39 @@ class TableRun:
     def model(self, passage: Passage) -> FittedTable:
         """Train in the released coordinates and return the weights of the encoded features."""
         training, blocks = self.training, [*self._blocks(), *self._pair_blocks()]
+        if training.last is not None:
+            coords = self._coordinates(blocks, None)
+            theta, noise_each = run_last(self, coords, passage)
+            variance = None if noise_each is None else np.full(len(coords.spectrum), noise_each**2)
+            found = None if variance is None else bars_of(coords, blocks, theta, variance)
+            return self._fitted(*coords.back(theta), found)
         noise = passage.leaf().mechanism
         assert isinstance(noise, ObjectiveNoise)
         coords = self._coordinates(blocks, noise)
-        rows = self._model_rows(coords)
+        rows = self.sample.table.encoded(self.schema, coords, self.pairs)
         public = training._facts(self.public, rows.shape[1], coords.norm, self.prepared.curvature)
         public = replace(public, regularization=self._shrunk(public, noise, coords)[0])
-        binary = not isinstance(training.loss, Softmax)
-        origin = self._origin(public, coords) if binary else None
-        target = each(_signs, self.sample.labels) if binary else self.sample.labels
-        if training.regression:
-            target = self.targets
-        records = self._records(rows, target)
-        (theta,) = solve_with(records, public, passage, parts=(0, 1), origin=origin)
-        theta = theta[None, :] if binary else training.loss.expand(theta)  # type: ignore[attr-defined]
-        theta = self._calmed(public, noise, coords, np.asarray(theta))
+        loss, origin = training.target.loss, None
+        if not isinstance(loss, Softmax):
+            origin = np.zeros(public.shape)
+            origin[-1] = self.seen.start / coords.bias
+        (theta,) = solve_with(
+            self.records(rows, every=False), public, passage, parts=(0, 1), origin=origin
+        )
+        theta = training.target.expanded(theta)
+        held = coords.spectrum if coords.held is None else coords.held
+        theta = self.seen.calmed(np.asarray(theta), held, self._push(public, noise), public.ridge)
         variance = self._variance(public, noise, coords, theta)
         bars = bars_of(coords, blocks, theta, variance)
         return self._fitted(*coords.back(theta), bars)
 
-    def _fitted(self, coef: Floats, intercept: Floats, bars: list[Bars]) -> FittedTable:
+    def _fitted(self, coef: Floats, intercept: Floats, bars: list[Bars] | None) -> FittedTable:
         """Return what was released, by columns and by pairs."""
         names = [column.name for column in self.schema.columns if column.features]
         width = coef.shape[1] - sum(pair.features for pair in self.pairs)
-        pairs = filled_pairs(self.pairs, coef[:, width:], bars[len(names) :])
-        found, notes = dict(zip(names, bars, strict=False)), self._spoken()
+        pairs = filled_pairs(self.pairs, coef[:, width:], (bars or [])[len(names) :])
+        found = None if bars is None else dict(zip(names, bars, strict=False))
+        notes = (*self._unread(), *self.training.target.spoken(self.counts, self.bounds))
         return FittedTable(
             self.schema, coef[:, :width], intercept, notes, self.bounds, found, pairs
         )
@@ -415,55 +331,21 @@ class TableRun:
     ) -> Floats:
         """Return about the variance that the noise gives each coordinate of the weights."""
         held = coords.spectrum if coords.held is None else coords.held
-        bend = self._bend
-        if self.training.loss.name == "logistic":
+        bend = self.seen.bend
+        if self.training.target.loss.name == "logistic":
             scores = theta[0, -1] * coords.bias, float(theta[0, :-1] ** 2 @ held)
             bend = self.size * mean_bend(*scores)
         firm = bend * np.where(held > coords.doubt, held, 0.0) + public.ridge
         return np.asarray((self._push(public, noise) / firm) ** 2)
-
-    def _calmed(
-        self, public: Public, noise: ObjectiveNoise, coords: Coordinates, theta: Floats
-    ) -> Floats:
-        """Return weights of a number, drawn to the mean as far as noise alone would explain them.
-
-        James and Stein's factor, from released weights and what is known of their noise.
-        """
-        if not self.training.regression:
-            return theta
-        held = coords.spectrum if coords.held is None else coords.held
-        firm = self._bend * held + public.ridge
-        pushed = self._push(public, noise) ** 2 + self._scatter * held
-        chance = float(held @ (pushed / firm**2))
-        size = float(held @ theta[0, :-1] ** 2)
-        factor = max(0.0, 1.0 - chance / size) if size > 0.0 else 0.0
-        return np.append(factor * theta[:, :-1], theta[:, -1:], axis=1)
 
     def _push(self, public: Public, noise: ObjectiveNoise) -> float:
         """Return the deviation of the noise in the gradient, along any direction."""
         z = noise.noise_multiplier * public.gradient_bound
         return z if noise.law == "gaussian" else z * math.sqrt(public.features + 1.0)
 
-    def _spoken(self) -> tuple[str, ...]:
-        """Say, from released counts, what makes answers alike: a rare label, cut targets."""
-        unread = self._unread()
-        if self.training.regression:
-            cut = cut_note(self.per_class, self.size, self.deviations[""], self.bounds)
-            return (*unread, *cut)
-        part = 1.0 / (1.0 + math.exp(abs(self._odds()))) if self.training.classes == 2 else 0.5
-        if part > _RARE_LABEL:
-            return unread
-        return (
-            *unread,
-            f"By the noisy counts, about {100.0 * part:.2g} % of the records have the rarer label, "
-            "so the likelier one, which predict gives, may be the other for nearly everybody: rank "
-            "records by decision_function, or cut it at a limit of your own.",
-        )
-
     def _unread(self) -> tuple[str, ...]:
         """Say, from released counts, of which columns nearly no cell was read."""
-        names = [column.name for column in self.training.counted]
-        counts: dict[str, Any] = dict(zip(names, self.sums, strict=True)) | self.levels
+        counts: dict[str, Any] = {**self.sums, **self.levels}
         return tuple(
             unread_note(column, learnt=column.name in self.schema.learnt)
             for column in self.schema.columns
@@ -471,41 +353,16 @@ class TableRun:
             and nearly_none(column, counts[column.name], self.size, self.deviations[column.name])
         )
 
-    @property
-    def _factors(self) -> Floats:
-        """The weights of the classes: public, or from the released counts of labels."""
-        asked = self.training.class_weight
-        if asked is None:
-            return np.ones(self.training.classes)
-        # proof: CLASS-WEIGHT
-        return (
-            balanced(self.per_class, self.deviations[""]) if asked == BALANCED else np.array(asked)
-        )
+    def records(self, rows: Any, *, every: bool = True) -> Records:
+        """Return the rows with their targets, or those of them that count at all."""
+        target, labels, unit = self.training.target, self.sample.labels, self.sample.unit
+        weights = target.weights(self.counts, self.sample.weights, labels)
+        solved = each(partial(target.solved, self.bounds), labels)
+        if weights is not None and not every:
+            rows, solved, weights, unit = unit.present(rows, solved, weights)
+        return Records(rows, [solved], weights, unit)
 
-    def _records(self, rows: Any, target: NDArray[Any]) -> Records:
-        """Return the rows that count; those beyond the cap of a person are left out."""
-        weights, unit = self.sample.weights, self.sample.unit
-        if self.training.class_weight is not None:
-            weights = weighed(weights, self._factors, self.sample.labels)
-        if weights is not None:
-            rows, target, weights, unit = unit.present(rows, target, weights)
-        return Records(rows, [target], weights, unit)
-
-    def _odds(self) -> float:
-        sums = np.maximum(self.per_class, self.deviations[""]) * self._factors
-        sums = np.maximum(sums, 1e-6)
-        return float(np.clip(math.log(sums[1] / sums[0]), -_ODDS, _ODDS))
-
-    def _origin(self, public: Public, coords: Coordinates) -> Floats:
-        """Return the weights around which the model is shrunk: those of the released odds."""
-        origin = np.zeros(public.shape)
-        if self.training.regression:
-            origin[-1] = self._moments[0] / coords.bias
-        elif self.training.loss.name == "logistic":
-            origin[-1] = self._odds() / coords.bias
-        return origin
-
-    def _coordinates(self, blocks: list[Block], noise: ObjectiveNoise) -> Coordinates:
+    def _coordinates(self, blocks: list[Block], noise: ObjectiveNoise | None) -> Coordinates:
         """Return the coordinates for released shares, and for the noise that is to come."""
         recipe = self.training.recipe
         width = sum(block.width for block in blocks)
@@ -513,32 +370,18 @@ class TableRun:
         return coordinates(
             blocks, floor=recipe.floor, slack=recipe.slack, intercept=recipe.intercept,
             wide=is_wide(guess, width),
-            rank=(lambda *known: self._rank(noise, *known)) if recipe.truncated else None,
+            rank=(lambda *known: self._rank(noise, *known)) if recipe.truncated and noise else None,
         )  # fmt: skip
-
-    @property
-    def _bend(self) -> float:
-        """The curvature of the summed losses in a direction of variance 1."""
-        if self.training.regression:
-            return _QUADRATIC * self.size
-        share = 1.0 / (1.0 + math.exp(-abs(self._odds()))) if self.training.classes == 2 else 0.5
-        return self.size * max(share * (1.0 - share), 0.02)
 
     def _rank(self, noise: ObjectiveNoise, values: Floats, left: Floats) -> int:
         """Return how many directions are worth their noise: signal lost against noise added."""
         count = np.arange(1, len(values) + 1)
-        slack, signal = self.training.recipe.slack, self._signal
+        slack, signal = self.training.recipe.slack, self.seen.signal
         spread = (slack * noise.noise_multiplier) ** 2 * np.cumsum(left)
         if noise.law != "gaussian":
             spread *= count + 2.0
         lost = signal * (1.0 - np.cumsum(values) / max(float(values.sum()), 1e-12))
-        return int(np.argmin(lost + spread * count / self._bend**2)) + 1
-
-    def _shift(self, public: Public, noise: ObjectiveNoise, coords: Coordinates, ridge: Any) -> Any:
-        """Return the mean square by which noise moves the scores of all rows together."""
-        constant, z = coords.bias**2, self._push(public, noise)
-        start = (ridge * self._mean_doubt) ** 2 + z * z * constant
-        return start / (self._bend * constant + ridge) ** 2
+        return int(np.argmin(lost + spread * count / self.seen.bend**2)) + 1
 
     def _shrunk(
         self, public: Public, noise: ObjectiveNoise, coords: Coordinates
@@ -552,14 +395,12 @@ class TableRun:
         z = self._push(public, noise)
         live = coords.spectrum[coords.spectrum > 0.0]
         if len(live) == 0:
-            return public.ridge, self._signal
-        typical = self._signal / float(live.sum())
+            return public.ridge, self.seen.signal
+        typical = self.seen.signal / float(live.sum())
         tried = public.ridge * np.exp(np.linspace(0.0, 5.0, 101))[:, None]
-        pushed = z * z + self._scatter * live
-        each = live * (tried**2 * typical + pushed) / (self._bend * live + tried) ** 2
-        errors = each.sum(axis=1)
-        if self.training.regression:
-            errors += self._shift(public, noise, coords, tried[:, 0])
+        pushed = z * z + self.seen.scatter * live
+        each = live * (tried**2 * typical + pushed) / (self.seen.bend * live + tried) ** 2
+        errors = each.sum(axis=1) + self.seen.shift(z, coords.bias**2, tried[:, 0])
         best = int(np.argmin(errors))
         return float(tried[best, 0]), float(errors[best])
 
@@ -568,5 +409,15 @@ def _picked(labels: NDArray[Any], chosen: NDArray[np.bool_]) -> NDArray[Any]:
     return np.asarray(labels[chosen])
 
 
-def _signs(labels: NDArray[Any]) -> Floats:
-    return np.where(labels == 1, 1.0, -1.0)
+def _cells(grids: dict[str, Grid], frame: Frame) -> list[Any]:
+    return [walked_cells(frame, name, grid) for name, grid in grids.items()]
+
+
+def _spreads(
+    columns: list[Column], pairs: list[PairView], every: Sequence[Column], cells: int,
+    spread: Callable[[Any], Spread], frame: Frame, labels: Any,
+) -> list[Any]:  # fmt: skip
+    """Return the entries of columns, of pairs of them, and of the target behind them."""
+    found: list[Any] = [walked_spread(column, frame) for column in columns]
+    found += [walked_pair(pair, every, frame) for pair in pairs]
+    return [*found, walked(frame.rows, cells, lambda part: spread(labels[part]))]

@@ -13,8 +13,8 @@ the norm bound and the regularisation follow from released numbers (PLAN-BEFORE-
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 from noisette import _validate
@@ -25,21 +25,19 @@ from noisette.core.mechanisms import Gaussian, LaplaceVector, ObjectiveNoise
 from noisette.core.plans import Plan, Run, Together
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms import Public
-from noisette.fitting.algorithms.algorithm import Algorithm, Prepared
+from noisette.fitting.algorithms.algorithm import Algorithm, Prepared, PreparedModel
 from noisette.fitting.algorithms.class_weight import weight_proofs
 from noisette.fitting.algorithms.objective_perturbation import check_solve, of_curvature, shape_of
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.fitting.losses import Loss
+from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.tables import Schema
-from noisette.tables.kinds import Column
-from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, keys_of
-from noisette.tables.pipeline.knots import LearnKnots
 from noisette.tables.pipeline.recipe import TableRecipe
-from noisette.tables.pipeline.shares import LearnShares, LearnSpikes
+from noisette.tables.pipeline.shares import LearnShares
 from noisette.tables.pipeline.step import PreparedStep, Step
 from noisette.tables.pipeline.table_run import FittedTable, TableRun, TableSample, is_wide
+from noisette.tables.pipeline.target import Target
 
 __all__ = [
     "FittedTable",
@@ -51,8 +49,6 @@ __all__ = [
 ]
 
 _HIDING = 1e-6  # of the budget, for where the solver stopped
-_BENT = 10.0
-_SLOTS = 2  # columns in which numbers that many people share are looked for
 
 
 @dataclass(frozen=True)
@@ -61,6 +57,8 @@ class PreparedTable(Prepared):
 
     steps: tuple[tuple[Step, PreparedStep], ...] = ()
     curvature: float = 1.0
+    model: PreparedModel | None = None
+    """The plan of another algorithm."""
 
 
 @dataclass(frozen=True)
@@ -68,93 +66,75 @@ class TableTraining(Algorithm[PreparedTable]):
     """Learn what is open in `schema`, then train; `recipe` says how the budget is shared."""
 
     schema: Schema
-    loss: Loss
+    target: Target
     recipe: TableRecipe
-    classes: int = 2
-    persons: bool = False
-    keys: int = 1
-    class_weight: tuple[float, ...] | str | None = None
-    bounds: tuple[float | None, float | None] = (-1.0, 1.0)
-    """The limits of a number to predict; None where they are bought."""
     pairs: tuple[tuple[str, str], ...] = ()
+    last: Recommendation | None = None
+    """Another algorithm than objective perturbation, with its part of the budget."""
 
     name: ClassVar[str] = "table"
     summary: ClassVar[str] = "facts of a raw table and a model, under one plan"
 
     # --- public half -------------------------------------------------------------------------
 
-    @property
-    def plain(self) -> list[Column]:
-        """The columns that get knots."""
-        return [column for column in self.schema.columns if column.buys == "knots"]
+    @cached_property
+    def plain(self) -> dict[str, Grid]:
+        """The columns that get knots, and where these may lie."""
+        return {c.name: c.grid for c in self.schema.columns if c.buys == "knots"}
 
-    @property
-    def numbers(self) -> list[Column]:
+    @cached_property
+    def numbers(self) -> dict[str, Grid]:
         """Those of them whose knots are bought."""
-        free = self.recipe.public_knots > 0
-        return [c for c in self.plain if not free or None in (c.grid.low, c.grid.high)]
+        if not self.recipe.public_knots:
+            return self.plain
+        return {name: grid for name, grid in self.plain.items() if None in (grid.low, grid.high)}
 
-    @property
-    def unknown(self) -> list[Column]:
+    @cached_property
+    def unknown(self) -> list[str]:
         """The columns whose levels nobody listed."""
-        return [column for column in self.schema.columns if column.buys == "levels"]
+        return [column.name for column in self.schema.columns if column.buys == "levels"]
 
-    @property
-    def counted(self) -> list[Column]:
+    @cached_property
+    def counted(self) -> list[str]:
         """The columns whose shares are bought: those with knots, and those of public levels."""
-        return [*self.plain, *(column for column in self.schema.columns if column.counted)]
+        return [*self.plain, *(column.name for column in self.schema.columns if column.counted)]
 
     @property
-    def regression(self) -> bool:
-        """Whether a number is predicted, not a class."""
-        return self.loss.kind == "regression"
-
-    @property
-    def buys_bounds(self) -> bool:
-        """Whether the limits of the number to predict are bought."""
-        return self.regression and None in self.bounds
+    def needs_batches(self) -> bool:  # type: ignore[override]
+        """Whether the last algorithm does."""
+        return self.last is not None and self.last.algorithm.needs_batches
 
     @property
     def used_pairs(self) -> tuple[tuple[str, str], ...]:
         """The pairs for which public facts leave room."""
         return self.pairs if self.recipe.cells else ()
 
-    def steps(self, *, pure: bool, delta: float) -> Iterator[tuple[Step, float]]:
+    def steps(self, public: PublicBudget) -> Iterator[tuple[Step, float]]:
         """Yield the steps before the model, in order, each with its part of the budget."""
         recipe = self.recipe
-        if self.regression and (self.buys_bounds or self.numbers):
-            ends = [Grid(*self.bounds)] if self.buys_bounds else []
-            ends += [column.grid for column in self.numbers]
-            yield LearnBounds(tuple(ends), recipe.tail, wider=True), recipe.knots
-        elif self.numbers:
-            grids = tuple(column.grid for column in self.numbers)
-            yield LearnKnots(grids, recipe.depth, recipe.tails), recipe.knots
-            if recipe.spikes:
-                yield LearnSpikes(min(_SLOTS, len(self.numbers))), recipe.spikes
+        yield from self.target.number_steps(tuple(self.numbers.values()), recipe)
         if self.unknown:
-            atoms = recipe.atoms * delta
-            yield LearnCategories(len(self.unknown), atoms, self.keys), recipe.levels
+            # proof: CATEGORY-THRESHOLD
+            atoms = recipe.atoms * public.delta
+            yield LearnCategories(len(self.unknown), atoms, keys_of(public)), recipe.levels
         columns = len(self.counted) + len(self.used_pairs) + 1
-        yield LearnShares(columns, exact_pure=pure), recipe.shares
+        yield LearnShares(columns, exact_pure=public.delta == 0.0), recipe.shares
 
     def prepare(self, public: PublicBudget) -> PreparedTable:
         """Return all steps and the model in one plan with the least noise for the budget."""
-        if self.persons != public.grouped:
-            # proof: PERSON-MEAN
-            raise InvalidParameter(f"this plan is not for {public.unit}s as the unit.")
-        if self.unknown and self.keys < keys_of(public):
-            # proof: CATEGORY-THRESHOLD
-            raise InvalidParameter("a person may hold more levels than was planned for.")
-        pure = public.delta == 0.0
+        pure, loss, recipe = public.delta == 0.0, self.target.loss, self.recipe
         if pure and self.unknown:
             raise InvalidParameter(
-                f"the levels of column {self.unknown[0].name!r} are to be learnt, which needs "
+                f"the levels of column {self.unknown[0]!r} are to be learnt, which needs "
                 f"delta > 0, such as {_validate.proposed_delta(public.size)}; or list the levels."
             )
-        steps = tuple(self.steps(pure=pure, delta=public.delta))
-        k = self._curvature(public, pure=pure)
-        shape, classes = shape_of(self.loss), getattr(self.loss, "classes", 2)
-        model = (self.recipe.model, k, shape, classes, self.persons)
+        steps = tuple(self.steps(public))
+        if self.last is not None:
+            return self._prepared_with(self.last, steps, public)
+        share = public.epsilon * (recipe.model if pure else 1.0)
+        k = self.target.curvature(share, public.adjacency.contributions, recipe)
+        persons = public.grouped
+        model = (recipe.model, k, shape_of(loss), getattr(loss, "classes", 2), persons)
         scale = _calibrated(steps, model, public.epsilon, public.delta, public.adjacency)
         prepared = tuple(
             (step, step.prepared(public, _scale(step, share, scale, public)))
@@ -165,26 +145,42 @@ class TableTraining(Algorithm[PreparedTable]):
         for bound in (1.0, 30.0):  # scaling rows scales the problem, so two lengths stand for all
             facts = self._facts(public, 1000, bound, k * (1.0 + 1e-6))
             check_solve(facts, noise)
-        proofs: tuple[str, ...] = ("PLAN-BEFORE-LOOK", "WHITENING", "SMOOTHNESS-PRIOR")
-        proofs += ("PERSON-MEAN",) if self.persons else ()
-        proofs += tuple(id_ for step, _ in steps for id_ in step.proofs)
-        proofs += weight_proofs(self.class_weight)
-        proofs += ("PAIR-CELLS",) if self.used_pairs else ()
-        return PreparedTable(public, plan, (*proofs, *self.loss.proofs), prepared, k)
+        proofs = (*(("PERSON-MEAN",) if persons else ()), *self._proofs(steps))
+        return PreparedTable(public, plan, proofs, prepared, k)
 
-    def _curvature(self, public: PublicBudget, *, pure: bool) -> float:
-        share = public.epsilon * (self.recipe.model if pure else 1.0)
-        if self.regression:  # the determinant is paid for: log(1 + k) of epsilon
-            return min(share * self.recipe.bent, _BENT)
-        # More than _BENT would leave so little regularisation that no solve is certain to end.
-        return min(share / (public.adjacency.contributions * self.recipe.room), _BENT)
+    def _proofs(self, steps: tuple[tuple[Step, float], ...]) -> tuple[str, ...]:
+        """Return the theorems of the steps and of the coordinates."""
+        proofs: tuple[str, ...] = ("PLAN-BEFORE-LOOK", "WHITENING", "SMOOTHNESS-PRIOR")
+        proofs += tuple(id_ for step, _ in steps for id_ in step.proofs)
+        proofs += weight_proofs(self.target.class_weight)
+        proofs += ("PAIR-CELLS",) if self.used_pairs else ()
+        return (*proofs, *self.target.loss.proofs)
+
+    def _prepared_with(
+        self, last: Recommendation, steps: tuple[tuple[Step, float], ...], public: PublicBudget
+    ) -> PreparedTable:
+        """Return all steps within their part of epsilon and delta, and the algorithm within its."""
+        # proof: TABLE-LAST
+        part = 1.0 - self.recipe.model
+        facts = replace(public, epsilon=part * public.epsilon, delta=part * public.delta)
+        scale = _calibrated(steps, None, facts.epsilon, facts.delta, facts.adjacency)
+        prepared = tuple(
+            (step, step.prepared(facts, _scale(step, share, scale, facts))) for step, share in steps
+        )
+        model = last.algorithm.prepare(last.public)
+        plan = Together(*(ready.plan for _, ready in prepared), model.plan)
+        proofs = (*self._proofs(steps), "TABLE-LAST", *model.proofs)
+        if self.target.class_weight is not None or public.grouped:
+            proofs += last.algorithm.weight_proofs
+        proofs += ("PERSON-ORDER",) if public.grouped else ()
+        return PreparedTable(public, plan, proofs, prepared, model=model)
 
     def _facts(self, public: PublicBudget, features: int, norm: float, k: float) -> Public:
         """Return the facts of the model: rows of that norm, and the least Lambda for k."""
         inner = Public(
             epsilon=public.epsilon, delta=public.delta, adjacency=public.adjacency,
             size=public.size, most=public.most, unit=public.unit, max_rows=public.max_rows,
-            loss=self.loss, features=features, norm_bound=norm,
+            loss=self.target.loss, features=features, norm_bound=norm,
         )  # fmt: skip
         return of_curvature(inner, k)
 
@@ -192,7 +188,7 @@ class TableTraining(Algorithm[PreparedTable]):
 
     def run(self, sample: TableSample, prepared: PreparedTable, passage: Passage) -> FittedTable:
         """Return the completed schema and the weights of its features."""
-        work: TableRun = sample.runs(TableRun)(self, sample, prepared)
+        work = TableRun(self, sample, prepared)
         first = 0
         for step, ready in prepared.steps:
             work.learn(step, ready, passage.after(first))
@@ -202,7 +198,7 @@ class TableTraining(Algorithm[PreparedTable]):
 
 # --- the plan --------------------------------------------------------------------------------
 
-Model = tuple[float, float, str, int, bool]
+Model = tuple[float, float, str, int, bool] | None
 
 
 def _scale(step: Step, share: float, scale: float, public: PublicBudget) -> float:
@@ -213,6 +209,7 @@ def _scale(step: Step, share: float, scale: float, public: PublicBudget) -> floa
 
 
 def _noise(model: Model, scale: float, public: PublicBudget) -> ObjectiveNoise:
+    assert model is not None
     share, k, shape, classes, persons = model
     if public.delta > 0.0:
         z = scale / math.sqrt(share)
@@ -227,6 +224,8 @@ def _plan(
     learnt = [
         step.plan(_scale(step, share, scale, public), public.adjacency) for step, share in steps
     ]
+    if model is None:
+        return Together(*learnt) if len(learnt) > 1 else learnt[0]
     hiding = Gaussian(scale / math.sqrt(_HIDING)) if public.delta > 0.0 else None
     return Together(
         *learnt, Run(_noise(model, scale, public)), Run(hiding or LaplaceVector(scale / 1e-3))

@@ -20,17 +20,21 @@ def spent(training: TableTraining, *, pure: bool) -> tuple[str, ...]:
     """Return sentences about the parts of the budget, before anything is known of the rows."""
     recipe = training.recipe
     parts = [
-        (recipe.knots, _bought_of(training)),
+        (recipe.knots, training.target.bought(_columns(len(training.numbers), "numeric "))),
         (recipe.spikes, "single numbers that many people share"),
         (recipe.levels, f"the levels of {_columns(len(training.unknown))} that nobody listed"),
         (recipe.shares, "how the rows spread over features and labels"),
     ]
     bought = [f"{percent(part)} went to {what}" for part, what in parts if part]
     unit = "epsilon" if pure else "mu squared, the unit in which such costs add up"
+    if training.last is not None:
+        unit = "epsilon, and of delta"
     sentence = (
         f"Of the budget, {', '.join(bought)} and {percent(recipe.model)} went to the weights "
         f"(parts of {unit}); all of it was charged before the first look at the rows."
     )
+    if training.last is not None:
+        return (sentence, *training.last.notes)
     if not training.pairs:
         return (sentence,)
     named = ", ".join(" × ".join(pair) for pair in training.pairs)
@@ -40,13 +44,6 @@ def spent(training: TableTraining, *, pure: bool) -> tuple[str, ...]:
             f"Pairs of columns that the user chose without a look at the rows: {named}.",
         )
     return sentence, f"Too few rows times epsilon for pairs, by a public rule; left out: {named}."
-
-
-def _bought_of(training: TableTraining) -> str:
-    columns = _columns(len(training.numbers), "numeric ")
-    if not training.regression:
-        return f"the knots of {columns}"
-    return f"the limits of {columns}" + " and of the target" * training.buys_bounds
 
 
 def target_cut(low: float, high: float) -> str:

@@ -9,16 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noisette.core.parts import each
 from noisette.core.plans import Parallel
-from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.algorithm import Algorithm, Prepared
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.fitting.partitions.columns import MOST_DRAWN_FROM
 from noisette.scores.layouts import Layout, RegressionLayout, layout_for
 from noisette.scores.measure import AnyScores
 from noisette.tables.pipeline.score_table import ScoreTable, codes_of, counted, table_for
@@ -70,33 +67,6 @@ def divided(public: PublicBudget, share: float) -> tuple[PublicBudget, PublicBud
     return parts[0], parts[1]
 
 
-def drawn_from(
-    sample: TableSample, share: float, public: PublicBudget, randomness: Randomness
-) -> Any:
-    """Return who of a sample is tested; in partitions, who will be wherever it is asked."""
-    if not sample.parted:
-        return drawn_for_test(sample.units, share, public, randomness)
-    frame: Any = sample.frame
-    return frame.drawn(share, randomness, exact=public.adjacency.size_is_public)
-
-
-def drawn_for_test(
-    units: int, share: float, public: PublicBudget, randomness: Randomness
-) -> NDArray[np.bool_]:
-    """Return who is tested: drawn without a look at anybody's values.
-
-    Where their number is public, so many of them at random; under add-remove by a coin for each,
-    so that one person more or less moves nobody else.
-    """
-    # proof: TEST-SHARE
-    generator = randomness.generator
-    if not public.adjacency.size_is_public:
-        return np.asarray(generator.random(units) < share)
-    chosen = np.zeros(units, dtype=bool)
-    chosen[generator.permutation(units)[: round(share * units)]] = True
-    return chosen
-
-
 @dataclass(frozen=True)
 class TrainAndTest(Algorithm[PreparedTest]):
     """Train on most people and score on the others; `model` makes a model of what was released.
@@ -114,6 +84,11 @@ class TrainAndTest(Algorithm[PreparedTest]):
     name: ClassVar[str] = "table with test"
     summary: ClassVar[str] = "a table's training, and scores of its model on other people"
 
+    @property
+    def needs_batches(self) -> bool:  # type: ignore[override]
+        """Whether the training does."""
+        return self.training.needs_batches
+
     def prepare(self, public: PublicBudget) -> PreparedTest:
         """Return both plans side by side, each within the whole budget."""
         most, rest = divided(public, self.share)
@@ -127,15 +102,19 @@ class TrainAndTest(Algorithm[PreparedTest]):
     def check(self, records: TableSample, prepared: PreparedTest) -> None:
         """Refuse what would break a bound, before anything is charged."""
         super().check(records, prepared)
-        if records.parted and records.units > MOST_DRAWN_FROM:
-            raise InvalidParameter(f"test_share takes at most {MOST_DRAWN_FROM} rows.")
+        if records.units > records.table.most_drawn:
+            raise InvalidParameter(f"test_share takes at most {records.table.most_drawn} rows.")
 
     def run(self, sample: TableSample, prepared: PreparedTest, passage: Passage) -> ScoredTable:
         """Return the model of the training persons, and its scores on the test persons."""
         assert prepared.training is not None
         assert prepared.table is not None
         assert prepared.step is not None
-        tested = drawn_from(sample, self.share, prepared.public, passage.randomness)
+        # proof: TEST-SHARE
+        tested = sample.table.drawn(
+            sample.units, self.share, passage.randomness,
+            exact=prepared.public.adjacency.size_is_public,
+        )  # fmt: skip
         others = sample.part(each(np.logical_not, tested))
         fitted = self.training.run(others, prepared.training, passage)
         leaves = len(list(prepared.training.plan.leaves()))
@@ -144,7 +123,7 @@ class TrainAndTest(Algorithm[PreparedTest]):
         truth = rest.labels
         if not isinstance(layout, RegressionLayout):
             truth = each(np.asarray(layout.classes).__getitem__, truth)
-        cells = counted(layout, codes_of(layout, model, rest.rows, truth), rest.weights)
+        cells = counted(layout, codes_of(layout, model, rest.table.input, truth), rest.weights)
         sums = step.run(cells, prepared.table, passage.after(leaves))
         deviation = step.deviation(prepared.table.scale, prepared.public.adjacency)
         found = layout.scores(sums, deviation=deviation, notes=layout.notes)

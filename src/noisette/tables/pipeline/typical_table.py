@@ -37,20 +37,17 @@ from noisette.tables.pipeline.categories import LearnCategories, ShownLevels
 from noisette.tables.pipeline.coordinates import Block, Coordinates, moment_of
 from noisette.tables.pipeline.knots import LearnKnots
 from noisette.tables.pipeline.shares import LearnShares
+from noisette.tables.pipeline.table_rows import WholeFrame
 from noisette.tables.pipeline.table_training import (
     PreparedTable,
     TableRun,
     TableSample,
     TableTraining,
 )
-from noisette.tables.pipeline.walks import KNOTS
 
 _LEVELS = 8  # guessed of a column whose levels nobody listed
-_RARER_CLASS = 0.25
 _WEAK = 0.7  # of the signal lost; docs/tables.md says what it divides
-_SCORES, _NUMBERS = 1.0, 0.02  # S: variance of logits, and of predictions in [-1, 1]
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
-_SPREAD = 0.25  # deviation of a number to predict, in units of half its range
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ def judged(typical: "TypicalTable") -> Weakness:
     """Say whether a typical table of that shape could teach anything."""
     counts, rows, public = typical.deviations[""], int(typical.size), typical.public
     used = len(typical.training.schema.used)
-    same = "mean of the targets" if typical.training.regression else "commonest label"
+    same = typical.training.target.everybody
     everybody = f"so the model may do little better than to give everybody the {same}"
     hopeless = counts > rows
     if hopeless:
@@ -84,7 +81,7 @@ def judged(typical: "TypicalTable") -> Weakness:
             f"of that shape, {everybody}"
         )
     delta = "a delta such as 1e-6, " if public.delta == 0.0 and 1e-6 * rows < 1.0 else ""
-    unit = "persons" if typical.training.persons else "rows"
+    unit = "persons" if public.grouped else "rows"
     bounds = "low and high of the numeric columns, " if typical.hidden else ""
     return Weakness(
         f"From public facts alone ({rows:,} {unit}, {used:,} columns, "
@@ -99,7 +96,7 @@ class TypicalTable(TableRun):
     """The public half played through on a typical table: nothing here has seen a row."""
 
     def __init__(self, training: TableTraining, prepared: PreparedTable, rows: int) -> None:
-        nobody = TableSample(Frame({}), np.zeros(0, dtype=np.intp))
+        nobody = TableSample(WholeFrame(Frame({})), np.zeros(0, dtype=np.intp))
         super().__init__(training, nobody, prepared)
         self._rows = float(rows)
         self._hats = math.inf  # how many hats of a number whose knots are bought have rows
@@ -114,30 +111,23 @@ class TypicalTable(TableRun):
                 bar = step._mechanism(ready.scale).threshold(adjacency)
                 sigma = step._mechanism(ready.scale).sigma(adjacency)
                 self._guess_levels(bar)
-                self.deviations |= {column.name: sigma for column in training.unknown}
+                self.deviations |= dict.fromkeys(training.unknown, sigma)
             elif type(step) is LearnShares:
                 sigma = step.deviation(ready.scale, adjacency)
-                self.deviations |= {column.name: sigma for column in training.counted}
+                self.deviations |= dict.fromkeys(training.counted, sigma)
                 self.deviations[""] = sigma
-        count = 2**training.recipe.depth - 1 + 2 * (training.recipe.tails > 0)
-        if training.regression:
-            count = training.recipe.public_knots
-        self._bought = {column.name for column in training.numbers}
-        for column in training.numbers:
+        count = training.target.typical_knots(training.recipe)
+        self._bought = training.numbers
+        for name in training.numbers:
             knots = [float(k) for k in range(count)]
-            self.facts[column.name] = {"knots": knots, "center": knots[len(knots) // 2]}
+            self.facts[name] = {"knots": knots, "center": knots[len(knots) // 2]}
         self.schema = training.schema.completed(self.facts, free=self.free)
         every = dict.fromkeys(self._bought, self._hats)
-        self.sums = tuple(
-            self._rows * self.schema.by_name[c.name].typical(every.get(c.name, math.inf))
-            for c in training.counted
-        )
-        rest = max(training.classes - 1, 1)
-        rarer = [self._rows * _RARER_CLASS / rest] * rest
-        self.per_class = np.array([self._rows - sum(rarer), *rarer])
-        if training.regression:
-            bell = np.exp(-0.5 * (KNOTS / _SPREAD) ** 2)
-            self.per_class = self._rows * bell / bell.sum()
+        self.sums = {
+            name: self._rows * self.schema.by_name[name].typical(every.get(name, math.inf))
+            for name in training.counted
+        }
+        self.per_class = training.target.typical_counts(self._rows)
 
     @property
     def size(self) -> float:
@@ -148,9 +138,9 @@ class TypicalTable(TableRun):
         """Guess a few levels for each column that nobody listed, those that reach the bar."""
         counts = [self._rows * part for part in falling(_LEVELS) if self._rows * part >= bar]
         names = tuple(f"level {k}" for k in range(len(counts)))
-        for column in self.training.unknown:
-            self.levels[column.name] = ShownLevels(names, tuple(counts))
-            self.facts[column.name] = {"categories": list(names)}
+        for name in self.training.unknown:
+            self.levels[name] = ShownLevels(names, tuple(counts))
+            self.facts[name] = {"categories": list(names)}
 
     @property
     def drowned(self) -> bool:
@@ -213,6 +203,11 @@ class TypicalTable(TableRun):
         return min(1.0, float(kept) / max(every, 1e-12))
 
     @property
+    def norm(self) -> float:
+        """The norm bound of the rows in their coordinates."""
+        return self._model.norm
+
+    @property
     def width(self) -> int:
         """The number of features."""
         return sum(block.features for block in self._blocks())
@@ -223,28 +218,22 @@ class TypicalTable(TableRun):
         groups = (block.groups() for block in self._blocks())
         return {name: len(set(g[g >= 0])) for name, g in zip(names, groups, strict=True)}
 
-    @property
-    def _typical(self) -> float:
-        """S, the variance of the scores of the best model, of a typical table."""
-        return _NUMBERS if self.training.regression else _SCORES
-
     @cached_property
     def lost(self) -> float:
         """The part of the signal that is lost, as the module's docstring has it."""
         coords, facts = self._model, self._facts(self._model)
         ridge = self._shrunk(facts, self._noise, coords)[0]
         seen, z = self._seen, self._push(facts, self._noise)
-        signal = self._typical
+        signal = self.training.target.typical
         s = coords.spectrum
-        held = self._bend * (s if coords.held is None else coords.held)
+        held = self.seen.bend * (s if coords.held is None else coords.held)
         firm = held + ridge
         t = seen * signal / max(float(s.sum()), 1e-12)
         both = float(s @ (held / firm)) * t
         size = float(s @ ((held / firm) ** 2 * t + (z / firm) ** 2))
         lost = 1.0 - both**2 / max(size * signal, 1e-300)
-        if self.training.regression:
-            lost += self._shift(facts, self._noise, coords, ridge) / signal
-        return min(1.0, max(lost, 0.0))
+        lost += self.seen.shift(z, coords.bias**2, ridge) / signal
+        return float(min(1.0, max(lost, 0.0)))
 
     def _facts(self, coords: Coordinates) -> Public:
         features = coords.map.shape[1] + 1
@@ -255,7 +244,9 @@ class TypicalTable(TableRun):
         coords = self._model
         facts = self._facts(coords)
         live = max(float(coords.spectrum.sum()), 1e-12)
-        return self._push(facts, self._noise) / self._bend, math.sqrt(self._typical / live)
+        return self._push(facts, self._noise) / self.seen.bend, math.sqrt(
+            self.training.target.typical / live
+        )
 
 
 _UNLISTED = 1.0 - sum(part * part for part in falling(_LEVELS))

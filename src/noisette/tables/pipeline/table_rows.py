@@ -1,16 +1,18 @@
-"""Tables in partitions: what the steps of a training look at, counted where the rows lie.
+"""The rows of a table as the steps of a training look at them: at hand, or counted in partitions.
 
 Ranks, counts and shares of the partitions are whole multiples of a public unit, so their sums are
 exact in every order (EXACT-SUM), and a step cannot tell them from those of one table. They stay on
 the driver, inside of the step, and are as sensitive as the cells.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noisette._typing import Floats
 from noisette.core.grid import Grid, ranks_at
@@ -19,43 +21,155 @@ from noisette.core.randomness import Randomness
 from noisette.core.summaries import KnownCounts, Ranks, part_counts
 from noisette.errors import InvalidData
 from noisette.fitting.partitions.collections import beside, is_dask, parted
-from noisette.fitting.partitions.columns import DaskColumn, drawn
-from noisette.fitting.units import Persons, UnreadPersons
+from noisette.fitting.partitions.columns import MOST_DRAWN_FROM, DaskColumn, drawn
+from noisette.fitting.units import Persons, Unit, UnreadPersons
 from noisette.tables import Schema
 from noisette.tables.encoding import check_columns
 from noisette.tables.frame import Frame
 from noisette.tables.person_facts import PersonFacts
 from noisette.tables.pipeline.coordinates import Coordinates
-from noisette.tables.pipeline.pair_cells import PairView
-from noisette.tables.pipeline.stored_rows import encoded_rows
+from noisette.tables.pipeline.pair_cells import CELLS, PairView
 from noisette.tables.pipeline.text_counts import TextCounts
-from noisette.tables.spill import IN_MEMORY
+from noisette.tables.pipeline.walks import CodedColumn, NumberColumn
+from noisette.tables.spill import IN_MEMORY, Spill
+from noisette.tables.stored_rows import Keeping
 
 Snapped = dict[bool | None, Ranks]
 
 
-def frame_of(X: Any, schema: Schema, *, target: bool) -> Any:
-    """Return the frame of a table, in memory or in partitions."""
-    kind: Any = PartedFrame if is_dask(X) else Frame
-    return kind.of(X, schema, target=target)
+_MOST = 1 << 30  # bytes of rows that stay in memory where the disk has no room for them
+_WIDE = 2**26  # entries of dense rows at most (`table_run.is_wide`)
 
 
-def labels_of(frame: Any, y: Any) -> Any:
-    """Return the labels of a frame, or `y` in their place."""
-    if y is None:
-        return frame.labels()
-    if isinstance(frame, PartedFrame):
-        return frame.beside(y)
-    if is_dask(y):
-        raise InvalidData("y lives in partitions, so X must, too.")
-    return y
+def frame_of(X: Any, schema: Schema, *, target: bool) -> "WholeFrame | PartedFrame":
+    """Return the rows of a table, in memory or in partitions."""
+    if is_dask(X):
+        return PartedFrame.of(X, schema, target=target)
+    return WholeFrame(Frame.of(X, schema, target=target))
+
+
+class WholeFrame:
+    """A table at hand; what a step looks at is formed block by block whenever it is wanted."""
+
+    most_drawn = math.inf
+    tests_persons = True
+
+    def __init__(self, frame: Frame, room: Spill | None = None) -> None:
+        self.input, self.schema, self.room = frame, frame.schema, room
+
+    def __repr__(self) -> str:
+        return "<WholeFrame>"
+
+    @property
+    def rows(self) -> int:
+        """The number of rows; private under add-remove."""
+        return self.input.rows
+
+    def labels(self) -> Any:
+        """Return the class of every row as the schema names it, or the number to predict."""
+        return self.input.labels()
+
+    def persons(self) -> Persons | None:
+        """Return whose rows they are by the column that the schema names."""
+        return self.input.persons()
+
+    def beside(self, y: Any) -> Any:
+        """Return a vector with an entry for each row."""
+        if is_dask(y):
+            raise InvalidData("y lives in partitions, so X must, too.")
+        return y
+
+    def ranks(
+        self, names: Sequence[str], grids: Sequence[Grid], ups: Sequence[bool | None],
+        weights: Any, *before: Any,
+    ) -> list[Any]:  # fmt: skip
+        """Return columns as numbers, behind those that stand before them."""
+        return [*before, *(NumberColumn(self.input, name) for name in names)]
+
+    def texts(self, names: Sequence[str], weights: Any) -> list[Any]:
+        """Return columns as codes of their texts."""
+        return [CodedColumn(self.input, name) for name in names]
+
+    def spreads(
+        self, entries: Callable[..., list[Any]], widths: Sequence[int], weights: Any, *others: Any
+    ) -> list[Any]:
+        """Return the entries of every column."""
+        return entries(self.input, *others)
+
+    def drawn(
+        self, units: int, share: float, randomness: Randomness, *, exact: bool
+    ) -> NDArray[np.bool_]:
+        """Return which units are drawn for a test, without a look at any cell.
+
+        So many of them at random, or with `exact` false by a coin for each, so that one person more
+        or less moves nobody else.
+        """
+        # proof: TEST-SHARE
+        generator = randomness.generator
+        if not exact:
+            return np.asarray(generator.random(units) < share)
+        chosen = np.zeros(units, dtype=bool)
+        chosen[generator.permutation(units)[: round(share * units)]] = True
+        return chosen
+
+    def rows_of(self, unit: Unit, chosen: Any) -> Any:
+        """Return which rows are those of chosen units."""
+        return chosen[unit.index]
+
+    def part_of(self, unit: Unit, chosen: Any) -> Unit | None:
+        """Return the units of chosen rows."""
+        return unit.take(np.flatnonzero(chosen))
+
+    def where(self, chosen: Any) -> "WholeFrame":
+        """Return the chosen rows."""
+        return WholeFrame(self.input.take(np.flatnonzero(chosen)), self.room)
+
+    def reserve(self, pairs: int) -> None:
+        """Take a file with room for the encoded rows, unless memory will do.
+
+        The bound follows from the kinds of the columns and the number of rows: three entries of a
+        number, one of a category, four of a pair. It is asked for before the charge, so no full
+        disk comes after it.
+        """
+        self.room, schema = None, self.schema
+        columns = () if schema is None else schema.columns
+        entries = 1 + sum(3 if column.reading.word else 1 for column in columns)
+        entries += CELLS * pairs
+        copies = 1 if schema is None or schema.persons is None else 2  # without those
+        size = 12 * entries * self.rows  # beyond a person's cap
+        if size <= IN_MEMORY:
+            return
+        room = Spill()
+        try:
+            room.reserve(copies * max(size, 8 * (_WIDE + self.rows)))
+        except InvalidData:
+            if size > _MOST:
+                raise
+            return
+        self.room = room
+
+    def encoded(
+        self, schema: Schema, coords: Coordinates, pairs: Sequence[PairView],
+        finish: Callable[[Any], Any] | None = None, width: int | None = None,
+    ) -> Any:  # fmt: skip
+        """Return the rows in the coordinates of a model; in the file if they are many.
+
+        `finish` is done to the rows of each block, which then have `width` columns.
+        """
+        return _encoded(schema, coords, pairs, finish, self.input, self.room)
 
 
 class PartedFrame:
-    """The columns of a table in partitions; its parts are frames, made where they lie."""
+    """The columns of a table in partitions; its parts are frames, made where they lie.
+
+    What a step looks at is counted there, in one pass for all columns.
+    """
+
+    most_drawn = MOST_DRAWN_FROM
+    tests_persons = False
 
     def __init__(self, frames: DaskColumn, schema: Schema) -> None:
-        self.frames, self.schema = frames, schema
+        self.input, self.schema = frames, schema
 
     def __repr__(self) -> str:
         return "<PartedFrame>"
@@ -77,23 +191,23 @@ class PartedFrame:
     @property
     def rows(self) -> int:
         """The number of rows; private under add-remove."""
-        return self.frames.shape[0]
+        return self.input.shape[0]
 
     def labels(self) -> Any:
         """Return the class of every row as the schema names it, or the number to predict."""
-        return self.frames.apply(Frame.labels, (), None)
+        return self.input.apply(Frame.labels, (), None)
 
     def persons(self) -> Persons:
         """Return whose rows they are by the column that the schema names, not grouped yet."""
         facts = self.schema.persons
         assert facts is not None
-        ids = self.frames.apply(partial(_identifiers, facts), (), None)
+        ids = self.input.apply(partial(_identifiers, facts), (), None)
         return UnreadPersons(ids, missing=facts.missing, max_rows=facts.max_rows)
 
     def beside(self, y: Any) -> Any:
         """Return a vector with an entry for each row."""
-        found = beside(self.frames, y)
-        if not all_of(_as_long, found, self.frames):
+        found = beside(self.input, y)
+        if not all_of(_as_long, found, self.input):
             raise InvalidData("y must have one entry for each row of the table.")
         return found
 
@@ -107,7 +221,7 @@ class PartedFrame:
         numbers that stand before them.
         """
         work = partial(_ranks, list(names), list(grids), list(ups))
-        found = self.frames.reduce(work, (weights, *before), _ranks_joined)
+        found = self.input.reduce(work, (weights, *before), _ranks_joined)
         return [RankedColumn(ranks) for ranks in found]
 
     def texts(self, names: Sequence[str], weights: Any) -> list[Any]:
@@ -117,9 +231,7 @@ class PartedFrame:
         texts are many.
         """
         found = [TextCounts(IN_MEMORY // len(names)) for _ in names]
-        for counts in self.frames.groups(
-            partial(_texts, list(names)), (weights,), _counters_joined
-        ):
+        for counts in self.input.groups(partial(_texts, list(names)), (weights,), _counters_joined):
             for column, some in zip(found, counts, strict=True):
                 column.add(some)
         return [CountedTexts(counts) for counts in found]
@@ -128,22 +240,37 @@ class PartedFrame:
         self, entries: Callable[..., list[Any]], widths: Sequence[int], weights: Any, *others: Any
     ) -> list[Any]:
         """Return the sums of the entries of every column, in one pass."""
-        sums = self.frames.reduce(partial(_sums, entries), (weights, *others), _sums_joined)
+        sums = self.input.reduce(partial(_sums, entries), (weights, *others), _sums_joined)
         return [CountedSpread(each, width) for each, width in zip(sums, widths, strict=True)]
 
-    def drawn(self, share: float, randomness: Randomness, *, exact: bool) -> DaskColumn:
-        """Return which rows are drawn for a test, without a look at any cell."""
-        return drawn(self.frames, share, randomness, exact=exact)
+    def drawn(self, units: int, share: float, randomness: Randomness, *, exact: bool) -> DaskColumn:
+        """Return which rows are drawn for a test, wherever that is asked."""
+        return drawn(self.input, share, randomness, exact=exact)
+
+    def rows_of(self, unit: Unit, chosen: DaskColumn) -> DaskColumn:
+        """Return the chosen records; persons are not tested here (`tests_persons`)."""
+        return chosen
+
+    def part_of(self, unit: Unit, chosen: DaskColumn) -> Unit | None:
+        """Return nothing: each row is a record."""
+        return None
 
     def where(self, chosen: DaskColumn) -> "PartedFrame":
-        """Return the frame of the chosen rows."""
+        """Return the chosen rows."""
         count = int(summed(np.count_nonzero, chosen))
-        return PartedFrame(self.frames.apply(_chosen_rows, (chosen,), (count,)), self.schema)
+        return PartedFrame(self.input.apply(_chosen_rows, (chosen,), (count,)), self.schema)
 
-    def encoded(self, schema: Schema, coords: Coordinates, pairs: Sequence[PairView]) -> Any:
+    def reserve(self, pairs: int) -> None:
+        """Take no room: rows are encoded where they lie."""
+
+    def encoded(
+        self, schema: Schema, coords: Coordinates, pairs: Sequence[PairView],
+        finish: Callable[[Any], Any] | None = None, width: int | None = None,
+    ) -> Any:  # fmt: skip
         """Return the rows in the coordinates of a model."""
-        shape = (self.rows, coords.map.shape[1] + 1)
-        found = self.frames.apply(partial(_encoded, schema, coords, list(pairs)), (), shape)
+        shape = (self.rows, width or coords.map.shape[1] + 1)
+        work = partial(_encoded, schema, coords, list(pairs), finish)
+        found = self.input.apply(work, (), shape)
         found.is_sparse = coords.sparse
         return found
 
@@ -217,8 +344,15 @@ def _sums_joined(first: list[Floats], second: list[Floats]) -> list[Floats]:
     return [one + other for one, other in zip(first, second, strict=True)]
 
 
-def _encoded(schema: Schema, coords: Coordinates, pairs: list[PairView], frame: Frame) -> Any:
-    return encoded_rows(frame, schema, coords, None, pairs)
+def _encoded(
+    schema: Schema, coords: Coordinates, pairs: Sequence[PairView],
+    finish: Callable[[Any], Any] | None, frame: Frame, room: Spill | None = None,
+) -> Any:  # fmt: skip
+    kept = Keeping(room)
+    for _, block in frame.blocks():
+        rows = coords.rows(schema.columns, block.columns, pairs)
+        kept.add(rows if finish is None else finish(rows))
+    return kept.rows()
 
 
 class RankedColumn:

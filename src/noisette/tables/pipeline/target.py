@@ -1,0 +1,391 @@
+"""`Target`: what a table's model predicts, labels or a number, chosen once where y comes in.
+
+Whatever depends on the kind of target stands here: its loss, what is bought for it, how it is
+counted, and what the released counts say about the noise, the start and the size of the scores.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from noisette._typing import Floats
+from noisette.core.grid import Grid
+from noisette.errors import InvalidParameter
+from noisette.fitting.algorithms.class_weight import BALANCED, balanced, weighed
+from noisette.fitting.algorithms.learnt_target import BUYING
+from noisette.fitting.algorithms.public import PublicBudget
+from noisette.fitting.losses import Loss
+from noisette.tables.pipeline.bounds import LearnBounds, least_tail
+from noisette.tables.pipeline.cut_targets import cut_note
+from noisette.tables.pipeline.knots import LearnKnots
+from noisette.tables.pipeline.recipe import (
+    TableRecipe,
+    recipe_for,
+    recipe_for_curves,
+    recipe_for_number_curves,
+    recipe_for_numbers,
+    with_room_for,
+)
+from noisette.tables.pipeline.shares import LearnSpikes, Spread
+from noisette.tables.pipeline.step import Step
+from noisette.tables.pipeline.walks import (
+    KNOTS,
+    cut_and_scaled,
+    spread_of_labels,
+    spread_of_numbers,
+)
+
+if TYPE_CHECKING:
+    from noisette.tables.pipeline.table_training import TableTraining
+
+_BENT = 10.0
+_SLOTS = 2  # columns in which numbers that many people share are looked for
+_QUADRATIC = 0.7  # of the rows have residuals below the threshold of the loss
+_LEAST_SPREAD = 0.002  # variance of targets in [-1, 1]
+_ODDS = 6.0  # most that the intercept's start may be
+_RARE_LABEL = 0.15  # below, few rows reach a probability of 1/2
+# Limits get more of the budget where they would cut off more than _TAIL, and are not bought where
+# ranks are so noisy that no share of it helps.
+_TAIL, _HOPELESS, _LARGER = 0.1, 0.25, (0.15, 0.3)
+_RARER_CLASS, _SPREAD = 0.25, 0.25  # of a typical table: a share, a deviation in half ranges
+
+LINES, CURVES = "lines", "curves"
+"""The shapes of a model: what a column adds is one broken line, of few knots or of many."""
+Limits = tuple[float, float]
+
+
+class Goal(NamedTuple):
+    """A target, its values as a training takes them, and what a model of it knows in public."""
+
+    target: "Target"
+    known: dict[str, Any]
+    y: Any = None
+
+
+@dataclass(frozen=True)
+class TargetCounts:
+    """What was released of the targets: noisy counts, of how many, and the deviation of each."""
+
+    sums: Floats
+    size: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Target(ABC):
+    """What is predicted, by public facts; `counts` are those that a training releases."""
+
+    loss: Loss
+
+    everybody: ClassVar[str]
+    """What a model that learnt nothing answers."""
+    typical: ClassVar[float]
+    """The variance of the scores of the best model of a typical table."""
+    bounds: ClassVar[Any] = (-1.0, 1.0)
+    """The limits of a number; None where they are bought."""
+    buys: ClassVar[bool] = False
+    """Whether the limits of the target are bought."""
+    class_weight: ClassVar[Any] = None
+    cells: ClassVar[Any]
+    """Into how many cells targets are counted."""
+
+    # --- before the data ------------------------------------------------------------------------
+
+    @abstractmethod
+    def recipe(
+        self, shape: str, public: PublicBudget, pairs: int = 0, **columns: Any
+    ) -> TableRecipe:
+        """Return the recipe for straight "lines" or "curves" of so many columns."""
+
+    def settled(
+        self, training: "TableTraining", public: PublicBudget, *, stated: bool
+    ) -> "TableTraining":
+        """Return the training with what the noise of its steps decides; `stated` is its share."""
+        return training
+
+    @abstractmethod
+    def number_steps(
+        self, grids: Sequence[Grid], recipe: TableRecipe
+    ) -> tuple[tuple[Step, float], ...]:
+        """Return the steps that learn of columns of numbers, with their parts of the budget."""
+
+    @abstractmethod
+    def curvature(self, epsilon: float, contributions: int, recipe: TableRecipe) -> float:
+        """Return the determinant's k for the part of epsilon that the model has."""
+
+    @abstractmethod
+    def typical_counts(self, rows: float) -> Floats:
+        """Return how the targets of a typical table spread over the cells."""
+
+    @abstractmethod
+    def typical_knots(self, recipe: TableRecipe) -> int:
+        """Return how many knots are bought of a column."""
+
+    @abstractmethod
+    def bought(self, columns: str) -> str:
+        """Say what is bought of so many columns of numbers."""
+
+    # --- rows, one by one -------------------------------------------------------------------------
+
+    @abstractmethod
+    def spread(self, limits: Limits, y: Any) -> Spread:
+        """Return the cells of every row."""
+
+    @abstractmethod
+    def solved(self, limits: Limits, y: Any) -> Any:
+        """Return the targets of rows as the loss takes them."""
+
+    def expanded(self, theta: Floats) -> Floats:
+        """Return released weights, a row for each score."""
+        return theta[None, :] if theta.ndim == 1 else theta
+
+    def weights(self, counts: TargetCounts, weights: Any, y: Any) -> Any:
+        """Return the weights of rows with those of their targets."""
+        return weights
+
+    # --- what released counts say -----------------------------------------------------------------
+
+    @abstractmethod
+    def seen(self, counts: TargetCounts, signal: float) -> "TargetView":
+        """Return what follows from the counts; `signal` is the usual variance of scores."""
+
+    @abstractmethod
+    def spoken(self, counts: TargetCounts, limits: Limits) -> tuple[str, ...]:
+        """Say, from released counts, what makes answers alike: a rare label, cut targets."""
+
+
+@dataclass(frozen=True)
+class TargetView:
+    """What the released counts of the targets say about a model of them.
+
+    `start` is the score around which the intercept is shrunk, `bend` the curvature of the summed
+    losses in a direction of variance 1, `signal` the variance of scores to expect.
+    """
+
+    start: float
+    bend: float
+    signal: float
+    scatter: float = 0.0
+    """The variance that the sample of rows gives a gradient along a direction of variance 1."""
+    doubt: float | None = None
+    """The deviation of a released mean around which weights may be drawn, None without one."""
+
+    def shift(self, push: float, constant: float, ridge: Any) -> Any:
+        """Return the mean square by which noise moves the scores of all rows together."""
+        if self.doubt is None:
+            return 0.0
+        start = (ridge * self.doubt) ** 2 + push * push * constant
+        return start / (self.bend * constant + ridge) ** 2
+
+    def calmed(self, theta: Floats, held: Floats, push: float, ridge: float) -> Floats:
+        """Return weights drawn to the mean as far as noise alone would explain them.
+
+        James and Stein's factor, from released weights and what is known of their noise.
+        """
+        if self.doubt is None:
+            return theta
+        firm, pushed = self.bend * held + ridge, push**2 + self.scatter * held
+        chance = float(held @ (pushed / firm**2))
+        size = float(held @ theta[0, :-1] ** 2)
+        factor = max(0.0, 1.0 - chance / size) if size > 0.0 else 0.0
+        return np.append(factor * theta[:, :-1], theta[:, -1:], axis=1)
+
+
+@dataclass(frozen=True)
+class LabelTarget(Target):
+    """One of `cells` labels; `class_weight` is public, or "balanced" by the released counts."""
+
+    cells: int = 2  # type: ignore[misc]
+    class_weight: tuple[float, ...] | str | None = None  # type: ignore[misc]
+
+    everybody: ClassVar[str] = "commonest label"
+    typical: ClassVar[float] = 1.0
+
+    def recipe(
+        self, shape: str, public: PublicBudget, pairs: int = 0, **columns: Any
+    ) -> TableRecipe:
+        """Return the recipe for labels."""
+        chosen = recipe_for_curves if shape == CURVES else recipe_for
+        return with_room_for(chosen(public, **columns), public, pairs, numbers=False)
+
+    def number_steps(
+        self, grids: Sequence[Grid], recipe: TableRecipe
+    ) -> tuple[tuple[Step, float], ...]:
+        """Return knots, and single numbers that many people share."""
+        if not grids:
+            return ()
+        knots = LearnKnots(tuple(grids), recipe.depth, recipe.tails), recipe.knots
+        if not recipe.spikes:
+            return (knots,)
+        return knots, (LearnSpikes(min(_SLOTS, len(grids))), recipe.spikes)
+
+    def curvature(self, epsilon: float, contributions: int, recipe: TableRecipe) -> float:
+        """Return the k at which the determinant is free, or less."""
+        # More than _BENT would leave so little regularisation that no solve is certain to end.
+        return min(epsilon / (contributions * recipe.room), _BENT)
+
+    def typical_counts(self, rows: float) -> Floats:
+        """Return a quarter of the rows for all rarer labels together."""
+        rest = max(self.cells - 1, 1)
+        rarer = [rows * _RARER_CLASS / rest] * rest
+        return np.array([rows - sum(rarer), *rarer])
+
+    def typical_knots(self, recipe: TableRecipe) -> int:
+        """Return the knots of all halvings, and of the tails."""
+        return int(2**recipe.depth - 1 + 2 * (recipe.tails > 0))
+
+    def bought(self, columns: str) -> str:
+        """Name the knots."""
+        return f"the knots of {columns}"
+
+    def spread(self, limits: Limits, y: Any) -> Spread:
+        """Return the label of every row."""
+        return spread_of_labels(self.cells, y)
+
+    def solved(self, limits: Limits, y: Any) -> Any:
+        """Return signs for a binary loss, else the numbers of the labels."""
+        return y if self.loss.kind == "multiclass" else np.where(y == 1, 1.0, -1.0)
+
+    def expanded(self, theta: Floats) -> Floats:
+        """Return one row of weights, or one for each label."""
+        expand = getattr(self.loss, "expand", None)
+        return theta[None, :] if expand is None else np.asarray(expand(theta))
+
+    def weights(self, counts: TargetCounts, weights: Any, y: Any) -> Any:
+        """Return the weights of rows times those of their labels."""
+        return weights if self.class_weight is None else weighed(weights, self._factors(counts), y)
+
+    def _factors(self, counts: TargetCounts) -> Floats:
+        """Return the weights of the classes: public, or from the released counts of labels."""
+        asked = self.class_weight
+        if asked is None:
+            return np.ones(self.cells)
+        # proof: CLASS-WEIGHT
+        return balanced(counts.sums, counts.deviation) if asked == BALANCED else np.array(asked)
+
+    def _odds(self, counts: TargetCounts) -> float:
+        sums = np.maximum(counts.sums, counts.deviation) * self._factors(counts)
+        sums = np.maximum(sums, 1e-6)
+        return float(np.clip(math.log(sums[1] / sums[0]), -_ODDS, _ODDS))
+
+    def seen(self, counts: TargetCounts, signal: float) -> TargetView:
+        """Return the odds, which scores of the logistic loss are, and its curvature there."""
+        odds = self._odds(counts)
+        share = 1.0 / (1.0 + math.exp(-abs(odds))) if self.cells == 2 else 0.5
+        bend = counts.size * max(share * (1.0 - share), 0.02)
+        return TargetView(odds if self.loss.name == "logistic" else 0.0, bend, signal)
+
+    def spoken(self, counts: TargetCounts, limits: Limits) -> tuple[str, ...]:
+        """Speak of a rare label."""
+        part = 1.0 / (1.0 + math.exp(abs(self._odds(counts)))) if self.cells == 2 else 0.5
+        if part > _RARE_LABEL:
+            return ()
+        return (
+            f"By the noisy counts, about {100.0 * part:.2g} % of the records have the rarer label, "
+            "so the likelier one, which predict gives, may be the other for nearly everybody: rank "
+            "records by decision_function, or cut it at a limit of your own.",
+        )
+
+
+@dataclass(frozen=True)
+class NumberTarget(Target):
+    """A number between two limits, of which None is bought; it is scaled to [-1, 1]."""
+
+    bounds: tuple[float | None, float | None] = (-1.0, 1.0)  # type: ignore[misc]
+
+    everybody: ClassVar[str] = "mean of the targets"
+    typical: ClassVar[float] = 0.02
+    cells: ClassVar[int] = len(KNOTS)
+
+    @property
+    def buys(self) -> bool:  # type: ignore[override]
+        """Whether a limit is open."""
+        return None in self.bounds
+
+    def recipe(
+        self, shape: str, public: PublicBudget, pairs: int = 0, **columns: Any
+    ) -> TableRecipe:
+        """Return the recipe for numbers."""
+        chosen = recipe_for_number_curves if shape == CURVES else recipe_for_numbers
+        return with_room_for(chosen(public, **columns), public, pairs, numbers=True)
+
+    def settled(
+        self, training: "TableTraining", public: PublicBudget, *, stated: bool
+    ) -> "TableTraining":
+        """Give limits that are bought more of the budget where they would cut off too much."""
+        columns = len(training.numbers) + self.buys
+        if self.buys:
+            public.known_size(BUYING)
+        if not columns:
+            return training
+        recipe = training.recipe
+        for knots in (recipe.knots,) if stated else (recipe.knots, *_LARGER):
+            recipe = replace(recipe, knots=max(knots, recipe.knots))
+            training = replace(training, recipe=recipe)
+            scale = training.prepare(public).steps[0][1].scale
+            tail = least_tail(public.size, scale, columns, public.adjacency)
+            if tail <= _TAIL:
+                break
+        if self.buys and tail >= _HOPELESS:
+            raise InvalidParameter(
+                "from public facts alone, the limits of the target cannot be bought with so few "
+                "rows, so little epsilon and so many columns; state low and high of the target "
+                "([target] of the schema, or target_bounds=(low, high) in Python) "
+                "or bounds of columns, or use a larger epsilon."
+            )
+        return replace(training, recipe=replace(recipe, tail=tail))
+
+    def number_steps(
+        self, grids: Sequence[Grid], recipe: TableRecipe
+    ) -> tuple[tuple[Step, float], ...]:
+        """Return the limits of the target and of columns."""
+        ends = [Grid(*self.bounds)] if self.buys else []
+        ends += grids
+        return ((LearnBounds(tuple(ends), recipe.tail, wider=True), recipe.knots),) if ends else ()
+
+    def curvature(self, epsilon: float, contributions: int, recipe: TableRecipe) -> float:
+        """Return a k whose determinant is paid for: log(1 + k) of epsilon."""
+        return min(epsilon * recipe.bent, _BENT)
+
+    def typical_counts(self, rows: float) -> Floats:
+        """Return numbers that keep to the middle of their range."""
+        bell = np.exp(-0.5 * (KNOTS / _SPREAD) ** 2)
+        return np.asarray(rows * bell / bell.sum())
+
+    def typical_knots(self, recipe: TableRecipe) -> int:
+        """Return the knots between limits."""
+        return recipe.public_knots
+
+    def bought(self, columns: str) -> str:
+        """Name the limits."""
+        return f"the limits of {columns}" + " and of the target" * self.buys
+
+    def spread(self, limits: Limits, y: Any) -> Spread:
+        """Return the two knots around each number."""
+        return spread_of_numbers(cut_and_scaled(*limits, y))
+
+    def solved(self, limits: Limits, y: Any) -> Any:
+        """Return numbers cut to their limits and scaled to [-1, 1]."""
+        return cut_and_scaled(*limits, y)
+
+    def seen(self, counts: TargetCounts, signal: float) -> TargetView:
+        """Return the mean of the scaled targets, and at most their variance as signal."""
+        sums, n = counts.sums, counts.size
+        mean = float(np.clip(KNOTS @ sums / n, -1.0, 1.0))
+        # what is divided between two knots has too large a square, by a sixth of their distance^2
+        square = (KNOTS - mean) ** 2
+        found = float(square @ sums) / n - float(KNOTS[1] - KNOTS[0]) ** 2 / 6.0
+        off = counts.deviation / n
+        signal = min(signal, max(found + off * float(np.linalg.norm(square)), _LEAST_SPREAD))
+        bend = _QUADRATIC * n
+        return TargetView(
+            mean, bend, signal, 0.5 * bend * signal, off * float(np.linalg.norm(KNOTS))
+        )
+
+    def spoken(self, counts: TargetCounts, limits: Limits) -> tuple[str, ...]:
+        """Speak of targets beyond a limit."""
+        return cut_note(counts.sums, counts.size, counts.deviation, limits)
