@@ -16,7 +16,7 @@ from noisette.core.sampling import SAMPLERS
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms.class_weight import BALANCED, check_class_weight, public_weights
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.fitting.algorithms.recommend import MECHANISMS, Recommendation
+from noisette.fitting.algorithms.recommend import Recommendation, mechanisms
 from noisette.fitting.losses import classifier_loss, classifier_losses
 from noisette.fitting.partitions.lazily import lazily
 from noisette.models import inputs
@@ -270,7 +270,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         _validate.choice("model", self.model, self._models)
         if self.loss is not None:
             _validate.choice("loss", self.loss, classifier_losses())
-        _validate.choice("mechanism", self.mechanism, MECHANISMS)
+        _validate.choice("mechanism", self.mechanism, mechanisms())
         if self.sampling is not None:
             _validate.choice("sampling", self.sampling, SAMPLERS)
         if self.model != "sgd" and self.sampling is not None:
