@@ -63,7 +63,7 @@ def test_parts_give_the_model_of_the_whole_table(folder: Path) -> None:
         ("*.toml", (), "must be Parquet files"),
         ("part-*.parquet", ("--cluster", "tcp://x:1", "--workers", "2"), "not both"),
         ("part-*.parquet", ("--workers", "0"), "--workers must be"),
-        ("part-*.parquet", ("--model", "sgd"), "takes batches"),
+        ("part-*.parquet", ("--model", "sgd", "--sampling", "disjoint"), "takes batches"),
     ],
 )
 def test_bad_wishes_are_refused_in_one_sentence(
