@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noisette import Ledger, TableClassifier, accounting
+from noisette import Ledger, Persons, TableClassifier, accounting
 from noisette.core import door
 from noisette.errors import InvalidParameter, NoisetteError, Unproven
 from noisette.fitting.algorithms.records import Records
@@ -128,6 +128,29 @@ def test_persons_share_one_weight(case: str) -> None:
     records = handed(model(case), table, y, np.arange(N) // 4)
     assert records.unit.count == N // 4
     assert np.bincount(np.arange(N) // 4, weights=records.weights).max() <= 1.0
+
+
+@pytest.mark.parametrize("case", WISHES)
+def test_rows_beyond_a_cap_are_no_reason_to_refuse_after_the_charge(case: str) -> None:
+    """One person's many rows made the solver refuse: more than the public bound, spent and seen."""
+    table, y = people()
+    ids = np.r_[np.zeros(N - 40, dtype=int), np.arange(40)]
+    persons = Persons.of(ids, max_rows=2)
+    assert model(case).fit(table, y, persons).privacy_.unit == "person"
+
+
+@pytest.mark.parametrize(
+    "wish", ["single pass", "shuffle", "cyclic", "partial-shuffle", "without-replacement"]
+)
+def test_persons_without_the_tested_ones_fill_the_charged_batches(wish: str) -> None:
+    """All persons were counted, the tested ones as empty: the sampler refused after the charge."""
+    table, y = people()
+    asked = WISHES.get(wish, {"model": "sgd", "sampling": wish})
+    found = TableClassifier(
+        2.0, 1e-5, schema=STATED, classes=["no", "yes"], test_share=0.3, random_state=0, **asked
+    )
+    ids = np.r_[np.zeros(N - 200, dtype=int), np.arange(200)]
+    assert found.fit(table, y, Persons.of(ids, max_rows=3)).test_.accuracy is not None
 
 
 def test_wishes_that_do_not_fit_are_refused() -> None:

@@ -141,6 +141,10 @@ class Unit:
         """Return whose some of the rows are."""
         return Unit(len(rows))
 
+    def part(self, rows: Indices) -> "Unit":
+        """Return some of the units, with all their rows, numbered from 0 on."""
+        return self.take(rows)
+
     def rows_of(self, chosen: Indices) -> Indices:
         """Return all rows of the chosen units."""
         return chosen
@@ -337,6 +341,13 @@ class Persons(Unit):
     def take(self, rows: Indices) -> "Persons":
         """Return the grouping of some of the rows, numbers and weights' rule kept."""
         return self._like(self.index[rows], at_random=self.at_random)
+
+    def part(self, rows: Indices) -> "Persons":
+        """Return the grouping of some persons; those without a row have no number."""
+        few = self.take(rows)
+        there, few.index = np.unique(few.index, return_inverse=True)
+        few.count, few.sizes = len(there), few.sizes[there]
+        return few
 
     def _like(self, index: Indices, *, at_random: bool) -> "Persons":
         return Persons(

@@ -83,11 +83,13 @@ def run_last(work: Any, coords: Any, passage: Any) -> Any:
     public, sample = inner.public, work.sample
     finish = partial(within, 1.0 / coords.norm, public.features)
     rows = sample.table.encoded(work.schema, coords, work.pairs, finish, public.features)
-    by_passes = training.last.algorithm.one_shot and math.isfinite(public.loss.smoothness)
+    algorithm = training.last.algorithm
+    by_passes = algorithm.one_shot and math.isfinite(public.loss.smoothness)
     if isinstance(rows, StoredRows) and not by_passes:
         rows = rows.read(slice(0, rows.shape[0]))  # steps and the hinge take rows from memory
-    # rows of weight 0 stay: who is in which batch must not depend on them (PARALLEL)
-    (theta,) = training.last.algorithm.run(work.records(rows), inner, passage)
+    # who is in which batch must not depend on rows of weight 0 (PARALLEL)
+    records = work.records(rows, every=not algorithm.one_shot)
+    (theta,) = algorithm.run(records, inner, passage)
     own = coords.map.shape[1] + 1
     theta = np.atleast_2d(training.target.expanded(np.asarray(theta))) / coords.norm
     found = np.zeros((theta.shape[0], own))

@@ -306,7 +306,7 @@ class TableRun:
             origin = np.zeros(public.shape)
             origin[-1] = self.seen.start / coords.bias
         (theta,) = solve_with(
-            self.records(rows, every=False), public, passage, parts=(0, 1), origin=origin
+            self.records(rows), public, passage, parts=(0, 1), origin=origin
         )
         theta = training.target.expanded(theta)
         held = coords.spectrum if coords.held is None else coords.held
@@ -353,13 +353,17 @@ class TableRun:
             and nearly_none(column, counts[column.name], self.size, self.deviations[column.name])
         )
 
-    def records(self, rows: Any, *, every: bool = True) -> Records:
-        """Return the rows with their targets, or those of them that count at all."""
+    def records(self, rows: Any, *, every: bool = False) -> Records:
+        """Return the rows with their targets, but for those that count nothing.
+
+        `every` keeps these in their places, unless sums over partitions have no bound for them.
+        """
         target, labels, unit = self.training.target, self.sample.labels, self.sample.unit
         weights = target.weights(self.counts, self.sample.weights, labels)
         solved = each(partial(target.solved, self.bounds), labels)
-        if weights is not None and not every:
-            rows, solved, weights, unit = unit.present(rows, solved, weights)
+        if weights is not None:
+            kept = unit.within_cap if every else unit.present
+            rows, solved, weights, unit = kept(rows, solved, weights)
         return Records(rows, [solved], weights, unit)
 
     def _coordinates(self, blocks: list[Block], noise: ObjectiveNoise | None) -> Coordinates:
