@@ -297,6 +297,25 @@ SCALED = {"target_bounds": (0.0, 1.0)}
 case("table classifier", "table", on_table(TableClassifier, classes=[0, 1]))
 case("table classifier, tested", "table",
      on_table(TableClassifier, classes=[0, 1], test_share=0.3))  # fmt: skip
+BOTH: dict[str, Any] = {"classes": [0, 1]}
+STEPS: dict[str, Any] = BOTH | {"model": "sgd"}
+case("table, output", "table", on_table(TableClassifier, mechanism="output", **BOTH))
+case("table, hinge", "table", on_table(TableClassifier, model="svm", loss="hinge", **BOTH))
+case("table, single pass", "table",
+     on_table(TableClassifier, sampling="disjoint", **STEPS), **KNOWN)  # fmt: skip
+case("table, descent", "table", on_table(TableClassifier, **STEPS), **WITH)
+case("table, poisson", "table",
+     on_table(TableClassifier, sampling="poisson", class_weight="balanced", **STEPS),
+     **WITH)  # fmt: skip
+case("table, descent, tested", "table",
+     on_table(TableClassifier, class_weight={0: 0.0, 1: 3.0}, test_share=0.3, **STEPS),
+     **WITH, **LATER)  # fmt: skip
+case("table, output, tested", "table",
+     on_table(TableClassifier, mechanism="output", class_weight="balanced", test_share=0.3, **BOTH),
+     **LATER)  # fmt: skip
+case("table, cyclic, tested", "table",
+     on_table(TableClassifier, sampling="cyclic", test_share=0.3, **STEPS), **WITH, **KNOWN,
+     **LATER)  # fmt: skip
 case("table regressor", "table of numbers", on_table(TableRegressor, **SCALED))
 case("table regressor, tested", "table of numbers",
      on_table(TableRegressor, test_share=0.3, **SCALED), **LATER)  # fmt: skip

@@ -159,6 +159,18 @@ def test_encoded_rows_of_a_file(tmp_path):
     assert np.array_equal(rows, same)
 
 
+@pytest.mark.parametrize("kind", USED)
+def test_a_table_in_partitions_gives_the_same_model(kind):
+    """Partitions counted the weekdays as if there were three of them, and training failed."""
+    dask = pytest.importorskip("dask.dataframe")
+    table = pd.DataFrame(table_of(kind))[:300]
+    schema, found = schema_of(kind, EXAMPLES[kind][0]), []
+    for rows in (table, dask.from_pandas(table, npartitions=2)):
+        model = TableClassifier(8.0, 1e-6, schema=schema, random_state=0)
+        found.append(model.fit(rows).coef_)
+    np.testing.assert_allclose(*found, rtol=1e-6, atol=1e-9)
+
+
 class TestWeekday:
     def test_by_hand(self):
         column = Weekday("d", missing_slot=True, reading=column_of("d", {"kind": "date", "low": 0,

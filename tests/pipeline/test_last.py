@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from noisette import Ledger, Persons, TableClassifier, accounting
@@ -151,6 +152,18 @@ def test_persons_without_the_tested_ones_fill_the_charged_batches(wish: str) -> 
     )
     ids = np.r_[np.zeros(N - 200, dtype=int), np.arange(200)]
     assert found.fit(table, y, Persons.of(ids, max_rows=3)).test_.accuracy is not None
+
+
+@pytest.mark.parametrize("share", [None, 0.3])
+@pytest.mark.parametrize("case", ["hinge", "single pass"])
+def test_what_partitions_do_not_give_is_refused_before_the_charge(case: str, share: Any) -> None:
+    dask, (table, y) = pytest.importorskip("dask.dataframe"), people()
+    rows = dask.from_pandas(pd.DataFrame(table), npartitions=2)
+    found = model(case, test_share=share)
+    ledger = found.ledger = Ledger(2.0, 1e-5)
+    with pytest.raises(InvalidParameter, match="partitions"):
+        found.fit(rows, dask.from_pandas(pd.Series(y), npartitions=2))
+    assert ledger.count == 0
 
 
 def test_wishes_that_do_not_fit_are_refused() -> None:

@@ -23,14 +23,18 @@ _SAMPLED = 16
 
 def rows_of(X: Any, loss: Loss | None = None) -> Rows:
     """Return the rows of any matrix, as solvers see them; refuse what a loss has no code for."""
-    if not isinstance(X, Parted):
-        return Rows(X)
-    if loss is not None and not np.isfinite(loss.smoothness):
+    if loss is not None:
+        check_place(X, loss)
+    return PartedRows(X) if isinstance(X, Parted) else Rows(X)
+
+
+def check_place(X: Any, loss: Loss) -> None:
+    """Refuse rows in partitions for a loss that needs all of them in one place."""
+    if isinstance(X, Parted) and not np.isfinite(loss.smoothness):
         raise InvalidParameter(
             "the hinge needs a number for every row in one place, so it is not offered for rows in "
             "partitions; use loss='softplus' or 'huber'."
         )
-    return PartedRows(X)
 
 
 class PartedRows(Rows):

@@ -211,7 +211,7 @@ class TableRun:
         names = self.training.counted
         columns = [known[name] for name in names]
         self.pairs = [self._pair(*pair) for pair in self.training.used_pairs]
-        widths = [max(len(column.features), 1) for column in columns]
+        widths = [column.places for column in columns]
         widths += [*(pair.features for pair in self.pairs), target.cells]
         work = partial(
             _spreads, columns, self.pairs, self.schema.columns, target.cells,

@@ -31,6 +31,7 @@ from noisette.fitting.algorithms.objective_perturbation import check_solve, of_c
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.recommend import Recommendation
+from noisette.fitting.losses.partitioned import check_place
 from noisette.tables import Schema
 from noisette.tables.pipeline.categories import LearnCategories, keys_of
 from noisette.tables.pipeline.recipe import TableRecipe
@@ -185,6 +186,11 @@ class TableTraining(Algorithm[PreparedTable]):
         return of_curvature(inner, k)
 
     # --- the half that sees the data ---------------------------------------------------------
+
+    def check(self, records: TableSample, prepared: Prepared) -> None:
+        """Refuse what would break a bound, and rows in a place where the model cannot be solved."""
+        super().check(records, prepared)  # type: ignore[arg-type]
+        check_place(records.rows, self.target.loss)
 
     def run(self, sample: TableSample, prepared: PreparedTable, passage: Passage) -> FittedTable:
         """Return the completed schema and the weights of its features."""

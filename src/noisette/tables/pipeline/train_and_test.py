@@ -101,7 +101,7 @@ class TrainAndTest(Algorithm[PreparedTest]):
 
     def check(self, records: TableSample, prepared: PreparedTest) -> None:
         """Refuse what would break a bound, before anything is charged."""
-        super().check(records, prepared)
+        self.training.check(records, prepared)
         if records.units > records.table.most_drawn:
             raise InvalidParameter(f"test_share takes at most {records.table.most_drawn} rows.")
 
