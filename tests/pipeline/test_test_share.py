@@ -166,9 +166,11 @@ def test_persons_are_trained_on_or_tested_with_all_their_rows(relation: str) -> 
     fitted = model(relation, population=400).fit(table, ill, persons=crowd)
     assert fitted.privacy_.unit == "person"
     assert fitted.test_.counts.sum() == pytest.approx(95, abs=60)  # of persons, not of rows
-    sample = TableSample(WholeFrame(Frame.of(table)), np.zeros(1200, dtype=int), crowd)
+    sample = TableSample(WholeFrame(Frame.of(table)), crowd.index, crowd)  # for labels, who it is
     assert sample.units == crowd.count
     tested = drawn_for_test(crowd.count, 0.25, budget(relation, crowd.count), Randomness.secure())
-    sides = [set(sample.part(side).unit.index.tolist()) for side in (tested, ~tested)]
+    parts = [sample.part(side) for side in (tested, ~tested)]
+    sides = [set(part.labels.tolist()) for part in parts]
+    assert [part.units for part in parts] == [len(side) for side in sides]
     assert sides[0] & sides[1] == set()
     assert len(sides[0] | sides[1]) == crowd.count
