@@ -166,6 +166,21 @@ def test_what_partitions_do_not_give_is_refused_before_the_charge(case: str, sha
     assert ledger.count == 0
 
 
+@pytest.mark.parametrize("case", [*WISHES, "objective", "softplus"])
+@pytest.mark.parametrize("few", [False, True])
+def test_nobody_with_a_label_that_counts_is_no_exception(case: str, few: bool) -> None:
+    """Whether one person had the label that counts was told by a refusal, after the charge."""
+    table, _ = people()
+    asked = WISHES.get(case, {"model": "svm"} if case == "softplus" else {})
+    found = TableClassifier(
+        2.0, 1e-5, schema=STATED, classes=["no", "yes"], class_weight={"no": 0.0, "yes": 1.0},
+        random_state=0, **asked,
+    )  # fmt: skip
+    persons = Persons.of(np.r_[np.zeros(N - 40, dtype=int), np.arange(40)], max_rows=2)
+    found.fit(table, np.full(N, "no"), persons if few else None)
+    assert np.isfinite(found.coef_).all()
+
+
 def test_wishes_that_do_not_fit_are_refused() -> None:
     table, y = people()
     for more, words in [

@@ -122,15 +122,16 @@ class Unit:
     def present(self, rows: Any, numbers: Any, weights: Any) -> tuple[Any, Any, Any, "Unit"]:
         """Return rows, numbers, weights and units of the rows whose weight is above 0.
 
-        If there are none, all of them stay, with zeros instead of their data; the solution is then
-        0 whatever their number is.
+        If there are none, one stays with zeros instead of its data: the solution is then 0, and
+        no loss refuses it, nor a bound on their number.
         """
         kept = weights > 0.0
         if bool(np.all(kept)):
             return rows, numbers, weights, self
-        if not bool(np.any(kept)):
-            return np.zeros((len(weights), rows.shape[1])), np.zeros_like(numbers), weights, self
         left = np.flatnonzero(kept)
+        if len(left) == 0:
+            few = np.zeros(1, dtype=np.intp)
+            return np.zeros((1, rows.shape[1])), numbers[few], weights[few], self.take(few)
         return rows[left], numbers[left], weights[left], self.take(left)
 
     def within_cap(self, rows: Any, numbers: Any, weights: Any) -> tuple[Any, Any, Any, "Unit"]:
