@@ -305,9 +305,7 @@ class TableRun:
         if not isinstance(loss, Softmax):
             origin = np.zeros(public.shape)
             origin[-1] = self.seen.start / coords.bias
-        (theta,) = solve_with(
-            self.records(rows), public, passage, parts=(0, 1), origin=origin
-        )
+        (theta,) = solve_with(self.records(rows), public, passage, parts=(0, 1), origin=origin)
         theta = training.target.expanded(theta)
         held = coords.spectrum if coords.held is None else coords.held
         theta = self.seen.calmed(np.asarray(theta), held, self._push(public, noise), public.ridge)
