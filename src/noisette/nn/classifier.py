@@ -317,10 +317,9 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
                 *self._refused(unit, weighed=False),
             ),
         )
-        if self.class_weight is not None:
-            more = ("PLAN-BEFORE-LOOK",) if self._even else ()
-            proofs = (*self.privacy_.proofs, *weight_proofs(self.class_weight), *more)
-            self.privacy_ = replace(self.privacy_, proofs=proofs)
+        more = ("PLAN-BEFORE-LOOK",) if self._even else ()
+        proofs = (*self.privacy_.proofs, "ROW-LOCAL", *weight_proofs(self.class_weight), *more)
+        self.privacy_ = replace(self.privacy_, proofs=proofs)
 
     @property
     def _refuses(self) -> tuple[str, ...]:  # type: ignore[override]
