@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from noisette import _validate
-from noisette._typing import Floats, Indices, Integers
+from noisette._typing import Bools, Floats, Indices, Integers
 from noisette.core.adjacency import Adjacency
 from noisette.core.cells import given
 from noisette.core.randomness import Randomness
@@ -142,9 +142,9 @@ class Unit:
         """Return whose some of the rows are."""
         return Unit(len(rows))
 
-    def part(self, rows: Indices) -> "Unit":
-        """Return some of the units, with all their rows, numbered from 0 on."""
-        return self.take(rows)
+    def part(self, chosen: Bools) -> "Unit":
+        """Return the chosen units, with all their rows, numbered from 0 on."""
+        return Unit(int(np.count_nonzero(chosen)))
 
     def rows_of(self, chosen: Indices) -> Indices:
         """Return all rows of the chosen units."""
@@ -343,11 +343,12 @@ class Persons(Unit):
         """Return the grouping of some of the rows, numbers and weights' rule kept."""
         return self._like(self.index[rows], at_random=self.at_random)
 
-    def part(self, rows: Indices) -> "Persons":
-        """Return the grouping of some persons; those without a row have no number."""
-        few = self.take(rows)
-        there, few.index = np.unique(few.index, return_inverse=True)
-        few.count, few.sizes = len(there), few.sizes[there]
+    def part(self, chosen: Bools) -> "Persons":
+        """Return the grouping of the chosen persons, in so many as they are."""
+        number = np.cumsum(chosen) - 1
+        few = self._like(number[self.index[chosen[self.index]]], at_random=self.at_random)
+        few.count = int(np.count_nonzero(chosen))
+        few.sizes = few.sizes[: few.count]
         return few
 
     def _like(self, index: Indices, *, at_random: bool) -> "Persons":

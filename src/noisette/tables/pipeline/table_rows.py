@@ -117,8 +117,8 @@ class WholeFrame:
         return chosen[unit.index]
 
     def part_of(self, unit: Unit, chosen: Any) -> Unit | None:
-        """Return the units of chosen rows, in so many as there are."""
-        return unit.part(np.flatnonzero(chosen))
+        """Return the chosen units."""
+        return unit.part(chosen)
 
     def where(self, chosen: Any) -> "WholeFrame":
         """Return the chosen rows."""

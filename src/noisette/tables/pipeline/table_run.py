@@ -79,10 +79,9 @@ class TableSample:
 
     def part(self, chosen: Any) -> "TableSample":
         """Return the rows of the chosen units: records, or persons with all their rows."""
-        chosen = self.table.rows_of(self.unit, chosen)
-        found = self.table.where(chosen)
-        few = self.table.part_of(self.unit, chosen)
-        return TableSample(found, each(_picked, self.labels, chosen, shape=(found.rows,)), few)
+        rows = self.table.rows_of(self.unit, chosen)
+        found, few = self.table.where(rows), self.table.part_of(self.unit, chosen)
+        return TableSample(found, each(_picked, self.labels, rows, shape=(found.rows,)), few)
 
     @property
     def rows(self) -> Any:
