@@ -130,8 +130,8 @@ class Unit:
             return rows, numbers, weights, self
         left = np.flatnonzero(kept)
         if len(left) == 0:
-            few = np.zeros(1, dtype=np.intp)
-            return np.zeros((1, rows.shape[1])), numbers[few], weights[few], self.take(few)
+            first = self.take(np.zeros(1, dtype=np.intp))
+            return np.zeros((1, rows.shape[1])), numbers[:1], weights[:1], first
         return rows[left], numbers[left], weights[left], self.take(left)
 
     def within_cap(self, rows: Any, numbers: Any, weights: Any) -> tuple[Any, Any, Any, "Unit"]:
@@ -341,19 +341,16 @@ class Persons(Unit):
 
     def take(self, rows: Indices) -> "Persons":
         """Return the grouping of some of the rows, numbers and weights' rule kept."""
-        return self._like(self.index[rows], at_random=self.at_random)
+        return self._like(self.index[rows], self.count, at_random=self.at_random)
 
     def part(self, chosen: Bools) -> "Persons":
         """Return the grouping of the chosen persons, in so many as they are."""
-        number = np.cumsum(chosen) - 1
-        few = self._like(number[self.index[chosen[self.index]]], at_random=self.at_random)
-        few.count = int(np.count_nonzero(chosen))
-        few.sizes = few.sizes[: few.count]
-        return few
+        index = (np.cumsum(chosen) - 1)[self.index[chosen[self.index]]]
+        return self._like(index, int(np.count_nonzero(chosen)), at_random=self.at_random)
 
-    def _like(self, index: Indices, *, at_random: bool) -> "Persons":
+    def _like(self, index: Indices, count: int, *, at_random: bool) -> "Persons":
         return Persons(
-            index, self.count, full=self.full, max_rows=self.max_rows, missing=self.missing,
+            index, count, full=self.full, max_rows=self.max_rows, missing=self.missing,
             at_random=at_random,
         )  # fmt: skip
 
@@ -417,7 +414,7 @@ class Persons(Unit):
         """Return the same grouping with persons numbered at random, by nothing that is known."""
         # proof: PERSON-ORDER
         number = randomness.generator.permutation(self.count)
-        return self._like(number[self.index], at_random=True)
+        return self._like(number[self.index], self.count, at_random=True)
 
     def mixed(self, numbers: Any, randomness: Randomness) -> Any:
         """Return numbers of persons in a random order."""

@@ -23,14 +23,13 @@ _SAMPLED = 16
 
 def rows_of(X: Any, loss: Loss | None = None) -> Rows:
     """Return the rows of any matrix, as solvers see them; refuse what a loss has no code for."""
-    if loss is not None:
-        check_place(X, loss)
+    check_place(X, loss)
     return PartedRows(X) if isinstance(X, Parted) else Rows(X)
 
 
-def check_place(X: Any, loss: Loss) -> None:
+def check_place(X: Any, loss: Loss | None) -> None:
     """Refuse rows in partitions for a loss that needs all of them in one place."""
-    if isinstance(X, Parted) and not np.isfinite(loss.smoothness):
+    if isinstance(X, Parted) and loss is not None and not np.isfinite(loss.smoothness):
         raise InvalidParameter(
             "the hinge needs a number for every row in one place, so it is not offered for rows in "
             "partitions; use loss='softplus' or 'huber'."

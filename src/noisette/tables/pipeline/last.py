@@ -80,16 +80,14 @@ def within(scale: float, width: int, rows: Any) -> Any:
 def run_last(work: Any, coords: Any, passage: Any) -> Any:
     """Train in released coordinates; return the weights in them, and their noise if it is known."""
     training, inner = work.training, work.prepared.model
-    public, sample = inner.public, work.sample
+    public, sample, algorithm = inner.public, work.sample, training.last.algorithm
     finish = partial(within, 1.0 / coords.norm, public.features)
     rows = sample.table.encoded(work.schema, coords, work.pairs, finish, public.features)
-    algorithm = training.last.algorithm
     by_passes = algorithm.one_shot and math.isfinite(public.loss.smoothness)
     if isinstance(rows, StoredRows) and not by_passes:
         rows = rows.read(slice(0, rows.shape[0]))  # steps and the hinge take rows from memory
     # who is in which batch must not depend on rows of weight 0 (PARALLEL)
-    records = work.records(rows, every=not algorithm.one_shot)
-    (theta,) = algorithm.run(records, inner, passage)
+    (theta,) = algorithm.run(work.records(rows, every=not algorithm.one_shot), inner, passage)
     own = coords.map.shape[1] + 1
     theta = np.atleast_2d(training.target.expanded(np.asarray(theta))) / coords.norm
     found = np.zeros((theta.shape[0], own))
