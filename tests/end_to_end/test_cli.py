@@ -149,6 +149,13 @@ def test_a_retired_command_names_the_one_that_does_its_work(word):
     assert done.stderr.strip().count("\n") == 0
 
 
+def test_the_retired_reproduce_names_the_checkout():
+    done = run("reproduce", "song2013", check=False)
+    assert done.returncode == 2
+    assert done.stderr.strip().count("\n") == 0
+    assert "`python -m reproductions`" in done.stderr
+
+
 def test_help_has_an_example_for_every_command():
     shown = run("account", "--help").stdout
     assert "Example" in shown
