@@ -126,6 +126,7 @@ def test_calibrate(find, options, key):
         ),
         ("--noise-multiplier 1 --released some", "--released must be"),
         ("--noise-multiplier 1 --released last", "needs --learning-rate"),
+        ("--noise-multiplier 1 --find steps", "--find steps needs --epsilon"),
         ("--noise-multiplier 1 --plot figure.gif", "must end in .png"),
         ("--noise-multiplier 1 --plot nowhere/figure.png", "does not exist"),
     ],

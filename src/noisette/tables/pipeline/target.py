@@ -287,8 +287,9 @@ class LabelTarget(Target):
         weighed = "" if self.class_weight is None else ", as class_weight counts them,"
         return (
             f"By the noisy counts, about {100.0 * part:.2g} % of the records{weighed} have "
-            "the rarer label, so the likelier one, which predict gives, may be the other for nearly everybody: rank "
-            "records by decision_function, or cut it at a limit of your own.",
+            "the rarer label, so the likelier one, which predict gives, may be the other for "
+            "nearly everybody: rank records by decision_function, or cut it at a limit of your "
+            "own.",
         )
 
 
