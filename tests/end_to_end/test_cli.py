@@ -126,6 +126,7 @@ def test_calibrate(find, options, key):
         ),
         ("--noise-multiplier 1 --released some", "--released must be"),
         ("--noise-multiplier 1 --released last", "needs --learning-rate"),
+        ("--noise-multiplier 1 --find steps", "--find steps needs --epsilon"),
         ("--noise-multiplier 1 --plot figure.gif", "must end in .png"),
         ("--noise-multiplier 1 --plot nowhere/figure.png", "does not exist"),
     ],
@@ -147,6 +148,13 @@ def test_a_retired_command_names_the_one_that_does_its_work(word):
     assert new in run("--help").stdout
     assert f" {word} " not in run("--help").stdout
     assert done.stderr.strip().count("\n") == 0
+
+
+def test_the_retired_reproduce_names_the_checkout():
+    done = run("reproduce", "song2013", check=False)
+    assert done.returncode == 2
+    assert done.stderr.strip().count("\n") == 0
+    assert "`python -m reproductions`" in done.stderr
 
 
 def test_help_has_an_example_for_every_command():

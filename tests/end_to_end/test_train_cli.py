@@ -63,6 +63,9 @@ def test_an_option_chooses_the_last_algorithm_of_the_one_path(
     assert {"TABLE-LAST", proof} <= {*proofs, *(id_.split("-R")[0] for id_ in proofs)}
     assert "on other people" in shown
     assert fitted.test_.auc.value > 0.6
+    page = (tmp_path / "m" / "report.html").read_text()
+    assert "Parts are of <bdi>ε</bdi>" in page  # as the statement says
+    assert ("zero is no average row" in page) == (fitted.bars_ is None)
     explained = run("explain", tmp_path / "m")[0]
     assert "income" in explained or len(explained) > 100
     monkeypatch.setattr(stored_rows, "IN_MEMORY", 1000)

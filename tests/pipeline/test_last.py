@@ -8,7 +8,7 @@ import pytest
 
 from noisette import Ledger, Persons, TableClassifier, accounting
 from noisette.core import door
-from noisette.errors import InvalidParameter, NoisetteError, Unproven
+from noisette.errors import InvalidParameter, NoisetteError, Unproven, WeakModelWarning
 from noisette.fitting.algorithms.records import Records
 from noisette.fitting.clipping import row_norms
 from noisette.tables.pipeline import last, table_training
@@ -35,7 +35,7 @@ def people(seed: int = 0) -> tuple[dict[str, Any], Any]:
 
 def model(case: str, delta: float = 1e-5, **more: Any) -> TableClassifier:
     given = {"schema": STATED, "classes": ["no", "yes"], "random_state": 0, "population": N}
-    return TableClassifier(2.0, delta, **(given | WISHES[case] | more))
+    return TableClassifier(delta=delta, **({"epsilon": 2.0} | given | WISHES[case] | more))
 
 
 def allowed(case: str, relation: str, delta: float) -> bool:
@@ -216,3 +216,10 @@ def test_the_noise_of_output_perturbation_is_that_of_its_theorem() -> None:
     assert np.mean(moved) == pytest.approx(wanted, rel=0.05)
     share = 0.93 * (1.0 - last._SLACK)  # of epsilon, where no knots are bought
     assert law.pure_epsilon(fitted.privacy_.adjacency) == pytest.approx(2.0 * share, rel=1e-6)
+
+
+def test_a_weak_model_of_a_table_is_not_told_to_give_the_table() -> None:
+    table, y = people()
+    with pytest.warns(WeakModelWarning, match="fewer columns") as told:
+        found = model("output", 0.0, epsilon=0.3).fit(table, y)
+    assert "give the table" not in str(told[0].message) + found.privacy_.statement()

@@ -115,6 +115,10 @@ def test_a_rare_label_is_said_from_released_counts() -> None:
     even = np.arange(len(y)) % 2 == 0
     model = TableClassifier(5.0, 1e-5, schema=kinds, random_state=0).fit(X, even)
     assert not any("rarer label" in note for note in model.privacy_.notes)
+    weights = {False: 1.0, True: 19.0}  # half of the records are no 5 % of them
+    model = TableClassifier(5.0, 1e-5, schema=kinds, class_weight=weights, random_state=0)
+    (said,) = [note for note in model.fit(X, even).privacy_.notes if "rarer label" in note]
+    assert "% of the records, as class_weight counts them, have the rarer label" in said
 
 
 def test_several_classes() -> None:

@@ -1,6 +1,7 @@
 """Accuracy against epsilon on a public table: other rows, a spread, two lines to compare with."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from sklearn.linear_model import LogisticRegression as PlainRegression
 from sklearn.preprocessing import StandardScaler
 
 from helpers import run_command
-from noisette import HuberRegressor, Ledger, LogisticRegression, TableClassifier
+from noisette import HuberRegressor, Ledger, LogisticRegression, TableClassifier, errors
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.units import Persons, Unit
@@ -27,6 +28,14 @@ class Noted(LogisticRegression):
     def fit(self, X, y, **more):
         self.seen.append((np.asarray(X), float(self.epsilon), self.random_state, more))
         return super().fit(X, y, **more)
+
+
+def test_a_public_table_needs_no_warning_of_seeds_and_clones(monkeypatch):
+    monkeypatch.setattr(errors, "_SAID", set())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", errors.PrivacyWarning)
+        compare_epsilons(MODEL, X, Y, [1.0, 5.0], repeats=2)
+    assert not errors._SAID  # somebody's own seed is told of all the same
 
 
 def test_more_epsilon_is_better_and_ends_at_the_model_without_privacy():

@@ -206,7 +206,7 @@ class Job:
             f"--epsilon {','.join(f'{each:g}' for each in self.epsilons)} asks for "
             f"{len(self.epsilons)} models of the same people, which together cost epsilon = "
             f"{sum(self.epsilons):.6g} and {len(self.epsilons)} times delta; take one, and compare "
-            "epsilons with `noisette plan`, on a public table with its --public."
+            "epsilons with `noisette plan --public`, on a table that everybody may see."
         )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import os
 from pathlib import Path
 
 from noisette import _files
@@ -31,6 +32,8 @@ def check_target(path: str) -> Path:
         raise InvalidParameter(f"--report must end in .html; got {path!r}.")
     if not target.parent.is_dir():
         raise InvalidParameter(f"the folder {target.parent} does not exist.")
+    if not os.access(target.parent, os.W_OK):
+        raise InvalidParameter(f"{path} cannot be written (Permission denied).")
     return target
 
 

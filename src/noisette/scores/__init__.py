@@ -8,6 +8,9 @@
 """
 
 from noisette.scores.binary import BinaryScores
+from noisette.scores.binary import Calibration as Calibration
+from noisette.scores.binary import Confusion as Confusion
+from noisette.scores.binary import RocCurve as RocCurve
 from noisette.scores.measure import measure
 from noisette.scores.multiclass import MulticlassScores
 from noisette.scores.regression import RegressionScores

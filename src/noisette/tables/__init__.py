@@ -7,7 +7,9 @@
 ('age',)
 """
 
+from noisette.tables.folders import Encoded as Encoded
 from noisette.tables.folders import TableModel, encode, read_model, write_model
+from noisette.tables.frame import Frame as Frame
 from noisette.tables.schema import Schema, read_schema
 from noisette.tables.template import template
 

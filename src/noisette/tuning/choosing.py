@@ -353,7 +353,7 @@ def _once(
     X_train, X_test = taken(X, train), taken(X, test)
     each = []
     for epsilon in epsilons:
-        noise = int(randomness.generator.integers(2**31))
+        noise = Randomness.from_seed(int(randomness.generator.integers(2**31)))
         model = clone(estimator).set_params(epsilon=epsilon, random_state=noise)
         if "population" in model.get_params() and model.adjacency == "add-remove":
             model.set_params(population=model.population or units)

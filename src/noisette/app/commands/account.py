@@ -201,6 +201,8 @@ def account(run: Description) -> None:
     found: dict[str, float] = {}
     if run.epsilon is not None:
         run, found = _found(run, run.epsilon, relation)
+    elif run.find != "noise":
+        raise InvalidParameter(f"--find {run.find} needs --epsilon, which the run is to fit.")
     plan = run.plan()
     lower, upper = accounting.bracket(plan, delta=run.delta, adjacency=relation)
     rows = [] if found else _comparison(plan, run.delta, relation)

@@ -59,10 +59,11 @@ COMMANDS = {
 """Command -> its file in this folder, and the first sentence of its help."""
 
 RETIRED = {
-    "check": "plan TABLE",
-    "compare-epsilons": "plan TABLE --public",
-    "coefficients": "explain MODEL",
-    "calibrate": "account --epsilon EPSILON",
+    "check": "`noisette plan TABLE`; see its --help",
+    "compare-epsilons": "`noisette plan TABLE --public`; see its --help",
+    "coefficients": "`noisette explain MODEL`; see its --help",
+    "calibrate": "`noisette account --epsilon EPSILON`; see its --help",
+    "reproduce": "`python -m reproductions`, in a checkout of noisette",
 }
 """Commands of earlier versions -> what does their work now."""
 
@@ -83,9 +84,7 @@ class _Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that is to be run."""
         if args and args[0] in RETIRED:
-            raise NoisetteError(
-                f"`noisette {args[0]}` is now `noisette {RETIRED[args[0]]}`; see its --help."
-            )
+            raise NoisetteError(f"`noisette {args[0]}` is now {RETIRED[args[0]]}.")
         name, found, rest = super().resolve_command(ctx, args)
         return name, None if found is None or name is None else command_of(name), rest
 

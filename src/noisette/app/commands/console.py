@@ -143,8 +143,11 @@ def figure_file(option: str, path: str | Path, *, force: bool = True) -> Path:
 
 def write_figure(figure: Any, target: Path) -> None:
     """Write a whole figure or nothing."""
-    with _files.written(target) as file:
-        figure.savefig(file, dpi=150, format=target.suffix[1:].lower())
+    try:
+        with _files.written(target) as file:
+            figure.savefig(file, dpi=150, format=target.suffix[1:].lower())
+    except OSError as error:
+        raise InvalidParameter(f"{target} cannot be written ({error.strerror}).") from None
 
 
 KEPT = 3

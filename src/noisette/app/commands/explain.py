@@ -138,7 +138,7 @@ def _show(rows: list[dict[str, Any]], notes: list[str], unit: str) -> None:
         lines.append(("" if row["column"] == last else row["column"], row["at"], adds, noise))
         last = row["column"]
     heads = ("column", "cell", "adds", "± noise (2 sd)")
-    print_table(f"What each cell adds for an average row ({unit})", heads, lines, heads[2:])
+    print_table(f"What each cell adds ({unit})", heads, lines, heads[2:])
     for note in filter(None, notes):
         print(visible(note))
 

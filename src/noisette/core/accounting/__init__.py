@@ -16,7 +16,14 @@ renyi 1.69
 gdp 1.55
 """
 
+from noisette.core.accounting.base import Accountant as Accountant
 from noisette.core.accounting.calibration import calibrate
 from noisette.core.accounting.front import ACCOUNTANTS, bracket, delta, epsilon, holds
+from noisette.core.accounting.moments import MomentsAccountant as MomentsAccountant
+from noisette.core.accounting.moments import RenyiAccountant as RenyiAccountant
+from noisette.core.accounting.pld import NumericalAccountant as NumericalAccountant
+from noisette.core.accounting.sums import AdvancedAccountant as AdvancedAccountant
+from noisette.core.accounting.sums import GaussianAccountant as GaussianAccountant
+from noisette.core.accounting.sums import LinearAccountant as LinearAccountant
 
 __all__ = ["ACCOUNTANTS", "bracket", "calibrate", "delta", "epsilon", "holds"]

@@ -10,6 +10,7 @@ can be counted under any relation that its parts have a proof for.
 """
 
 from noisette.core.plans.base import PLANS, Plan
+from noisette.core.plans.base import Leaf as Leaf
 from noisette.core.plans.composed import Parallel, Repeat, Selected, Together
 from noisette.core.plans.laws import (
     LAWS,
@@ -18,7 +19,11 @@ from noisette.core.plans.laws import (
     NegativeBinomial,
     PoissonRuns,
 )
+from noisette.core.plans.laws import RunLaw as RunLaw
 from noisette.core.plans.leaves import Declared, LastIterate, Run, Sampled
+from noisette.core.plans.leaves import Noisy as Noisy
+from noisette.core.plans.leaves import PlanLike as PlanLike
+from noisette.core.plans.leaves import as_plan as as_plan
 
 __all__ = [
     "LAWS",

@@ -1,5 +1,7 @@
 """Samplers: batches and their amplification in one object. A new one is a file and a line here."""
 
+from noisette.core.sampling.base import Participation as Participation
+from noisette.core.sampling.base import PassSampler as PassSampler
 from noisette.core.sampling.base import Sampler
 from noisette.core.sampling.independent import FullBatch, Poisson, RandomAllocation
 from noisette.core.sampling.passes import Cyclic, Disjoint, Shuffle

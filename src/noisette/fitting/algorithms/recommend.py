@@ -52,6 +52,7 @@ from noisette.fitting.solvers import attainable_tolerance, smallest_regularizati
 ENOUGH = 10.0
 """Least n epsilon / (a d^1.5) for ``whiten="auto"``."""
 
+GIVE_TABLE = ", or give the table to noisette.{}"
 SHARE = 0.1
 """Share of the budget for the second moment under ``whiten="auto"``."""
 
@@ -312,8 +313,7 @@ def weakness(public: Public, mechanism: str) -> str:
         f"From public facts alone (about {public.size} records, {public.features} columns, "
         f"epsilon={public.epsilon:g}, delta={public.delta:g}) the noise is about {ratio:,.1f} "
         "times as large as what there is to learn, so the model may do little better than to "
-        f"{learnt}; use a larger epsilon, {delta}fewer columns, or "
-        f"give the table to noisette.{raw}."
+        f"{learnt}; use a larger epsilon, {delta}fewer columns{GIVE_TABLE.format(raw)}."
     )
 
 

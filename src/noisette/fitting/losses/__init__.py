@@ -9,11 +9,17 @@
 from noisette import _validate
 from noisette.errors import InvalidParameter
 from noisette.fitting.losses.base import Loss
+from noisette.fitting.losses.base import MarginLoss as MarginLoss
+from noisette.fitting.losses.base import RegressionLoss as RegressionLoss
+from noisette.fitting.losses.base import ScalarLoss as ScalarLoss
 from noisette.fitting.losses.hinge import Hinge
 from noisette.fitting.losses.huber import Huber
 from noisette.fitting.losses.huber_hinge import HuberHinge
 from noisette.fitting.losses.logistic import Logistic
 from noisette.fitting.losses.poisson_counts import PoissonCounts
+from noisette.fitting.losses.rows import Augmented as Augmented
+from noisette.fitting.losses.rows import Measured as Measured
+from noisette.fitting.losses.rows import Rows as Rows
 from noisette.fitting.losses.softmax import Softmax
 from noisette.fitting.losses.softplus_hinge import SoftplusHinge
 from noisette.fitting.losses.squared import Squared

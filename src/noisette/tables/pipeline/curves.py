@@ -27,7 +27,7 @@ LABELS: dict[str, Callable[[Any], str]] = {
 BAND = (
     "The band is two standard deviations of the noise that was added for privacy: its law is "
     "public, the curvature is estimated from released counts (model-based). It does not say how "
-    "the curve would change with other people."
+    "the curve would change with other people. Zero is an average row."
 )
 
 

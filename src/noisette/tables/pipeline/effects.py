@@ -11,7 +11,10 @@ from noisette.tables.pipeline.bars import Bars
 from noisette.tables.pipeline.curves import BAND, ColumnCurve, curves_of, score_unit
 from noisette.tables.pipeline.pairs import PairSurface
 
-LINES = "The model has no noise band: it was not released with what such a band needs."
+LINES = (
+    "The model has no noise band: it was not released with what such a band needs. Only "
+    "differences within a column count: zero is no average row."
+)
 
 
 def curves_in(fitted: TableModel) -> tuple[ColumnCurve, ...]:

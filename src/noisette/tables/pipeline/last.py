@@ -7,6 +7,7 @@ epsilon and delta; what was bought of the table has the other part.
 """
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,12 @@ import numpy as np
 from scipy import sparse
 
 from noisette.fitting.algorithms.public import Public, PublicBudget
-from noisette.fitting.algorithms.recommend import Recommendation, choose_mechanism, recommend
+from noisette.fitting.algorithms.recommend import (
+    GIVE_TABLE,
+    Recommendation,
+    choose_mechanism,
+    recommend,
+)
 from noisette.fitting.algorithms.recommend_sgd import recommend_sgd
 from noisette.fitting.clipping import clip_rows
 from noisette.tables.stored_rows import StoredRows
@@ -46,15 +52,23 @@ def chosen_last(
         loss=loss, features=most_features(training) + 1, norm_bound=1.0,
     )  # fmt: skip
     if not steps:
-        return recommend(
+        found = recommend(
             facts, mechanism=mechanism, regularization="auto", whiten=False, levels=False
         )
+        return _of_a_table(found)
     from noisette.models import SGDClassifier  # whose wishes they are
 
     wishes = SGDClassifier(
         facts.epsilon, facts.delta, norm_bound=1.0, fit_intercept=False, sampling=sampling or "auto"
     )
-    return recommend_sgd(wishes, facts)
+    return _of_a_table(recommend_sgd(wishes, facts))
+
+
+def _of_a_table(found: Recommendation) -> Recommendation:
+    """Return it without the advice to give the table to a model that takes tables."""
+    advice = GIVE_TABLE.format("TableClassifier")
+    notes = tuple(note.replace(advice, "") for note in found.notes)
+    return replace(found, warning=found.warning.replace(advice, ""), notes=notes)
 
 
 def most_features(training: "TableTraining") -> int:

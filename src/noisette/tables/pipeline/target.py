@@ -284,10 +284,12 @@ class LabelTarget(Target):
         part = 1.0 / (1.0 + math.exp(abs(self._odds(counts)))) if self.cells == 2 else 0.5
         if part > _RARE_LABEL:
             return ()
+        weighed = "" if self.class_weight is None else ", as class_weight counts them,"
         return (
-            f"By the noisy counts, about {100.0 * part:.2g} % of the records have the rarer label, "
-            "so the likelier one, which predict gives, may be the other for nearly everybody: rank "
-            "records by decision_function, or cut it at a limit of your own.",
+            f"By the noisy counts, about {100.0 * part:.2g} % of the records{weighed} have "
+            "the rarer label, so the likelier one, which predict gives, may be the other for "
+            "nearly everybody: rank records by decision_function, or cut it at a limit of your "
+            "own.",
         )
 
 
