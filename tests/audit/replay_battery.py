@@ -66,7 +66,7 @@ TABLES: dict[str, tuple[dict[str, Any], Any]] = {
     "rows": (UNIT_ROWS, [0, 1]),
     "rows of three": (UNIT_ROWS, [0, 1, 2]),
     "numbers": (UNIT_ROWS, (-1.0, 2.0)),
-    "alone": ({c: {"kind": "numeric", "low": 0.0, "high": 0.0} for c in "abc"}, (-1.0, 2.0)),
+    "alone": (UNIT_ROWS, (-1.0, 2.0)),
     "words": (WORDS, [0, 1]),
     "table": (COLUMNS, [0, 1]),
     "table of numbers": (COLUMNS, (0.0, 1.0)),
@@ -354,7 +354,8 @@ def made(name: str, unit: str) -> RawTable:
     more = ("1", None, True, 7) if isinstance(labels, list) else (np.nan, np.inf, 1e300, "1", None)
     table = invented(kinds, ROWS, labels, persons=unit == "person")
     if name == "alone":  # the record that changes is the only one that pulls at any weight
-        table = replace(table, ends=dict.fromkeys(kinds, (-1.0, 1.0)))
+        nothing = dict.fromkeys(kinds, [0.0] * ROWS)
+        table = replace(table, columns=nothing, ends=dict.fromkeys(kinds, (-1.0, 1.0)))
     return replace(table, more_labels=more)
 
 

@@ -100,6 +100,6 @@ def test_the_example_is_written_whole_and_replaces_nothing(tmp_path):
     (folder / "loans.csv").unlink()
     done = run_command("example", folder)
     assert done.returncode == 2
-    assert "new_loans.csv exists; --force replaces it" in done.stderr
+    assert "new_loans.csv exists; give another name, or --force" in done.stderr
     assert not (folder / "loans.csv").exists()
     assert run_command("example", folder / "loans.toml").returncode == 2

@@ -14,8 +14,7 @@ from noisette import Randomness, TableClassifier, TableRegressor
 from noisette.core.randomness import coin_words
 from noisette.fitting.partitions.columns import drawn
 from noisette.tables import Schema
-from noisette.tables.pipeline import train_and_test
-from noisette.tables.pipeline.table_rows import PartedFrame
+from noisette.tables.pipeline.table_rows import PartedFrame, WholeFrame
 
 KINDS = {"age": "numeric", "ward": "categorical"}
 
@@ -43,7 +42,7 @@ def frames(n: int, npartitions: int) -> PartedFrame:
 
 
 def chosen(frame: PartedFrame, share: float, seed: int, *, exact: bool) -> Any:
-    coins = drawn(frame.frames, share, Randomness.from_seed(seed), exact=exact)
+    coins = drawn(frame.input, share, Randomness.from_seed(seed), exact=exact)
     return np.concatenate(list(coins.parts()))
 
 
@@ -70,11 +69,11 @@ def test_everybody_is_drawn_alike_however_rows_are_cut() -> None:
 
 def test_the_same_people_are_drawn_in_every_pass() -> None:
     for exact in (True, False):
-        coins = drawn(frames(40, 3).frames, 0.5, Randomness.secure(), exact=exact)
+        coins = drawn(frames(40, 3).input, 0.5, Randomness.secure(), exact=exact)
         first, again = (np.concatenate(list(coins.parts())) for _ in range(2))
         assert np.array_equal(first, again)
         halves = np.concatenate(
-            list(drawn(frames(80, 2).frames, 0.5, Randomness.from_seed(1), exact=exact).parts())
+            list(drawn(frames(80, 2).input, 0.5, Randomness.from_seed(1), exact=exact).parts())
         ).reshape(2, 40)
         assert 5 < np.sum(halves[0] != halves[1]) < 35  # partitions toss coins of their own
 
@@ -106,11 +105,12 @@ def test_model_and_scores_are_those_of_memory_for_the_same_people(
     tested = np.zeros(n, dtype=bool)
     tested[np.random.default_rng(5).permutation(n)[:500]] = True
 
-    def drawn_alike(sample: Any, *given: Any) -> Any:  # no coin is tossed before the noise
-        series = dd.from_pandas(pd.Series(tested), npartitions=4)
-        return sample.frame.beside(series) if sample.parted else tested
+    def parts(frame: PartedFrame, *given: Any, **more: Any) -> Any:
+        return frame.beside(dd.from_pandas(pd.Series(tested), npartitions=4))
 
-    monkeypatch.setattr(train_and_test, "drawn_from", drawn_alike)
+    # no coin is tossed before the noise
+    monkeypatch.setattr(WholeFrame, "drawn", lambda *given, **more: tested)
+    monkeypatch.setattr(PartedFrame, "drawn", parts)
     model = kind(
         9.0, 1e-5, schema=KINDS, test_share=0.25, adjacency=adjacency, population=n,
         random_state=1, **more,
@@ -126,9 +126,9 @@ def test_model_and_scores_are_those_of_memory_for_the_same_people(
 
 def test_a_table_that_changes_while_it_is_read_ends_the_training() -> None:
     frame = frames(30, 3)
-    coins = drawn(frame.frames, 0.5, Randomness.from_seed(0), exact=True)
+    coins = drawn(frame.input, 0.5, Randomness.from_seed(0), exact=True)
     with pytest.raises(Exception, match="changed while it was read"):
-        list(frames(33, 3).where(coins).frames.parts())
+        list(frames(33, 3).where(coins).input.parts())
 
 
 def test_scores_on_others_come_out_of_partitions() -> None:

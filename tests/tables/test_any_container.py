@@ -290,7 +290,7 @@ def test_partitions_of_a_file_and_of_a_table(tmp_path: Any, base: str, kind: str
         )
     read = dd.read_parquet(tmp_path / "*.parquet")
     schema = SCHEMAS[kind]
-    ours = parts_of(tmp_path / "*.parquet", schema, TableClassifier(schema=schema))
+    ours = parts_of(tmp_path / "*.parquet", schema)
     whole = dd.from_pandas(pd.DataFrame({"x": [*cells, None]}), npartitions=2)
     nullable = dd.from_pandas(pd.DataFrame({"x": pd.array([*cells, None], "Int64")}), npartitions=2)
     assert (parted_rows(ours, kind)[:4] == wanted).all()
