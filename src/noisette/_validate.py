@@ -96,7 +96,7 @@ def delta(value: object, name: str = "delta") -> float:
 def delta_for(value: object, size: int | None, name: str = "delta") -> float:
     """Return delta if it is below 1/n for the public number n = `size` (None: n is private)."""
     number = delta(value, name)
-    if size is not None and number * size >= 1.0:
+    if number * (size or 0) >= 1.0:
         raise InvalidParameter(
             f"{name}={number:g} is not below 1/n for n={size} records: it would allow a release "
             f"that gives away somebody's whole record; take {proposed_delta(size)} or less."

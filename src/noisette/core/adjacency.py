@@ -31,13 +31,26 @@ class Protected(NamedTuple):
     grouped: bool
     """Whether several rows may be of one unit; they share one weight then."""
     theirs: str
+    counted: str
+    """What is counted in a table."""
+    alone: str
+    any_one: str
+    others: str
+    this: str
     proofs: tuple[str, ...] = ()
 
 
 UNITS = {
-    "record": Protected(False, "that person's record"),
-    "person": Protected(True, "all rows of that person", ("PERSON-WEIGHTS",)),
-}
+    "record": Protected(
+        False, "that person's record", "rows", "a single row", "any one record",
+        "every record but one", "that record",
+    ),
+    "person": Protected(
+        True, "all rows of that person", "persons", "rows of a single person",
+        "all rows of any one person", "all rows of everybody but one person", "that person",
+        ("PERSON-WEIGHTS",),
+    ),
+}  # fmt: skip
 """Whose data are protected together: one row, or all rows of one person."""
 
 

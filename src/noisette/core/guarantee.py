@@ -147,9 +147,8 @@ class Guarantee:
             raise InvalidParameter("a guarantee needs a plan that is bound to one adjacency.")
         self._check_unit()
         # What the plan rests on is not for the writer of a file to leave out.
-        whole = ("PERSON-WEIGHTS",) if self.unit == "person" else ()
-        proofs = with_grounds((*self.proofs, *whole, *proofs_of(self.plan)))
-        object.__setattr__(self, "proofs", proofs)
+        proofs = (*self.proofs, *UNITS[self.unit].proofs, *proofs_of(self.plan))
+        object.__setattr__(self, "proofs", with_grounds(proofs))
         relation = self.adjacency
         if accounting.holds(self.plan, epsilon=self.epsilon, delta=self.delta, adjacency=relation):
             return
@@ -275,8 +274,7 @@ class Guarantee:
             "the other"
         )
         odds += f", plus delta ({rounded_up(self.delta)})." if self.delta else "."
-        theirs = "that person's record" if self.unit == "record" else "all rows of that person"
-        strong = _MEANING_STRONG.format(_HAD[self.adjacency].format(theirs))
+        strong = _MEANING_STRONG.format(_HAD[self.adjacency].format(UNITS[self.unit].theirs))
         meaning = strong if self.epsilon <= 1.0 else too_large(self.epsilon) or _MEANING_WEAK
         released = f"The release of {self.released} is differentially private with {pair}."
         parts = [f"{released} {odds} {meaning}"]

@@ -13,7 +13,7 @@ be decided by a person's number: sampling by coins does not ask for it, and ever
 """
 
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,8 @@ NO_COLUMN = "persons must be a column of identifiers, one for each row."
 MOST_WITHOUT_GUESS = 1_000_000
 """Most units under add-remove without ``population``."""
 _UNIT = 2.0**-52
+
+_Guess = TypeVar("_Guess", int, int | None)
 
 
 class Unit:
@@ -80,7 +82,7 @@ class Unit:
             raise InvalidParameter("max_rows is for persons=True.")
         return Unit(count)
 
-    def size(self, adjacency: Adjacency, population: int | None) -> int | None:
+    def size(self, adjacency: Adjacency, population: _Guess) -> int | _Guess:
         """Return the number of units where it is public, else the public guess of it."""
         return self.count if adjacency.size_is_public else population
 
@@ -92,10 +94,8 @@ class Unit:
         or a million. A larger bound would cost accuracy, because the error that the solver can
         certify, and the noise that hides it, grow with it.
         """
-        size = self.size(adjacency, population)
-        most = MOST_WITHOUT_GUESS if size is None else 2 * size
-        if adjacency.size_is_public:
-            most = self.count
+        guess = MOST_WITHOUT_GUESS if population is None else 2 * population
+        size, most = self.size(adjacency, population), self.size(adjacency, guess)
         if self.count > most:
             raise InvalidParameter(
                 f"under add-remove at most {most} {self.word}s are accepted here; pass a larger "

@@ -18,8 +18,8 @@ def size_facts(
     Where the number is private an empty table is refused, so that much is known. `solved` says
     that a table with more rows than the solvers certify was refused.
     """
-    if public.adjacency.size_is_public:
-        facts = [f"the number of {public.unit}s, {public.size}"]
+    if public.exact:
+        facts = [f"the number of {public.unit}s, {public.exact}"]
     else:
         most = "" if public.most is None else f", and at most {public.most}"
         facts = [f"that there is at least one {public.unit}{most}"]

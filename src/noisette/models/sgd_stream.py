@@ -204,7 +204,7 @@ class StreamReader(LinearModel):
         # a first chunk may be shorter than a batch that was asked for
         least = 0 if self.batch_size == "auto" else int(self.batch_size)
         size = self.population or max(shape[0], least)
-        known = shape[0] if ledger.adjacency.size_is_public else 0
+        known = Unit(shape[0]).size(ledger.adjacency, 0)
         _validate.delta_for(self.delta, max(self.population or 0, known))
         public = self._describe(size, shape[1], self._stream_loss(), ledger.adjacency)
         chosen = recommend_sgd(self, public, stream=True)

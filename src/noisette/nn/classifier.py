@@ -244,7 +244,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         n = _validate.integer("n", n)
         unit = Unit.planned(n, persons=persons, max_rows=None)
         entries = n * (1 if d is None else _validate.integer("d", d))
-        size = n if adjacency.size_is_public else public_size(self.population)
+        size = public_size(unit.size(adjacency, self.population))
         with torch.random.fork_rng(devices=[]):  # a function may draw starting weights
             module = fresh(self.module)
         weights = sum(p.numel() for p in module.parameters() if p.requires_grad)
@@ -278,7 +278,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         classes = inputs.sorted_classes(self.classes, labels)
         targets = torch.from_numpy(inputs.label_numbers(classes, labels))
         unit = Unit.of(persons, len(array))
-        size = unit.count if adjacency.size_is_public else public_size(self.population)
+        size = public_size(unit.size(adjacency, self.population))
         levels, groups = self._levels(sample_epsilon, len(array), unit)
         plan = self._planned(self._describe(size, adjacency, levels))
         with torch.random.fork_rng(devices=[]):

@@ -42,6 +42,7 @@ from noisette.fitting.algorithms.network import NetworkSteps, PublicNetwork, Sch
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.steps import in_random_order
 from noisette.fitting.algorithms.train import begin as pay
+from noisette.fitting.units import Unit
 from noisette.nn import checkpoint as files
 from noisette.nn.batches import (
     MOST_ROWS,
@@ -114,8 +115,7 @@ class Start:
         """Check every setting by itself."""
         asked = self.asked
         size = _validate.integer("size", asked.size, least=int(self.adjacency.size_is_public))
-        if not self.adjacency.size_is_public:
-            public_size(asked.population)
+        public_size(Unit(size).size(self.adjacency, asked.population))
         if self.file is not None and self.group.first and asked.ledger is None:
             raise InvalidParameter(
                 "a checkpoint needs a ledger in a file, which remembers what was drawn; pass "
@@ -157,7 +157,7 @@ class Start:
         sizes = group.gathered(lambda: int(asked.size))
         ordered = asked.record_ids is not None
         self.batches = RankBatches(self.run, sizes, self.members, group, in_order=ordered)
-        public = sum(sizes) if self.adjacency.size_is_public else int(asked.population)
+        public = public_size(Unit(sum(sizes)).size(self.adjacency, asked.population))
         _validate.delta_for(self.delta, public)
         self.normaliser = self.batches.normaliser(public)
         group.agree({"divisor": self.normaliser})

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from noisette.core import accounting
-from noisette.core.adjacency import Adjacency
+from noisette.core.adjacency import UNITS, Adjacency
 from noisette.core.guarantee import Guarantee, rounded_up
 from noisette.core.mechanisms import (
     Exponential,
@@ -24,16 +24,18 @@ _DRAWN_UP_TO = 100.0  # beyond it nothing is promised that a curve could show
 Curve = list[tuple[float, float]]
 
 _RELATIONS = {
-    Adjacency.REPLACE_ONE: "replace-one: one person's record is exchanged for any other",
-    Adjacency.ZERO_OUT: "zero-out: one person's record is blanked out, so that neither its "
-    "features nor its label take part",
-    Adjacency.ADD_REMOVE: "add-remove: one person's record is added or taken away",
-}
-_PERSONS = {
-    Adjacency.REPLACE_ONE: "replace-one: all rows of one person are exchanged for any others",
-    Adjacency.ZERO_OUT: "zero-out: all rows of one person are blanked out, so that neither their "
-    "features nor their labels take part",
-    Adjacency.ADD_REMOVE: "add-remove: all rows of one person are added or taken away",
+    "record": {
+        Adjacency.REPLACE_ONE: "replace-one: one person's record is exchanged for any other",
+        Adjacency.ZERO_OUT: "zero-out: one person's record is blanked out, so that neither its "
+        "features nor its label take part",
+        Adjacency.ADD_REMOVE: "add-remove: one person's record is added or taken away",
+    },
+    "person": {
+        Adjacency.REPLACE_ONE: "replace-one: all rows of one person are exchanged for any others",
+        Adjacency.ZERO_OUT: "zero-out: all rows of one person are blanked out, so that neither "
+        "their features nor their labels take part",
+        Adjacency.ADD_REMOVE: "add-remove: all rows of one person are added or taken away",
+    },
 }
 # What the promise speaks of: under zero-out and add-remove it says nothing about another record.
 CHANGES = {
@@ -152,13 +154,12 @@ def noise_of(guarantee: Guarantee) -> list[Noise]:
 
 def neighbours_of(adjacency: Adjacency, unit: str) -> str:
     """Return who may differ, in words."""
-    return (_PERSONS if unit == "person" else _RELATIONS)[adjacency]
+    return _RELATIONS[unit][adjacency]
 
 
 def were_changed(adjacency: Adjacency, unit: str) -> str:
     """Return the condition of the promise, for the start of a sentence."""
-    who = "any one record" if unit == "record" else "all rows of any one person"
-    return "Were " + CHANGES[adjacency][0].format(who)
+    return "Were " + CHANGES[adjacency][0].format(UNITS[unit].any_one)
 
 
 def delta_words(delta: float) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from noisette._package import __version__
+from noisette.core.adjacency import UNITS
 from noisette.core.guarantee import Guarantee, too_large
 from noisette.core.ledger import Ledger
 from noisette.errors import NoisetteError
@@ -97,7 +98,7 @@ def _facts(subject: Subject, unit: str) -> list[tuple[str, str]]:
         ("Table", subject.table),
         ("Schema", subject.schema),
         (
-            "Rows" if unit == "record" else "Persons",
+            UNITS[unit].counted.capitalize(),
             "not public" if subject.records is None else f"{subject.records:,}",
         ),
         ("Trained", subject.date),
@@ -121,13 +122,11 @@ def attacker(guarantee: Guarantee, curve: Curve) -> str:
         power = attack_power(guarantee, alarm, curve)
         shares = f"{100 * alarm:g}{_PERCENT}", f"at most {in_three(100 * power)}{_PERCENT}"
         lines.append((*shares, in_three(power / alarm)))
-    known, differ = "every record but one", "that record"
-    if guarantee.unit == "person":
-        known, differ = "all rows of everybody but one person", "that person"
-    wanted = CHANGES[guarantee.adjacency][1].format(differ)
+    unit = UNITS[guarantee.unit]
+    wanted = CHANGES[guarantee.adjacency][1].format(unit.this)
     reconciled = _reconciled(guarantee, curve)
     return html.render(
-        "attacker.html", known=known, wanted=wanted, lines=lines, reconciled=reconciled
+        "attacker.html", known=unit.others, wanted=wanted, lines=lines, reconciled=reconciled
     )
 
 

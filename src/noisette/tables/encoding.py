@@ -47,9 +47,7 @@ def names_of(
 def _checked_types(types: Any, schema: Schema) -> list[str]:
     """Return the names of Parquet columns; refuse a used one whose type has no encoding."""
     pa = arrow()
-    used = {*schema.used, schema.target}
-    if schema.persons is not None:
-        used.add(schema.persons.column)
+    used = {*schema.used, schema.target, *schema.identifiers}
     dates = {column.name for column in schema.columns if column.reading.moments}
     for field in types:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
@@ -100,11 +98,10 @@ def check_columns(path: Path | None, names: Sequence[str], schema: Schema, *, ta
                 f"column {name!r} of the table is not in the schema; add it there, or give it "
                 'kind = "ignore".'
             )
-    for name in (*schema.used, schema.target) if target else schema.used:
+    to_train = (schema.target, *schema.identifiers) if target else ()
+    for name in (*schema.used, *to_train):
         if name not in present:
             raise InvalidData(f"the table has no column {name!r}, which the schema names.")
-    if target and schema.persons is not None:
-        schema.persons.require(names)
 
 
 def label_numbers(cells: Cells, positions: dict[str, int], name: str) -> NDArray[np.intp]:

@@ -15,7 +15,7 @@ from typing import Any
 from noisette import _files, _validate
 from noisette.core.guarantee import TAKEN_AS_GIVEN, Guarantee
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.fitting.units import Persons
+from noisette.fitting.units import Persons, Unit
 from noisette.models import files as model_files
 from noisette.report import html
 from noisette.tables import toml
@@ -63,7 +63,7 @@ class Encoded:
     @property
     def count(self) -> int:
         """The number of rows, or of persons where rows are grouped by person."""
-        return int(self.X.shape[0]) if self.persons is None else self.persons.count
+        return Unit.of(self.persons, int(self.X.shape[0])).count
 
 
 def encode(path: str | Path, schema: Schema, *, target: bool, header: bool = True) -> Encoded:

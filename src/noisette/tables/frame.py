@@ -63,10 +63,8 @@ class Frame:
         numbers, wanted = list(schema.numeric), list(schema.used)
         if target and schema.target_bounds is not None:
             numbers.append(schema.target)
-        if target:
-            wanted.append(schema.target)
-        if target and schema.persons is not None:  # to train, and for nothing else
-            wanted.append(schema.persons.column)
+        if target:  # to train; persons are for nothing else
+            wanted += [schema.target, *schema.identifiers]
         wanted = wanted or list(names[:1])  # to count the rows
         growing = Growing(wanted, numbers, (schema.file.decimal, schema.file.thousands))
         for piece in pieces(path, schema.file, wanted, given, numbers):

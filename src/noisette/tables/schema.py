@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from noisette import _files, _validate
+from noisette.core.adjacency import UNITS, Protected
 from noisette.errors import InvalidParameter
 from noisette.tables.file_facts import FileFacts
 from noisette.tables.kinds import KINDS, Column, canonical, column_of, is_sparse
@@ -102,6 +103,16 @@ class Schema:
     def protected(self) -> str:
         """Whose data are protected together, in words."""
         return self.unit if self.persons is None else self.persons.words
+
+    @property
+    def whose(self) -> Protected:
+        """Whose data are protected together."""
+        return UNITS["record" if self.persons is None else "person"]
+
+    @property
+    def identifiers(self) -> tuple[str, ...]:
+        """The columns that tell persons apart: one, or none."""
+        return () if self.persons is None else (self.persons.column,)
 
     @property
     def open(self) -> tuple[Column, ...]:

@@ -115,7 +115,11 @@ def divided(
     # proof: PARALLEL-GROUPS
     generator = randomness.generator
     if adjacency.size_is_public:
-        train, _ = sizes(n, share)
+        train, test = sizes(n, share)
+        if min(train, test) < 1:
+            raise InvalidParameter(
+                f"test_share={share:g} of {n} rows leaves nobody on one side; give another share."
+            )
         order = generator.permutation(n)
         train_places, test_places = np.sort(order[:train]), np.sort(order[train:])
     else:

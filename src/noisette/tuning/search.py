@@ -257,11 +257,6 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         Each candidate looks at all rows: a run would else stumble over one of the test part, and
         an error there costs the whole search.
         """
-        if adjacency.size_is_public and min(sizes(len(y), float(self.test_share))) < 1:
-            raise InvalidParameter(
-                f"test_share={self.test_share:g} of {len(y)} rows leaves nobody on one side; give "
-                "another share."
-            )
         probe = _Probe(float(self.epsilon), float(self.delta), adjacency=adjacency)
         for each in candidates:
             model = self._candidate(each, float(self.epsilon), float(self.delta), probe)

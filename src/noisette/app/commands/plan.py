@@ -115,15 +115,11 @@ def _size(job: Job, facts: "Schema | None") -> tuple[int, bool]:
         raise InvalidParameter("give --rows, the number of rows (persons) or a guess of it.")
     if not job.counted:
         raise InvalidParameter(
-            f"under add-remove the number of {_units(facts)} is private; give --population, a "
-            "guess of it made without the table."
+            f"under add-remove the number of {facts.whose.counted} is private; give --population, "
+            "a guess of it made without the table."
         )
-    with busy(f"counting {_units(facts)}"):
+    with busy(f"counting {facts.whose.counted}"):
         return count_units(job.table, facts, header=header), True
-
-
-def _units(facts: "Schema") -> str:
-    return "rows" if facts.persons is None else "persons"
 
 
 def outlook_of(job: Job, facts: "Schema | None") -> Any:
@@ -188,7 +184,7 @@ def _show(
     if job.table is not None and facts is not None:
         how = "no row was looked at"
         if counted:
-            how = f"of the {_units(facts)} only their number, which is public, was counted"
+            how = f"of the {facts.whose.counted} only their number, which is public, was counted"
         console.print(f"From public facts alone: {how}.", markup=False)
     console.print(visible(str(asked)), markup=False)
     if large := too_large(job.epsilon):

@@ -141,13 +141,13 @@ class _Work(NamedTuple):
 
     def fit_rows(self) -> int | None:
         """Train on one file, read here."""
+        from noisette.fitting.units import Unit
         from noisette.tables.frame import Frame
 
         self.say("reading")
         with busy("reading the table"):  # and how far it is would tell the number of rows
             frame = Frame.read(self.table, self.facts, target=True, header=not self.job.no_header)
-            persons = frame.persons()
-        count = frame.rows if persons is None else persons.count
+            count = Unit.of(frame.persons(), frame.rows).count
         records = count if self.job.counted else None
         self._check_size(records)
         self.say("training")
@@ -174,8 +174,7 @@ class _Work(NamedTuple):
         from noisette import _validate
 
         if records == 1:
-            alone = "a single row" if self.facts.persons is None else "rows of a single person"
-            raise InvalidData(f"{self.table} has {alone}; a model needs more.")
+            raise InvalidData(f"{self.table} has {self.facts.whose.alone}; a model needs more.")
         _validate.delta_for(self.job.delta, records or self.job.rows, "--delta")
 
 

@@ -139,7 +139,7 @@ class Steps:
         return self._page(
             "budget", walk, 200, form=form, deltas=_deltas(form), models=MODELS,
             relations=RELATIONS, error=visible(error), number=walk.facts.target_bounds is not None,
-            unit=walk.facts.protected, persons=walk.facts.persons is not None,
+            unit=walk.facts.protected, persons=walk.facts.whose.grouped,
             schema_text=toml.dumps(walk.facts.source), schema_file=str(walk.job.schema), **known,
         )  # fmt: skip
 

@@ -128,7 +128,7 @@ class NoisySGD(Algorithm[PreparedModel]):
         make = plan_for(
             self.update, self.sampler, self.uses, public, noise=self.noise, released=self.released
         )
-        if adjacency.size_is_public:
+        if public.exact:
             self.sampler.check(size)
         once = self.sampler.participation(adjacency).kind == "once" and self.released == "all"
         if self.levels is not None and not (once and self.levels.scaled):

@@ -86,9 +86,14 @@ class PublicBudget:
         """A public bound on the number of rows, None where there is none."""
         return None if self.most is None else self.most * self.rows_each
 
+    @property
+    def exact(self) -> int | None:
+        """The number of units where it is public, None where `size` is a guess."""
+        return self.size if self.adjacency.size_is_public else None
+
     def check_count(self, count: int) -> None:
         """Refuse another number of units than was prepared for, where it is public."""
-        if self.adjacency.size_is_public and count != self.size:
+        if self.exact not in (None, count):
             raise InvalidData(
                 f"the training was prepared for {self.size} {self.unit}s, not for {count}."
             )

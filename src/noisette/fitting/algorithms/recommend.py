@@ -293,11 +293,11 @@ def for_output(public: Public, size: int) -> float:
 
 def weakness(public: Public, mechanism: str) -> str:
     """Return a sentence if the noise drowns what there is to learn, else nothing."""
-    known = (public.size or math.inf, public.norm_bound, public.loss.lipschitz)
-    if public.size is None or not all(map(math.isfinite, known)):
+    size = public.size or math.inf
+    if not all(map(math.isfinite, (size, public.norm_bound, public.loss.lipschitz))):
         return ""
     filled = min(public.features, DIRECTIONS)
-    hessian = _hessian(public, public.size, filled, CURVATURE)
+    hessian = _hessian(public, size, filled, CURVATURE)
     noise = _about(public) * public.adjacency.contributions * public.gradient_bound
     if mechanism == "output":
         noise *= 1.0 + hessian / public.ridge
@@ -317,7 +317,7 @@ def weakness(public: Public, mechanism: str) -> str:
     )
 
 
-def _hessian(public: Public, size: int, directions: int, most: float = math.inf) -> float:
+def _hessian(public: Public, size: float, directions: int, most: float = math.inf) -> float:
     """Return h = n c R^2 / k, c at most `most`."""
     bend = min(public.loss.initial_curvature, most)
     return size * bend * public.norm_bound**2 / directions

@@ -156,8 +156,8 @@ class SufficientStatistics(Algorithm[PreparedSums]):
             weights=records.weights,
         )  # fmt: skip
         # the sum of the weights is released; without weights it is the size, where that is public
-        exact = public.adjacency.size_is_public and records.weights is None
-        count = float(public.size or 1) if exact else max(moments.count, 1.0)
+        exact = public.exact if records.weights is None else None
+        count = float(exact or max(moments.count, 1.0))
         solve = _Solve(moments, count, bound)
         for left in range(prepared.rounds, 0, -1):
             theta, white, clip = solve.next_round()

@@ -182,8 +182,7 @@ class Identified(NamedTuple):
 
 def _identified(missing: str, ids: Any, rows: Any) -> Identified:
     """Return the identifiers of one partition in the form in which all partitions compare them."""
-    count = getattr(rows, "rows", None)
-    if len(ids) != (rows.shape[0] if count is None else count):
+    if len(ids) != (rows.rows if hasattr(rows, "rows") else rows.shape[0]):
         raise InvalidData("persons must have one identifier for each row.")
     keys, numbers = given(ids, NO_COLUMN).keys()
     absent = numbers < 0

@@ -9,7 +9,7 @@ from noisette import _validate
 from noisette.core.adjacency import Adjacency, require_same
 from noisette.core.cells import given
 from noisette.core.ledger import Ledger
-from noisette.core.parts import is_parted, summed
+from noisette.core.parts import summed
 from noisette.core.randomness import Randomness, as_randomness
 from noisette.core.refusals import stated
 from noisette.errors import InvalidData, InvalidParameter
@@ -128,8 +128,7 @@ def evaluate(
     step, prepared = table_for(layout, public, pure=ledger.rule == "sums")
     with np.errstate(all="ignore"):
         codes = codes_of(layout, model, X, y)
-        if is_parted(codes[0]):
-            summed(len, codes[0])  # what cannot be scored is said before anything is charged
+        summed(len, codes[0])  # what cannot be scored is said before anything is charged
         sample = counted(layout, codes, weights).group(unit)
         trained = train(
             step, prepared.public, sample, ledger=ledger, randomness=randomness, label="evaluate",

@@ -140,7 +140,7 @@ def recipe_for_numbers(public: PublicBudget, **columns: Any) -> TableRecipe:
     column, where a line still rises. Chosen on California housing.
     """
     plain = recipe_for(public, **columns)
-    many = public.size is not None and public.delta > 0.0 and _strength(public) >= _ENOUGH
+    many = public.delta > 0.0 and _strength(public) >= _ENOUGH
     return replace(plain, public_knots=_MANY if many else _PUBLIC_KNOTS, signal=0.3, bent=0.2)
 
 
@@ -154,7 +154,7 @@ def recipe_for_curves(
     Chosen on the splits 100 to 107 of Adult and Bank.
     """
     plain = recipe_for(public, numeric=numeric, counted=counted, unknown=unknown, share=share)
-    if public.delta == 0.0 or public.size is None or not numeric:
+    if public.delta == 0.0 or not numeric:
         return plain
     if _strength(public) / max(numeric, _FEW) < _FINE_FROM:
         return plain
@@ -184,7 +184,7 @@ def with_room_for(
     Half of what single numbers get is left to the weights, of which there are more now. Chosen on
     the splits 100 to 103 of Bank and 0 to 3 of California.
     """
-    if not pairs or public.size is None or public.delta == 0.0:
+    if not pairs or public.delta == 0.0:
         return recipe
     if _strength(public) < max(_PAIRS_FROM, _EACH_PAIR * pairs):
         return recipe
@@ -208,8 +208,9 @@ def _depth(public: PublicBudget, numeric: int) -> tuple[int, int]:
 
 
 def _strength(public: PublicBudget) -> float:
-    """Return rows times mu, for delta > 0 and a known size."""
-    assert public.size is not None
+    """Return rows times mu, for delta > 0; a size that nobody knows has no strength."""
+    if not public.size:
+        return 0.0
     rows = public.size / public.adjacency.contributions
     noise = Gaussian.calibrated(public.epsilon, public.delta, public.adjacency)
     return rows * public.adjacency.contributions / noise.noise_multiplier

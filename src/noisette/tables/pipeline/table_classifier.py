@@ -246,8 +246,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         if given is None:
             _check_count(len(classes), size)
         numbers = _class_numbers(classes, y)
-        if is_parted(numbers):
-            summed(len, numbers)  # a label that is not listed is said before anything is charged
+        summed(len, numbers)  # a label that is not listed is said before anything is charged
         return self._goal(classes, numbers, weights=public_weights(self.class_weight, classes))
 
     def _goal(self, classes: NDArray[Any], y: Any = None, weights: Any = None) -> Goal:

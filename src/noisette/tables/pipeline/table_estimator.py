@@ -83,12 +83,10 @@ class TableEstimator(PrivateEstimator):
         n = _validate.integer("n", n)
         schema = self._read_schema(target=False)
         public = self._public(planned_unit(schema.persons, n), ledger.adjacency)
-        if public.size is None:
-            public = replace(public, size=n)
+        public = replace(public, size=public.size or n)
         goal, most = self._foreseen(schema, **asked), self._for_training(public)
         training = self._training(schema, goal.target, most)
-        assert most.size is not None
-        shown = table_outlook(training, training.prepare(most), most.size)
+        shown = table_outlook(training, training.prepare(most), most.known_size("a plan"))
         if self.test_share is None:
             return shown
         tested = self._tested(training, goal, ledger)

@@ -135,8 +135,9 @@ class WholeFrame:
         columns = () if schema is None else schema.columns
         entries = 1 + sum(3 if column.reading.word else 1 for column in columns)
         entries += CELLS * pairs
-        copies = 1 if schema is None or schema.persons is None else 2  # without those
-        size = 12 * entries * self.rows  # beyond a person's cap
+        # a second copy is without rows beyond a person's cap
+        copies = 1 if schema is None else 1 + len(schema.identifiers)
+        size = 12 * entries * self.rows
         if size <= IN_MEMORY:
             return
         room = Spill()
@@ -181,8 +182,7 @@ class PartedFrame:
             raise InvalidData("a table in partitions is a dask.dataframe.DataFrame.")
         names = [str(name) for name in table.columns]
         check_columns(None, names, schema, target=target)
-        wanted = {*schema.used, *[schema.target] * target}
-        wanted |= {schema.persons.column} if schema.persons is not None else set()
+        wanted = {*schema.used, *[schema.target] * target, *schema.identifiers}
         frames, *_ = parted(table[[name for name in table.columns if str(name) in wanted]])
         assert frames is not None
         found = frames.apply(partial(_framed, schema), (), (0,))

@@ -251,8 +251,8 @@ class TableRun:
     @property
     def size(self) -> float:
         """The number of units: public, or as released."""
-        if self.public.adjacency.size_is_public and self.public.size is not None:
-            return float(self.public.size)
+        if self.public.exact:
+            return float(self.public.exact)
         return max(float(self.per_class.sum()), self.deviations[""], 1.0)
 
     @cached_property

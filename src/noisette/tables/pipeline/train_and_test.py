@@ -113,7 +113,7 @@ class TrainAndTest(Algorithm[PreparedTest]):
         # proof: TEST-SHARE
         tested = sample.table.drawn(
             sample.units, self.share, passage.randomness,
-            exact=prepared.public.adjacency.size_is_public,
+            exact=prepared.public.exact is not None,
         )  # fmt: skip
         others = sample.part(each(np.logical_not, tested))
         fitted = self.training.run(others, prepared.training, passage)
