@@ -579,7 +579,7 @@ COUNTS: dict[str, Any] = {
 @pytest.mark.parametrize("name", COUNTS)
 def test_a_pass_leaves_no_trace_in_weights_by_their_data(name: str) -> None:
     """Which is not in their version. A step has as many passes as records ask for, or none."""
-    with pytest.raises(InvalidParameter, match="changes the|replaces the data"):
+    with pytest.raises(InvalidParameter, match=r"changes the|replaces the data"):
         added(Writes(lambda m, x: COUNTS[name](m)), squared, X)
 
 
