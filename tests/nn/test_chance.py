@@ -387,3 +387,29 @@ def test_a_gradient_does_not_depend_on_how_many_records_there_are(threads: int) 
         assert all(torch.equal(found[0], out) for out in found)
     finally:
         torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("widths", [(6, 8, 3), (5, 9, 2), (30, 10, 1), (3, 7, 10)], ids=str)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_gradient_does_not_depend_on_where_its_record_stands(
+    widths: tuple[int, int, int], transposed: bool
+) -> None:
+    """Kernels round rows that begin at 16 bytes otherwise than rows that do not."""
+    torch.manual_seed(0)
+    d, h, p = widths
+    net = nn.Sequential(nn.Linear(d, h), nn.ReLU(), nn.Linear(h, p))
+    if transposed:
+        net = nn.ParameterList([torch.randn(d, h), torch.randn(h), torch.randn(h, p)])
+    rows = torch.randn(24, d)
+
+    def losses(m: Any, x: Any) -> Any:
+        if transposed:
+            return (torch.addmm(m[1], x, m[0]).relu() @ m[2]).square().sum(1)
+        return squared(m, x)
+
+    engine, found = ClippedGradients(net), []
+    for gone in range(8):
+        out = torch.zeros(engine.dimension)
+        engine.add(losses, rows[gone:].clone(), 24 - gone, one_of(-1), out)
+        found.append(out)
+    assert all(torch.equal(found[0], out) for out in found)

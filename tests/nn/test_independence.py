@@ -567,6 +567,26 @@ def test_a_buffer_that_is_replaced_or_counts_is_refused() -> None:
     refused(Writes(lambda m, x: m.seen.add_(1.0)), squared, "changes the buffer", here=False)
 
 
+COUNTS: dict[str, Any] = {
+    "buffer": lambda m: m.seen.data.add_(1.0),
+    "a new one": lambda m: setattr(m.seen, "data", m.seen + 1.0),
+    "kept small": lambda m: m.layer.weight.data.clamp_(-0.1, 0.1),
+    "decay": lambda m: m.layer.weight.data.mul_(0.9),
+    "by name": lambda m: torch.Tensor.data.__get__(m.layer.weight).mul_(0.9),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_pass_leaves_no_trace_in_weights_by_their_data(name: str) -> None:
+    """Which is not in their version. A step has as many passes as records ask for, or none."""
+    with pytest.raises(InvalidParameter, match=r"changes the|replaces the data"):
+        added(Writes(lambda m, x: COUNTS[name](m)), squared, X)
+
+
+def test_constants_are_read_by_their_data() -> None:
+    added(Net(lambda m, x: x * m.first.weight.data.abs().mean()), squared, X)
+
+
 def test_python_may_count_and_keep_constants() -> None:
     class Counts:
         calls, history, table = 0, [0.0], None

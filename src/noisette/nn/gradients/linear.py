@@ -59,12 +59,16 @@ def linear(record: Pass, input: Tensor, weight: Tensor, bias: Tensor | None = No
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return x W' + b, a row of which must not depend on how many there are."""
-    if weight.shape[0] > 1:
+    """Return x W' + b, a row of which must not depend on where it stands, nor on how many are."""
+    p, d = (-size % 4 for size in weight.shape)
+    # Kernels round a row that begins at 16 bytes otherwise than others, and a product with a vector
+    # by where the row stands: with widths of whole 16 bytes, and more than one, they do not.
+    if not p and not d:
         return functional.linear(x, weight, bias)
-    # A product with a vector rounds a row by where it stands; with a matrix it does not.
-    bias = None if bias is None else functional.pad(bias, (0, 1))
-    return functional.linear(x, functional.pad(weight, (0, 0, 0, 1)), bias)[..., :1]
+    x = functional.pad(x, (0, d)) if d else x
+    bias = None if bias is None else functional.pad(bias, (0, p))
+    out = functional.linear(x, functional.pad(weight, (0, d, 0, p)), bias)
+    return out[..., : weight.shape[0]] if p else out
 
 
 def _right(record: Pass, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -77,12 +81,7 @@ def _right(record: Pass, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tens
         if bias is not None:
             yield from matrix_terms(None, bias, a, g)
 
-    def compute(x: Tensor) -> Tensor:
-        if w.shape[1] == 1:
-            return _product(x, w.t(), b)
-        return x @ w if b is None else torch.addmm(b, x, w)
-
-    return record.tap(compute, x, terms, merged=x.dim())
+    return record.tap(lambda x: _product(x, w.t(), b), x, terms, merged=x.dim())
 
 
 @rule(torch.matmul, torch.mm, Tensor.matmul, Tensor.mm, Tensor.__matmul__)

@@ -25,7 +25,7 @@ from noisette.nn.gradients.where import collections, holder, refusal
 
 _dispatching: Callable[[], int] = torch._C._len_torch_dispatch_stack
 
-_ORDINARY, _FREE, _RAW, _WRITES, _APPLY, _FOREIGN, _REPEATS, _ASSERTS = range(8)
+_ORDINARY, _FREE, _RAW, _WRITES, _APPLY, _FOREIGN, _REPEATS, _ASSERTS, _DATA = range(9)
 
 _SIMPLE = frozenset(
     {int, float, bool, str, type(None), slice, type(...), torch.Size, torch.dtype, torch.device,
@@ -48,6 +48,7 @@ _SIZED = (
     "the code makes a tensor whose size depends on a record's values; use torch.where, or "
     "multiply by a mask"
 )
+_REPLACED = "the code replaces the data of a tensor; make a new tensor"
 _HOOKED = "the code hooks into gradients, which would see those of all records; change the loss"
 _DRAWN = (
     "the code draws as many random numbers as a record's values ask for, for which there is no "
@@ -77,6 +78,8 @@ def _kind(func: Any) -> int | str:
     if isinstance(func, OpOverload | OpOverloadPacket):
         space, name, *_ = str(func).split(".")
         return _named(name) if space in ("aten", "prim") else _FOREIGN
+    if name in ("__get__", "__set__") and func.__self__.__name__ == "data":
+        return _DATA if name == "__get__" else _REPLACED
     if name == "__get__":
         return _ORDINARY if func.__self__.__name__ in _CONNECTED else _FREE
     if name == "custom_function_call":
@@ -130,14 +133,16 @@ class Watch(TorchFunctionMode):
         kind = self._kinds.get(func)
         if kind is None:
             kind = self._kinds[func] = _kind(func)
-        if kind == _FREE:
+        if kind == _DATA and _functorch.maybe_get_level(args[0]) == -1:
+            return args[0].detach()  # a write to `data` would not be in the tensor's version
+        if kind in (_FREE, _DATA):
             return func(*args, **kwargs)
         if _dispatching() > self._record.draws:
             raise refusal(
                 "the code runs under a dispatch mode of its own, which would see all records; "
                 "take it away"
             )
-        if isinstance(kind, str) and any(self._carries(x) for x in args):
+        if isinstance(kind, str) and (kind is _REPLACED or any(map(self._carries, args))):
             raise refusal(kind)
         if kind == _ASSERTS and self._carries(args):
             # For all records at once, to fail by one: distributions check their parameters so.
