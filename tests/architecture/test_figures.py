@@ -3,20 +3,20 @@
 from figures import figures
 
 NOW = {
-    "lines": 66_400,
-    "statements": 29_280,
+    "lines": 66_422,
+    "statements": 29_286,
     "files": 328,
     "names at the top": 18,
     "public objects": 129,
     "commands": 15,
     "longest constructor": 25,
     "tests for a kind outside its room": 0,
-    "tests for the place": 11,
-    "tests for the unit": 45,
-    "tests for a private n": 62,
-    "functions entered by LogisticRegression.fit": 371,
-    "functions entered by TableClassifier.fit": 956,
-    "functions entered by noisette train": 1_386,
+    "tests for the place": 8,
+    "tests for the unit": 31,
+    "tests for a private n": 39,
+    "functions entered by LogisticRegression.fit": 373,
+    "functions entered by TableClassifier.fit": 961,
+    "functions entered by noisette train": 1_388,
 }
 """What was reached; `figures.MOST` has what the plan needs."""
 
