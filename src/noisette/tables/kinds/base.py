@@ -273,7 +273,7 @@ class Column:
 
     @property
     def states(self) -> tuple[str, ...]:
-        """What may be odd about a cell, of which `noisette check` buys counts."""
+        """What may be odd about a cell, of which `noisette plan --counts` buys counts."""
         if not self.reading.word:
             return ("missing",)
         ends = zip(self.ends, ("below", "above"), strict=True)
