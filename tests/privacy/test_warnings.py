@@ -67,7 +67,7 @@ def test_scikit_learns_searches_are_told_once(work):
 
 def test_other_models_and_searches_with_a_proof_are_not_counted():
     silent(lambda: [clone(fresh()).fit(X, Y), clone(fresh()).fit(X, Y), LinearRegression(
-        1.0, 1e-3, target_bounds=(0, 1), norm_bound=1.0).fit(X, Y)])  # fmt: skip
+        1.0, 1e-3, target_bounds=(-1, 2), norm_bound=1.0).fit(X, Y)])  # fmt: skip
     errors._SAID.clear()
     silent(lambda: PrivateSearch(fresh(), {"regularization": [0.1, 1.0]}, 1.0).fit(X, Y))
 
