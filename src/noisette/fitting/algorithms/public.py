@@ -93,7 +93,7 @@ class PublicBudget:
 
     def check_count(self, count: int) -> None:
         """Refuse another number of units than was prepared for, where it is public."""
-        if self.exact not in (None, count):
+        if self.adjacency.size_is_public and count != self.size:
             raise InvalidData(
                 f"the training was prepared for {self.size} {self.unit}s, not for {count}."
             )
