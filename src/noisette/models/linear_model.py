@@ -16,8 +16,9 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness, as_randomness
 from noisette.errors import InvalidParameter, WeakModelWarning
-from noisette.fitting.algorithms import Public, Records, Trained, train
+from noisette.fitting.algorithms import Prepared, Public, Records, Trained, train
 from noisette.fitting.algorithms.recommend import Recommendation
+from noisette.fitting.algorithms.train import checked
 from noisette.fitting.clipping import checked_bound
 from noisette.fitting.losses import Loss, Softmax
 from noisette.fitting.partitions.lazily import lazily
@@ -129,6 +130,13 @@ class LinearModel(PrivateEstimator):
         with self._as_it_was():
             ledger, _ = self._check_public()
             return self._ready(ledger.adjacency, *data, **options).chosen
+
+    def _prepared(self, X: Any, y: Any) -> Prepared:
+        with self._as_it_was():
+            ledger, _ = self._check_public()
+            ready = self._ready(ledger.adjacency, X, y)
+            found: Prepared = checked(ready.chosen.algorithm, ready.chosen.public, ready.records)
+            return found
 
     def _check_public(self) -> tuple[Ledger, Randomness]:
         """Check every constructor parameter before the data are looked at."""

@@ -20,7 +20,7 @@ from noisette.core.plans import Plan
 from noisette.core.randomness import Randomness
 from noisette.core.refusals import stated
 from noisette.errors import InvalidParameter, warn_of_privacy
-from noisette.fitting.algorithms.algorithm import PreparedModel
+from noisette.fitting.algorithms.algorithm import Prepared, PreparedModel
 from noisette.fitting.algorithms.recommend import WEIGHT_NORM, Recommendation
 from noisette.fitting.units import RECORDS, Unit
 from noisette.models.inputs import MISSING_AS_ZERO
@@ -80,6 +80,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             if not failed:
                 self.__dict__.clear()
                 self.__dict__.update(before)
+
+    def _prepared(self, X: Any, y: Any) -> Prepared:
+        """Return what ``fit`` would charge for these data; refuse what that refuses before it.
+
+        It charges nothing, and its plan is as public as what ``fit`` treats as public.
+        """
+        raise InvalidParameter(f"{type(self).__name__} cannot be a run of a search.")
 
     def _count_fits(self) -> None:
         """Say once that clones which are fitted without a ledger are not added up by anybody."""

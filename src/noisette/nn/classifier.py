@@ -5,6 +5,7 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from noisette.fitting.algorithms.class_weight import (
     public_weights,
     weight_proofs,
 )
-from noisette.fitting.algorithms.network import NetworkSteps, PublicNetwork
+from noisette.fitting.algorithms.network import NetworkSteps, PreparedNetwork, PublicNetwork
 from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.private import Outlook, PrivateEstimator, Scored
@@ -50,7 +51,7 @@ from noisette.nn.arrays import (
 from noisette.nn.batches import shown
 from noisette.nn.clipping import as_clipping
 from noisette.nn.gradients import check_module
-from noisette.nn.starting import public_size
+from noisette.nn.starting import STAGES, Start, begin, public_size
 from noisette.nn.training import PrivateTraining
 
 Optimizer = Callable[[Any], torch.optim.Optimizer]
@@ -272,42 +273,28 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
             unit=unit.word,
         )
 
+    def _prepared(self, X: Any, y: Any) -> PreparedNetwork:
+        before_the_charge = STAGES[: STAGES.index(Start.claim)]
+        with self._as_it_was(), torch.random.fork_rng(devices=[]):
+            asked = self._asked(X, y, None, None)[0]
+            return begin(SimpleNamespace(record_ids=None, **asked), before_the_charge).prepared
+
     def _fit(self, X: Any, y: Any, sample_epsilon: Any, persons: Any) -> None:
-        ledger, adjacency, randomness = self._check_public()
-        array, labels = as_rows(X, y, self._least)
-        classes = inputs.sorted_classes(self.classes, labels)
-        targets = torch.from_numpy(inputs.label_numbers(classes, labels))
-        unit = Unit.of(persons, len(array))
-        size = public_size(unit.size(adjacency, self.population))
-        levels, groups = self._levels(sample_epsilon, len(array), unit)
-        plan = self._planned(self._describe(size, adjacency, levels))
         with torch.random.fork_rng(devices=[]):
-            if randomness.seeded:  # starting weights; all other chance is ours
-                torch.manual_seed(randomness.seed_for_others())
-            module, dtype = fresh_module(self.module, array, len(classes))
-            rows = as_tensor(array, dtype)
-            factors = public_weights(self.class_weight, classes)
-            self._factors = None if factors is None else torch.from_numpy(factors).float()
-            self._try(module, rows, len(classes))
-            own = {name: getattr(self, name) for name in PASSED_ON}
-            own["clipping"] = copy.deepcopy(as_clipping(self.clipping, self.clip_norm))
-            training = PrivateTraining(
-                module, self._optimizer(module), plan, size=unit.count, delta=float(self.delta),
-                epsilon=float(self.epsilon), population=size, persons=persons,
-                groups=groups, ledger=ledger, random_state=randomness,
-                label=f"{type(self).__name__}.fit", **own,
-            )  # fmt: skip
+            asked, records, classes, unit, shape = self._asked(X, y, sample_epsilon, persons)
+            training = PrivateTraining(**asked)
             if self._even:
-                self._factors = balanced_factors(training, targets.numpy(), len(classes))
-            records, seen = TensorRecords(rows, targets), self.verbose and training._group.first
+                self._factors = balanced_factors(training, records._labels.numpy(), len(classes))
+            seen = self.verbose and training._group.first
             for _ in shown(training.batches(), seen, training.steps, training.steps_done):
                 training.step(self._losses, records)
             if self.averaging is not None:
                 training.load_average()
             self._factors = None
-        module.eval()
-        self.module_, self.classes_, self._dtype = module, classes, dtype
-        self._shape, self.n_features_in_ = array.shape[1:], int(np.prod(array.shape[1:]))
+        self.module_, self.classes_ = asked["module"].eval(), classes
+        self._dtype, self._shape = records._rows.dtype, shape
+        self.n_features_in_ = int(np.prod(shape))
+        size, adjacency = asked["population"], asked["ledger"].adjacency
         self.privacy_ = training.guarantee(
             public=self._public(size, classes, adjacency, f"{unit.word}s"),
             notes=(
@@ -320,6 +307,35 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         more = ("PLAN-BEFORE-LOOK",) if self._even else ()
         proofs = (*self.privacy_.proofs, "ROW-LOCAL", *weight_proofs(self.class_weight), *more)
         self.privacy_ = replace(self.privacy_, proofs=proofs)
+
+    def _asked(
+        self, X: Any, y: Any, sample_epsilon: Any, persons: Any
+    ) -> tuple[dict[str, Any], TensorRecords, NDArray[Any], Unit, tuple[int, ...]]:
+        """Return what a `PrivateTraining` of these data is asked, before anything is charged."""
+        ledger, adjacency, randomness = self._check_public()
+        array, labels = as_rows(X, y, self._least)
+        classes = inputs.sorted_classes(self.classes, labels)
+        targets = torch.from_numpy(inputs.label_numbers(classes, labels))
+        unit = Unit.of(persons, len(array))
+        size = public_size(unit.size(adjacency, self.population))
+        levels, groups = self._levels(sample_epsilon, len(array), unit)
+        plan = self._planned(self._describe(size, adjacency, levels))
+        if randomness.seeded:  # starting weights; all other chance is ours
+            torch.manual_seed(randomness.seed_for_others())
+        module, dtype = fresh_module(self.module, array, len(classes))
+        rows = as_tensor(array, dtype)
+        factors = public_weights(self.class_weight, classes)
+        self._factors = None if factors is None else torch.from_numpy(factors).float()
+        self._try(module, rows, len(classes))
+        own = {name: getattr(self, name) for name in PASSED_ON}
+        own["clipping"] = copy.deepcopy(as_clipping(self.clipping, self.clip_norm))
+        asked = own | {
+            "module": module, "optimizer": self._optimizer(module), "plan": plan,
+            "size": unit.count, "delta": float(self.delta), "epsilon": float(self.epsilon),
+            "population": size, "persons": persons, "groups": groups, "ledger": ledger,
+            "random_state": randomness, "label": f"{type(self).__name__}.fit",
+        }  # fmt: skip
+        return asked, TensorRecords(rows, targets), classes, unit, array.shape[1:]
 
     @property
     def _refuses(self) -> tuple[str, ...]:  # type: ignore[override]

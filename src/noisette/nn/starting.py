@@ -327,10 +327,10 @@ STAGES: tuple[Stage, ...] = (
 )  # fmt: skip
 
 
-def begin(asked: Any) -> Start:
+def begin(asked: Any, stages: tuple[Stage, ...] = STAGES) -> Start:
     """Go through the stages, in their order."""
     start = Start(asked)
-    for stage in STAGES:
+    for stage in stages:
         stage(start)
     return start
 

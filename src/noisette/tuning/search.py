@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from noisette.core.ledger import Ledger
 from noisette.core.permit import Permit
 from noisette.core.plans import LAWS, Plan
 from noisette.core.plans.laws import RunLaw
-from noisette.core.plans.leaves import Noisy, PlanLike, as_plan
 from noisette.core.randomness import Randomness, as_randomness
 from noisette.core.search import LentLedger, best_run
 from noisette.errors import InvalidData, InvalidParameter, Unproven
@@ -33,8 +32,9 @@ from noisette.tuning.scores import SCORES, RunScore
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
-_NEEDED = ("epsilon", "delta", "adjacency", "random_state", "ledger")
-_OURS = {*_NEEDED, "population", "checkpoint", "verbose"}
+_OURS = {
+    "epsilon", "delta", "adjacency", "random_state", "ledger", "population", "checkpoint", "verbose"
+}  # fmt: skip
 
 WHOLE_SEARCH = (
     "This covers the whole search: the number of runs was drawn from a public law and is secret, "
@@ -48,24 +48,6 @@ _NO_PERSONS = (
     "a search divides and scores single rows, so that it has no proof for persons with several "
     "rows; search on one row of each person, or fit without a search."
 )
-
-
-class _Planned(Exception):
-    """Carries out of a fit the plan that it was about to charge."""
-
-    def __init__(self, plan: Plan) -> None:
-        super().__init__("a plan")
-        self.plan = plan
-
-
-class _Probe(Ledger):
-    """A ledger that books nothing: whoever charges it is stopped, and the plan is known."""
-
-    def charge(self, plan: PlanLike, **options: Any) -> NoReturn:
-        """Stop the fit; refuse one that protects persons."""
-        if options.get("unit", "record") != "record":
-            raise Unproven(_NO_PERSONS)
-        raise _Planned(as_plan(plan).under(self.adjacency))
 
 
 def _offers(name: str) -> Any:
@@ -216,16 +198,13 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         least = 2 if adjacency.size_is_public else 1
         if y.ndim != 1 or len(y) < least:
             raise InvalidData(f"y must be one label for each row, and rows at least {least}.")
-        self._check_data(candidates, score, X, y, adjacency)
+        self._check_data(candidates, score, X, y)
         train, test = divided(len(y), float(self.test_share), adjacency, randomness)
         X_train, y_train, X_test, y_test = taken(X, train), y[train], taken(X, test), y[test]
 
         def plans(epsilon: float, delta: float) -> list[Plan]:
-            probe = _Probe(epsilon, delta, adjacency=adjacency)
-            return [
-                _charged_by(self._candidate(each, epsilon, delta, probe), X_train, y_train)
-                for each in candidates
-            ]
+            models = [self._candidate(each, epsilon, delta) for each in candidates]
+            return [_of_records(model._prepared(X_train, y_train)) for model in models]
 
         budget = self._budget(plans, law, score, adjacency)
         permit = ledger.charge(
@@ -249,20 +228,18 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         return model, candidates[number], permit, (law, score, len(candidates))
 
     def _check_data(
-        self, candidates: list[dict[str, Any]], score: RunScore, X: Any, y: Any,
-        adjacency: Adjacency,
-    ) -> None:  # fmt: skip
+        self, candidates: list[dict[str, Any]], score: RunScore, X: Any, y: Any
+    ) -> None:
         """Let everything that can be wrong with rows or labels be told before the charge.
 
         Each candidate looks at all rows: a run would else stumble over one of the test part, and
         an error there costs the whole search.
         """
-        probe = _Probe(float(self.epsilon), float(self.delta), adjacency=adjacency)
         for each in candidates:
-            model = self._candidate(each, float(self.epsilon), float(self.delta), probe)
+            model = self._candidate(each, float(self.epsilon), float(self.delta))
             if self.population is not None and hasattr(model, "population"):
                 model.population = self.population  # of all rows, not of the training part
-            _charged_by(model, X, y)
+            _of_records(model._prepared(X, y))
             known = getattr(model, "classes", None)
             score.check_classes(len(np.unique(y)) if known is None else len(known))
 
@@ -303,12 +280,8 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         """Check every parameter before the data are looked at."""
         epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
         adjacency = Adjacency.of(self.adjacency)
-        missing = [name for name in _NEEDED if name not in _parameters(self.estimator)]
-        if missing:
-            raise InvalidParameter(
-                f"estimator must be a private classifier of noisette; this one has no parameter "
-                f"{missing[0]!r}."
-            )
+        if not isinstance(self.estimator, PrivateEstimator):
+            raise InvalidParameter("estimator must be a private classifier of noisette.")
         if isinstance(self.estimator, RegressorMixin):
             raise InvalidParameter(
                 "estimator must be a classifier: a search has no score of numbers."
@@ -327,8 +300,9 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         return candidates, law, score, ledger, as_randomness(self.random_state)
 
     def _candidate(
-        self, parameters: dict[str, Any], epsilon: float, delta: float, ledger: Ledger
-    ) -> Any:
+        self, parameters: dict[str, Any], epsilon: float, delta: float,
+        ledger: Ledger | None = None,
+    ) -> Any:  # fmt: skip
         """Return an unfitted candidate with the budget of one run."""
         model = clone(self.estimator)
         ours = {"epsilon": epsilon, "delta": delta, "adjacency": self.adjacency}
@@ -388,9 +362,9 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         shown: list[Any] = []
 
         def plans(epsilon: float, delta: float) -> list[Plan]:
-            models = [self._candidate(each, epsilon, delta, None) for each in candidates]  # type: ignore[arg-type]
+            models = [self._candidate(each, epsilon, delta) for each in candidates]
             shown[:] = [model.plan(*asked) for model in models]
-            return [_of_records(each.plan) for each in shown]
+            return list(map(_of_records, shown))
 
         budget, delta = self._budget(plans, law, score, adjacency), float(self.delta)
         return Outlook(
@@ -462,27 +436,12 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         return self.best_estimator_
 
 
-def _parameters(estimator: Any) -> dict[str, Any]:
-    return dict(estimator.get_params()) if hasattr(estimator, "get_params") else {}
-
-
-def _of_records(plan: Plan) -> Plan:
-    """Return a plan that was made without data; refuse one whose noise is for persons."""
-    for leaf, _ in plan.leaves():
-        if isinstance(leaf, Noisy) and getattr(leaf.mechanism, "persons", False):
-            raise Unproven(_NO_PERSONS)
+def _of_records(prepared: Any) -> Plan:
+    """Return the plan, prepared from data or shown without them; refuse one for persons."""
+    if getattr(prepared, "public", prepared).unit not in ("record", "row"):
+        raise Unproven(_NO_PERSONS)
+    plan: Plan = prepared.plan
     return plan
-
-
-def _charged_by(model: Any, X: Any, y: Any) -> Plan:
-    """Return the plan that a fit would charge; by construction it is a function of public facts."""
-    try:
-        model.fit(X, y)
-    except _Planned as stopped:
-        return stopped.plan
-    raise InvalidParameter(
-        f"{type(model).__name__}.fit charged nothing, so it cannot be a run of a search."
-    )
 
 
 def _candidates(grid: Any, estimator: Any) -> list[dict[str, Any]]:
@@ -493,7 +452,7 @@ def _candidates(grid: Any, estimator: Any) -> list[dict[str, Any]]:
         raise InvalidParameter(
             "grid must be a dictionary of lists of values, or a list of such dictionaries."
         ) from None
-    known = _parameters(estimator)
+    known = estimator.get_params()
     for name in {name for each in found for name in each}:
         if name in _OURS:
             raise InvalidParameter(f"{name!r} belongs to the search; leave it out of the grid.")

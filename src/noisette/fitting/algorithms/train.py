@@ -24,14 +24,7 @@ def train(
     verbose: int = 0,
 ) -> Trained:
     """Prepare, check, charge, run."""
-    prepared = algorithm.prepare(public)
-    if algorithm.needs_batches and isinstance(records.rows, Parted):
-        raise InvalidParameter(
-            f"{algorithm.name} takes batches, which rows in partitions do not give; use "
-            "sampling='auto' with a delta, or an estimator that solves in one go, such as "
-            "LogisticRegression or HuberRegressor."
-        )
-    algorithm.check(records, prepared)
+    prepared = checked(algorithm, public, records)
     passage = begin(
         prepared, ledger=ledger, randomness=randomness, label=label or algorithm.name,
         model=model, verbose=verbose,
@@ -40,6 +33,19 @@ def train(
     weighed = algorithm.weight_proofs if records.weights is not None else ()
     proofs = (*prepared.proofs, *weighed, *getattr(records, "proofs", ()))
     return Trained(released, passage.permit, proofs)
+
+
+def checked(algorithm: Algorithm[Any], public: PublicBudget, records: Any) -> Any:
+    """Prepare and check: what can be refused is refused here, and nothing is charged yet."""
+    prepared = algorithm.prepare(public)
+    if algorithm.needs_batches and isinstance(records.rows, Parted):
+        raise InvalidParameter(
+            f"{algorithm.name} takes batches, which rows in partitions do not give; use "
+            "sampling='auto' with a delta, or an estimator that solves in one go, such as "
+            "LogisticRegression or HuberRegressor."
+        )
+    algorithm.check(records, prepared)
+    return prepared
 
 
 def begin(

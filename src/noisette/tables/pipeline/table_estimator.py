@@ -17,9 +17,10 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness, as_randomness
 from noisette.errors import InvalidData, InvalidParameter, WeakModelWarning
-from noisette.fitting.algorithms import Trained, train
+from noisette.fitting.algorithms import Prepared, Trained, train
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.recommend import Recommendation
+from noisette.fitting.algorithms.train import checked
 from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
@@ -119,22 +120,40 @@ class TableEstimator(PrivateEstimator):
         return self
 
     def _fit(self, X: Any, y: Any, persons: Any) -> None:
-        budget = self._check_public()
+        ledger, randomness = self._check_public()
+        algorithm, public, sample, training, goal = self._ready(ledger, X, y, persons)
+        trained: Trained = train(
+            algorithm, public, sample, ledger=ledger, randomness=randomness,
+            label="fit", model=type(self).__name__,
+        )  # fmt: skip
+        notes = self._kept(trained, training, goal, public)
+        fact, more = self._told(goal.target)
+        self._promised(trained, (*notes, *more), public, fact, sample.unit)
+
+    def _prepared(self, X: Any, y: Any) -> Prepared:
+        with self._as_it_was():
+            found: Prepared = checked(*self._ready(self._check_public()[0], X, y, None)[:3])
+            return found
+
+    def _ready(
+        self, ledger: Ledger, X: Any, y: Any, persons: Any
+    ) -> tuple[Any, PublicBudget, TableSample, TableTraining, Goal]:
+        """Read the data and choose, before anything is charged."""
         schema = self._read_schema(target=y is None)
         table = frame_of(X, schema, target=y is None)
         self._check_parts(table, persons)
-        unit = self._unit(persons, table, schema, budget[0].adjacency)
+        unit = self._unit(persons, table, schema, ledger.adjacency)
         if table.rows < self._least:
             raise InvalidData("the table has no rows.")
-        public = self._public(unit, budget[0].adjacency)
+        public = self._public(unit, ledger.adjacency)
         y = table.labels() if y is None else table.beside(y)
         goal = self._read(schema, y, table.rows, public.size)
         training = self._training(schema, goal.target, self._for_training(public))
         sample = TableSample(table, goal.y, unit)
         sample.pairs = len(training.used_pairs)
-        trained, notes = self._trained(training, public, sample, goal, budget)
-        fact, more = self._told(goal.target)
-        self._promised(trained, (*notes, *more), public, fact, unit)
+        self._judge(training, self._for_training(public), depth=5)
+        algorithm = training if self.test_share is None else self._tested(training, goal, ledger)
+        return algorithm, public, sample, training, goal
 
     @abstractmethod
     def _check_public(self) -> tuple[Ledger, Randomness]:
@@ -294,18 +313,10 @@ class TableEstimator(PrivateEstimator):
         layout, pure = layout_for(bare), ledger.rule == "sums"
         return TrainAndTest(training, layout, self.test_share, model, pure)
 
-    def _trained(
-        self, training: TableTraining, public: PublicBudget, sample: TableSample, goal: Goal,
-        budget: tuple[Ledger, Randomness],
-    ) -> tuple[Trained, tuple[str, ...]]:  # fmt: skip
-        """Judge, charge, train and test; keep what was released, and return it with its notes."""
-        self._judge(training, self._for_training(public), depth=5)
-        ledger, randomness = budget
-        algorithm = training if self.test_share is None else self._tested(training, goal, ledger)
-        trained: Trained = train(
-            algorithm, public, sample, ledger=ledger, randomness=randomness,
-            label="fit", model=type(self).__name__,
-        )  # fmt: skip
+    def _kept(
+        self, trained: Trained, training: TableTraining, goal: Goal, public: PublicBudget
+    ) -> tuple[str, ...]:
+        """Keep what was released, and return its notes."""
         self.__dict__.pop("test_", None)
         fitted, notes = trained.released, tuple[str, ...]()
         if self.test_share is not None:
@@ -316,7 +327,7 @@ class TableEstimator(PrivateEstimator):
         columns = training.schema.columns
         self.n_features_in_ = len(columns)
         self.feature_names_in_ = np.array([c.name for c in columns], dtype=object)
-        return trained, (*spent(training, pure=public.delta == 0.0), *notes, *fitted.notes)
+        return (*spent(training, pure=public.delta == 0.0), *notes, *fitted.notes)
 
     def _promised(
         self, trained: Trained, notes: tuple[str, ...], public: PublicBudget, target: str,
