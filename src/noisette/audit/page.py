@@ -47,8 +47,8 @@ def html(report: AuditReport, guarantee: Guarantee | None = None) -> str:
     proofs = () if guarantee is None else guarantee.proofs
     stated = () if guarantee is None else guarantee.paragraphs()
     claims = dict.fromkeys(_claim(each) for each in report.findings)
-    return kit.page(
-        "audit.html", report.subject, report=report, facts=_facts(report), proofs=proofs,
+    return kit.render(
+        "audit.html", title=report.subject, report=report, facts=_facts(report), proofs=proofs,
         verdict=_VERDICTS[report.verdict], claims="; ".join(claims) or "nothing",
         most=_most(report), rows=[_row(each) for each in report.findings],
         bounds=_bounds(report), curve=_curve(report, guarantee),

@@ -1,19 +1,19 @@
 """One picture for each column of a model: a curve with its band, or bars, as inline SVG."""
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from noisette.report import html, svg
-from noisette.report.heat import PairEffect, pair_svg, score_words
-from noisette.report.html import SERIES
-from noisette.report.svg import opened, text
+import numpy as np
 
-_WIDTH, _HEIGHT = svg.WIDTH, 220
+from noisette.report import html
+from noisette.report.heat import PairEffect, pair_svg, score_words
+from noisette.report.svg import WIDTH, line, opened, path, placed, round_step, short, text
+
+_HEIGHT = 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50, 28, 14, 40
-_COLOURS = tuple(SERIES)
+_COLOURS = tuple(html.SERIES)
 _LINES, _BARS = 5, 30  # outputs and levels in one picture
 _ROW = 22
 _SLIVER = 0.01  # of the axis: places in it could not be told apart
@@ -49,38 +49,50 @@ class Effect:
     @property
     def crowded(self) -> bool:
         """Whether half of the places share a sliver of the axis, as after knots far out."""
-        gaps = sorted(b - a for a, b in itertools.pairwise(self.places))
-        return len(gaps) > 1 and sum(gaps[: len(gaps) // 2]) < _SLIVER * sum(gaps)
+        gaps = np.sort(np.diff(self.places))
+        return len(gaps) > 1 and bool(gaps[: len(gaps) // 2].sum() < _SLIVER * gaps.sum())
 
     @property
     def missing_words(self) -> str:
         """What a missing cell adds."""
         noise = "" if self.missing_spread is None else f" (± {2.0 * self.missing_spread:.2g})"
-        return "a missing cell adds " + ", ".join(f"{v:+.2g}" for v in self.missing or ()) + noise
+        return "a missing cell adds " + ", ".join(map("{:+.2g}".format, self.missing or ())) + noise
 
     @property
     def words(self) -> str:
         """The same in words: for whoever does not see the picture."""
-        named = self.outputs if len(self.lines) > 1 else [""] * len(self.lines)
         parts = []
-        for name, line in zip(named, self.lines, strict=True):
-            points = zip(self.labels, line, strict=True)
-            said = ", ".join(f"{value:+.2g} at {at}" for at, value in points)
-            parts.append(f"{name}: {said}" if name else said)
+        for number, values in enumerate(self.lines):
+            said = ", ".join(map("{:+.2g} at {}".format, values, self.labels))
+            parts.append(f"{self.outputs[number]}: {said}" if len(self.lines) > 1 else said)
         if self.missing is not None:
             parts.append(self.missing_words)
-        text = "; ".join(parts)
         noise = ""
         if self.spread is not None and len(self.spread):
             noise = f" The noise has deviations up to {max(self.spread):.2g}."
-        return f"Added to the {self.score.rstrip(',')}: {text}.{noise}"
+        return f"Added to the {self.score.rstrip(',')}: {'; '.join(parts)}.{noise}"
 
 
 def effect_svg(effect: Effect) -> str:
     """Return the picture of one column; nothing if it has no points."""
     if not effect.labels or not effect.lines:
         return ""
-    return _curve(effect) if len(effect.places) else _levels(effect)
+    values = np.array(effect.lines[:_LINES])
+    # A band that is wider than all values is cut at its edge.
+    band = 2.0 * np.minimum(effect.spread or 0.0, np.ptp(values))
+    low, high = min(0.0, (values - band).min()), max(0.0, (values + band).max())
+    if high - low <= 1e-12:
+        low, high = low - 1.0, high + 1.0
+    step = round_step((high - low) / 5.0)
+    ticks = step * np.arange(math.ceil(low / step), math.floor(high / step) + 1)
+    names = effect.outputs[:_LINES] if len(values) > 1 else ()
+    draw = _curve if len(effect.places) else _levels
+    # Above the picture stand the names of its colours.
+    parts = draw(effect, (low, high), ticks, 6 + 15 * len(values) if len(values) > 1 else 0)
+    for k, (name, colour) in enumerate(zip(names, _COLOURS, strict=False)):
+        shown = short(name, 40)
+        parts.append(text(_LEFT, 14 + 15 * k, shown, "start", f' fill="{colour}" class="name"'))
+    return "".join([*parts, "</svg>"])
 
 
 def drawn(
@@ -88,140 +100,71 @@ def drawn(
     weights: Sequence[tuple[str, str, str, str]] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Return what a page shows of the columns: a picture each, heat maps of pairs, the numbers."""
-    pictures = []
+    found: dict[str, Any] = {"drawn": [], "notes": [], "pairs": [], "weights": weights}
     for effect in effects:
         words = ["Drawn at equal distances, since some places lie far out."] * effect.crowded
         words += [] if effect.missing is None else [f"Here {effect.missing_words}."]
-        pictures.append((effect_svg(effect), " ".join(words), effect.column))
-    return {
-        "undrawn": note == UNDRAWN, "note": note, "weights": weights,
-        "score": effects[0].score if effects else "",
-        "notes": [effect.note for effect in effects if effect.note],
-        "drawn": [each for each in pictures if each[0]],
-        "pairs": [(found, each.name) for each in pairs if (found := pair_svg(each))],
-    }  # fmt: skip
+        if picture := effect_svg(effect):
+            found["drawn"].append((picture, " ".join(words), effect.column))
+        found["notes"] += [effect.note] if effect.note else []
+    for pair in pairs:
+        if picture := pair_svg(pair):
+            found["pairs"].append((picture, pair.name))
+    score = effects[0].score if effects else ""
+    return found | {"undrawn": note == UNDRAWN, "note": note, "score": score}
 
 
 def effects_page(
     title: str, effects: Sequence[Effect], note: str, pairs: Sequence[PairEffect] = ()
 ) -> str:
     """Return a page of its own about the columns."""
-    return html.page("curves.html", title, effects=drawn(effects, note, pairs))
+    return html.render("curves.html", title=title, effects=drawn(effects, note, pairs))
 
 
-def _limits(effect: Effect) -> tuple[float, float]:
-    """Return the range of a picture; a band that is wider than all values is cut at its edge."""
-    values = [v for line in effect.lines[:_LINES] for v in line]
-    most = max(values) - min(values)
-    spread = [min(s, most) for s in effect.spread or [0.0] * len(effect.labels)]
-    ends = [0.0]
-    for line in effect.lines[:_LINES]:
-        ends += [v - 2.0 * s for v, s in zip(line, spread, strict=True)]
-        ends += [v + 2.0 * s for v, s in zip(line, spread, strict=True)]
-    low, high = min(ends), max(ends)
-    return (low, high) if high - low > 1e-12 else (low - 1.0, high + 1.0)
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Return round numbers between two others, about five."""
-    raw = (high - low) / 5.0
-    unit = 10.0 ** math.floor(math.log10(raw))
-    step = next(unit * k for k in (1.0, 2.0, 5.0, 10.0) if unit * k >= raw)
-    return [step * k for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
-
-
-def _curve(effect: Effect) -> str:
-    low, high = _limits(effect)
-    head = _head(effect)
-    places = range(len(effect.places)) if effect.crowded else effect.places
-    first, last = places[0], places[-1]
-
-    def across(x: float) -> float:
-        return _LEFT + (x - first) / max(last - first, 1e-300) * (_WIDTH - _LEFT - _RIGHT)
-
-    def up(v: float) -> float:
-        v = min(max(v, low), high)
-        return head + _HEIGHT - _BOTTOM - (v - low) / (high - low) * (_HEIGHT - _TOP - _BOTTOM)
-
+def _curve(effect: Effect, ends: tuple[float, float], ticks: Any, head: int) -> list[str]:
+    end, foot = WIDTH - _RIGHT, head + _HEIGHT - _BOTTOM
+    places = np.arange(len(effect.places)) if effect.crowded else np.array(effect.places)
+    xs, tall = placed(places, places[[0, -1]], (_LEFT, end)), (foot, head + _TOP)
     parts = opened(head + _HEIGHT, effect.column, effect.words)
-    for tick in _ticks(low, high):
-        parts.append(
-            svg.line(_LEFT, up(tick), _WIDTH - _RIGHT, up(tick), "axis" if not tick else "grid")
-        )
-        parts.append(text(_LEFT - 8, up(tick) + 4, f"{tick:.3g}", "end"))
-    for line, colour in zip(effect.lines, _COLOURS, strict=False):
+    for tick, y in zip(ticks, placed(ticks, ends, tall), strict=True):
+        parts += [line(_LEFT, y, end, y, "grid" if tick else "axis"),
+                  text(_LEFT - 8, y + 4, f"{tick:.3g}", "end")]  # fmt: skip
+    for values, colour in zip(np.array(effect.lines), _COLOURS, strict=False):
         if effect.spread is not None:
-            upper = [
-                (across(x), up(v + 2.0 * s))
-                for x, v, s in zip(places, line, effect.spread, strict=True)
-            ]
-            lower = [
-                (across(x), up(v - 2.0 * s))
-                for x, v, s in zip(places, line, effect.spread, strict=True)
-            ]
-            shape = " ".join(f"{x:.1f},{y:.1f}" for x, y in [*upper, *lower[::-1]])
-            parts.append(f'<polygon points="{shape}" fill="{colour}" fill-opacity=".18"/>')
-        path = " ".join(f"{across(x):.1f},{up(v):.1f}" for x, v in zip(places, line, strict=True))
-        parts.append(
-            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.5"/>'
-        )
-    foot, taken = head + _HEIGHT - _BOTTOM + 20, -math.inf
-    for x, words in zip(places, effect.labels, strict=True):
-        parts.append(svg.line(across(x), foot - 20, across(x), foot - 15, "axis"))
-        if across(x) - taken > 60.0:  # a label of eight signs; knots may lie close together
-            parts.append(text(across(x), foot, svg.short(words, 12)))
-            taken = across(x)
-    return "".join([*parts, *_legend(effect), "</svg>"])
+            band = 2.0 * np.array(effect.spread)
+            around = np.concatenate([values + band, (values - band)[::-1]])
+            shape = placed(around, ends, tall)
+            parts.append(path([*xs, *xs[::-1]], shape, colour, band=True))
+        parts.append(path(xs, placed(values, ends, tall), colour))
+    taken = -math.inf
+    for x, words in zip(xs, effect.labels, strict=True):
+        parts.append(line(x, foot, x, foot + 5, "axis"))
+        if x - taken > 60.0:  # a label of eight signs; knots may lie close together
+            parts.append(text(x, foot + 20, short(words, 12)))
+            taken = x
+    return parts
 
 
-def _head(effect: Effect) -> int:
-    """Return the height above a picture that the names of its colours need."""
-    return 6 + 15 * min(len(effect.lines), _LINES) if len(effect.lines) > 1 else 0
-
-
-def _legend(effect: Effect) -> list[str]:
-    if len(effect.lines) < 2:
-        return []
-    words = zip(effect.outputs, _COLOURS, strict=False)
-    return [
-        text(_LEFT, 14 + 15 * k, svg.short(name, 40), "start",
-             f' fill="{colour}" class="name"')
-        for k, (name, colour) in enumerate(words)
-    ]  # fmt: skip
-
-
-def _levels(effect: Effect) -> str:
-    low, high = _limits(effect)
+def _levels(effect: Effect, ends: tuple[float, float], ticks: Any, head: int) -> list[str]:
     names, outputs = effect.labels[:_BARS], effect.lines[:_LINES]
-    head = _head(effect)
-    left, height = 150, head + 26 + _ROW * len(names)
-
-    def across(v: float) -> float:
-        v = min(max(v, low), high)
-        return left + (v - low) / (high - low) * (_WIDTH - left - _RIGHT)
-
-    parts = opened(height, effect.column, effect.words)
-    for tick in _ticks(low, high):
-        parts.append(
-            svg.line(
-                across(tick), head + 4, across(tick), height - 22, "axis" if not tick else "grid"
-            )
-        )
-        parts.append(text(across(tick), height - 6, f"{tick:.3g}"))
-    thick = (_ROW - 6) / len(outputs)
+    left, foot, thick = 150, head + 4 + _ROW * len(names), (_ROW - 6) / len(outputs)
+    span = left, WIDTH - _RIGHT
+    parts = opened(foot + 22, effect.column, effect.words)
+    for tick, x in zip(ticks, placed(ticks, ends, span), strict=True):
+        parts += [line(x, head + 4, x, foot, "grid" if tick else "axis"),
+                  text(x, foot + 16, f"{tick:.3g}")]  # fmt: skip
     for k, name in enumerate(names):
         y = head + 6 + k * _ROW
-        parts.append(text(left - 8, y + 12, svg.short(name, 20), "end"))
-        for j, (line, colour) in enumerate(zip(outputs, _COLOURS, strict=False)):
-            a, b = sorted((across(0.0), across(line[k])))
+        parts.append(text(left - 8, y + 12, short(name, 20), "end"))
+        for j, (values, colour) in enumerate(zip(outputs, _COLOURS, strict=False)):
+            a, b = sorted(placed([0.0, values[k]], ends, span))
             top = y + j * thick
             parts.append(
                 f'<rect x="{a:.1f}" y="{top:.1f}" width="{b - a:.1f}" height="{thick:.1f}" '
                 f'fill="{colour}" fill-opacity=".75"/>'
             )
             if effect.spread is not None:
-                s = 2.0 * effect.spread[k]
-                middle = top + thick / 2.0
-                ends = across(line[k] - s), across(line[k] + s)
-                parts.append(svg.line(ends[0], middle, ends[1], middle, "axis"))
-    return "".join([*parts, *_legend(effect), "</svg>"])
+                s, middle = 2.0 * effect.spread[k], top + thick / 2.0
+                a, b = placed([values[k] - s, values[k] + s], ends, span)
+                parts.append(line(a, middle, b, middle, "axis"))
+    return parts

@@ -79,19 +79,17 @@ def _environment() -> "Environment":
     }  # fmt: skip
     found.globals |= {
         "policy": POLICY, "version": __version__, "theorems": THEOREMS, "grounds_of": grounds_of,
-        "meaning": meaning,
+        "meaning": meaning, "stylesheet": stylesheet,
     }  # fmt: skip
     return found
 
 
 def render(name: str, **known: Any) -> str:
-    """Return a page, or a part of one, from its template."""
+    """Return a page, or a part of one, from its template.
+
+    The policy of a page forbids the browser to fetch anything.
+    """
     return _environment().get_template(name).render(known)
-
-
-def page(name: str, title: str, **known: Any) -> str:
-    """Return a whole page; its policy forbids the browser to fetch anything."""
-    return render(name, title=title, style=stylesheet(), **known)
 
 
 @cache

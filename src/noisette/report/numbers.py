@@ -2,10 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from noisette.core import accounting
 from noisette.core.adjacency import UNITS, Adjacency
 from noisette.core.guarantee import Guarantee, rounded_up
+from noisette.core.ledger import Ledger
 from noisette.core.mechanisms import (
     Exponential,
     Gaussian,
@@ -15,10 +17,11 @@ from noisette.core.mechanisms import (
 )
 from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.plans import LastIterate, Parallel, Plan, Repeat, Selected, Together
+from noisette.core.plans.base import Leaf
 from noisette.core.plans.leaves import Noisy
 from noisette.errors import Unproven
 
-DELTAS = tuple(10.0**-k for k in range(12, 1, -1))
+DELTAS = (1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 _DRAWN_UP_TO = 100.0  # beyond it nothing is promised that a curve could show
 
 Curve = list[tuple[float, float]]
@@ -42,6 +45,11 @@ CHANGES = {
     Adjacency.REPLACE_ONE: ("{} different", "two candidates for {} apart"),
     Adjacency.ZERO_OUT: ("{} blanked out", "whether {} took part or was blanked out"),
     Adjacency.ADD_REMOVE: ("{} missing, or one more there", "whether {} took part at all"),
+}
+_NAMES: dict[Any, str] = {
+    Exponential: "knots",
+    GaussianThreshold: "levels",
+    ObjectiveNoise: "weights",
 }
 _UP = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -97,69 +105,60 @@ class Noise:
     batches: int
 
 
-def _spread(mechanism: Mechanism) -> float | None:
-    """Return the standard deviation along one direction in units of C, if the noise is added."""
-    if not isinstance(mechanism, AdditiveNoise):
-        return None
-    return mechanism.noise_multiplier * mechanism.spread
-
-
-def _strength(leaf: Noisy, guarantee: Guarantee) -> float | None:
-    spread = _spread(leaf.mechanism)
-    return None if spread is None else spread / guarantee.adjacency.contributions
-
-
 def noise_of(guarantee: Guarantee) -> list[Noise]:
     """Return the noises of the plan in the order in which they were drawn."""
-    plan, scores = guarantee.plan, list[Noise]()
-    if isinstance(plan, Parallel) and "TEST-SHARE" in guarantee.proofs:
+    plan, proofs, bought = guarantee.plan, guarantee.proofs, list[tuple[Leaf, int]]()
+    if isinstance(plan, Parallel) and "TEST-SHARE" in proofs:
         plan, test = plan.plans
-        for leaf, count in test.leaves():
-            assert isinstance(leaf, Noisy)
-            scores.append(Noise("scores", _strength(leaf, guarantee), count, 1))
+        bought = list(test.leaves())
     leaves = list(plan.leaves())
-    objective = any(
-        isinstance(leaf, Noisy) and isinstance(leaf.mechanism, ObjectiveNoise) for leaf, _ in leaves
-    )
+    objective = any(isinstance(_mechanism(leaf), ObjectiveNoise) for leaf, _ in leaves)
     found = []
-    for leaf, count in leaves:
-        if isinstance(leaf, Selected):
-            found.append(Noise("search", None, count, 1))
-            continue
-        if not isinstance(leaf, Noisy):
-            found.append(Noise("declared", None, count, 1))
-            continue
-        where, times = "steps", count * leaf.draws_per_use
-        if isinstance(leaf.mechanism, ObjectiveNoise):
+    for number, (leaf, times) in enumerate([*leaves, *bought]):
+        where, strength, batches, mechanism = "steps", None, 1, _mechanism(leaf)
+        if isinstance(leaf, Noisy):
+            times *= leaf.draws_per_use
+            batches = leaf.sampler.steps if leaf.draws_per_use > 1 else 1
+        if isinstance(mechanism, AdditiveNoise):
+            spread = mechanism.noise_multiplier * mechanism.spread
+            strength = spread / guarantee.adjacency.contributions
+        if mechanism is None:
+            where = "search" if isinstance(leaf, Selected) else "declared"
+        elif number >= len(leaves):
+            where = "scores"
+        elif isinstance(mechanism, ObjectiveNoise):
             where = "objective"
-        elif isinstance(leaf.mechanism, GaussianThreshold):
+        elif isinstance(mechanism, GaussianThreshold):
             where = "levels"
-        elif objective and isinstance(leaf.mechanism, Exponential):
+        elif objective and isinstance(mechanism, Exponential):
             where = "choices"
-        elif objective and "HISTOGRAM" in guarantee.proofs and leaf is not leaves[-1][0]:
+        elif objective and "HISTOGRAM" in proofs and leaf is not leaves[-1][0]:
             where = "counts"
-        elif objective and "APPROXIMATE-MINIMISER" in guarantee.proofs:
+        elif objective and "APPROXIMATE-MINIMISER" in proofs:
             where = "cover"
-        elif "OUTPUT-SENSITIVITY" in guarantee.proofs:
+        elif "OUTPUT-SENSITIVITY" in proofs:
             where = "weights"
         elif times == 1 and not isinstance(leaf, LastIterate):
             where = "value"
-        batches = leaf.sampler.steps if leaf.draws_per_use > 1 else 1
-        found.append(Noise(where, _strength(leaf, guarantee), times, batches))
-    return found + scores
+        found.append(Noise(where, strength, times, batches))
+    return found
+
+
+def _mechanism(leaf: Leaf) -> Mechanism | None:
+    return leaf.mechanism if isinstance(leaf, Noisy) else None
 
 
 # --- words ----------------------------------------------------
 
 
-def neighbours_of(adjacency: Adjacency, unit: str) -> str:
-    """Return who may differ, in words."""
-    return _RELATIONS[unit][adjacency]
-
-
-def were_changed(adjacency: Adjacency, unit: str) -> str:
-    """Return the condition of the promise, for the start of a sentence."""
-    return "Were " + CHANGES[adjacency][0].format(UNITS[unit].any_one)
+def promised(of: Guarantee | Ledger, unit: str) -> dict[str, str]:
+    """Return the words of a promise; the factor is rounded up."""
+    return {
+        "changed": "Were " + CHANGES[of.adjacency][0].format(UNITS[unit].any_one),
+        "neighbours": _RELATIONS[unit][of.adjacency],
+        "factor": factor_words(of.epsilon),
+        "slack": f", plus {delta_words(of.delta)}" if of.delta else "",
+    }
 
 
 def delta_words(delta: float) -> str:
@@ -206,57 +205,34 @@ def steps_of(plan: Plan, delta: float, adjacency: Adjacency) -> list[StepCost]:
     """Return the steps of a plan that learns the facts of a table; of any other plan none."""
     if isinstance(plan, Parallel):  # of a training and a test on other people
         plan = plan.plans[0]
-    groups: dict[str, list[tuple[Noisy, int]]] = {}
     leaves = list(plan.leaves())
-    counts = sum(
-        isinstance(leaf.mechanism, Gaussian) for leaf, _ in leaves if isinstance(leaf, Noisy)
-    )
-    objective = any(
-        isinstance(getattr(leaf, "mechanism", None), ObjectiveNoise) for leaf, _ in leaves
-    )
-    if len(leaves) < 2 or not all(isinstance(leaf, Noisy) for leaf, _ in leaves):
+    kinds = [type(_mechanism(leaf)) for leaf, _ in leaves]
+    if len(leaves) < 2 or type(None) in kinds:
         return []
-    for leaf, count in leaves:
-        assert isinstance(leaf, Noisy)
+    objective, groups, sizes = ObjectiveNoise in kinds, dict[str, list[Plan]](), dict[str, float]()
+    for (leaf, count), kind in zip(leaves, kinds, strict=True):
+        mechanism: Any = _mechanism(leaf)
         # What hides where the solver stopped, the last leaf, belongs to the weights.
-        name = "weights" if "weights" in groups else _name(leaf.mechanism)
+        name = "weights" if "weights" in groups else _NAMES.get(kind, "shares")
         if name == "shares" and "shares" in groups and not objective:
             name = "weights"  # of another algorithm, which comes behind the shares
-        elif name == "shares" and objective and "spikes" not in groups and counts > 2:
-            name = "spikes"
-        groups.setdefault(name, []).append((leaf, count))
+        elif name == "shares" and objective and "spikes" not in groups:
+            name = "spikes" if kinds.count(Gaussian) > 2 else "shares"
+        # What it takes of the budget, in the unit in which that was shared out.
+        if delta == 0.0:
+            size = mechanism.pure_epsilon(adjacency)
+        elif kind is Exponential:  # one choice of epsilon e is about Gaussian(2 / e)
+            size = (mechanism.epsilon / 2.0) ** 2
+        else:
+            size = (adjacency.contributions / getattr(mechanism, "noise_multiplier", 1.0)) ** 2
+        sizes[name] = sizes.get(name, 0.0) + count * size
+        groups.setdefault(name, []).append(Repeat(leaf, count))
     if len(groups) < 2 or "weights" not in groups:
         return []
-    sizes = {
-        name: sum(count * _size(leaf.mechanism, adjacency, pure=delta == 0.0) for leaf, count in of)
-        for name, of in groups.items()
-    }
-    alone = {name: _alone(group, delta, adjacency) for name, group in groups.items()}
-    if not objective:  # whose budget is divided by epsilon
-        sizes = alone
-    whole = sum(sizes.values())
-    return [StepCost(name, sizes[name] / whole, alone[name]) for name in groups]
-
-
-def _name(mechanism: Mechanism) -> str:
-    if isinstance(mechanism, Exponential):
-        return "knots"
-    if isinstance(mechanism, GaussianThreshold):
-        return "levels"
-    return "weights" if isinstance(mechanism, ObjectiveNoise) else "shares"
-
-
-def _size(mechanism: Mechanism, adjacency: Adjacency, *, pure: bool) -> float:
-    """Return what a mechanism takes of the budget, in the unit in which it was shared out."""
-    if pure:
-        return mechanism.pure_epsilon(adjacency)
-    if isinstance(mechanism, Exponential):  # one choice of epsilon e is about Gaussian(2 / e)
-        return (mechanism.epsilon / 2.0) ** 2
-    scale: float = getattr(mechanism, "noise_multiplier", 1.0)
-    return (adjacency.contributions / scale) ** 2
-
-
-def _alone(group: list[tuple[Noisy, int]], delta: float, adjacency: Adjacency) -> float:
-    parts = [Repeat(leaf, count) for leaf, count in group]
-    plan = Together(*parts) if len(parts) > 1 else parts[0]
-    return accounting.epsilon(plan, delta=delta, adjacency=adjacency)
+    alone = {}
+    for name, parts in groups.items():
+        whole = Together(*parts) if len(parts) > 1 else parts[0]
+        alone[name] = accounting.epsilon(whole, delta=delta, adjacency=adjacency)
+    sizes = sizes if objective else alone  # else the budget is divided by epsilon
+    total = sum(sizes.values())
+    return [StepCost(name, sizes[name] / total, alone[name]) for name in groups]

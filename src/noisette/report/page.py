@@ -20,14 +20,12 @@ from noisette.report.numbers import (
     Noise,
     attack_power,
     curve_of,
-    delta_words,
     factor_words,
     in_three,
-    neighbours_of,
     noise_of,
-    were_changed,
+    promised,
 )
-from noisette.report.scores import Scores, headline, in_detail
+from noisette.report.scores import Scores, measured
 
 _ALARMS = (0.01, 0.05, 0.10, 0.25)
 _PERCENT = "\N{NO-BREAK SPACE}%"
@@ -67,50 +65,29 @@ def model_page(guarantee: Guarantee, subject: Subject, ledger: Ledger | None = N
     """Return the page about one model; `ledger` is None if the model had a budget of its own."""
     curve = [] if guarantee.seeded else curve_of(guarantee)
     noises = noise_of(guarantee)
-    return html.page(
-        "model.html", subject.title, guarantee=guarantee, subject=subject,
-        facts=_facts(subject, guarantee.unit), large=too_large(guarantee.epsilon),
-        **promised(guarantee), attacker=attacker(guarantee, curve),
-        headline=headline(subject.scores), checks=_checks(guarantee, subject, ledger),
-        scores=in_detail(subject.scores), effects=drawn(subject.effects, subject.effects_note,
-                                                        subject.pair_effects, subject.weights),
+    # What was trained on what. There is no digest of the table: it would tell on it.
+    counted = "not public" if subject.records is None else f"{subject.records:,}"
+    facts = [
+        ("Table", subject.table), ("Schema", subject.schema),
+        (UNITS[guarantee.unit].counted.capitalize(), counted), ("Trained", subject.date),
+        ("Program", f"noisette {__version__}"),
+    ]  # fmt: skip
+    # The guarantee's own words, one thought a paragraph, without what is listed anyway.
+    promise, *rest = guarantee.paragraphs()
+    rest = rest[1:] if guarantee.public else rest
+    return html.render(
+        "model.html", title=subject.title, guarantee=guarantee, subject=subject, facts=facts,
+        large=too_large(guarantee.epsilon), **promised(guarantee, guarantee.unit),
+        attacker=attacker(guarantee, curve), checks=_checks(guarantee, subject, ledger),
+        scores=None if subject.scores is None else measured(subject.scores),
+        effects=drawn(subject.effects, subject.effects_note, subject.pair_effects, subject.weights),
         noises=list(dict.fromkeys(map(_sentence, noises))),
         bars=_bars(noises, guarantee.unit, subject.records),
-        ledger=None if ledger is None else told_of(ledger), statement=_statement(guarantee),
+        ledger=None if ledger is None else told_of(ledger),
+        statement=[promise, *(rest[:-1] if guarantee.proofs else rest)],
         curve=svg.curve(curve, (guarantee.delta, guarantee.epsilon)) if curve else "",
         plan=repr(guarantee.plan),
     )  # fmt: skip
-
-
-def promised(guarantee: Guarantee) -> dict[str, str]:
-    """Return the words of a promise; the factor is rounded up."""
-    return {
-        "changed": were_changed(guarantee.adjacency, guarantee.unit),
-        "neighbours": neighbours_of(guarantee.adjacency, guarantee.unit),
-        "factor": factor_words(guarantee.epsilon),
-        "slack": f", plus {delta_words(guarantee.delta)}" if guarantee.delta else "",
-    }
-
-
-def _facts(subject: Subject, unit: str) -> list[tuple[str, str]]:
-    """Return what was trained on what. There is no digest of the table: it would tell on it."""
-    return [
-        ("Table", subject.table),
-        ("Schema", subject.schema),
-        (
-            UNITS[unit].counted.capitalize(),
-            "not public" if subject.records is None else f"{subject.records:,}",
-        ),
-        ("Trained", subject.date),
-        ("Program", f"noisette {__version__}"),
-    ]
-
-
-def _statement(guarantee: Guarantee) -> list[str]:
-    """Return the guarantee's own words, one thought a paragraph, without what is listed anyway."""
-    promise, *rest = guarantee.paragraphs()
-    rest = rest[1:] if guarantee.public else rest
-    return [promise, *(rest[:-1] if guarantee.proofs else rest)]
 
 
 def attacker(guarantee: Guarantee, curve: Curve) -> str:
@@ -122,27 +99,24 @@ def attacker(guarantee: Guarantee, curve: Curve) -> str:
         power = attack_power(guarantee, alarm, curve)
         shares = f"{100 * alarm:g}{_PERCENT}", f"at most {in_three(100 * power)}{_PERCENT}"
         lines.append((*shares, in_three(power / alarm)))
+    # How the factor of the promise and the first line of the table go together.
+    power = attack_power(guarantee, 0.01, curve)
+    shown = f"1{_PERCENT} becomes {lines[0][1]}"
+    factor = factor_words(guarantee.epsilon).removeprefix("a factor of ")
+    if guarantee.epsilon > 30.0 or power >= 0.9:
+        reconciled = f"The promise is too weak to limit such an attacker: {shown}."
+    elif power >= 0.98 * 0.01 * math.exp(guarantee.epsilon):
+        reconciled = f"This is the factor of the promise at work, {factor} times: {shown}."
+    else:
+        reconciled = (
+            f"The {factor} times of the promise is the most for any conclusion whatever; only "
+            f"those that are rarer than 1{_PERCENT} can come near it, so {shown}, "
+            f"which is {in_three(100 * power)} times."
+        )
     unit = UNITS[guarantee.unit]
     wanted = CHANGES[guarantee.adjacency][1].format(unit.this)
-    reconciled = _reconciled(guarantee, curve)
     return html.render(
         "attacker.html", known=unit.others, wanted=wanted, lines=lines, reconciled=reconciled
-    )
-
-
-def _reconciled(guarantee: Guarantee, curve: Curve) -> str:
-    """Return how the factor of the promise and the first line of the table go together."""
-    power = attack_power(guarantee, 0.01, curve)
-    shown = f"1{_PERCENT} becomes at most {in_three(100 * power)}{_PERCENT}"
-    if guarantee.epsilon > 30.0 or power >= 0.9:
-        return f"The promise is too weak to limit such an attacker: {shown}."
-    factor = factor_words(guarantee.epsilon).removeprefix("a factor of ")
-    if power >= 0.98 * 0.01 * math.exp(guarantee.epsilon):
-        return f"This is the factor of the promise at work, {factor} times: {shown}."
-    return (
-        f"The {factor} times of the promise is the most for any conclusion whatever; only those "
-        f"that are rarer than 1{_PERCENT} can come near it, so {shown}, "
-        f"which is {in_three(100 * power)} times."
     )
 
 
@@ -191,8 +165,10 @@ def _bars(noises: list[Noise], unit: str, records: int | None) -> str:
     if records:
         share = records / first.batches
         group = "a batch" if first.batches > 1 else f"all {unit}s"
-        bars += [(f"1 % of {group} changed together, at most", share / 100.0, False)]
-        bars += [(f"{group} changed together, at most", share, False)]
+        bars += [
+            (f"1 % of {group} changed together, at most", share / 100.0, False),
+            (f"{group} changed together, at most", share, False),
+        ]
     return svg.bars(bars)
 
 

@@ -1,12 +1,13 @@
 """How good the model is, on other people: numbers, the ROC curve and the calibration."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from noisette.report import svg
-from noisette.scores import BinaryScores, MulticlassScores, RegressionScores, Score
+from noisette.scores import BinaryScores, MulticlassScores, RegressionScores
 from noisette.scores.binary import Calibration
 
 Scores = BinaryScores | MulticlassScores | RegressionScores
@@ -15,113 +16,81 @@ _SIDE, _LEFT, _TOP, _FOOT = 330.0, 60.0, 30.0, 52.0
 _Z = 1.96
 
 
-def headline(found: Scores | None) -> tuple[list[tuple[str, str]], str]:
-    """Return the scores for a first look, (number, what it is), and a sentence about them."""
-    if found is None:
-        return [], ""
-    words = "Bought privately, on people who took no part in the training; ± one standard error."
+def measured(found: Scores) -> dict[str, Any]:
+    """Return what a page tells of the scores on test people: at first sight, and in detail.
+
+    `cards` are (number, what it is) with a sentence, `lines` the table of all of them.
+    """
+    told = "Bought privately, on people who took no part in the training; ± one standard error."
+    scope, counted = "", "labels and scores"
     if isinstance(found, RegressionScores):
-        numbers = [(_big(score), name) for name, score in _entries(found)]
-        return numbers, f"{words} {found.scope} {found.verdict()}".strip()
-    answer, share = found.majority
-    numbers = [(_big(found.accuracy), "accuracy"), (_big(share), f"always “{answer}” instead")]
+        scope, counted = found.scope, "targets and residuals"
+        entries = [("R²: 1 explains all, 0 nothing", found.r2), ("mean absolute error", found.mae),
+                   ("root mean square error", found.rmse)]  # fmt: skip
+        first = entries
+    else:
+        answer, share = found.majority
+        entries = [("accuracy", found.accuracy), (f"always answering “{answer}”", share)]
+        first = [entries[0], (f"always “{answer}” instead", share)]
     if isinstance(found, BinaryScores):
-        numbers.insert(0, (_big(found.auc), "AUC: 1 ranks everybody right, 0.5 is chance"))
-    return numbers, f"{words} {found.verdict()}".strip()
-
-
-def _big(score: Score) -> str:
-    shown = f"{score.shown(score.possible)} ± {score.shown(score.error)}"
-    return shown if score.trusted else "cannot tell"
-
-
-def _entries(found: Scores) -> list[tuple[str, Score]]:
-    """Return the scores by name."""
-    if isinstance(found, RegressionScores):
-        return [("R²: 1 explains all, 0 nothing", found.r2), ("mean absolute error", found.mae),
-                ("root mean square error", found.rmse)]  # fmt: skip
-    answer, share = found.majority
-    entries = [("accuracy", found.accuracy), (f"always answering “{answer}”", share)]
-    if isinstance(found, BinaryScores):
-        at = found.confusion()
-        entries = [
-            ("AUC", found.auc), *entries, (f"precision of “{found.classes[1]}”", at.precision),
-            (f"recall of “{found.classes[1]}”", at.recall),
-        ]  # fmt: skip
-    return entries
-
-
-def in_detail(found: Scores | None) -> dict[str, Any]:
-    """Return what the section about the scores on test people shows."""
-    if found is None:
-        return {}
-    numbers = isinstance(found, RegressionScores)
-    rows = [row for row in getattr(found, "calibration", ()) if row.observed.trusted]
+        at, name = found.confusion(), found.classes[1]
+        entries = [("AUC", found.auc), *entries, (f"precision of “{name}”", at.precision),
+                   (f"recall of “{name}”", at.recall)]  # fmt: skip
+        first.insert(0, ("AUC: 1 ranks everybody right, 0.5 is chance", found.auc))
+    cards, lines = [], []
+    for name, score in first:
+        big = f"{score.shown(score.possible)} ± {score.shown(score.error)}"
+        cards.append((big if score.trusted else "cannot tell", name))
+    for name, score in entries:
+        shown = score.shown(score.possible), score.shown(score.error)
+        interval = f"{score.shown(score.low)} to {score.shown(score.high)}"
+        lines.append((name, *(shown if score.trusted else ("cannot tell", "-")), interval))
+    trusted = [row for row in getattr(found, "calibration", ()) if row.observed.trusted]
     return {
-        "counted": "targets and residuals" if numbers else "labels and scores",
-        "lines": _lines(_entries(found)), "verdict": found.verdict(),
-        "scope": getattr(found, "scope", ""), "calibration": _calibration(rows),
+        "cards": cards, "sentence": " ".join(filter(None, (told, scope, found.verdict()))),
+        "counted": counted, "lines": lines, "verdict": found.verdict(), "scope": scope,
+        "calibration": _calibration(trusted),
         "roc": _roc(found) if isinstance(found, BinaryScores) else "",
     }  # fmt: skip
 
 
-def _lines(entries: Sequence[tuple[str, Score]]) -> list[tuple[str, str, str, str]]:
-    return [
-        (
-            name,
-            score.shown(score.possible) if score.trusted else "cannot tell",
-            score.shown(score.error) if score.trusted else "-",
-            f"{score.shown(score.low)} to {score.shown(score.high)}",
-        )
-        for name, score in entries
-    ]
-
-
-def _across(x: float) -> float:
-    return _LEFT + min(max(x, 0.0), 1.0) * _SIDE
-
-
-def _up(y: float) -> float:
-    return _TOP + (1.0 - min(max(y, 0.0), 1.0)) * _SIDE
+_across = partial(svg.placed, ends=(0.0, 1.0), span=(_LEFT, _LEFT + _SIDE))
+_up = partial(svg.placed, ends=(0.0, 1.0), span=(_TOP + _SIDE, _TOP))
 
 
 def _square(title: str, words: str, below: str, beside: str) -> list[str]:
     """Return the axes of a unit square with its diagonal."""
     parts = svg.opened(_TOP + _SIDE + _FOOT, title, words)
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
-        parts.append(svg.line(_across(0), _up(tick), _across(1), _up(tick), "grid"))
-        parts.append(svg.line(_across(tick), _up(0), _across(tick), _up(1), "grid"))
-        parts.append(svg.text(_across(0) - 8, _up(tick) + 4, f"{tick:g}", "end"))
-        parts.append(svg.text(_across(tick), _up(0) + 20, f"{tick:g}"))
-    parts.append(svg.line(_across(0), _up(0), _across(1), _up(1), "axis"))
-    parts.append(svg.text(_across(0.5), _up(0) + 42, below))
-    parts.append(svg.text(_LEFT - 36, _up(1) - 14, beside, "start"))
-    return parts
-
-
-def _points(x: Sequence[float], y: Sequence[float]) -> str:
-    return " ".join(f"{_across(a):.1f},{_up(b):.1f}" for a, b in zip(x, y, strict=True))
+        x, y = _across(tick), _up(tick)
+        parts += [
+            svg.line(_across(0), y, _across(1), y, "grid"),
+            svg.line(x, _up(0), x, _up(1), "grid"),
+            svg.text(_across(0) - 8, y + 4, f"{tick:g}", "end"),
+            svg.text(x, _up(0) + 20, f"{tick:g}"),
+        ]
+    return [
+        *parts,
+        svg.line(_across(0), _up(0), _across(1), _up(1), "axis"),
+        svg.text(_across(0.5), _up(0) + 42, below),
+        svg.text(_LEFT - 36, _up(1) - 14, beside, "start"),
+    ]
 
 
 def _roc(found: BinaryScores) -> str:
-    curve, area = found.roc, found.auc
-    x, y = curve.false_positive.tolist(), curve.true_positive.tolist()
-    if not np.isfinite([*x, *y]).all() or not area.trusted:
+    area, x, y = found.auc, found.roc.false_positive, found.roc.true_positive
+    if not np.isfinite([x, y]).all() or not area.trusted:
         return ""
-    wide = _Z * curve.true_error
-    top, bottom = (curve.true_positive + wide).tolist(), (curve.true_positive - wide).tolist()
+    wide = _Z * found.roc.true_error
     parts = _square(
         "ROC curve",
         f"The area under it is {area.value:.3f}, between {area.low:.3f} and {area.high:.3f}.",
         f"share of “{svg.short(str(found.classes[0]), 24)}” above the threshold",
         f"share of “{svg.short(str(found.classes[1]), 24)}” above it",
     )
-    band = _points([*x, *x[::-1]], [*top, *bottom[::-1]])
-    parts.append(f'<polygon points="{band}" fill="{svg.BLUE}" fill-opacity=".18"/>')
-    parts.append(
-        f'<polyline points="{_points(x, y)}" fill="none" stroke="{svg.BLUE}" stroke-width="2.5"/>'
-    )
-    return "".join([*parts, "</svg>"])
+    around, ends = np.concatenate([y + wide, (y - wide)[::-1]]), np.concatenate([x, x[::-1]])
+    parts.append(svg.path(_across(ends), _up(around), svg.BLUE, band=True))
+    return "".join([*parts, svg.path(_across(x), _up(y), svg.BLUE), "</svg>"])
 
 
 def _calibration(rows: Sequence[Calibration]) -> str:
@@ -130,11 +99,10 @@ def _calibration(rows: Sequence[Calibration]) -> str:
     words = ", ".join(f"{row.predicted:.2f}: {row.observed.value:.2f}" for row in rows)
     parts = _square("Calibration", f"Predicted: observed. {words}.", "predicted", "observed")
     for row in rows:
-        x = _across(row.predicted)
+        x, seen = _across(row.predicted), row.observed
         parts.append(
-            f'<line x1="{x:.1f}" y1="{_up(row.observed.low):.1f}" x2="{x:.1f}" '
-            f'y2="{_up(row.observed.high):.1f}" stroke="{svg.BLUE}" stroke-width="2"/>'
+            f'<line x1="{x:.1f}" y1="{_up(seen.low):.1f}" x2="{x:.1f}" '
+            f'y2="{_up(seen.high):.1f}" stroke="{svg.BLUE}" stroke-width="2"/>'
+            f'<circle cx="{x:.1f}" cy="{_up(seen.value):.1f}" r="4.5" fill="{svg.BLUE}"/>'
         )
-        y = _up(row.observed.value)
-        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" fill="{svg.BLUE}"/>')
     return "".join([*parts, "</svg>"])

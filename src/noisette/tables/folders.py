@@ -275,7 +275,7 @@ def prepare(draft: Draft, schema: Schema) -> None:
     width = _LEARNT * len(schema.columns) if schema.open else len(schema.features)
     spread = 24 * width**2 if schema.target_bounds is not None else 0  # what intervals need
     draft.new.mkdir()
-    _files.write(draft.new / REPORT, html.page("absent.html", "Privacy report"))
+    _files.write(draft.new / REPORT, html.render("absent.html", title="Privacy report"))
     draft.reserve(_ROOM + 256 * width * outputs + spread)
 
 

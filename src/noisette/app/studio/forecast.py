@@ -99,8 +99,8 @@ def _forecast_of(schema: Schema, job: Job) -> Forecast:
     # imported late: the first pages need none of it, and it takes a second
     from noisette.app.commands.plan import lost_words, others, outlook_of
     from noisette.core.guarantee import Guarantee, too_large
-    from noisette.report.numbers import curve_of
-    from noisette.report.page import attacker, promised
+    from noisette.report.numbers import curve_of, promised
+    from noisette.report.page import attacker
     from noisette.tables.person_facts import planned_unit
     from noisette.tables.pipeline.table_outlook import NAMES
 
@@ -119,7 +119,7 @@ def _forecast_of(schema: Schema, job: Job) -> Forecast:
         others=[(_words(row["change"]), lost_words(row)) for row in found],
         idle=[(c.name, c.note) for c in asked.columns if c.used and not c.matters],
         seconds=asked.seconds,
-        promise=_PROMISE.format(**promised(stated)),
+        promise=_PROMISE.format(**promised(stated, stated.unit)),
         gain=Markup(attacker(stated, curve_of(stated))),  # escaped by its template
     )
 
