@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette._typing import Floats, Integers
+from noisette._typing import Integers
 from noisette.errors import InvalidData
 from noisette.tables.datasets.base import Encoder, number
 from noisette.tables.kinds import Categorical, Cells, Column, Numeric
+from noisette.tables.kinds.base import Entries
 
 from .base import Raw, Source
 from .files import read_bytes, words
@@ -52,11 +53,11 @@ class Angle(Column):
         """Two features."""
         return (f"cos({self.name})", f"sin({self.name})")
 
-    def fill(self, cells: Cells, out: Floats) -> None:
-        """Write cosine and sine into `out`, shape (n, 2)."""
+    def entries(self, cells: Cells) -> Entries:
+        """Return cosine and sine."""
         radians = np.deg2rad(cells.numbers())
-        out[:, 0] = self.width / 2.0 * np.cos(radians)
-        out[:, 1] = self.width / 2.0 * np.sin(radians)
+        values = self.width / 2.0 * np.stack([np.cos(radians), np.sin(radians)], axis=1)
+        return np.broadcast_to(np.arange(2, dtype=np.int32), values.shape), values
 
 
 def _measure(name: str, centre: float, spread: float, weight: float = 0.5) -> Numeric:

@@ -45,12 +45,14 @@ def test_a_row_for_which_there_is_no_memory(tmp_path, monkeypatch):
     path = tmp_path / "t.csv"
     path.write_text("x,ill\na,no\n")
 
-    def lines(file):
-        yield "x,ill\n"
-        raise MemoryError
+    def endless(lines):
+        if lines.taken:
+            raise MemoryError
+        lines.taken = 1
+        return "x,ill\n"
 
     monkeypatch.setattr(reading, "_has_arrow", lambda: False)
-    monkeypatch.setattr(reading, "_lines", lines)
+    monkeypatch.setattr(reading.CsvLines, "__next__", endless)
     with pytest.raises(InvalidData, match="cannot be read as a CSV table"):
         encode(path, Schema.from_dict(NODE), target=True)
 

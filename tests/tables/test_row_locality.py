@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from noisette.tables import Schema, encode
 from noisette.tables.cells import TextCells
-from noisette.tables.frame import Frame
+from noisette.tables.frame import Frame, columns_of
 from noisette.tables.kinds import Categorical, encode_rows, is_sparse
-from noisette.tables.memory import columns_of
 
 WIDE = [f"c{j}" for j in range(300)]
 COLUMNS = {

@@ -37,7 +37,7 @@ REFUSALS: dict[str, Refusal] = {
         "a label is missing, not among the classes, or a number with a point from 2^53 on",
         ("models/inputs:_check_told_apart", "models/inputs:without_data",
          "models/inputs:_looked_up_numbers", "models/inputs:_part_label_numbers",
-         "tables/encoding:label_numbers", "tables/frame:Frame.labels", "nn/arrays:as_rows",
+         "tables/frame:Frame.labels", "nn/arrays:as_rows",
          "tables/pipeline/selector:LearnScores.check"),
     ),
     "label set": Refusal(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette._typing import Floats
-from noisette.core.cells import Given, text_of
+from noisette.core.cells import Given, number_of, text_of
 from noisette.errors import MissingExtra
 
 Signs = tuple[str, str]
@@ -36,12 +36,6 @@ def is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def is_moment(kind: Any) -> bool:
-    """Whether a Parquet type holds dates, with or without a time."""
-    types = arrow().types
-    return bool(types.is_date(kind) or types.is_timestamp(kind))
-
-
 class TextCells:
     """Cells of a CSV file."""
 
@@ -61,7 +55,7 @@ class TextCells:
         try:
             return np.array(list(map(float, cells)), dtype=np.float64)
         except ValueError:
-            return np.array(list(map(_number, cells)), dtype=np.float64)
+            return np.array(list(map(number_of, cells)), dtype=np.float64)
 
     def texts(self) -> Sequence[str]:
         """Return the cells as they stand."""
@@ -83,13 +77,6 @@ def _without(cell: str, thousands: str, decimal: str) -> str:
     good = groups and 1 <= len(first) <= 3 and sizes[-1] == 3 and set(sizes) <= {2, 3}
     digits = "".join([first, *groups])
     return f"{sign}{digits}{point}{rest}" if good and digits.isdecimal() else ""
-
-
-def _number(cell: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        return float("nan")
 
 
 class ValueCells:
@@ -125,9 +112,9 @@ class ValueCells:
 
 
 class CodedCells:
-    """Texts of which many are alike: the number of a text for every cell."""
+    """Texts of which many are alike: the number of a text for every cell, an array or `Spilled`."""
 
-    def __init__(self, codes: NDArray[np.int32], known: Sequence[str], signs: Signs) -> None:
+    def __init__(self, codes: Any, known: Sequence[str], signs: Signs) -> None:
         self._codes, self._known, self._signs = codes, known, signs
 
     def __len__(self) -> int:
@@ -135,17 +122,38 @@ class CodedCells:
 
     def numbers(self) -> Floats:
         """Read every text as a number, once."""
-        return TextCells(self._known, *self._signs).numbers()[self._codes]
+        return np.asarray(TextCells(self._known, *self._signs).numbers()[self._codes[:]])
 
     def texts(self) -> Sequence[str]:
         """Return the text of every cell."""
-        known = self._known
-        return [known[code] for code in self._codes]
+        return [self._known[code] for code in self._codes[:]]
 
-    def coded(self) -> tuple[NDArray[np.int32], Sequence[str]]:
+    def coded(self) -> tuple[NDArray[Any], Sequence[str]]:
         """Return the number of a text for every cell, and the texts; not each need occur."""
-        return self._codes, self._known
+        return self._codes[:], self._known
 
     def take(self, rows: Any) -> "CodedCells":
         """Return some of the cells."""
         return CodedCells(self._codes[rows], self._known, self._signs)
+
+
+class StoredNumbers:
+    """Numbers, in memory or in a file."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def numbers(self) -> Floats:
+        """Return all of them, in an array of its own."""
+        return np.array(self._values[:])
+
+    def texts(self) -> Sequence[str]:
+        """Return the numbers as texts."""
+        return Given(self._values[:]).texts()
+
+    def take(self, rows: Any) -> "StoredNumbers":
+        """Return some of the cells."""
+        return StoredNumbers(self._values[rows])

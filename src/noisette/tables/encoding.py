@@ -1,94 +1,93 @@
-"""The columns of a table against its schema: names, types and labels."""
+"""The columns of a table in a file against its schema: names and types; how many rows there are."""
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from noisette import _validate
 from noisette.errors import InvalidData, InvalidParameter
-from noisette.tables.cells import arrow, is_moment, is_text
-from noisette.tables.kinds import Cells, canonical
-from noisette.tables.kinds.base import for_texts
-from noisette.tables.reading import csv_header, is_parquet, open_parquet
+from noisette.tables.cells import arrow, is_text
+from noisette.tables.reading import csv_header, is_parquet, open_parquet, pieces
 from noisette.tables.schema import Schema
 
 
 def names_of(
-    path: Path, schema: Schema, *, target: bool, header: bool
+    path: Path, schema: Schema, also: Sequence[str] = (), *, header: bool
 ) -> tuple[list[str], list[str] | None]:
-    """Return the columns of the table, and the names to use if a CSV file has no header line.
+    """Return the checked columns of a table, and the names to use if a file has no header line.
 
-    Where no labels are asked for, a file without a header may lack the target's column.
+    Columns that are used must be there, and those in `also`; a file without a header may lack the
+    target's column where that is not among them.
     """
+    given = None
     if is_parquet(path):
         if not header:
             raise InvalidParameter("a Parquet file names its columns; --no-header is for CSV.")
-        with open_parquet(path) as file:
-            return _checked_types(file.schema_arrow, schema), None
-    first = csv_header(path, schema.file)
-    if header:
-        return first, None
-    given = list(schema.names)
-    if not target and len(first) == len(given) - 1:
-        given.remove(schema.target)
-    if first == given:
-        raise InvalidData(f"the first line of {path} names the columns; leave out --no-header.")
-    if len(first) != len(given):
-        raise InvalidData(
-            f"{path} has {len(first)} cells in its first row, but the schema names {len(given)} "
-            "columns; give them in order as names under [file]."
-        )
-    return given, given
+        names = _checked_types(path, schema)
+    else:
+        names = csv_header(path, schema.file)
+    if not header:
+        first, names = names, list(schema.names)
+        if schema.target not in also and len(first) == len(names) - 1:
+            names.remove(schema.target)
+        if first == names:
+            raise InvalidData(f"the first line of {path} names the columns; leave out --no-header.")
+        if len(first) != len(names):
+            raise InvalidData(
+                f"{path} has {len(first)} cells in its first row, but the schema names "
+                f"{len(names)} columns; give them in order as names under [file]."
+            )
+        given = names
+    check_columns(path, names, schema, also)
+    return names, given
 
 
-def _checked_types(types: Any, schema: Schema) -> list[str]:
+def _checked_types(path: Path, schema: Schema) -> list[str]:
     """Return the names of Parquet columns; refuse a used one whose type has no encoding."""
-    pa = arrow()
+    is_ = arrow().types
     used = {*schema.used, schema.target, *schema.identifiers}
     dates = {column.name for column in schema.columns if column.reading.moments}
+    with open_parquet(path) as file:
+        types = file.schema_arrow
     for field in types:
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        kind = field.type.value_type if is_.is_dictionary(field.type) else field.type
+        moment = is_.is_date(kind) or is_.is_timestamp(kind)
         plain = (
-            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-            or pa.types.is_decimal(kind) or is_text(kind) or pa.types.is_null(kind)
+            is_.is_integer(kind) or is_.is_floating(kind) or is_.is_boolean(kind)
+            or is_.is_decimal(kind) or is_text(kind) or is_.is_null(kind)
+            or (field.name in dates and moment)
         )  # fmt: skip
-        plain = plain or (field.name in dates and is_moment(kind))
         if field.name in used and not plain:
             raise InvalidData(
                 f"column {field.name!r} has the Parquet type {kind}, which has no encoding; turn "
-                f'it into a number or a text, or set kind = "{_advised(kind)}".'
+                f'it into a number or a text, or set kind = "{"date" if moment else "ignore"}".'
             )
     return list(types.names)
 
 
-def _advised(kind: Any) -> str:
-    return "date" if is_moment(kind) else "ignore"
-
-
-def check_columns(path: Path | None, names: Sequence[str], schema: Schema, *, target: bool) -> None:
+def check_columns(
+    path: Path | None, names: Sequence[str], schema: Schema, also: Sequence[str]
+) -> None:
     """Refuse columns that are missing, doubled or unknown, by name: names are public.
 
     A first line without any known name may be somebody's row, so nothing of it is shown. A table
     in memory has no `path`.
     """
-    known = {column.name for column in schema.columns} | {schema.target}
-    if path is None and not known.intersection(names):
-        raise InvalidData("the table has none of the columns of the schema.")
+    known = {*schema.by_name, schema.target}
     if not known.intersection(names):
+        if path is None:
+            raise InvalidData("the table has none of the columns of the schema.")
         raise InvalidData(
             f"{path} names none of the columns of the schema; check delimiter and encoding under "
             "[file], or give --no-header if its first line is a row."
         )
-    present = Counter(names)
-    for name, times in present.items():
-        if times > 1:
+    present = set[str]()
+    for name in names:
+        if name in present:
             named = f"named {name!r}" if name else "without a name"
             raise InvalidData(f"the table has two columns {named}; rename one.")
+        present.add(name)
     for name in names:
-        if name == "" and name not in known:
+        if name not in known and name == "":
             raise InvalidParameter(
                 "the table has a column without a name, perhaps by a separator at the line's end; "
                 'write [columns.""] and kind = "ignore" into the schema.'
@@ -98,20 +97,21 @@ def check_columns(path: Path | None, names: Sequence[str], schema: Schema, *, ta
                 f"column {name!r} of the table is not in the schema; add it there, or give it "
                 'kind = "ignore".'
             )
-    to_train = (schema.target, *schema.identifiers) if target else ()
-    for name in (*schema.used, *to_train):
+    for name in (*schema.used, *also):
         if name not in present:
             raise InvalidData(f"the table has no column {name!r}, which the schema names.")
 
 
-def label_numbers(cells: Cells, positions: dict[str, int], name: str) -> NDArray[np.intp]:
-    """Return the class number of every label; one that is no class is refused and not shown."""
-    # A text that no cell has may be in the list of texts: the number -1 is looked for in cells.
-    numbers = for_texts(cells, lambda text: positions.get(canonical(text), -1), np.intp)
-    if (numbers < 0).any():
-        raise InvalidData(
-            f"column {name!r} holds a label, or an empty cell, that is not among the classes of "
-            "the schema; list every label there, or take such rows out (which one it is, is not "
-            "shown: it is somebody's)."
-        )
-    return numbers
+def count_units(path: Path, schema: Schema, *, header: bool) -> int:
+    """Return how many rows a table has, or persons where the schema tells them apart.
+
+    For tables of which that is public; cells are not looked at.
+    """
+    names, given = names_of(path, schema, schema.identifiers, header=header)
+    who = schema.persons
+    parts = pieces(path, schema.file, [names[0] if who is None else who.column], given)
+    if who is None:
+        count = sum(len(piece[names[0]]) for piece in parts)
+        return _validate.integer("the number of rows", count)
+    texts = [text for piece in parts for text in who.texts_of(piece[who.column])]
+    return _validate.integer("the number of persons", who.group(texts).count)

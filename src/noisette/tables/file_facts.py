@@ -63,10 +63,5 @@ class FileFacts:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts as they stand in a schema file."""
-        facts: dict[str, Any] = {
-            "delimiter": self.delimiter,
-            "decimal": self.decimal,
-            "encoding": self.encoding,
-        }
-        facts |= {"thousands": self.thousands} if self.thousands else {}
-        return facts | ({"names": list(self.names)} if self.names else {})
+        facts: dict[str, Any] = {**vars(self), "names": list(self.names)}
+        return {key: value for key, value in facts.items() if value}

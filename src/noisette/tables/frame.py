@@ -1,10 +1,11 @@
 """A table column by column, for what is learnt before rows are encoded.
 
 It holds people's cells: it is an argument of private steps, never a result of one. A file that is
-too large for memory is walked in blocks of rows (`stored`).
+too large for memory lies in a temporary file (`spill`) and is walked in blocks of rows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import compress, count, repeat
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette._typing import Floats, Integers
+from noisette.core.cells import given
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.units import Persons
-from noisette.tables.encoding import check_columns, label_numbers, names_of
+from noisette.tables.cells import CodedCells, Signs, StoredNumbers, ValueCells
+from noisette.tables.encoding import check_columns, names_of
 from noisette.tables.file_facts import FileFacts
 from noisette.tables.kinds import Cells, canonical, encode_rows
-from noisette.tables.kinds.base import for_texts
-from noisette.tables.memory import columns_of
+from noisette.tables.kinds.base import coded_of, for_texts
 from noisette.tables.reading import pieces
-from noisette.tables.schema import Schema, spelling
-from noisette.tables.stored import BLOCK, Growing, part_of, taken
+from noisette.tables.schema import Schema
+from noisette.tables.spill import BLOCK, Spilled, Spilling
+
+_NO_COLUMN = "each column of a table must be a list or an array of one dimension."
 
 
 class Frame:
@@ -32,7 +36,7 @@ class Frame:
     """
 
     def __init__(self, columns: dict[str, Cells], schema: Schema | None = None) -> None:
-        self._cells, self.schema = columns, schema
+        self.columns, self.schema = columns, schema
         self._facts = {} if schema is None else schema.by_name
 
     def __repr__(self) -> str:
@@ -42,15 +46,16 @@ class Frame:
     def of(cls, table: Any, schema: Schema | None = None, *, target: bool = False) -> "Frame":
         """Return the frame of a table in memory."""
         if isinstance(table, Frame):
-            if schema is not None and table.schema is None:
-                _check_types(table._cells, schema)
-            return cls(table._cells, schema if schema is not None else table.schema)
-        facts = FileFacts() if schema is None else schema.file
-        columns = columns_of(table, (facts.decimal, facts.thousands))
-        if schema is not None:
-            check_columns(None, list(columns), schema, target=target)
+            columns, facts = table.columns, table.schema
+        else:
+            file, facts = FileFacts() if schema is None else schema.file, None
+            columns = columns_of(table, (file.decimal, file.thousands))
+            if schema is not None:
+                also = (schema.target, *schema.identifiers) if target else ()
+                check_columns(None, list(columns), schema, also)
+        if schema is not None and facts is None:
             _check_types(columns, schema)
-        return cls(columns, schema)
+        return cls(columns, schema if schema is not None else facts)
 
     @classmethod
     def read(
@@ -58,70 +63,52 @@ class Frame:
     ) -> "Frame":
         """Return the frame of a CSV or Parquet file; columns that are ignored are not read."""
         path = Path(path)
-        names, given = names_of(path, schema, target=target, header=header)
-        check_columns(path, names, schema, target=target)
-        numbers, wanted = list(schema.numeric), list(schema.used)
+        also = (schema.target, *schema.identifiers) if target else ()  # to train alone
+        names, given = names_of(path, schema, also, header=header)
+        numbers, wanted = list(schema.numeric), [*schema.used, *also] or names[:1]  # to count rows
         if target and schema.target_bounds is not None:
             numbers.append(schema.target)
-        if target:  # to train; persons are for nothing else
-            wanted += [schema.target, *schema.identifiers]
-        wanted = wanted or list(names[:1])  # to count the rows
-        growing = Growing(wanted, numbers, (schema.file.decimal, schema.file.thousands))
-        for piece in pieces(path, schema.file, wanted, given, numbers):
-            growing.add(piece)
-        if not growing.rows:
+        found = pieces(path, schema.file, wanted, given, numbers)
+        signs = schema.file.decimal, schema.file.thousands
+        frame = cls(_stored(found, wanted, numbers, signs), schema)
+        if not frame.rows:
             raise InvalidData(f"{path} has no rows.")
-        return cls(growing.cells(), schema)
+        return frame
 
     def blocks(self, rows: int = BLOCK) -> Iterator[tuple[slice, "Frame"]]:
         """Yield the table in blocks of rows."""
-        count = self.rows
-        for start in range(0, max(count, 1), max(rows, 1)):
-            part = slice(start, min(start + rows, count))
-            yield part, self.part(part)
-
-    def part(self, rows: slice) -> "Frame":
-        """Return the frame of rows that follow each other."""
-        start, stop, _ = rows.indices(self.rows)
-        if (start, stop) == (0, self.rows):
-            return self
-        cells = {name: part_of(column, slice(start, stop)) for name, column in self._cells.items()}
-        return Frame(cells, self.schema)
+        for start in range(0, max(self.rows, 1), max(rows, 1)):
+            part = slice(start, min(start + rows, self.rows))
+            yield part, self.take(part)
 
     def only(self, *names: str) -> "Frame":
         """Return the frame of some of the columns."""
-        return Frame({name: self.cells(name) for name in names}, self.schema)
+        return Frame(dict(zip(names, map(self.cells, names), strict=True)), self.schema)
 
-    def take(self, rows: Integers) -> "Frame":
+    def take(self, rows: slice | Integers) -> "Frame":
         """Return the frame of some of the rows."""
-        cells = {name: taken(column, rows) for name, column in self._cells.items()}
+        if isinstance(rows, slice) and rows.indices(self.rows) == (0, self.rows, 1):
+            return self
+        cells: dict[str, Any] = dict(self.columns)
+        for name, column in cells.items():
+            cells[name] = column.take(rows)
         return Frame(cells, self.schema)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        return tuple(self._cells)
-
-    @property
-    def columns(self) -> dict[str, Cells]:
-        """The cells of each column."""
-        return self._cells
 
     @property
     def rows(self) -> int:
         """The number of rows; private under add-remove."""
-        return len(next(iter(self._cells.values())))
+        return len(next(iter(self.columns.values())))
 
     @property
     def shape(self) -> tuple[int, int]:
         """The numbers of rows and columns."""
-        return self.rows, len(self._cells)
+        return self.rows, len(self.columns)
 
     def cells(self, name: str) -> Cells:
         """Return the cells of a column."""
-        if name not in self._cells:
+        if name not in self.columns:
             raise InvalidParameter(f"the table has no column {name!r}.")
-        return self._cells[name]
+        return self.columns[name]
 
     def numbers(self, name: str) -> Floats:
         """Return a column as numbers, NaN where a cell is missing or no number."""
@@ -131,44 +118,51 @@ class Frame:
     def codes(self, name: str) -> tuple[Integers, list[str]]:
         """Return a column as places in a sorted list of the texts that occur; -1 is missing."""
         absent = {"", *map(str, getattr(self._facts.get(name), "missing", ()))}
-        seen: dict[str, int] = {}
-        cells = self.cells(name)
-        first = for_texts(cells, lambda text: seen.setdefault(canonical(text), len(seen)), np.int64)
-        occurs = np.zeros(len(seen), dtype=bool)
-        occurs[first] = True
-        present = sorted(text for text, k in seen.items() if occurs[k] and text not in absent)
-        place = {text: number for number, text in enumerate(present)}
-        return np.array([place.get(text, -1) for text in seen], dtype=np.int64)[first], present
+        codes, known = coded_of(self.cells(name))
+        texts, occurs = list(map(canonical, known)), np.zeros(len(known), dtype=bool)
+        occurs[codes] = True
+        present = sorted(set(compress(texts, occurs)) - absent)
+        place = dict(zip(present, count()))
+        places = list(map(place.get, texts, repeat(-1)))
+        return np.array(places, dtype=np.int64)[codes], present
 
     def labels(self, target: str | None = None) -> NDArray[Any]:
         """Return the class of every row as the schema names it, or the number to predict."""
-        if self.schema is not None:
-            if target not in (None, self.schema.target):
-                raise InvalidParameter(
-                    f"the schema says target = {self.schema.target!r}; got {target!r}."
-                )
-            name = self.schema.target
-            if self.schema.target_bounds is not None:
-                numbers = self.numbers(name)
-                if not np.isfinite(numbers).all():
-                    raise InvalidData(f"column {name!r} holds a cell that is no finite number.")
-                return numbers
-            positions = spelling(self.schema.labels)
-            return np.array(self.schema.classes)[label_numbers(self.cells(name), positions, name)]
-        if target is None:
-            raise InvalidParameter("without a schema, labels needs the name of the target.")
-        codes, texts = self.codes(target)
-        if (codes < 0).any():
-            raise InvalidData(f"column {target!r} holds a cell without a label.")
-        return np.array(texts)[codes]
+        schema, name = self.schema, target
+        if schema is None:
+            if name is None:
+                raise InvalidParameter("without a schema, labels needs the name of the target.")
+            codes, texts = self.codes(name)
+            if (codes < 0).any():
+                raise InvalidData(f"column {name!r} holds a cell without a label.")
+            return np.array(texts)[codes]
+        if name not in (None, schema.target):
+            raise InvalidParameter(f"the schema says target = {schema.target!r}; got {name!r}.")
+        name = schema.target
+        if schema.target_bounds is not None:
+            numbers = self.numbers(name)
+            if not np.isfinite(numbers).all():
+                raise InvalidData(f"column {name!r} holds a cell that is no finite number.")
+            return numbers
+        place = {canonical(text): k for k, (_, texts) in enumerate(schema.labels) for text in texts}
+        # A text that no cell has may be in the list of texts: the number -1 is looked for in cells.
+        found = for_texts(self.cells(name), lambda text: place.get(canonical(text), -1), np.intp)
+        if (found < 0).any():
+            raise InvalidData(
+                f"column {name!r} holds a label, or an empty cell, that is not among the classes "
+                "of the schema; list every label there, or take such rows out (which one it is, is "
+                "not shown: it is somebody's)."
+            )
+        return np.array(schema.classes).take(found)
 
     def persons(self) -> Persons | None:
         """Return whose rows they are, None where every row is a record of its own."""
-        if self.schema is None or self.schema.persons is None:
+        facts = None if self.schema is None else self.schema.persons
+        if facts is None:
             return None
-        self.schema.persons.require(self.names)
-        facts = self.schema.persons
-        return facts.group(facts.texts_of(self.cells(facts.column)))
+        if facts.column not in self.columns:
+            raise InvalidData(f"the table has no column {facts.column!r}, which the schema names.")
+        return facts.group(facts.texts_of(self.columns[facts.column]))
 
     def encode(self, schema: Schema | None = None, *, cut: bool = True) -> Any:
         """Return the rows, shape (n, d), encoded one by one with a complete schema."""
@@ -176,7 +170,65 @@ class Frame:
         if schema is None:
             raise InvalidParameter("encoding needs a schema.")
         schema.check_complete()
-        return encode_rows(schema.columns, self._cells, schema.row_norm if cut else None)
+        return encode_rows(schema.columns, self.columns, schema.row_norm if cut else None)
+
+
+def columns_of(table: Any, signs: Signs) -> dict[str, Cells]:
+    """Return the columns of a table in memory by name; names that occur twice are refused.
+
+    None of the packages is imported here: whoever hands in such a table has it.
+    """
+    # proof: ROW-LOCAL
+    home = type(table).__module__.partition(".")[0]
+    pairs: Any
+    if home == "pandas" and hasattr(table, "iloc") and getattr(table, "ndim", 0) == 2:
+        pairs = zip(table.columns, (table.iloc[:, k] for k in range(table.shape[1])), strict=True)
+    elif home == "polars" and hasattr(table, "get_columns"):
+        pairs = zip(table.columns, table.get_columns(), strict=True)
+    elif home == "pyarrow" and hasattr(table, "column_names"):
+        pairs = zip(table.column_names, table.columns, strict=True)
+    elif isinstance(table, Mapping):
+        pairs = table.items()
+    else:
+        raise InvalidData(
+            "a table is a data frame of pandas or polars, a pyarrow table or a dictionary of "
+            f"columns; got an object of type {type(table).__name__}."
+        )
+    columns: dict[str, Cells] = {}
+    for name, column in pairs:
+        if str(name) in columns:
+            raise InvalidData(f"the table has two columns named {str(name)!r}; rename one.")
+        columns[str(name)] = ValueCells(given(column, _NO_COLUMN), signs)
+    if not columns:
+        raise InvalidData("the table has no columns.")
+    if len(set(map(len, columns.values()))) != 1:
+        raise InvalidData("the columns of the table must be of one length.")
+    return columns
+
+
+def _stored(
+    found: Iterable[Mapping[str, Cells]], names: list[str], numbers: Collection[str], signs: Signs
+) -> dict[str, Cells]:
+    """Return the columns of a table that comes in pieces; of texts, each is kept once."""
+    store, columns = Spilling(), dict[str, Cells]()
+    known: dict[str, dict[str, int]] = {name: {} for name in names if name not in numbers}
+    kinds = {name: np.int32 if name in known else np.float64 for name in names}
+    vectors = {name: Spilled(store, kind) for name, kind in kinds.items()}
+    for piece in found:
+        for name, vector in vectors.items():
+            if name not in known:
+                vector.append(piece[name].numbers())
+                continue
+            codes, texts = coded_of(piece[name])
+            places = np.array([known[name].setdefault(t, len(known[name])) for t in texts])
+            # the narrowest type that fits
+            vector.append(places.astype(np.min_scalar_type(-len(known[name]) - 1))[codes])
+    for name, vector in vectors.items():
+        own = known.get(name)
+        columns[name] = (
+            StoredNumbers(vector) if own is None else CodedCells(vector, list(own), signs)
+        )
+    return columns
 
 
 def _check_types(columns: dict[str, Any], schema: Schema) -> None:
@@ -186,9 +238,9 @@ def _check_types(columns: dict[str, Any], schema: Schema) -> None:
     """
     # proof: ROW-LOCAL
     numeric = set(schema.numeric)
-    unused = {column.name for column in schema.columns if not column.used}
+    free = numeric | {column.name for column in schema.columns if not column.used}
     if schema.target_bounds is not None:
-        unused.add(schema.target)
+        free.add(schema.target)
     for name, cells in columns.items():
         if not hasattr(cells, "given"):  # of a file, which was read with its facts
             continue
@@ -196,5 +248,5 @@ def _check_types(columns: dict[str, Any], schema: Schema) -> None:
             raise InvalidData(
                 f'column {name!r} holds dates by its type, which are no numbers; set kind = "date".'
             )
-        if name not in numeric | unused:
+        if name not in free:
             cells.given.check(f"column {name!r}")

@@ -58,24 +58,6 @@ class PersonFacts:
         _validate.choice("person_missing", missing, MISSING_IDENTIFIERS)
         return cls(column, cap, missing, tuple(map(canonical, codes)))
 
-    def ignored(self, columns: Any) -> Any:
-        """Return the stated columns with that of the identifiers, which is never a feature."""
-        if not isinstance(columns, dict):
-            return columns
-        stated = columns.get(self.column, {"kind": "ignore"})
-        kind = stated.get("kind") if isinstance(stated, dict) else stated
-        if kind != "ignore":
-            raise InvalidParameter(
-                f"column {self.column!r} identifies persons, so nothing may be learnt from it; "
-                'give it kind = "ignore".'
-            )
-        return columns | {self.column: {"kind": "ignore"}}
-
-    def require(self, names: Sequence[str]) -> None:
-        """Refuse a table without the column of identifiers."""
-        if self.column not in names:
-            raise InvalidData(f"the table has no column {self.column!r}, which the schema names.")
-
     def group(self, texts: Sequence[str]) -> Persons:
         """Return whose rows they are."""
         return Persons.of(self.identifiers(texts), missing=self.missing, max_rows=self.max_rows)

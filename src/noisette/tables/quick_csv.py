@@ -11,7 +11,7 @@ import codecs
 import csv
 import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -30,21 +30,23 @@ _NO_NUMBERS = [
 ]  # fmt: skip
 
 
-def quick_encoding(encoding: str) -> bool:
-    """Whether lines can be told apart before they are decoded: UTF-8, or one byte a letter."""
-    name = codecs.lookup(encoding).name
-    return name in ("utf-8", "utf-8-sig", "ascii") or name.startswith(("iso8859-", "cp125"))
-
-
 class CsvLines:
-    """The bytes of a file, in chunks of whole lines or line by line as texts."""
+    """The bytes of a file, in chunks of whole lines or line by line as texts.
 
-    def __init__(self, raw: BinaryIO, encoding: str, longest: int, *, mark: bool) -> None:
+    Where lines can be told apart before they are decoded (UTF-8, or one byte a letter) bytes are
+    taken as they are; those of other encodings are turned into UTF-8 first.
+    """
+
+    def __init__(self, raw: Any, encoding: str, longest: int) -> None:
+        name = codecs.lookup(encoding).name
+        if not name.startswith(("utf-8", "ascii", "iso8859-", "cp125")):
+            raw, name = codecs.EncodedFile(raw, "utf-8", encoding), "utf-8"
         self._raw, self._longest = raw, longest
-        self._encoding = "utf-8" if mark else encoding
+        self.encoding = "utf-8" if name == "utf-8-sig" else name
         first = raw.read(len(_MARK))
-        self._read, self._at = (b"" if mark and first == _MARK else first), 0
-        self._ahead: list[str] = []
+        self._read, self._at = (b"" if name == "utf-8-sig" and first == _MARK else first), 0
+        self.ahead: list[str] = []
+        """Texts of a line of bytes that were not handed out yet."""
         self.taken = 0
         """How many bytes were handed out as texts."""
 
@@ -67,34 +69,25 @@ class CsvLines:
         """Take a chunk back: it is the next to be read."""
         self._read, self._at = chunk + self._read[self._at :], 0
 
-    @property
-    def between_lines(self) -> bool:
-        """Whether the texts that were handed out end where a line of bytes ends."""
-        return not self._ahead
-
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
         """Return the next line as a text, which a lone carriage return ends too."""
-        if not self._ahead:
-            line = self._line()
+        if not self.ahead:
+            cut = self._read.find(b"\n", self._at) + 1
+            if not cut:
+                self.back(self.chunk())
+                cut = self._read.find(b"\n") + 1 or len(self._read)
+            line, self._at = self._read[self._at : cut], cut
             if not line:
                 raise StopIteration
             self.taken += len(line)
-            text = line.decode(self._encoding)
+            text = line.decode(self.encoding)
             if len(text) >= self._longest:
                 raise csv.Error
-            self._ahead = list(io.StringIO(text, newline=""))[::-1] if "\r" in text else [text]
-        return self._ahead.pop()
-
-    def _line(self) -> bytes:
-        cut = self._read.find(b"\n", self._at) + 1
-        if not cut:
-            self._read, self._at = self.chunk() + self._read, 0
-            cut = self._read.find(b"\n") + 1 or len(self._read)
-        line, self._at = self._read[self._at : cut], cut
-        return line
+            self.ahead = list(io.StringIO(text, newline=""))[::-1] if "\r" in text else [text]
+        return self.ahead.pop()
 
 
 class QuickReader:
@@ -102,14 +95,13 @@ class QuickReader:
 
     def __init__(
         self, facts: FileFacts, names: Sequence[str], wanted: Collection[str],
-        numbers: Collection[str],
+        numbers: Collection[str], encoding: str,
     ) -> None:  # fmt: skip
-        at = {name: place for place, name in enumerate(names)}
-        self._wanted = {name: str(at[name]) for name in wanted}
-        self._names = [str(place) for place in range(len(names))]
+        self._names = list(map(str, range(len(names))))
+        place = dict(zip(names, self._names, strict=True))
+        self._wanted = {name: place[name] for name in wanted}
         self._signs: Signs = (facts.decimal, facts.thousands)
-        self._encoding = codecs.lookup(facts.encoding).name
-        self._sign = facts.delimiter.encode()
+        self._encoding, self._sign = encoding, facts.delimiter.encode()
         self._numbers = {name for name in wanted if name in numbers and not facts.thousands}
         # one column: an empty line may be a row; blanks: they are skipped after each other
         self.usable = len(names) > 1 and len(self._sign) == 1 and self._sign not in (b" ", b"\0")
@@ -122,13 +114,23 @@ class QuickReader:
         if not chunk.isascii():
             chunk = chunk.decode(self._encoding).encode()
         found = self._table(chunk, self._numbers)
-        if found is None and self._numbers:
-            if self._table(chunk, ()) is None:
-                return None
+        if found is None and self._numbers and self._table(chunk, ()) is not None:
             # Texts among the numbers: from now on, these columns are read as texts.
             self._numbers = {name for name in self._numbers if self._table(chunk, (name,), name)}
             found = self._table(chunk, self._numbers)
-        return None if found is None else self._cells(found, padded=padded)
+        if found is None:
+            return None
+        columns: dict[str, Cells] = {}
+        for name, place in self._wanted.items():
+            column = found.column(place).combine_chunks()
+            if name in self._numbers:
+                columns[name] = ValueCells(Given(column.to_numpy(zero_copy_only=False)))
+                continue
+            texts = column.dictionary.to_pylist()
+            if padded:
+                texts = [each.lstrip(" ") for each in texts]
+            columns[name] = CodedCells(column.indices.to_numpy(), texts, self._signs)
+        return columns
 
     def _padded(self, chunk: bytes) -> bool | None:
         """Return whether blanks stand before cells; None where there is more than one reading."""
@@ -137,28 +139,25 @@ class QuickReader:
         if chunk.startswith(_MARK):  # pyarrow takes it from the cell that happens to stand first
             return None
         signs = np.frombuffer(chunk, dtype=np.uint8)
-        ends = np.flatnonzero(signs == ord("\n"))
+        line, delimiter = ord("\n"), self._sign[0]
+        ends = np.flatnonzero(signs == line)
         if np.diff(ends, prepend=-1, append=len(chunk)).max() > _LONGEST_CELL:
             return None
         padded = chunk.startswith(b" ") or b"\n " in chunk or self._sign + b" " in chunk
-        if b'"' not in chunk:
-            return padded
-        return None if padded or not self._whole_cells(signs, ends) else False
-
-    def _whole_cells(self, signs: Any, ends: Any) -> bool:
-        """Whether every quote opens or closes a cell, or is one of two inside, all on one line."""
         quotes = np.flatnonzero(signs == ord('"'))
-        if len(quotes) % 2 or (np.searchsorted(quotes, ends) % 2).any():
-            return False
+        if not len(quotes):
+            return padded
+        if padded or len(quotes) % 2 or (np.searchsorted(quotes, ends) % 2).any():
+            return None
+        # Every quote opens or closes a cell, or is one of two inside, all on one line.
         opening, closing = quotes[::2], quotes[1::2]
         twin = np.append(closing[:-1] + 1 == opening[1:], False)
-        delimiter, line = self._sign[0], ord("\n")
         before = signs[opening - 1]
         opens = (opening == 0) | (before == delimiter) | (before == line) | np.roll(twin, 1)
         last = len(signs) - 1
         after = signs[np.minimum(closing + 1, last)]
         closes = (closing == last) | (after == delimiter) | (after == line) | (after == ord("\r"))
-        return bool(opens.all() and (closes | twin).all())
+        return False if (opens & (closes | twin)).all() else None
 
     def _table(self, chunk: bytes, numbers: Collection[str], only: str | None = None) -> Any:
         """Return pyarrow's table, None if it refuses."""
@@ -180,16 +179,3 @@ class QuickReader:
             )  # fmt: skip
         except pa.ArrowException:
             return None
-
-    def _cells(self, table: Any, *, padded: bool) -> Mapping[str, Cells]:
-        found: dict[str, Cells] = {}
-        for name, place in self._wanted.items():
-            column = table.column(place).combine_chunks()
-            if name in self._numbers:
-                found[name] = ValueCells(Given(column.to_numpy(zero_copy_only=False)))
-                continue
-            texts = column.dictionary.to_pylist()
-            if padded:
-                texts = [each.lstrip(" ") for each in texts]
-            found[name] = CodedCells(column.indices.to_numpy(), texts, self._signs)
-        return found

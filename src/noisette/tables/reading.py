@@ -5,24 +5,25 @@ a table, a row with too many cells) is one sentence without a line number or a c
 fault is a fact about a record. Such errors come before anything is charged.
 """
 
-import codecs
 import contextlib
 import csv
+import errno
 import gzip
 import importlib.util
 import io
 import zlib
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from noisette.core.cells import given
 from noisette.errors import InvalidData
 from noisette.tables.cells import TextCells, ValueCells, arrow
 from noisette.tables.file_facts import FileFacts
 from noisette.tables.kinds import Cells
-from noisette.tables.quick_csv import CsvLines, QuickReader, quick_encoding
+from noisette.tables.quick_csv import CsvLines, QuickReader
 
 ROWS = 8192
 """How many rows are held as cells at a time."""
@@ -36,34 +37,32 @@ _LONGEST_LINE = 1 << 26
 _BROKEN = (csv.Error, EOFError, zlib.error, OSError, UnicodeError, MemoryError)
 
 
-def _open(path: Path) -> BinaryIO:
+def _open(path: Path) -> io.BufferedReader:
     try:
         # A pipe can be read once, but kind, names and rows are read one after the other.
         if path.exists() and not path.is_file() and not path.is_dir():
             raise InvalidData(f"{path} is not an ordinary file; save the table as one first.")
-        file = path.open("rb")
-    except FileNotFoundError:
-        raise InvalidData(f"there is no table {path}.") from None
-    except IsADirectoryError:
-        raise InvalidData(f"{path} is a folder, not a table.") from None
+        return path.open("rb")
     except OSError as error:
-        raise InvalidData(f"{path} cannot be read ({error.strerror}).") from None
-    return file
-
-
-def _start(path: Path) -> bytes:
-    with _open(path) as file:
-        return file.read(4)
+        told = {
+            errno.ENOENT: f"there is no table {path}.",
+            errno.EISDIR: f"{path} is a folder, not a table.",
+        }
+        problem = told.get(error.errno or 0, f"{path} cannot be read ({error.strerror}).")
+    raise InvalidData(problem)
 
 
 def is_parquet(path: Path) -> bool:
     """Whether the file begins as Parquet files do."""
-    return _start(path) == b"PAR1"
+    with _open(path) as file:
+        return file.read(4) == b"PAR1"
 
 
 def _decompressed(path: Path) -> Any:
-    if _start(path)[:2] != b"\x1f\x8b":
-        return _open(path)
+    file = _open(path)
+    if file.peek(2)[:2] != b"\x1f\x8b":
+        return file
+    file.close()
     return gzip.open(path, "rb")
 
 
@@ -75,9 +74,8 @@ def csv_header(path: Path, facts: FileFacts) -> list[str]:
             while line := file.readline(_LONGEST_HEADER):
                 text += line.decode(facts.encoding if text else _with_mark(facts.encoding))
                 # A name in quotes may hold a line break: go on until the quotes are even.
-                if text.strip() and text.count('"') % 2 == 0:
-                    break
-                if len(text) > _LONGEST_HEADER:
+                whole = text.strip() and text.count('"') % 2 == 0
+                if whole or len(text) > _LONGEST_HEADER:
                     break
         problem = len(text) > _LONGEST_HEADER or "\x00" in text
         rows = list(csv.reader(io.StringIO(text.strip("\r\n")), **_dialect(facts))) or rows
@@ -128,7 +126,8 @@ def pieces(
         return
     fault: InvalidData | None = None
     try:
-        yield from _csv_pieces(path, facts, wanted, header, numbers)
+        with _decompressed(path) as raw:
+            yield from _csv_pieces(path, raw, facts, wanted, header, numbers)
     except _BROKEN:
         fault = _not_a_table(path, facts)
     if fault is not None:  # raised here, so that the original, which may quote cells, is left out
@@ -136,37 +135,28 @@ def pieces(
 
 
 def _csv_pieces(
-    path: Path, facts: FileFacts, wanted: list[str], header: list[str] | None,
+    path: Path, raw: Any, facts: FileFacts, wanted: list[str], header: list[str] | None,
     numbers: Collection[str],
 ) -> Iterator[Mapping[str, Cells]]:  # fmt: skip
-    with contextlib.ExitStack() as stack:
-        raw = stack.enter_context(_decompressed(path))
-        quick = _has_arrow() and quick_encoding(facts.encoding)
-        lines: Any
-        if quick:
-            encoding = _with_mark(facts.encoding)
-            mark = codecs.lookup(encoding).name == "utf-8-sig"
-            lines = CsvLines(raw, encoding, _LONGEST_LINE, mark=mark)
+    lines = CsvLines(raw, _with_mark(facts.encoding), _LONGEST_LINE)
+    reader = csv.reader(lines, **_dialect(facts))
+    names = header
+    if names is None:
+        names = [cell.strip() for cell in next((row for row in reader if _filled(row)), [])]
+    slow = partial(_slow_pieces, path, facts, wanted, names)
+    fast = QuickReader(facts, names, wanted, numbers, lines.encoding)
+    if not _has_arrow() or not fast.usable:
+        yield from slow(reader)
+        return
+    if lines.ahead:  # the end of the line whose beginning was the header
+        yield from slow(_records(reader, lines, 0))
+    while chunk := lines.chunk():
+        piece = fast.read(chunk)
+        if piece is not None:
+            yield piece
         else:
-            text = io.TextIOWrapper(raw, encoding=_with_mark(facts.encoding), newline="")
-            lines = _lines(stack.enter_context(text))
-        reader = csv.reader(lines, **_dialect(facts))
-        names = header
-        if names is None:
-            names = [cell.strip() for cell in next((row for row in reader if _filled(row)), [])]
-        if not quick or not (fast := QuickReader(facts, names, wanted, numbers)).usable:
-            yield from _slow_pieces(path, facts, wanted, names, reader)
-            return
-        if not lines.between_lines:  # the end of the line whose beginning was the header
-            yield from _slow_pieces(path, facts, wanted, names, _records(reader, lines, 0))
-        while chunk := lines.chunk():
-            piece = fast.read(chunk)
-            if piece is not None:
-                yield piece
-                continue
             lines.back(chunk)
-            rest = _records(reader, lines, len(chunk))
-            yield from _slow_pieces(path, facts, wanted, names, rest)
+            yield from slow(_records(reader, lines, len(chunk)))
 
 
 def _has_arrow() -> bool:
@@ -178,7 +168,7 @@ def _records(reader: Iterator[list[str]], lines: CsvLines, size: int) -> Iterato
     end = lines.taken + size
     for row in reader:
         yield row
-        if lines.taken >= end and lines.between_lines:
+        if lines.taken >= end and not lines.ahead:
             return
 
 
@@ -186,29 +176,15 @@ def _slow_pieces(
     path: Path, facts: FileFacts, wanted: list[str], names: list[str], reader: Iterator[list[str]]
 ) -> Iterator[Mapping[str, Cells]]:
     """Yield what the standard library's reader makes of a file."""
-    at = {name: place for place, name in enumerate(names)}
-    places = [(name, at[name]) for name in wanted]
     while rows := list(islice(reader, ROWS)):
-        full = [row for row in rows if len(row) == len(names)]
-        if len(full) != len(rows):
-            full = [row for row in rows if _filled(row)]
-            if any(len(row) != len(names) for row in full):
-                raise InvalidData(
-                    f"{path}: a row does not have the {len(names)} cells of the header."
-                )
-        if full:
-            columns = list(zip(*full, strict=True))
+        if any(len(row) != len(names) for row in rows):
+            rows = list(filter(_filled, rows))
+        if any(len(row) != len(names) for row in rows):
+            raise InvalidData(f"{path}: a row does not have the {len(names)} cells of the header.")
+        if rows:
+            columns = dict(zip(names, zip(*rows, strict=True), strict=True))
             signs = facts.decimal, facts.thousands
-            yield {name: TextCells(columns[at], *signs) for name, at in places}
-
-
-def _lines(file: io.TextIOWrapper) -> Iterator[str]:
-    """Yield the lines; a line that is too long for a row is refused before it is in memory."""
-    longest = _LONGEST_LINE
-    while line := file.readline(longest):
-        if len(line) >= longest:
-            raise csv.Error
-        yield line
+            yield {name: TextCells(columns[name], *signs) for name in wanted}
 
 
 def _filled(row: list[str]) -> bool:
@@ -227,8 +203,9 @@ def _parquet_pieces(
                 batch.validate(full=True)  # texts that are no UTF-8 fail here, not cell by cell
                 if batch.num_rows:
                     signs = facts.decimal, facts.thousands
-                    found = {name: given(batch.column(name), "") for name in wanted}
-                    yield {name: ValueCells(each, signs) for name, each in found.items()}
+                    yield {
+                        name: ValueCells(given(batch.column(name), ""), signs) for name in wanted
+                    }
     except (pa.ArrowException, OSError, UnicodeError):
         broken = True
     if broken:

@@ -23,18 +23,18 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from noisette import _files, _validate
 from noisette.core.adjacency import UNITS, Protected
 from noisette.errors import InvalidParameter
 from noisette.tables.file_facts import FileFacts
-from noisette.tables.kinds import KINDS, Column, canonical, column_of, is_sparse
+from noisette.tables.kinds import KINDS, Column, column_of, is_sparse
 from noisette.tables.kinds.categorical import labels_of
 from noisette.tables.kinds.facts import UNKNOWN, only, text_list
 from noisette.tables.person_facts import PERSON_KEYS, PersonFacts
 
-__all__ = ["UNKNOWN", "FileFacts", "Schema", "read_schema", "spelling"]
+__all__ = ["UNKNOWN", "FileFacts", "Schema", "read_schema"]
 
 _TOP = (
     "target", "classes", "unit", "row_norm", "missing", "file", "learn", "learnt", "columns",
@@ -98,6 +98,11 @@ class Schema:
     learnt: tuple[str, ...] = ()
     persons: PersonFacts | None = None
     target_bounds: tuple[float | None, float | None] | None = None
+
+    public_form: ClassVar[str] = (
+        "that the file is a table of the schema's form with at least one row"
+    )
+    """What is treated as public of the file as a whole."""
 
     @property
     def protected(self) -> str:
@@ -182,19 +187,17 @@ class Schema:
         """
         for name in {*released} - {*self.by_name}:
             raise InvalidParameter(f"column {name!r} is not in the schema.")
-        node = {key: value for key, value in self.source.items() if key != "learn"}
-        facts = dict(self.source["columns"])
+        facts, learnt = dict(self.source["columns"]), list[str]()
         for name, column in self.by_name.items():
-            if column.open and not released.get(name):
+            new = released.get(name)
+            if column.open and not new:
                 raise InvalidParameter(f"column {name!r} has open facts, and nothing was released.")
-            if released.get(name):
-                kind = KINDS[facts[name]["kind"]]
-                facts[name] = kind.completed(column, facts[name], released[name])
-        bought = {name for name in released if released[name] and name not in free}
-        learnt = [name for name in facts if name in bought or name in self.learnt]
-        node["columns"] = facts
-        if learnt:
-            node["learnt"] = learnt
+            if new:
+                facts[name] = KINDS[facts[name]["kind"]].completed(column, facts[name], new)
+            if name in self.learnt or (new and name not in free):
+                learnt.append(name)
+        node = self.source | {"columns": facts} | ({"learnt": learnt} if learnt else {})
+        node.pop("learn", None)
         return Schema.from_dict(node if row_norm is None else node | {"row_norm": float(row_norm)})
 
     @property
@@ -226,9 +229,7 @@ class Schema:
     @property
     def names(self) -> tuple[str, ...]:
         """The columns of a file without a header: as named, or in order with the target last."""
-        if self.file.names:
-            return self.file.names
-        return (*(column.name for column in self.columns), self.target)
+        return self.file.names or (*self.by_name, self.target)
 
     @property
     def fingerprint(self) -> str:
@@ -250,11 +251,6 @@ class Schema:
             "cut to the norm bound"
         )
         return facts, scale, self.public_form
-
-    @property
-    def public_form(self) -> str:
-        """What is treated as public of the file as a whole."""
-        return "that the file is a table of the schema's form with at least one row"
 
     @classmethod
     def from_dict(cls, node: Any, target: str | None = None, *, learn: bool = False) -> "Schema":
@@ -283,56 +279,50 @@ class Schema:
         if not isinstance(node, dict):
             raise InvalidParameter("a schema is a table with target, classes and columns.")
         only(node, _TOP, "the schema")
-        node = {key: _plain(value) for key, value in node.items()}
+        node = _plain(node)
         name, bounds = _target_of(node, target)
-        if bounds is None:
-            node["target"] = name
-        labels = labels_of(node.get("classes")) if bounds is None else ()
         if bounds is not None and "classes" in node:
             raise InvalidParameter("classes are for labels; a target that is a number has none.")
+        labels = labels_of(node.get("classes")) if bounds is None else ()
         learnt = text_list(node.get("learnt", []), "learnt", empty=True)
         codes = text_list(node.get("missing", []), "missing", empty=True)
         persons = PersonFacts.of(node, name, codes)
-        if persons is not None:
-            node["columns"] = persons.ignored(node.get("columns"))
-        columns = _columns_of(node, name, learnt, learn=learn)
-        node["columns"] = {
-            column.name: node["columns"][column.name] if column.used else {"kind": "ignore"}
-            for column in columns
-        }
-        # Where facts were released, it may turn out that no column tells rows apart.
-        if not learnt and not any(column.used for column in columns):
-            raise InvalidParameter("the schema has no column to learn from.")
-        unit = _unit_of(node, persons)
-        file = FileFacts.from_dict(node.get("file", {}))
-        _check_names(file.names, [column.name for column in columns], name)
-        row_norm = _row_norm_of(node, columns)
-        share = _share_of(node.get("learn", {}))
-        return cls(
-            name, labels, columns, row_norm, unit, file, node, share, learnt, persons, bounds
-        )  # fmt: skip
-
-
-def _unit_of(node: dict[str, Any], persons: PersonFacts | None) -> str:
-    """Return what one row stands for; where persons are identified it need not be stated."""
-    unit = node.get("unit", UNKNOWN if persons is None else "one row is one of a person's rows")
-    if unit == UNKNOWN:
-        raise InvalidParameter(
-            "unit is still to be filled in; write what one row stands for, such as unit = "
-            '"one row is one person", because the guarantee protects one row; where a person may '
-            'have several rows write person = "COLUMN", the column that identifies them.'
+        stated = _columns_of(node, name, learnt)
+        columns = tuple(
+            column_of(each, facts, codes, learn=learn, learnt=each in learnt)
+            for each, facts in stated.items()
         )
-    if not isinstance(unit, str) or not unit.strip():
-        raise InvalidParameter("unit must say in a few words what one row stands for.")
-    return unit.strip()
+        unused = {column.name: {"kind": "ignore"} for column in columns if not column.used}
+        node["columns"] = stated | unused
+        # Where facts were released, it may turn out that no column tells rows apart.
+        if not learnt and len(unused) == len(columns):
+            raise InvalidParameter("the schema has no column to learn from.")
+        unit = node.get("unit", UNKNOWN if persons is None else "one row is one of a person's rows")
+        if unit == UNKNOWN:
+            raise InvalidParameter(
+                "unit is still to be filled in; write what one row stands for, such as unit = "
+                '"one row is one person", because the guarantee protects one row; where a person '
+                'may have several rows write person = "COLUMN", the column that identifies them.'
+            )
+        if not isinstance(unit, str) or not unit.strip():
+            raise InvalidParameter("unit must say in a few words what one row stands for.")
+        file = FileFacts.from_dict(node.get("file", {}))
+        for each in (*stated, name) if file.names else ():
+            if each not in file.names:
+                raise InvalidParameter(f"names of [file] lacks the column {each!r}.")
+        row_norm, share = _row_norm_of(node, columns), _share_of(node.get("learn", {}))
+        return cls(
+            name, labels, columns, row_norm, unit.strip(), file, node, share, learnt, persons,
+            bounds,
+        )  # fmt: skip
 
 
 def _plain(node: Any) -> Any:
     """Return the dates of a TOML file as texts, so that they can be written back."""
     if isinstance(node, dict):
-        return {key: _plain(value) for key, value in node.items()}
+        return dict(zip(node, map(_plain, node.values()), strict=True))
     if isinstance(node, list):
-        return [_plain(value) for value in node]
+        return list(map(_plain, node))
     return node.isoformat() if isinstance(node, date | time) else node
 
 
@@ -368,11 +358,23 @@ Limits = tuple[float | None, float | None]
 
 
 def _target_of(node: dict[str, Any], wanted: str | None) -> tuple[str, Limits | None]:
-    """Return the name of the target and, where it is a number, its limits."""
+    """Return the name of the target and, where it is a number, its limits, None if still open."""
     stated, bounds = node.get("target"), None
-    if isinstance(stated, dict):
-        bounds = _limits_of(stated)
-        stated = stated.get("name", UNKNOWN)
+    facts = stated if isinstance(stated, dict) else None
+    if facts is not None:
+        only(facts, ("name", "kind", "low", "high"), "[target]")
+        if facts.get("kind") != "numeric":
+            raise InvalidParameter(
+                'kind of [target] must be "numeric"; labels are written target = "COLUMN" and '
+                "classes."
+            )
+        low, high = (
+            None if end == UNKNOWN else _validate.real("low and high of [target]", end)
+            for end in (facts.get("low", UNKNOWN), facts.get("high", UNKNOWN))
+        )
+        if low is not None and high is not None and not 1e-30 < high - low < 1e30:
+            raise InvalidParameter("[target] needs low < high, two finite numbers.")
+        stated, bounds = facts.get("name", UNKNOWN), (low, high)
     if stated == UNKNOWN:
         stated = None
     if stated is not None and not isinstance(stated, str):
@@ -387,31 +389,21 @@ def _target_of(node: dict[str, Any], wanted: str | None) -> tuple[str, Limits | 
             f"--target is {wanted!r} but the schema says target = {stated!r}; make them agree."
         )
     name = stated if stated is not None else str(wanted)
-    if bounds is not None:
-        node["target"] = {**node["target"], "name": name}
+    node["target"] = name if facts is None else {**facts, "name": name}
     return name, bounds
 
 
-def _limits_of(facts: dict[str, Any]) -> Limits:
-    """Return the limits of a target that is a number, None where they are open."""
-    only(facts, ("name", "kind", "low", "high"), "[target]")
-    if facts.get("kind") != "numeric":
-        raise InvalidParameter(
-            'kind of [target] must be "numeric"; labels are written target = "COLUMN" and classes.'
-        )
-    ends = [facts.get(end, UNKNOWN) for end in ("low", "high")]
-    low, high = (
-        None if end == UNKNOWN else _validate.real("low and high of [target]", end) for end in ends
-    )
-    if low is not None and high is not None and not 1e-30 < high - low < 1e30:
-        raise InvalidParameter("[target] needs low < high, two finite numbers.")
-    return low, high
-
-
-def _columns_of(
-    node: dict[str, Any], target: str, learnt: tuple[str, ...], *, learn: bool
-) -> tuple[Column, ...]:
-    listed = node.get("columns")
+def _columns_of(node: dict[str, Any], target: str, learnt: tuple[str, ...]) -> dict[str, Any]:
+    """Return the stated columns; that of the identifiers of persons is never a feature."""
+    listed, person = node.get("columns"), node.get("person")
+    if isinstance(listed, dict) and person is not None:
+        stated = listed.get(person, {"kind": "ignore"})
+        if (stated.get("kind") if isinstance(stated, dict) else stated) != "ignore":
+            raise InvalidParameter(
+                f"column {person!r} identifies persons, so nothing may be learnt from it; "
+                'give it kind = "ignore".'
+            )
+        listed = listed | {person: {"kind": "ignore"}}
     if not isinstance(listed, dict) or not listed:
         raise InvalidParameter(
             "the schema has no columns; write a table [columns.NAME] for each, or start from the "
@@ -424,22 +416,7 @@ def _columns_of(
     for name in learnt:
         if name not in listed:
             raise InvalidParameter(f"learnt names {name!r}, which does not stand under columns.")
-    shared = text_list(node.get("missing", []), "missing", empty=True)
-    return tuple(
-        column_of(name, facts, shared, learn=learn, learnt=name in learnt)
-        for name, facts in listed.items()
-    )
-
-
-def _check_names(names: tuple[str, ...], columns: list[str], target: str) -> None:
-    if not names:
-        return
-    if len(set(names)) != len(names):
-        raise InvalidParameter("names of [file] lists a column twice.")
-    listed = set(names)
-    for name in (*columns, target):
-        if name not in listed:
-            raise InvalidParameter(f"names of [file] lacks the column {name!r}.")
+    return listed
 
 
 def read_schema(path: str | Path, target: str | None = None, *, learn: bool = False) -> Schema:
@@ -496,8 +473,3 @@ def read_schema(path: str | Path, target: str | None = None, *, learn: bool = Fa
             return Schema.from_dict(node, target, learn=learn)
         except InvalidParameter as error:
             raise InvalidParameter(f"{path}: {error}") from None
-
-
-def spelling(labels: tuple[tuple[str, tuple[str, ...]], ...]) -> dict[str, int]:
-    """Return the position of the class for every accepted spelling of a label."""
-    return {canonical(text): k for k, (_, texts) in enumerate(labels) for text in texts}

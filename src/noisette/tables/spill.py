@@ -14,10 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from noisette._typing import Integers
 from noisette.errors import InvalidData
 
 IN_MEMORY = 1 << 26
 """Bytes of one table that stay in memory; beyond, all of it goes to the file."""
+BLOCK = 1 << 14
+"""Rows of a block, as many as are encoded at a time."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -83,59 +86,31 @@ def _one_sentence() -> Any:
 
 
 class Spilling:
-    """The parts of several growing arrays: in memory, or all in one file once they are large."""
+    """The parts of several growing vectors: in memory, or all in one file once they are large."""
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(self, limit: float | None = None, room: Spill | None = None) -> None:
         self._limit = IN_MEMORY if limit is None else limit
-        self._held: list[_KeptPart] = []
-        self._size = 0
-        self._file: Spill | None = None
+        self._held: list[tuple[list[Any], int]] = []
+        self._size, self._room = 0, room
+        self.file: Spill | None = None
 
-    def keep(self, values: NDArray[Any]) -> "_KeptPart":
-        """Take one part."""
-        part = _KeptPart(values)
-        if self._file is not None:
-            part.move(self._file)
-            return part
-        self._held.append(part)
-        self._size += values.nbytes
+    def keep_last(self, parts: list[Any]) -> None:
+        """See to the last of some parts: an array, or in the file its place and its type."""
+        self._held.append((parts, len(parts) - 1))
+        self._size += parts[-1].nbytes
         if self._size > self._limit:
-            self._file = Spill()
-            for each in self._held:
-                each.move(self._file)
+            self.file = self.file or self._room or Spill()
+            for each, k in self._held:
+                each[k] = self.file.append(each[k]), each[k].dtype
             self._held = []
-        return part
-
-
-class _KeptPart:
-    """One array, in memory or in a file."""
-
-    def __init__(self, values: NDArray[Any]) -> None:
-        self._values: NDArray[Any] | None = values
-        self._file: Spill | None = None
-        self._place = 0
-        self.dtype, self.count = values.dtype, len(values)
-
-    def move(self, file: Spill) -> None:
-        """Write it to a file and let go of the memory."""
-        assert self._values is not None
-        self._place, self._file, self._values = file.append(self._values), file, None
-
-    def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Return some of its entries."""
-        if self._file is None:
-            assert self._values is not None
-            return self._values[start:stop]
-        place = self._place + start * self.dtype.itemsize
-        return self._file.read(place, stop - start, self.dtype)
 
 
 class Spilled:
-    """A vector in parts; ``vector[start:stop]`` is an array."""
+    """A vector in parts; ``vector[start:stop]`` is an array, ``vector[rows]`` another vector."""
 
     def __init__(self, store: Spilling, dtype: Any) -> None:
         self.store, self.dtype = store, np.dtype(dtype)
-        self._parts: list[_KeptPart] = []
+        self._parts: list[Any] = []
         self._ends: list[int] = [0]
 
     def __repr__(self) -> str:
@@ -146,16 +121,37 @@ class Spilled:
 
     def append(self, values: NDArray[Any]) -> None:
         """Add entries at the end; a narrower type is kept as it is."""
-        self._parts.append(self.store.keep(values))
+        self._parts.append(values)
         self._ends.append(self._ends[-1] + len(values))
+        self.store.keep_last(self._parts)
 
-    def __getitem__(self, rows: slice) -> NDArray[Any]:
+    def __getitem__(self, rows: Any) -> Any:
+        if not isinstance(rows, slice):
+            return self._taken(rows)
         start, stop, _ = rows.indices(len(self))
         out = np.empty(max(stop - start, 0), dtype=self.dtype)
         first = int(np.searchsorted(self._ends, start, side="right")) - 1
-        for part, begin in zip(self._parts[first:], self._ends[first:], strict=False):
+        for k in range(first, len(self._parts)):
+            part, begin = self._parts[k], self._ends[k]
             if begin >= stop:
                 break
-            low, high = max(start - begin, 0), min(stop - begin, part.count)
-            out[begin + low - start : begin + high - start] = part.read(low, high)
+            low, high = max(start, begin), min(stop, self._ends[k + 1])
+            if isinstance(part, tuple):
+                assert self.store.file is not None
+                place, kind = part
+                place += (low - begin) * kind.itemsize
+                out[low - start : high - start] = self.store.file.read(place, high - low, kind)
+            else:
+                out[low - start : high - start] = part[low - begin : high - begin]
         return out
+
+    def _taken(self, rows: Integers) -> "Spilled":
+        found = Spilled(self.store, self.dtype)
+        if (np.diff(rows) < 0).any():
+            found.append(self[:][rows])
+            return found
+        for start in range(0, len(self), BLOCK):
+            first, last = np.searchsorted(rows, [start, start + BLOCK])
+            if first < last:
+                found.append(self[start : start + BLOCK][rows[first:last] - start])
+        return found

@@ -102,13 +102,11 @@ def _size(job: Job, facts: "Schema | None") -> tuple[int, bool]:
     persons are identified, it is their number that is public, and rows are not counted.
     """
     from noisette import _validate
-    from noisette.tables.counting import count_units
-    from noisette.tables.encoding import check_columns, names_of
+    from noisette.tables.encoding import count_units, names_of
 
     header = not job.no_header
     if job.table is not None and facts is not None:
-        names, _ = names_of(job.table, facts, target=False, header=header)
-        check_columns(job.table, names, facts, target=False)
+        names_of(job.table, facts, header=header)
     if job.rows is not None:
         return _validate.integer("--rows", job.rows), False
     if job.table is None or facts is None:

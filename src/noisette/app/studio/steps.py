@@ -27,7 +27,7 @@ from noisette.app.studio.walk import TOO_EARLY, Walk, open_books
 from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.tables import toml
-from noisette.tables.counting import count_units
+from noisette.tables.encoding import count_units
 from noisette.tables.kinds import KINDS
 
 if TYPE_CHECKING:

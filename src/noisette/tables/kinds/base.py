@@ -48,11 +48,8 @@ class Reading:
     """What a cell becomes: "number" or "date"; nothing for a text."""
     moments: ClassVar[bool] = False
     """Whether cells may be dates by their type."""
-
-    @property
-    def written(self) -> str:
-        """How cells are written, in words, where a schema says so."""
-        return ""
+    written: ClassVar[Any] = ""
+    """How cells are written, in words, where a schema says so."""
 
     def numbers(self, cells: Cells, missing: Sequence[Any] = ()) -> Floats:
         """Return the value of every cell, in an array of its own; NaN where it is missing."""
@@ -102,22 +99,26 @@ TEXTS, NUMBERS = Reading(), Numbers()
 # --- entries ---------------------------------------------------------------------------------
 
 
+def coded_of(cells: Any) -> tuple[NDArray[Any], Sequence[str]]:
+    """Return the number of a text for every cell, and the texts; not each need occur."""
+    if hasattr(cells, "coded"):
+        found: tuple[NDArray[Any], Sequence[str]] = cells.coded()
+        return found
+    place: dict[str, int] = {}
+    codes = [place.setdefault(text, len(place)) for text in cells.texts()]
+    return np.array(codes, dtype=np.intp), list(place)
+
+
 def for_texts(cells: Cells, value: Callable[[str], Any], dtype: Any) -> NDArray[Any]:
     """Return `value` of the text of every cell; each text is looked at once."""
-    coded = getattr(cells, "coded", None)
-    if coded is None:
-        texts = cells.texts()
-        known = {text: value(text) for text in set(texts)}
-        return np.array([known[text] for text in texts], dtype=dtype)
-    codes, texts = coded()
-    if len(texts) <= len(codes):
-        return np.asarray(np.array([value(text) for text in texts], dtype=dtype)[codes])
-    used, codes = np.unique(codes, return_inverse=True)
-    found: NDArray[Any] = np.array([value(texts[code]) for code in used], dtype=dtype)
-    return np.asarray(found[codes])
+    codes, texts = coded_of(cells)
+    if len(texts) > len(codes):
+        used, codes = np.unique(codes, return_inverse=True)
+        texts = list(map(texts.__getitem__, used))
+    return np.asarray(np.array(list(map(value, texts)), dtype=dtype)[codes])
 
 
-def in_slots(slots: NDArray[Any], count: int, value: float) -> Entries:
+def in_slots(count: int, value: float, slots: NDArray[Any]) -> Entries:
     """Return entries of one feature for each row; a slot outside of 0 .. count - 1 is none."""
     known = (slots >= 0) & (slots < count)
     features = np.where(known, slots, 0).astype(np.int32)
@@ -128,6 +129,9 @@ def scatter(entries: Entries, out: Floats) -> None:
     """Write entries into `out` and zero everywhere else."""
     features, values = entries
     out[:] = 0.0
+    if features.strides[0] == 0:  # the same features in every row
+        out[:, features[0]] = values
+        return
     rows, places = np.nonzero(values)
     out[rows, features[rows, places]] = values[rows, places]
 
@@ -160,6 +164,7 @@ class Column:
     missing_slot: bool = False
     reading: Reading = TEXTS
 
+    # Properties where they follow from a column's facts.
     used: ClassVar[bool] = True
     open: ClassVar[bool] = False
     """Whether facts are still to be learnt."""
@@ -171,6 +176,25 @@ class Column:
     """How its cells enter a model, where that is worth a word and costs nothing."""
     unpaired: ClassVar[str] = ""
     """Why it cannot be one of a pair of columns."""
+    buys: ClassVar[Any] = ""
+    """What a training buys before it counts: "knots", "levels" or nothing."""
+    slots: ClassVar[Any] = ()
+    """What each feature stands for."""
+    weight = 1.0  # the value of a feature that is there
+    nonzeros: ClassVar[Any] = 1
+    """The most features of one cell that differ from zero."""
+    place_rows: ClassVar[Any] = None
+    """The features of each place, None where places are features."""
+    whole: ClassVar[Any] = False
+    """Whether what each cell adds to the places is in all 1."""
+    filled: ClassVar[Any] = None
+    """The features of a missing cell, where it has others beside its slot."""
+    ends: ClassVar[Any] = (None, None)
+    """The values below and above which a cell is out of bounds."""
+    size: ClassVar[Any] = 0
+    """How many knots or levels it has."""
+    line: ClassVar[Any] = None
+    """The least and the largest value of its one feature, where that is a straight line."""
 
     @property
     def kind(self) -> str:
@@ -178,26 +202,11 @@ class Column:
         return self.reading.kind
 
     @property
-    def buys(self) -> str:
-        """What a training buys before it counts: "knots", "levels" or nothing."""
-        return ""
-
-    @property
     def grid(self) -> Grid:
         """The public candidates for its knots, within what is known of its bounds."""
-        return Grid(*self.ends, dates=self.reading.moments)
+        return Grid(self.ends[0], self.ends[1], dates=self.reading.moments)
 
     # --- features ---
-
-    @property
-    def slots(self) -> tuple[str, ...]:
-        """What each feature stands for."""
-        return ()
-
-    @property
-    def weight(self) -> float:
-        """The value of a feature that is there."""
-        return 1.0
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -205,27 +214,23 @@ class Column:
         return tuple(f"{self.name} {slot}" for slot in self.slots)
 
     @property
-    def mean_square(self) -> float:
-        """What it adds to a squared row length if values spread evenly: a guess, not data."""
-        return self.most_square
-
-    @property
     def most_square(self) -> float:
         """The most that it adds to a squared row length, whatever the cell."""
         return self.weight**2
 
     @property
-    def nonzeros(self) -> int:
-        """The most features of one cell that differ from zero."""
-        return 1
+    def mean_square(self) -> float:
+        """What it adds to a squared row length if values spread evenly: a guess, not data."""
+        return self.most_square
 
     def _place(self, text: str) -> int:
-        """Return the feature of a cell, from its own text and public facts alone."""
-        raise NotImplementedError
+        """Return the feature of a cell, from its own text and public facts alone; -1 is none."""
+        return -1
 
     def entries(self, cells: Cells) -> Entries:
         """Return the entries of all cells that may differ from zero."""
-        return in_slots(for_texts(cells, self._place, np.int32), len(self.slots), self.weight)
+        width = len(self.features)
+        return in_slots(width, self.weight, for_texts(cells, self._place, np.int32))
 
     def fill(self, cells: Cells, out: Floats) -> None:
         """Write the features of all cells into `out`, shape (n, len(features))."""
@@ -242,21 +247,6 @@ class Column:
         """Return what every cell adds to the places: at least 0, and in all at most 1."""
         features, values = self.entries(cells)
         return features, values / self.weight
-
-    @property
-    def place_rows(self) -> Floats | None:
-        """The features of each place, None where places are features."""
-        return None
-
-    @property
-    def whole(self) -> bool:
-        """Whether what each cell adds to the places is in all 1."""
-        return False
-
-    @property
-    def filled(self) -> Floats | None:
-        """The features of a missing cell, where it has others beside its slot."""
-        return None
 
     @property
     def gone(self) -> int:
@@ -279,11 +269,6 @@ class Column:
         ends = zip(self.ends, ("below", "above"), strict=True)
         return ("missing", "unreadable", *(name for end, name in ends if end is not None))
 
-    @property
-    def ends(self) -> tuple[float | None, float | None]:
-        """The values below and above which a cell is out of bounds."""
-        return None, None
-
     def unlisted(self, cells: Cells) -> Bools:
         """Whether each cell is there and no listed level."""
         return np.zeros(len(cells), dtype=bool)
@@ -294,16 +279,6 @@ class Column:
     def points(self) -> Points:
         """The cells that stand for it."""
         return Points("levels", self.slots, np.eye(len(self.features)) * self.weight)
-
-    @property
-    def size(self) -> int:
-        """How many knots or levels it has."""
-        return 0
-
-    @property
-    def line(self) -> tuple[float, float] | None:
-        """The least and the largest value of its one feature, where that is a straight line."""
-        return None
 
     def card(self, weights: Floats) -> dict[str, Any]:
         """Return how a cell becomes pairs of a value and its weights, for a scoring card."""

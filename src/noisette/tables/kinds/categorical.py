@@ -19,10 +19,8 @@ Groups = tuple[tuple[str, tuple[str, ...]], ...]
 _MOST_LEVELS = 12  # in a pair, the commonest
 
 
-@lru_cache(maxsize=64)
-def _codes(patterns: tuple[tuple[str, str], ...]) -> CodeGroups:
-    # Not kept in the column: that some cell was no listed level is a fact about the rows.
-    return CodeGroups(patterns)
+# Not kept in the column: that some cell was no listed level is a fact about the rows.
+_codes = lru_cache(maxsize=64)(CodeGroups)
 
 
 @dataclass(frozen=True)
@@ -63,8 +61,9 @@ class Categorical(Column):
     @cached_property
     def features(self) -> tuple[str, ...]:
         """One feature for each slot."""
-        signs = ["="] * len(self._named) + [" "] * (len(self.slots) - len(self._named))
-        return tuple(self.name + sign + slot for sign, slot in zip(signs, self.slots, strict=True))
+        count = len(self._named)
+        heads = [f"{self.name}="] * count + [f"{self.name} "] * (len(self.slots) - count)
+        return tuple(map(str.__add__, heads, self.slots))
 
     @property
     def mean_square(self) -> float:
@@ -224,8 +223,13 @@ def labels_of(node: Any) -> Groups:
     return labels
 
 
-def _of_codes(node: dict[str, str], where: str) -> tuple[Groups, tuple[tuple[str, str], ...]]:
-    """Return groups and patterns of entries such as "390-459" = "circulatory"."""
+def _levels(stated: Stated) -> tuple[Groups, tuple[tuple[str, str], ...]]:
+    """Return groups of levels, and patterns of entries such as "390-459" = "circulatory"."""
+    node, where = stated.facts.get("categories", stated.facts.get("groups")), stated.where
+    if stated.learnt and isinstance(node, list):  # what was released may be empty, or a lone "?"
+        return tuple((text, (text,)) for text in map(canonical, node)), ()
+    if not isinstance(node, dict) or not node or set(map(type, node.values())) != {str}:
+        return _grouped(node, f"{where}: categories", _LEARN), ()
     levels: dict[str, list[str]] = {}
     patterns: dict[str, str] = {}
     check_codes([code.strip() for code in node], where)
@@ -235,20 +239,11 @@ def _of_codes(node: dict[str, str], where: str) -> tuple[Groups, tuple[tuple[str
             patterns[code.strip()] = canonical(group)
         else:
             listed.append(canonical(code))
-    every = [level for listed in levels.values() for level in listed]
-    if len(set(every)) + len(patterns) != len(node):
+    every = {level for listed in levels.values() for level in listed}
+    if len(every) + len(patterns) != len(node):
         raise InvalidParameter(f"{where}: groups lists a code twice.")
     groups = tuple((group, tuple(listed)) for group, listed in levels.items())
     return groups, tuple(patterns.items())
-
-
-def _levels(stated: Stated) -> tuple[Groups, tuple[tuple[str, str], ...]]:
-    node, where = stated.facts.get("categories", stated.facts.get("groups")), stated.where
-    if isinstance(node, dict) and node and all(isinstance(each, str) for each in node.values()):
-        return _of_codes(node, where)
-    if stated.learnt and isinstance(node, list):  # what was released may be empty, or a lone "?"
-        return tuple((text, (text,)) for text in map(canonical, node)), ()
-    return _grouped(node, f"{where}: categories", _LEARN), ()
 
 
 def _parse(stated: Stated) -> Categorical | Open:
@@ -293,12 +288,11 @@ def _merge(
     column: Any, kept: dict[str, Any], new: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return stated and bought facts together."""
-    plain: dict[str, Any] = {}
+    full = dict(kept)
     if "categories" in new:
-        plain["categories"] = [str(level) for level in new["categories"]]
+        full["categories"] = list(map(str, new["categories"]))
     if new.get("reference") is not None:
-        plain["reference"] = str(new["reference"])
-    full = kept | plain
+        full["reference"] = str(new["reference"])
     return full, {} if full.get("categories") or full.get("groups") else {"categories": []}
 
 

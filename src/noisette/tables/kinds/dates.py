@@ -31,18 +31,6 @@ _PARTS = {
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def check_format(form: str, where: str) -> None:
-    """Refuse a form without a year, or with anything else than the parts of a date."""
-    parts = re.findall(r"%(.?)", form, flags=re.S)
-    if any(part not in _PARTS for part in parts) or len(set(parts)) != len(parts):
-        raise InvalidParameter(
-            f"{where}: format is made of %Y, %m, %d, %H, %M and %S, each at most once; got "
-            f"{form!r}."
-        )
-    if "Y" not in parts or ("d" in parts and "m" not in parts):
-        raise InvalidParameter(f"{where}: format needs %Y, and %m where it has %d; got {form!r}.")
-
-
 @lru_cache(maxsize=64)
 def _pattern(form: str) -> re.Pattern[str]:
     pieces = re.split(r"%(.)", form)
@@ -99,14 +87,21 @@ class Days(Reading):
     @classmethod
     def of(cls, stated: Stated) -> "Days":
         """Return how dates are written, as a schema states it."""
-        node = stated.facts.get("format", [])
+        node, where = stated.facts.get("format", []), stated.where
         forms = [node] if isinstance(node, str) else node
         if not isinstance(forms, list) or not all(isinstance(form, str) for form in forms):
-            raise InvalidParameter(
-                f"{stated.where}: format must be a text such as '%d/%m/%Y', or a list."
-            )
+            raise InvalidParameter(f"{where}: format must be a text such as '%d/%m/%Y', or a list.")
         for form in forms:
-            check_format(form, stated.where)
+            parts = re.findall(r"%(.?)", form, flags=re.S)
+            if any(part not in _PARTS for part in parts) or len(set(parts)) != len(parts):
+                raise InvalidParameter(
+                    f"{where}: format is made of %Y, %m, %d, %H, %M and %S, each at most once; got "
+                    f"{form!r}."
+                )
+            if "Y" not in parts or ("d" in parts and "m" not in parts):
+                raise InvalidParameter(
+                    f"{where}: format needs %Y, and %m where it has %d; got {form!r}."
+                )
         return cls(tuple(forms))
 
     def numbers(self, cells: Cells, missing: Sequence[Any] = ()) -> Floats:
@@ -132,20 +127,17 @@ def _parse(stated: Stated) -> Column:
     """Return a column of dates: numbers in its facts are days since 1970, texts are dates."""
     reading, facts = Days.of(stated), dict(stated.facts)
     for key in ("low", "high", "center"):
-        if key in facts and facts[key] != UNKNOWN:
-            facts[key] = _day(facts[key], reading.forms, f"{stated.where}: {key}")
+        value = facts.get(key)
+        # what is no text is left to the check of numbers
+        if not isinstance(value, str) or value == UNKNOWN:
+            continue
+        found = [day for day in (days(value), days(value, reading.forms)) if day == day]
+        if not found:
+            raise InvalidParameter(
+                f"{stated.where}: {key} must be a date such as '1970-12-31'; got {value!r}."
+            )
+        facts[key] = found[0]
     return number_column(replace(stated, facts=facts), reading)
-
-
-def _day(value: Any, forms: tuple[str, ...], what: str) -> Any:
-    """Return the number of a day; what is no text is left to the check of numbers."""
-    if not isinstance(value, str):
-        return value
-    found = days(value)
-    found = days(value, forms) if math.isnan(found) else found
-    if math.isnan(found):
-        raise InvalidParameter(f"{what} must be a date such as '1970-12-31'; got {value!r}.")
-    return found
 
 
 DATE = Kind(

@@ -11,9 +11,8 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from noisette._typing import Bools, Floats
+from noisette._typing import Floats
 from noisette.errors import InvalidParameter
 from noisette.tables.kinds.base import (
     NUMBERS,
@@ -35,6 +34,9 @@ class ReadAsNumber(Column):
     _: KW_ONLY
     reading: Reading = NUMBERS
 
+    at: ClassVar[Any] = ()
+    """The numbers that stand for it."""
+
     def entries_at(self, numbers: Floats) -> Entries:
         """Return the entries of numbers, NaN for a missing one."""
         raise NotImplementedError
@@ -42,11 +44,6 @@ class ReadAsNumber(Column):
     def entries(self, cells: Cells) -> Entries:
         """Return the entries of all cells that may differ from zero."""
         return self.entries_at(self.reading.numbers(cells, self.missing))
-
-    @property
-    def at(self) -> tuple[float, ...]:
-        """The numbers that stand for it."""
-        raise NotImplementedError
 
     @property
     def points(self) -> Points:
@@ -60,7 +57,7 @@ class ReadAsNumber(Column):
     def _about_missing(self) -> str:
         codes = ", ".join(f"{code:g}" for code in self.missing if not isinstance(code, str))
         text = f"; missing if {codes}" if codes else ""
-        return text + "; a slot for missing" * self.missing_slot + self.reading.written
+        return f"{text}{'; a slot for missing' * self.missing_slot}{self.reading.written}"
 
     def _on_card(self, form: dict[str, Any], missing: list[Any], weights: Floats) -> dict[str, Any]:
         slot = [[1.0, weights[-1].tolist()]] if self.missing_slot else []
@@ -123,26 +120,20 @@ class Hats(ReadAsNumber):
 
     def entries_at(self, numbers: Floats) -> Entries:
         """Return the entries of numbers, NaN for a missing one."""
-        absent = np.isnan(numbers)
+        absent, knots = np.isnan(numbers), np.array(self.knots)
         features = np.empty((len(numbers), self.nonzeros), dtype=np.int32)
         values = np.empty(features.shape)
         if self._bends:
-            self._hats(numbers, absent, features, values)
+            numbers[absent] = self._middle
+            t = np.clip(numbers, knots[0], knots[-1], out=numbers)
+            left = np.searchsorted(knots[1:-1], t, side="right")
+            share = (t - knots[left]) / np.diff(knots)[left]
+            features[:, 0], features[:, 1] = left, left + 1
+            values[:, 0], values[:, 1] = 1.0 - share, share
         if self.missing_slot:
-            features[:, -1] = len(self.knots) if self._bends else 0
+            features[:, -1] = len(knots) if self._bends else 0
             values[:, -1] = absent
         return features, values
-
-    def _hats(
-        self, numbers: Floats, absent: Bools, features: NDArray[np.int32], values: Floats
-    ) -> None:
-        knots = np.array(self.knots)
-        numbers[absent] = self._middle
-        t = np.clip(numbers, knots[0], knots[-1], out=numbers)
-        left = np.searchsorted(knots[1:-1], t, side="right")
-        share = (t - knots[left]) / np.diff(knots)[left]
-        features[:, 0], features[:, 1] = left, left + 1
-        values[:, 0], values[:, 1] = 1.0 - share, share
 
     def spread(self, cells: Cells) -> Entries:
         """Return the hats of every cell; a missing one with a slot counts as nothing else."""
@@ -156,12 +147,9 @@ class Hats(ReadAsNumber):
         """The hats of a missing cell, if a slot says that it is missing."""
         if not self.missing_slot:
             return None
-        out = np.zeros(len(self.features))
-        if self._bends:
-            knots = np.array(self.knots)
-            out[: len(knots)] = np.maximum(
-                [np.interp(self._middle, knots, row) for row in np.eye(len(knots))], 0.0
-            )
+        out, knots = np.zeros(len(self.features)), np.array(self.knots)
+        for k, row in enumerate(np.eye(len(knots)) if self._bends else ()):
+            out[k] = max(np.interp(self._middle, knots, row), 0.0)
         return out
 
     @property

@@ -4,10 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Never
 
-import numpy as np
-
 from noisette.errors import InvalidParameter
-from noisette.tables.kinds.base import Cells, Column, Entries
+from noisette.tables.kinds.base import Column
 from noisette.tables.kinds.facts import canonical, is_open
 
 
@@ -39,30 +37,15 @@ class Open(Column):
         """Return that facts are missing."""
         return "facts still to be learnt"
 
-    def _refuse(self) -> Never:
+    @property
+    def features(self) -> Never:
+        """Refused: they follow from the facts that are to be learnt."""
         raise InvalidParameter(
             f"column {self.name!r} has facts that are still to be learnt, so it has no features "
             "yet; fill them in, or learn them first."
         )
 
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Refused: they follow from the facts that are to be learnt."""
-        self._refuse()
-
-    @property
-    def most_square(self) -> float:
-        """Refused: it follows from the facts that are to be learnt."""
-        self._refuse()
-
-    @property
-    def nonzeros(self) -> int:
-        """Refused: it follows from the facts that are to be learnt."""
-        self._refuse()
-
-    def entries(self, cells: Cells) -> Entries:
-        """Refused: they follow from the facts that are to be learnt."""
-        self._refuse()
+    most_square = nonzeros = features
 
 
 @dataclass(frozen=True)
@@ -75,11 +58,6 @@ class Ignored(Column):
     kind: ClassVar[str] = "ignored"
     nonzeros: ClassVar[int] = 0
     most_square: ClassVar[float] = 0.0
-
-    def entries(self, cells: Cells) -> Entries:
-        """Return no entry: the cells are not looked at."""
-        shape = (len(cells), 0)
-        return np.zeros(shape, dtype=np.int32), np.zeros(shape)
 
     def describe(self) -> str:
         """Return that it is not used."""
@@ -153,22 +131,22 @@ class Kind:
         where = f"column {column.name!r}"
         if self.merge is None:
             raise InvalidParameter(f"{where} has no facts to be learnt.")
+        away = {*self.gone} - {"knots", "center"} if "knots" in new else set[str]()
+        kept = dict(stated)
+        for key, value in stated.items():
+            if key in away or (key in self.learns and is_open(value)):
+                del kept[key]
         for key in new:
             if key not in self.learns:
                 raise InvalidParameter(f"{where} has no fact {key!r} to be learnt.")
-        kept = {k: v for k, v in stated.items() if not (k in self.learns and is_open(v))}
-        if "knots" in new:
-            away = {*self.gone} - {"knots", "center"}
-            kept = {key: kept[key] for key in kept if key not in away}
-        for key in new:
             if key in kept and key != "center":
                 raise InvalidParameter(f"{where}: {key} is stated in the schema, so it stays.")
         full, rest = self.merge(column, kept, new)
         if not rest:
             return full
-        # No two cells differ, but one may be missing.
         if not full.get("missing_slot"):
             return {"kind": "ignore"}
+        # No two cells differ, but one may be missing.
         return {key: full[key] for key in full if key not in self.gone} | rest
 
 

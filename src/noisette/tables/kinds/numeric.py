@@ -14,7 +14,7 @@ import numpy as np
 
 from noisette._typing import Floats
 from noisette.errors import InvalidParameter
-from noisette.tables.kinds.base import NUMBERS, Cells, Column, Entries, Reading, number_codes
+from noisette.tables.kinds.base import NUMBERS, Column, Entries, Reading, number_codes
 from noisette.tables.kinds.facts import UNKNOWN, flag, number, only, weight
 from noisette.tables.kinds.hats import Hats, ReadAsNumber
 from noisette.tables.kinds.kind import Kind, Open, Stated
@@ -41,19 +41,15 @@ class View:
     @property
     def span(self) -> tuple[float, float]:
         """The smallest and the largest value of the feature."""
-        ends = self._map(np.array([self.low, self.high]))
-        if not self.square:
-            return float(ends[0]), float(ends[1])
-        return 0.0, float((ends * ends).max())
+        low, high = self._map(np.array([self.low, self.high])).tolist()
+        return (0.0, max(low * low, high * high)) if self.square else (low, high)
 
     @property
     def _curved(self) -> tuple[float, float, float]:
         """The curve at both ends and at the centre."""
         curve = CURVES[self.curve]
         low, high = curve(np.array([self.low, self.high]))
-        zero = (low + high) / 2.0
-        if self.center is not None:
-            zero = curve(np.array([self.center]))[0]
+        zero = (low + high) / 2.0 if self.center is None else curve(np.array([self.center]))[0]
         return low, high, zero
 
     def _map(self, t: Floats) -> Floats:
@@ -128,20 +124,13 @@ class Numeric(ReadAsNumber):
         """One for each view, and one for missing cells if there is a slot."""
         return len(self.views) + self.missing_slot
 
-    def _fill_at(self, numbers: Floats, out: Floats) -> None:
+    def entries_at(self, numbers: Floats) -> Entries:
+        """Return the entries of numbers, NaN for a missing one."""
+        out = np.zeros((len(numbers), self.nonzeros))
         for j, view in enumerate(self.views):
             out[:, j] = view(numbers)
         if self.missing_slot:
             out[:, -1] = np.isnan(numbers)
-
-    def fill(self, cells: Cells, out: Floats) -> None:
-        """Write the features of all cells into `out`, shape (n, len(features))."""
-        self._fill_at(self.reading.numbers(cells, self.missing), out)
-
-    def entries_at(self, numbers: Floats) -> Entries:
-        """Return the entries of numbers, NaN for a missing one."""
-        out = np.zeros((len(numbers), self.nonzeros))
-        self._fill_at(numbers, out)
         return np.broadcast_to(np.arange(self.nonzeros, dtype=np.int32), out.shape), out
 
     @property
@@ -184,21 +173,18 @@ def number_column(stated: Stated, reading: Reading = NUMBERS) -> Column:
     shared: dict[str, Any] = {"missing": missing, "missing_slot": stated.slot, "reading": reading}
     if "knots" in facts:
         only(facts, (*_ALWAYS, "knots", "center"), f"{where}, which has knots,")
-        knots = _knots(facts["knots"], where)
-        return Hats(stated.name, knots, number(facts, "center", where), **shared)
-    ends: list[Any] = [end for end in ("low", "high") if facts.get(end, UNKNOWN) == UNKNOWN]
+        knots = facts["knots"]
+        if not isinstance(knots, list) or not knots or len(knots) > 10_000:
+            raise InvalidParameter(f"{where}: knots must be a list of increasing numbers.")
+        at = [float(number({"knots": each}, "knots", where) or 0.0) for each in knots]
+        return Hats(stated.name, tuple(at), number(facts, "center", where), **shared)
+    ends = [end for end in ("low", "high") if facts.get(end, UNKNOWN) == UNKNOWN]
     if not stated.learn or not ends:
         return Numeric(stated.name, _views(facts, where), **shared)
     only(facts, (*_ALWAYS, *_ALSO[:2], "width"), f"{where}, of which {ends[0]} is to be learnt,")
     weight(facts, "width", where)
-    low, high = (None if end in ends else number(facts, end, where) for end in ("low", "high"))
-    return Open(stated.name, low, high, **shared | {"missing": stated.texts})
-
-
-def _knots(node: Any, where: str) -> tuple[float, ...]:
-    if not isinstance(node, list) or not node or len(node) > 10_000:
-        raise InvalidParameter(f"{where}: knots must be a list of increasing numbers.")
-    return tuple(float(number({"knots": each}, "knots", where) or 0.0) for each in node)
+    known = {end: number(facts, end, where) for end in ("low", "high") if end not in ends}
+    return Open(stated.name, **shared | known | {"missing": stated.texts})
 
 
 def _views(facts: dict[str, Any], where: str) -> tuple[View, ...]:
@@ -206,8 +192,8 @@ def _views(facts: dict[str, Any], where: str) -> tuple[View, ...]:
     others = facts.get("also", [])
     if not isinstance(others, list) or not all(isinstance(each, dict) for each in others):
         raise InvalidParameter(f"{where}: also must be a list of tables.")
-    views = [_view(first, where)]
-    for each in others:
+    views: list[View] = []
+    for each in ({}, *others):
         only(each, _ALSO, f"{where}: also")
         views.append(_view(first | each, where))
     if len(set(views)) != len(views):
@@ -247,27 +233,22 @@ def merge_numbers(
     column: Column, kept: dict[str, Any], new: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return stated and bought facts together; a centre with noise may lie outside of bounds."""
-    low, high = _bounds(column, new)
+    low, high = -math.inf, math.inf  # a column of knots has no bounds
+    if column.buys and not (column.open and "knots" in new):
+        bought = new if column.open else {}
+        ends = [bought.get(key, end) for key, end in zip(("low", "high"), column.ends, strict=True)]
+        if None in ends:
+            raise InvalidParameter(f"column {column.name!r}: one of its bounds is still open.")
+        low, high = map(float, ends)
     plain: dict[str, Any] = {key: float(new[key]) for key in new if key != "knots"}
     if "knots" in new:
-        plain["knots"] = sorted({float(knot) for knot in new["knots"]})
+        plain["knots"] = sorted(set(map(float, new["knots"])))
     if "center" in new:
         plain["center"] = min(max(plain["center"], low), high)
     full = plain | kept
     knots = full.get("knots", [low, high])
     differs = len(knots) > 1 and knots[0] < knots[-1]
     return full, {} if differs else {"knots": knots[:1] or [0.0]}
-
-
-def _bounds(column: Column, new: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the bounds of a column, stated or bought; a column of knots has none."""
-    if not column.buys or (column.open and "knots" in new):
-        return -math.inf, math.inf
-    stated = zip(("low", "high"), column.ends, strict=True)
-    ends: list[Any] = [new.get(key, end) if column.open else end for key, end in stated]
-    if None in ends:
-        raise InvalidParameter(f"column {column.name!r}: one of its bounds is still open.")
-    return float(ends[0]), float(ends[1])
 
 
 def _of_type(type_: Any) -> dict[str, Any] | None:

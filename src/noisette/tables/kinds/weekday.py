@@ -74,7 +74,7 @@ class Weekday(Column):
 
     def spread(self, cells: Cells) -> Entries:
         """Return the indicator of each cell's weekday, or of its slot if it is missing."""
-        return in_slots(self._days(cells), self.places, 1.0)
+        return in_slots(self.places, 1.0, self._days(cells))
 
     @property
     def points(self) -> Points:
@@ -84,7 +84,7 @@ class Weekday(Column):
     def describe(self) -> str:
         """Return what becomes of a date."""
         text = "the day of the week, as a point on a circle"
-        return text + "; a slot for missing" * self.missing_slot + self.reading.written
+        return f"{text}{'; a slot for missing' * self.missing_slot}{self.reading.written}"
 
     def outlook(self, groups: int, *, bought: bool) -> str:
         """Say that nothing is bought but counts."""

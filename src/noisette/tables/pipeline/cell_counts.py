@@ -22,7 +22,7 @@ from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.units import Unit
 from noisette.models.outputs import size_facts
 from noisette.tables import Schema
-from noisette.tables.encoding import check_columns, names_of
+from noisette.tables.encoding import names_of
 from noisette.tables.kinds import Cells, Column, canonical
 from noisette.tables.kinds.base import number_codes
 from noisette.tables.pipeline.sample import Sample
@@ -81,13 +81,10 @@ def count_cells(
 
     `population` is a public guess of the number of rows, for relations that hide it.
     """
-    names, given = names_of(path, schema, target=False, header=header)
-    check_columns(path, names, schema, target=False)
+    _, given = names_of(path, schema, schema.identifiers, header=header)
     columns = [column for column in schema.columns if column.used]
     if not columns:
         raise InvalidParameter("the schema has no column whose cells could be counted.")
-    if schema.persons is not None:
-        schema.persons.require(names)
     codes, unit = _states_of(path, schema, columns, given)
     count, adjacency = len(codes[columns[0].name]), ledger.adjacency
     known = unit.known(adjacency, population)

@@ -181,7 +181,7 @@ class PartedFrame:
         if not hasattr(table, "columns"):
             raise InvalidData("a table in partitions is a dask.dataframe.DataFrame.")
         names = [str(name) for name in table.columns]
-        check_columns(None, names, schema, target=target)
+        check_columns(None, names, schema, (schema.target, *schema.identifiers) * target)
         wanted = {*schema.used, *[schema.target] * target, *schema.identifiers}
         frames, *_ = parted(table[[name for name in table.columns if str(name) in wanted]])
         assert frames is not None

@@ -36,7 +36,7 @@ class NumberColumn:
         return self.shape[0]
 
     def __getitem__(self, rows: slice) -> Floats:
-        return self._frame.part(rows).numbers(self._name)
+        return self._frame.take(rows).numbers(self._name)
 
 
 class CodedColumn:
