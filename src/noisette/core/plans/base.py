@@ -1,15 +1,19 @@
 """`Plan`, the base of all plans: what they share, and their way to JSON and back."""
 
+import copy
+import itertools
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
 from noisette import _files, _validate
 from noisette.core.adjacency import Adjacency, require_same
-from noisette.core.mechanisms import Mechanism
-from noisette.core.sampling import Sampler
+from noisette.core.mechanisms import MECHANISMS, Mechanism
+from noisette.core.plans.laws import LAWS, RunLaw
+from noisette.core.sampling import SAMPLERS, Sampler
 from noisette.errors import InvalidParameter
 
 FORMAT = 1
@@ -18,6 +22,8 @@ FORMAT = 1
 # ours would end.
 _NOISE, _MOST_COUNTED, _MOST_DRAWS = (1e-18, 1e20), 1 << 40, 1 << 53
 _MOST_PARTS, _MOST_GROUPS = 10_000, 10_000
+
+_REGISTRIES: dict[str, Any] = {"mechanism": MECHANISMS, "sampler": SAMPLERS, "law": LAWS}
 
 PLANS: dict[str, type["Plan"]] = {}
 """Every kind by its name in JSON; filled in `noisette.plans`, where all kinds are known."""
@@ -49,6 +55,8 @@ class Plan(ABC):
     adjacency: Adjacency | None = field(default=None)
 
     name: ClassVar[str]
+    _of: ClassVar[str] = ""
+    """The field that holds the parts; in JSON it is called "of"."""
 
     def __post_init__(self) -> None:
         if self.adjacency is not None:
@@ -89,10 +97,9 @@ class Plan(ABC):
         wanted = Adjacency.of(adjacency)
         if self.adjacency is not None:
             require_same(self.adjacency, "the plan", wanted, "the request")
-        return self._bound_to(wanted)
-
-    def _bound_to(self, adjacency: Adjacency) -> Self:
-        return replace(self, adjacency=adjacency)
+        bound = copy.copy(self)  # no part is bound otherwise: then the whole would be
+        object.__setattr__(bound, "adjacency", wanted)
+        return bound
 
     def children(self) -> tuple["Plan", ...]:
         """Return the parts of a composite plan, in the order in which they run.
@@ -109,7 +116,8 @@ class Plan(ABC):
         (Run(Laplace(noise_multiplier=2.0)),)
 
         """
-        return ()
+        found = getattr(self, self._of) if self._of else ()
+        return found if isinstance(found, tuple) else (found,)
 
     @abstractmethod
     def leaves(self) -> Iterator[tuple["Leaf", int]]:
@@ -130,14 +138,14 @@ class Plan(ABC):
         """
 
     def alternatives(self) -> Iterator["Plan"]:
-        """Yield what one person may have taken part in: plans without `Parallel` parts.
+        """Yield what one person may have taken part in, one plan for each group of people.
 
-        The cost of a plan is the worst of its alternatives.
+        The cost of a plan is the worst of its alternatives; a plan for everybody is its own.
 
         Yields
         ------
         Plan
-            A plan without `Parallel` parts.
+            A plan that does not divide people.
 
         Examples
         --------
@@ -147,26 +155,31 @@ class Plan(ABC):
         2
 
         """
-        yield self
+        if self._groups == 1:
+            yield self
+            return
+        for parts in itertools.product(*(part.alternatives() for part in self.children())):
+            yield self._with(parts)
+
+    def _with(self, parts: tuple["Plan", ...]) -> "Plan":
+        """Return this plan with other parts: everybody stays in the same group in all of them."""
+        made = copy.copy(self)
+        whole = isinstance(getattr(self, self._of), tuple)
+        object.__setattr__(made, self._of, parts if whole else parts[0])
+        return made
 
     @property
     def _groups(self) -> int:
         """How many `alternatives` there are, without making them."""
-        return 1
-
-    @abstractmethod
-    def _body(self) -> dict[str, Any]:
-        """Return the JSON body of this node."""
-
-    @classmethod
-    @abstractmethod
-    def _from_body(cls, body: dict[str, Any]) -> "Plan":
-        """Return the node that `_body` describes."""
+        return math.prod([part._groups for part in self.children()])
 
     @property
     def draws(self) -> int:
         """How many noise vectors a run of this plan draws."""
-        return sum(count * leaf.draws_per_use for leaf, count in self.leaves())
+        total = 0
+        for leaf, count in self.leaves():
+            total += count * leaf.draws_per_use
+        return total
 
     def to_dict(self) -> dict[str, Any]:
         """Return this plan as JSON-ready dictionaries.
@@ -184,9 +197,14 @@ class Plan(ABC):
         0.5
 
         """
-        node: dict[str, Any] = {"plan": self.name, **self._body()}
-        if self.adjacency is not None:
-            node["adjacency"] = self.adjacency.value
+        node: dict[str, Any] = {"plan": self.name}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name == "adjacency":
+                if value is not None:
+                    node["adjacency"] = value.value
+            elif item.init:
+                node["of" if item.name == self._of else item.name] = _plain(value)
         return node
 
     def to_json(self) -> str:
@@ -229,23 +247,10 @@ class Plan(ABC):
         """
         with _files.understood("the JSON of this plan is nested too deeply.", InvalidParameter):
             _check_numbers(node)
-            plan = Plan._read(node)
+            plan = _read(node)
             if plan._groups > _MOST_GROUPS or plan.draws > _MOST_DRAWS:
                 raise InvalidParameter("this plan has more groups or draws than can be counted.")
         return plan
-
-    @staticmethod
-    def _read(node: Any) -> "Plan":
-        """Return the plan of one node, whose numbers are known to be sane."""
-        if not isinstance(node, dict):
-            raise InvalidParameter("a plan in JSON must be an object with the key 'plan'.")
-        body = {key: value for key, value in node.items() if key not in ("plan", "adjacency")}
-        kind = PLANS[_validate.choice("plan", node.get("plan"), PLANS)]
-        wrong = f"the JSON of a {kind.name!r} plan is incomplete or has unknown keys."
-        with _files.understood(wrong, InvalidParameter):
-            plan = kind._from_body(body)
-        relation = node.get("adjacency")
-        return plan if relation is None else plan.under(relation)
 
     @staticmethod
     def from_json(text: str) -> "Plan":
@@ -307,6 +312,34 @@ class Leaf(Plan):
         yield self, 1
 
 
+def _plain(value: Any) -> Any:
+    """Return the value of a plan's field as JSON has it."""
+    if isinstance(value, Plan | RunLaw):
+        return value.to_dict()
+    if isinstance(value, Mechanism | Sampler):
+        return {"name": value.name, **value.parameters()}
+    return list(map(_plain, value)) if isinstance(value, tuple) else value
+
+
+def _read(node: Any) -> Plan:
+    """Return the plan of one node, whose numbers are known to be sane."""
+    if not isinstance(node, dict):
+        raise InvalidParameter("a plan in JSON must be an object with the key 'plan'.")
+    body = dict(node)
+    kind = PLANS[_validate.choice("plan", body.pop("plan", None), PLANS)]
+    relation, parts = body.pop("adjacency", None), ()
+    wrong = f"the JSON of a {kind.name!r} plan is incomplete or has unknown keys."
+    with _files.understood(wrong, InvalidParameter):
+        if kind._of:
+            parts = body.pop("of")
+        for what, kinds in _REGISTRIES.items():
+            if what in body:
+                facts = dict(body[what])
+                body[what] = kinds[_validate.choice(what, facts.pop("name"), kinds)](**facts)
+        plan = kind(*map(_read, [parts] if kind._of == "plan" else parts), **body)
+    return plan if relation is None else plan.under(relation)
+
+
 def _check_numbers(node: Any) -> None:
     """Refuse numbers, and numbers of parts, with which counting would never end."""
     inside, parts = [("", node)], 0
@@ -315,7 +348,7 @@ def _check_numbers(node: Any) -> None:
             parts += "plan" in value
             inside += value.items()
         elif isinstance(value, list | tuple):
-            inside += ((name, each) for each in value)
+            inside += zip(itertools.repeat(name), value)
         elif isinstance(value, int) and value > _MOST_COUNTED:
             raise InvalidParameter(f"{name} of a plan must be at most {_MOST_COUNTED}.")
         elif (

@@ -1,10 +1,8 @@
 """The plans made of other plans: one after the other, side by side, or the best of many runs."""
 
-import itertools
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 from noisette import _validate
 from noisette.core.adjacency import Adjacency
@@ -40,36 +38,17 @@ class Repeat(Plan):
     times: int
 
     name: ClassVar[str] = "repeat"
+    _of: ClassVar[str] = "plan"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "plan", as_plan(self.plan))
         _validate.fields(self, times=_validate.integer)
         super().__post_init__()
 
-    def children(self) -> tuple[Plan, ...]:
-        """Return the repeated plan."""
-        return (self.plan,)
-
     def leaves(self) -> Iterator[tuple[Leaf, int]]:
         """Yield the leaves of the repeated plan with their counts multiplied."""
         for leaf, count in self.plan.leaves():
             yield leaf, count * self.times
-
-    def alternatives(self) -> Iterator[Plan]:
-        """Yield repetitions of each alternative: everybody stays in the same part."""
-        for plan in self.plan.alternatives():
-            yield Repeat(plan, self.times, adjacency=self.adjacency)
-
-    @property
-    def _groups(self) -> int:
-        return self.plan._groups
-
-    def _body(self) -> dict[str, Any]:
-        return {"of": self.plan.to_dict(), "times": self.times}
-
-    @classmethod
-    def _from_body(cls, body: dict[str, Any]) -> Self:
-        return cls(plan=Plan._read(body.pop("of")), **body)
 
 
 @dataclass(frozen=True, repr=False, init=False)
@@ -78,31 +57,19 @@ class _Several(Plan):
 
     plans: tuple[Plan, ...]
 
+    _of: ClassVar[str] = "plans"
+
     def __init__(self, *plans: PlanLike, adjacency: Adjacency | str | None = None) -> None:
         if not plans:
             raise InvalidParameter(f"{type(self).__name__} needs at least one plan.")
-        object.__setattr__(self, "plans", tuple(as_plan(plan) for plan in plans))
+        object.__setattr__(self, "plans", tuple(map(as_plan, plans)))
         object.__setattr__(self, "adjacency", adjacency)
         self.__post_init__()
-
-    def _bound_to(self, adjacency: Adjacency) -> Self:
-        return type(self)(*self.plans, adjacency=adjacency)
-
-    def children(self) -> tuple[Plan, ...]:
-        """Return the plans."""
-        return self.plans
 
     def leaves(self) -> Iterator[tuple[Leaf, int]]:
         """Yield the leaves of all plans in order."""
         for plan in self.plans:
             yield from plan.leaves()
-
-    def _body(self) -> dict[str, Any]:
-        return {"of": [plan.to_dict() for plan in self.plans]}
-
-    @classmethod
-    def _from_body(cls, body: dict[str, Any]) -> Self:
-        return cls(*(Plan._read(node) for node in body.pop("of")), **body)
 
 
 class Together(_Several):
@@ -130,15 +97,6 @@ class Together(_Several):
     """
 
     name: ClassVar[str] = "together"
-
-    def alternatives(self) -> Iterator[Plan]:
-        """Yield every combination of alternatives of the parts."""
-        for parts in itertools.product(*(plan.alternatives() for plan in self.plans)):
-            yield Together(*parts, adjacency=self.adjacency)
-
-    @property
-    def _groups(self) -> int:
-        return math.prod(plan._groups for plan in self.plans)
 
 
 class Parallel(_Several):
@@ -179,7 +137,7 @@ class Parallel(_Several):
 
     @property
     def _groups(self) -> int:
-        return sum(plan._groups for plan in self.plans)
+        return sum([plan._groups for plan in self.plans])
 
 
 @dataclass(frozen=True, repr=False, init=False)
@@ -221,6 +179,7 @@ class Selected(Leaf):
     law: RunLaw
 
     name: ClassVar[str] = "selected"
+    _of: ClassVar[str] = "candidates"
 
     def __init__(
         self, *candidates: PlanLike, law: RunLaw, adjacency: Adjacency | str | None = None
@@ -231,7 +190,7 @@ class Selected(Leaf):
             raise InvalidParameter(
                 f"law must be a law such as plans.Logarithmic(mean=10.0); got {type(law).__name__}."
             )
-        made = tuple(as_plan(plan) for plan in candidates)
+        made = tuple(map(as_plan, candidates))
         if len({plan._groups for plan in made}) > 1:
             raise Unproven("the candidates of one search must divide people into the same groups.")
         object.__setattr__(self, "candidates", made)
@@ -239,27 +198,12 @@ class Selected(Leaf):
         object.__setattr__(self, "adjacency", adjacency)
         self.__post_init__()
 
-    def _bound_to(self, adjacency: Adjacency) -> Self:
-        return type(self)(*self.candidates, law=self.law, adjacency=adjacency)
-
-    def children(self) -> tuple[Plan, ...]:
-        """Return the candidates."""
-        return self.candidates
-
     def alternatives(self) -> Iterator[Plan]:
         """Yield the search as each group sees it: everybody stays in one group in all runs."""
         # proof: SELECT-PROFILE
         for group in zip(*(plan.alternatives() for plan in self.candidates), strict=True):
-            yield Selected(*group, law=self.law, adjacency=self.adjacency)
+            yield self._with(group)
 
     @property
     def _groups(self) -> int:
         return self.candidates[0]._groups
-
-    def _body(self) -> dict[str, Any]:
-        return {"of": [plan.to_dict() for plan in self.candidates], "law": self.law.to_dict()}
-
-    @classmethod
-    def _from_body(cls, body: dict[str, Any]) -> Self:
-        law = RunLaw.from_dict(body.pop("law"))
-        return cls(*(Plan._read(node) for node in body.pop("of")), law=law, **body)

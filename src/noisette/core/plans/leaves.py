@@ -1,16 +1,13 @@
 """The plans without parts: one use of a mechanism, a run of SGD, or somebody else's guarantee."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias
 
 from noisette import _validate
-from noisette.core.mechanisms import MECHANISMS, Gaussian, Mechanism
+from noisette.core.mechanisms import Gaussian, Mechanism
 from noisette.core.plans.base import Leaf, Plan
-from noisette.core.sampling import SAMPLERS, Cyclic, FullBatch, Sampler, Shuffle
+from noisette.core.sampling import Cyclic, FullBatch, Sampler, Shuffle
 from noisette.errors import InvalidParameter, Unproven
-
-Part = TypeVar("Part", Mechanism, Sampler)
 
 
 @dataclass(frozen=True, repr=False)
@@ -21,33 +18,15 @@ class Noisy(Leaf):
     sampler: Sampler
 
     def __post_init__(self) -> None:
-        if not isinstance(self.mechanism, Mechanism):
-            raise InvalidParameter(
-                f"mechanism must be a noisette mechanism; got {type(self.mechanism).__name__}."
-            )
-        if not isinstance(self.sampler, Sampler):
-            raise InvalidParameter(
-                f"sampler must be a noisette sampler; got {type(self.sampler).__name__}."
-            )
+        for name, value, kind in (
+            ("mechanism", self.mechanism, Mechanism),
+            ("sampler", self.sampler, Sampler),
+        ):
+            if not isinstance(value, kind):
+                raise InvalidParameter(
+                    f"{name} must be a noisette {name}; got {type(value).__name__}."
+                )
         super().__post_init__()
-
-    def _parts(self) -> dict[str, Any]:
-        return {"mechanism": _node(self.mechanism), "sampler": _node(self.sampler)}
-
-    @classmethod
-    def _from_body(cls, body: dict[str, Any]) -> Self:
-        mechanism = _from_node("mechanism", MECHANISMS, body.pop("mechanism"))
-        return cls(mechanism, _from_node("sampler", SAMPLERS, body.pop("sampler")), **body)
-
-
-def _node(part: Mechanism | Sampler) -> dict[str, Any]:
-    return {"name": part.name, **part.parameters()}
-
-
-def _from_node(what: str, kinds: Mapping[str, type[Part]], node: dict[str, Any]) -> Part:
-    fields_of = dict(node)
-    kind = kinds[_validate.choice(what, fields_of.pop("name"), kinds)]
-    return kind(**fields_of)
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,9 +63,6 @@ class Sampled(Noisy):
         """One noise vector for each batch."""
         return self.sampler.steps
 
-    def _body(self) -> dict[str, Any]:
-        return self._parts()
-
 
 @dataclass(frozen=True, repr=False)
 class Run(Noisy):
@@ -111,13 +87,6 @@ class Run(Noisy):
     sampler: Sampler = field(default_factory=FullBatch, init=False)
 
     name: ClassVar[str] = "run"
-
-    def _body(self) -> dict[str, Any]:
-        return {"mechanism": _node(self.mechanism)}
-
-    @classmethod
-    def _from_body(cls, body: dict[str, Any]) -> Self:
-        return cls(_from_node("mechanism", MECHANISMS, body.pop("mechanism")), **body)
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,13 +128,6 @@ class Declared(Leaf):
     def draws_per_use(self) -> int:
         """None: the noise is the other party's."""
         return 0
-
-    def _body(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon, "delta": self.delta, "by": self.by}
-
-    @classmethod
-    def _from_body(cls, body: dict[str, Any]) -> Self:
-        return cls(**body)
 
 
 @dataclass(frozen=True, repr=False)
@@ -267,19 +229,6 @@ class LastIterate(Noisy):
     def draws_per_use(self) -> int:
         """One noise vector for each batch of each epoch."""
         return self.epochs * self.sampler.steps
-
-    def _body(self) -> dict[str, Any]:
-        rates = self.learning_rate
-        return {
-            **self._parts(),
-            "epochs": self.epochs,
-            "loss": self.loss,
-            "learning_rate": list(rates) if isinstance(rates, tuple) else rates,
-            "regularization": self.regularization,
-            "norm_bound": self.norm_bound,
-            "loss_parameter": self.loss_parameter,
-            "size": self.size,
-        }
 
 
 PlanLike: TypeAlias = Plan | Mechanism
