@@ -83,7 +83,7 @@ def _edges(pair, rng, count=41):
     """Edges around the bulk and far outside it, among them 0 and the extreme losses."""
     scale = 10 ** rng.uniform(-3, 1)
     parts = [rng.normal(0, scale, count), rng.normal(0, 1, 5), [0.0, -30.0, 30.0]]
-    for value in (pair.max_loss, pair.min_loss):
+    for value in (pair.support.max_loss, pair.support.min_loss):
         if math.isfinite(value):
             parts.append([value])
     return np.unique(np.concatenate(parts))
@@ -99,8 +99,8 @@ def test_masses_are_a_probability_on_each_side(pairs):
         assert (Q >= 0).all()
         assert P.sum() == pytest.approx(1, abs=1e-12)
         assert Q.sum() == pytest.approx(1, abs=1e-12)
-        assert P[-1] >= pair.infinite_p * (1 - 1e-12)
-        assert Q[0] >= pair.infinite_q * (1 - 1e-12)
+        assert P[-1] >= pair.support.infinite_p * (1 - 1e-12)
+        assert Q[0] >= pair.support.infinite_q * (1 - 1e-12)
 
 
 @every_kind
@@ -140,15 +140,18 @@ def test_swapping_mirrors_the_cells_and_is_an_involution(pairs):
         # in two dimensions one ulp of loss next to the maximum holds 1e-8 of the mass
         np.testing.assert_allclose(P, p, rtol=1e-8, atol=1e-7)
         np.testing.assert_allclose(Q, q, rtol=1e-8, atol=1e-7)
-        assert (other.infinite_p, other.infinite_q) == (pair.infinite_q, pair.infinite_p)
+        assert (other.support.infinite_p, other.support.infinite_q) == (
+            pair.support.infinite_q,
+            pair.support.infinite_p,
+        )
 
 
 def test_atoms_on_edges_belong_to_the_left_cell():
-    bounded = [pair for pair in PAIRS if math.isfinite(pair.max_loss)]
+    bounded = [pair for pair in PAIRS if math.isfinite(pair.support.max_loss)]
     assert len(bounded) > 20
     for pair in bounded:
-        P, _ = pair.cells(np.array([pair.max_loss * (1 + 1e-12) + 1e-300]))
-        assert P[-1] == pytest.approx(pair.infinite_p, abs=1e-14), pair
+        P, _ = pair.cells(np.array([pair.support.max_loss * (1 + 1e-12) + 1e-300]))
+        assert P[-1] == pytest.approx(pair.support.infinite_p, abs=1e-14), pair
 
 
 def _profile(losses, masses, infinite, gamma):
@@ -190,7 +193,7 @@ def test_single_step_dominance_on_random_grids(pairs):
         low = dominated(pair, x)
         if low is not None:
             lower_bounds += 1
-            lower = _profile(x, low, pair.infinite_p, np.exp(eps))
+            lower = _profile(x, low, pair.support.infinite_p, np.exp(eps))
             assert (lower <= truth + 4e-15 * (tail + 1)).all()
             assert low.sum() <= 1 + 1e-12
     assert lower_bounds > 0
@@ -212,8 +215,8 @@ def test_log_moments_are_refused_where_none_is_known():
 def test_log_moment_agrees_with_the_cells(pairs):
     for pair in pairs:
         # mean-value representation on fine cells: E e^{sL} between its values with the cell ends
-        top = min(pair.max_loss, 200.0)
-        low = max(pair.min_loss, -200.0)
+        top = min(pair.support.max_loss, 200.0)
+        low = max(pair.support.min_loss, -200.0)
         edges = np.unique(
             np.concatenate((np.linspace(low, top, 20001), np.linspace(-0.1, 0.1, 2001)))
         )
@@ -224,7 +227,7 @@ def test_log_moment_agrees_with_the_cells(pairs):
             floor = p @ np.exp(s * edges[:-1])
             ceiling = P[0] * math.exp(s * edges[0]) + p @ np.exp(s * edges[1:])
             assert floor * (1 - 1e-9) <= value <= ceiling * (1 + 1e-6) + 1e-12
-        assert abs(np.exp(log_moment(pair, 0.0)) - (1 - pair.infinite_p)) < 1e-9
+        assert abs(np.exp(log_moment(pair, 0.0)) - (1 - pair.support.infinite_p)) < 1e-9
         both = log_moment(pair, np.array([1.0, 0.3 + 2j]))
         assert both.shape == (2,)
         conjugate = log_moment(pair, 0.3 - 2j)

@@ -38,6 +38,11 @@ def holds(bracket, golden, digits=1e-7):
     return bracket.lower <= golden * (1 + digits) and golden * (1 - digits) <= bracket.upper
 
 
+def reached(bracket, rtol=1e-3):
+    """Whether the asked width was met."""
+    return bracket.upper - bracket.lower <= max(rtol * bracket.upper, 1e-9)
+
+
 @dataclass(frozen=True)
 class Discrete(TablePair):
     """Atoms with loss ``losses[i] = log(p[i] / q[i])`` plus infinite parts.

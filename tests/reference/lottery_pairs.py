@@ -16,7 +16,7 @@ from scipy.special import gammaln
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.accounting.numerical.noise_pairs import GaussianPair
-from noisette.core.accounting.numerical.pairs import Mirrored, OnBase, Pair
+from noisette.core.accounting.numerical.pairs import Mirrored, OnBase, Pair, Support
 from noisette.core.accounting.numerical.sampled_pairs import SymmetrisedSample
 from noisette.errors import InvalidParameter
 
@@ -58,36 +58,21 @@ class Labelled(Pair):
         return P, Q
 
     @property
-    def infinite_p(self) -> float:
-        """Weighted infinite masses plus the missing weight."""
-        parts = zip(self.weights, self.pairs, strict=True)
-        return self._missing + sum(w * pair.infinite_p for w, pair in parts)
+    def support(self) -> Support:
+        """All labels together; infinite masses are weighted, with the missing weight."""
+        found = [pair.support for pair in self.pairs]
+        infinite_q, infinite_p = (
+            self._missing + sum(w * each[k] for w, each in zip(self.weights, found, strict=True))
+            for k in (2, 3)
+        )
+        low, high = min(each.min_loss for each in found), max(each.max_loss for each in found)
+        return Support(low, high, infinite_q, infinite_p)
 
     @property
-    def infinite_q(self) -> float:
-        """Weighted infinite masses plus the missing weight."""
-        parts = zip(self.weights, self.pairs, strict=True)
-        return self._missing + sum(w * pair.infinite_q for w, pair in parts)
-
-    @property
-    def max_loss(self) -> float:
-        """Largest over the labels."""
-        return max(pair.max_loss for pair in self.pairs)
-
-    @property
-    def min_loss(self) -> float:
-        """Smallest over the labels."""
-        return min(pair.min_loss for pair in self.pairs)
-
-    @property
-    def tail_error(self) -> float:
+    def errors(self) -> tuple[float, float]:
         """Worst over the labels."""
-        return max(pair.tail_error for pair in self.pairs)
-
-    @property
-    def cell_error(self) -> float:
-        """Worst over the labels."""
-        return max(pair.cell_error for pair in self.pairs)
+        tails, cells = zip(*(pair.errors for pair in self.pairs), strict=True)
+        return max(tails), max(cells)
 
     def swapped(self) -> Pair:
         """Swap every label."""
@@ -136,16 +121,13 @@ class WithReplacement(Mirrored, OnBase):
         return self.base.cells(edges)
 
     @property
-    def infinite_p(self) -> float:
-        """Weight of the labels that were cut."""
-        return self.base.infinite_p
+    def support(self) -> Support:
+        """Infinite is the weight of the labels that were cut."""
+        found = self.base.support
+        return Support(infinite_q=found.infinite_q, infinite_p=found.infinite_p)
 
     @property
-    def infinite_q(self) -> float:
-        """Weight of the labels that were cut."""
-        return self.base.infinite_q
-
-    @property
-    def cell_error(self) -> float:
+    def errors(self) -> tuple[float, float]:
         """Binomial weights by ``gammaln`` have about 1e-12 relative accuracy."""
-        return self.base.cell_error + 1e-15 * math.sqrt(self.draws + 10) + 1e-13
+        tail, cell = self.base.errors
+        return tail, cell + 1e-15 * math.sqrt(self.draws + 10) + 1e-13

@@ -58,7 +58,7 @@ def test_sums_are_those_of_rational_arithmetic(upper, same):
 @pytest.mark.parametrize("upper", [True, False])
 def test_rounding_of_the_masses_stays_within_the_stated_error(terms, upper):
     law = _mean_law(terms, 0.7, upper, 1.0)
-    stated = RandomAllocationPair(terms, 1 / 0.7).cell_error
+    stated = RandomAllocationPair(terms, 1 / 0.7).errors[1]
     assert law.mass.sum() == pytest.approx(1.0, abs=stated)
     # The single lognormal's cells are moved up by their stated errors: the mean may exceed 1.
     raised = 1e-12 if upper else 0.0

@@ -4,15 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from brackets import POISSON, Discrete, holds, poisson, two_orders
+from brackets import POISSON, Discrete, holds, poisson, reached, two_orders
 
 from noisette.core import accounting, mechanisms, plans
-from noisette.core.accounting.numerical.bracket import delta_bracket, epsilon_bracket
+from noisette.core.accounting.numerical.bracket import OrderProblem, delta_bracket, epsilon_bracket
 from noisette.core.accounting.numerical.lattice import CertificateError, dominating
 from noisette.core.accounting.numerical.noise_pairs import GaussianPair, LaplacePair
 from noisette.core.accounting.numerical.pairs import ApproximateDP, Pair
 from noisette.core.accounting.numerical.plan import MAX_WINDOW
-from noisette.core.accounting.numerical.problems import EpsilonProblem
 from noisette.core.accounting.numerical.sampled_pairs import PoissonSampled
 
 
@@ -21,7 +20,6 @@ def test_brackets_nest_and_shrink(rate, z, count, delta, golden):
     widths = []
     for rtol in (4e-3, 2e-3, 1e-3, 1e-4):
         bracket = epsilon_bracket(poisson(rate, z, count), delta, rtol=rtol)
-        assert bracket.reached
         assert holds(bracket, golden)
         widths.append(bracket.upper - bracket.lower)
         assert widths[-1] <= rtol * bracket.upper
@@ -35,12 +33,12 @@ def test_heterogeneous_parts_share_one_lattice():
         PoissonSampled(GaussianPair(1.0), 0.01 * (1 + 1e-13)),
     )
     bracket = epsilon_bracket(two_orders((a, 600), (b, 400)), 1e-5)
-    assert bracket.reached
+    assert reached(bracket)
     assert holds(bracket, 1.8282367)
     mixed = epsilon_bracket(
         two_orders((a, 500), (LaplacePair(0.05), 20), (GaussianPair(0.2), 1)), 1e-5
     )
-    assert mixed.reached
+    assert reached(mixed)
     assert mixed.lower > epsilon_bracket(two_orders((a, 500)), 1e-5).upper
 
 
@@ -93,7 +91,7 @@ def test_delta_and_epsilon_brackets_invert_each_other():
 def test_tiny_atoms_do_not_set_the_length_of_the_window():
     """A declared epsilon of 5e-7 beside a Gaussian asked for 10^8 points, and hung."""
     big = GaussianPair(2.0)
-    problem = EpsilonProblem(((ApproximateDP(5e-7), None, 1), (big, big, 1)), 1e-5)
+    problem = OrderProblem(((ApproximateDP(5e-7), None, 1), (big, big, 1)), delta=1e-5)
     problem.prepare(1e-3, 0)
     assert problem.plan is not None
     assert problem.plan.window <= 2 * MAX_WINDOW

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from brackets import two_orders
+from brackets import reached, two_orders
 
 from noisette.core.accounting.numerical.bracket import delta_bracket, epsilon_bracket
 from noisette.core.accounting.numerical.noise_pairs import (
@@ -48,8 +48,6 @@ def check(seed):
     lower, upper = bracket
     assert 0 <= lower <= upper
     assert not math.isnan(upper)
-    if math.isfinite(upper):
-        assert bracket.reached == (upper - lower <= max(1e-3 * upper, 1e-9))
     # the complex-order value needs a decaying characteristic function and a moderate saddle
     if 0.1 < upper < 500 and has_log_moment(pair) and count >= 100 and pair.rate >= 3e-3:
         values = [complex_order_epsilon([(p, count)], delta) for p in (pair, pair.swapped())]
@@ -72,5 +70,5 @@ def test_random_settings(kind):
 
 @pytest.mark.slow
 def test_many_random_settings():
-    reached = [check(seed).reached for seed in range(36, 2100)]
-    assert np.mean(reached) > 0.9
+    met = [reached(check(seed)) for seed in range(36, 2100)]
+    assert np.mean(met) > 0.9

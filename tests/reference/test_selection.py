@@ -225,7 +225,7 @@ def test_the_pair_of_a_search_has_its_curve():
     assert table.q.sum() + table.infinite_q == pytest.approx(1.0, abs=1e-12)
     for epsilon in (0.7, 1.0, 1.4, 1.9):
         # chords between points 4 % apart lie above, the more the further out, and never below
-        assert 0.98 * curve.delta(epsilon) <= pair.delta(epsilon) <= 1.6 * curve.delta(epsilon)
+        assert 0.98 * curve.delta(epsilon) <= pair.reading(epsilon)[0] <= 1.6 * curve.delta(epsilon)
 
 
 def test_candidates_are_a_lottery():

@@ -4,7 +4,6 @@ A concrete accountant only knows the cost of one leaf and how to turn a total in
 Counts are multiplied here and in `Plan.leaves`, nowhere else.
 """
 
-import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -30,12 +29,11 @@ def counted(plan: PlanLike, adjacency: Adjacency) -> list[tuple[Leaf, int]]:
     plan = as_plan(plan)
     if plan.adjacency is not None:
         require_same(plan.adjacency, "the plan", adjacency, "the accounting")
-    if len(list(itertools.islice(plan.alternatives(), 2))) > 1:
+    if plan._groups > 1:
         raise Unproven(
             "an accountant counts one alternative at a time; use accounting.epsilon for a plan "
             "with Parallel parts."
         )
-    plan = next(plan.alternatives())
     counts: dict[Leaf, int] = {}
     for leaf, count in plan.leaves():
         counts[leaf] = counts.get(leaf, 0) + count

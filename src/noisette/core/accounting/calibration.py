@@ -9,9 +9,9 @@ from typing import Any, Literal
 from noisette import _validate
 from noisette.core.accounting import front
 from noisette.core.accounting.base import counted
+from noisette.core.accounting.numerical.bracket import OrderProblem
 from noisette.core.accounting.numerical.lattice import CertificateError
 from noisette.core.accounting.numerical.pairs import Pair, Swapped
-from noisette.core.accounting.numerical.problems import EpsilonProblem
 from noisette.core.accounting.numerical.random_allocation import RandomAllocationPair
 from noisette.core.accounting.pld import Composition, NumericalAccountant, has_allocation
 from noisette.core.adjacency import Adjacency
@@ -251,7 +251,7 @@ def rough_epsilon(plan: PlanLike, delta: float, adjacency: Adjacency) -> float |
     slow. Under replace-one it solves ALLOCATION-R's equation for the two changes.
     """
     whole = as_plan(plan)
-    if delta == 0.0 or len(list(whole.alternatives())) > 1:
+    if delta == 0.0 or whole._groups > 1:
         return None
     if not has_allocation(counted(whole, adjacency)):
         return None
@@ -271,7 +271,7 @@ def _rough(total: Composition, delta: float) -> float:
     """Return the greater of the upper bounds of both orders, read once on a coarse lattice."""
     found = 0.0
     for steps in total:
-        problem = EpsilonProblem(tuple((_coarse(up), None, n) for up, _, n in steps), delta)
+        problem = OrderProblem(tuple((_coarse(up), None, n) for up, _, n in steps), delta=delta)
         problem.prepare(_WIDTH, 0)
         problem.improve_upper()
         found = max(found, problem.high)

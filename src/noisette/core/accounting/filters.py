@@ -31,10 +31,15 @@ class Filter(ABC):
     name: ClassVar[str]
     proof: ClassVar[str]
     slack: ClassVar[float] = 0.0
-    limit: Cost
+    needs_delta: ClassVar[bool] = True
 
     def __init__(self, epsilon: float, delta: float) -> None:
         self.epsilon, self.delta = _validate.epsilon(epsilon), _validate.delta(delta)
+        self.limit: Cost = self.epsilon, self.delta
+        if self.needs_delta and self.delta == 0.0:
+            raise InvalidParameter(
+                f"the {self.name!r} rule needs delta > 0; use rule='sums' for delta 0."
+            )
 
     @abstractmethod
     def cost(self, plan: PlanLike, own: Cost, adjacency: Adjacency) -> Cost:
@@ -54,9 +59,9 @@ class Filter(ABC):
 
         Each sum is rounded once, and compared with the limit up to `slack`.
         """
-        columns = zip(*spent, cost, strict=True)
-        pairs = zip(columns, self.limit, strict=True)
-        return all(math.fsum(column) <= limit * (1.0 + self.slack) for column, limit in pairs)
+        first, second = map(math.fsum, zip(*spent, cost, strict=True))
+        room = 1.0 + self.slack
+        return first <= self.limit[0] * room and second <= self.limit[1] * room
 
 
 class SumFilter(Filter):
@@ -67,10 +72,7 @@ class SumFilter(Filter):
     # So that three charges of 0.1 fit a total of 0.3: users mean decimals, not the binary numbers
     # next to them. It is 1e-15 relative.
     slack: ClassVar[float] = 2.0**-50
-
-    def __init__(self, epsilon: float, delta: float) -> None:
-        super().__init__(epsilon, delta)
-        self.limit = (self.epsilon, self.delta)
+    needs_delta: ClassVar[bool] = False
 
     def cost(self, plan: PlanLike, own: Cost, adjacency: Adjacency) -> Cost:
         """Return (epsilon of the plan at its own delta, that delta)."""
@@ -86,9 +88,6 @@ class RenyiFilter(Filter):
 
     def __init__(self, epsilon: float, delta: float) -> None:
         super().__init__(epsilon, delta)
-        if self.delta == 0.0:
-            raise InvalidParameter("the 'renyi' rule needs delta > 0; use rule='sums' for delta 0.")
-
         # The order that allows the largest Gaussian composition within (epsilon, delta).
         best = minimize_scalar(
             lambda t: -self._limit(1.0 + math.exp(t)) / (1.0 + math.exp(t)),
@@ -137,8 +136,6 @@ class GaussianFilter(Filter):
 
     def __init__(self, epsilon: float, delta: float) -> None:
         super().__init__(epsilon, delta)
-        if self.delta == 0.0:
-            raise InvalidParameter("the 'gdp' rule needs delta > 0; use rule='sums' for delta 0.")
         self.limit = (gdp_mu(self.epsilon, self.delta) ** 2, 0.0)
 
     def cost(self, plan: PlanLike, own: Cost, adjacency: Adjacency) -> Cost:

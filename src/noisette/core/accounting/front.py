@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from noisette import _validate
 from noisette.core.accounting.base import Accountant, counted, participation
@@ -39,70 +39,57 @@ ACCOUNTANTS: dict[str, type[Accountant[Any]]] = {
 _SMALLEST_DELTA = 1e-300
 
 
-def _plain(leaf: Leaf, adjacency: Adjacency) -> bool:
-    """Whether every record takes part once in one use of the leaf."""
-    return isinstance(leaf, Run | Sampled) and participation(leaf, adjacency).kind == "once"
+class _Exact(NamedTuple):
+    """What is exact of a plan and takes microseconds; inf for what it does not have.
 
-
-def _exact_numbers(plan: PlanLike, adjacency: Adjacency) -> tuple[float, float]:
-    """Return (pure epsilon, mu) of the plan; inf for what it does not have.
-
-    Both are exact in their own field and cost microseconds: pure mechanisms at delta = 0, and
-    Gaussians in which every record takes part once per use.
+    `pure` is the sum of pure epsilons, `mu` that of Gaussians in which every record takes part once
+    in each use; `uses` are the mechanisms of a plan of such plain uses, each used once.
     """
-    leaves = counted(plan, adjacency)
-    pure = math.fsum(pure_epsilon(leaf, adjacency) * count for leaf, count in leaves)
-    plain = all(_plain(leaf, adjacency) for leaf, _ in leaves)
-    return pure, math.sqrt(GaussianAccountant().total(plan, adjacency)) if plain else math.inf
+
+    leaves: list[tuple[Leaf, int]]
+    pure: float
+    mu: float
+    uses: tuple[Mechanism, ...]
 
 
-def _single_use(plan: PlanLike, adjacency: Adjacency) -> Mechanism | None:
-    """Return the mechanism of a plan that is one plain use of it: its own curve is then exact."""
-    leaves = counted(plan, adjacency)
-    if len(leaves) != 1 or leaves[0][1] != 1:
-        return None
-    leaf = leaves[0][0]
-    return leaf.mechanism if _plain(leaf, adjacency) else None  # type: ignore[attr-defined]
+def _exact(plan: PlanLike, adjacency: Adjacency) -> _Exact:
+    leaves, gaussian, plain = counted(plan, adjacency), GaussianAccountant(), True
+    pure, squares, uses = [], [], []
+    for leaf, count in leaves:
+        pure.append(pure_epsilon(leaf, adjacency) * count)
+        if not isinstance(leaf, Run | Sampled) or participation(leaf, adjacency).kind != "once":
+            plain = False
+        elif plain:
+            squares.append(gaussian.step(leaf, adjacency) * count)
+            uses += [leaf.mechanism] if count == 1 else []
+    mu = math.sqrt(math.fsum(squares)) if plain else math.inf  # proof: GDP-COMPOSITION
+    once = tuple(uses) if plain and len(uses) == len(leaves) else ()
+    return _Exact(leaves, math.fsum(pure), mu, once)
 
 
-def _two_uses(plan: Plan, epsilon: float, adjacency: Adjacency) -> Iterator[float]:
+def _two_uses(exact: _Exact, epsilon: float, adjacency: Adjacency) -> Iterator[float]:
     """Yield delta_1(e - e_2) + delta_2(e_2) of two plain single uses for some splits.
 
     Near the largest loss of a pure mechanism the lattice is loose and this is not: it is how
     objective perturbation with its tiny second release is calibrated, whose own split comes first.
     """
     # proof: FILTER-SUMS
-    leaves = counted(plan, adjacency)
-    if len(leaves) != 2 or any(count != 1 for _, count in leaves):
-        return
-    if not all(_plain(leaf, adjacency) for leaf, _ in leaves):
-        return
-    first, second = (leaf.mechanism for leaf, _ in leaves)  # type: ignore[attr-defined]
-    for share in (5e-4, 1e-4, 8e-4, 2e-3, 1e-2, 5e-2, 0.2, 0.5):
-        spent = epsilon * share
-        yield first.delta(epsilon - spent, adjacency) + second.delta(spent, adjacency)
+    if len(exact.uses) == 2:
+        first, second = exact.uses
+        for share in (5e-4, 1e-4, 8e-4, 2e-3, 1e-2, 5e-2, 0.2, 0.5):
+            spent = epsilon * share
+            yield first.delta(epsilon - spent, adjacency) + second.delta(spent, adjacency)
 
 
-def _delta_bounds(plan: Plan, epsilon: float, adjacency: Adjacency) -> Iterator[float]:
-    """Yield proven bounds on delta of a plan without alternatives, the dearest last."""
-    pure, mu = _exact_numbers(plan, adjacency)
-    if pure <= epsilon:
-        yield 0.0
-        return
-    # Not pure at this epsilon, so delta is positive even where its double is 0.
-    for bound in _positive_bounds(plan, epsilon, adjacency, mu):
-        yield max(bound, _SMALLEST_DELTA)
-
-
-def _positive_bounds(
-    plan: Plan, epsilon: float, adjacency: Adjacency, mu: float
+def _delta_bounds(
+    plan: Plan, exact: _Exact, epsilon: float, adjacency: Adjacency
 ) -> Iterator[float]:
-    if math.isfinite(mu):
-        yield float(stated_delta(mu, epsilon))
-    mechanism = _single_use(plan, adjacency)
-    if mechanism is not None:
-        yield mechanism.delta(epsilon, adjacency)
-    yield from _two_uses(plan, epsilon, adjacency)
+    """Yield proven bounds on delta of a plan without alternatives, the dearest last."""
+    if math.isfinite(exact.mu):
+        yield float(stated_delta(exact.mu, epsilon))
+    if len(exact.uses) == 1:
+        yield exact.uses[0].delta(epsilon, adjacency)
+    yield from _two_uses(exact, epsilon, adjacency)
     yield NumericalAccountant().delta(plan, epsilon=epsilon, adjacency=adjacency)
 
 
@@ -111,16 +98,17 @@ def run_delta(plan: Plan, epsilon: float, relation: Adjacency) -> float:
 
     As `delta`, without the bounds that cost time and are not the least there.
     """
-    pure, mu = _exact_numbers(plan, relation)
-    if pure <= epsilon:
+    exact = _exact(plan, relation)
+    if exact.pure <= epsilon:
         return 0.0
-    if math.isfinite(mu) and not math.isfinite(pure):
-        return float(stated_delta(mu, epsilon))
+    if math.isfinite(exact.mu) and not math.isfinite(exact.pure):
+        return float(stated_delta(exact.mu, epsilon))
     value = NumericalAccountant().delta(plan, epsilon=epsilon, adjacency=relation)
-    if epsilon > 0.6 * pure and value < 1e-4:  # where the lattice is loose
-        value = min(value, *_two_uses(plan, epsilon, relation), 1.0)
-    mechanism = _single_use(plan, relation)
-    return value if mechanism is None else min(value, mechanism.delta(epsilon, relation))
+    if epsilon > 0.6 * exact.pure and value < 1e-4:  # where the lattice is loose
+        value = min(value, *_two_uses(exact, epsilon, relation), 1.0)
+    if len(exact.uses) == 1:
+        value = min(value, exact.uses[0].delta(epsilon, relation))
+    return value
 
 
 def _inverse(
@@ -147,23 +135,6 @@ def _just_below(curve: Callable[[float], float], delta: float, upper: float) -> 
     while value > 0.0 and curve(value) * (1.0 - 1e-9) <= delta:
         value, step = max(0.0, upper * (1.0 - step)), 4.0 * step
     return value
-
-
-def _closed_form(plan: Plan, delta: float, relation: Adjacency) -> tuple[float, float] | None:
-    """Return both ends where the plan's own curve is exact: pure, all Gaussian, or a single use."""
-    if not all(attained(leaf, relation) for leaf, _ in counted(plan, relation)):
-        return None
-    pure, mu = _exact_numbers(plan, relation)
-    if delta == 0.0:
-        return (pure * (1.0 - 2.0**-50) if math.isfinite(pure) else pure), pure
-    if math.isfinite(mu):
-        upper = gdp_epsilon(mu, delta)
-        return _just_below(lambda e: float(gdp_delta(mu, e)), delta, upper), upper
-    mechanism = _single_use(plan, relation)
-    if mechanism is None:
-        return None
-    upper = _inverse(mechanism, delta, relation, pure)
-    return _just_below(lambda e: mechanism.delta(e, relation), delta, upper), upper
 
 
 def bracket(
@@ -220,23 +191,28 @@ def bracket(
 # repeated; the answer depends on public facts only.
 @lru_cache(maxsize=1024)
 def _bracket(plan: Plan, delta: float, relation: Adjacency, rtol: float) -> tuple[float, float]:
-    alternatives = list(plan.alternatives())
-    if len(alternatives) > 1:  # proof: PARALLEL-GROUPS
-        pairs = [_bracket(each, delta, relation, rtol) for each in alternatives]
-        return max(low for low, _ in pairs), max(high for _, high in pairs)
-    exact = _closed_form(plan, delta, relation)
-    if exact is not None:
-        return exact
-    pure, mu = _exact_numbers(plan, relation)
+    if plan._groups > 1:  # proof: PARALLEL-GROUPS
+        ends = [_bracket(each, delta, relation, rtol) for each in plan.alternatives()]
+        lows, highs = zip(*ends, strict=True)
+        return max(lows), max(highs)
+    leaves, pure, mu, uses = _exact(plan, relation)
+    gaussian, single = math.isfinite(mu), len(uses) == 1
+    known = attained(leaves, relation)  # then the plan's own curve is exact
     if delta == 0.0:  # only a pure accountant can answer
-        return 0.0, pure
+        low = pure * (1.0 - 2.0**-50) if math.isfinite(pure) else pure
+        return low if known else 0.0, pure
+    if known and gaussian:
+        upper = gdp_epsilon(mu, delta)
+        return _just_below(lambda e: float(gdp_delta(mu, e)), delta, upper), upper
+    if known and single:
+        upper = _inverse(uses[0], delta, relation, pure)
+        return _just_below(lambda e: uses[0].delta(e, relation), delta, upper), upper
     low, high = NumericalAccountant(rtol).bracket(plan, delta=delta, adjacency=relation)
-    upper = min(pure, high, gdp_epsilon(mu, delta) if math.isfinite(mu) else math.inf)
-    mechanism = _single_use(plan, relation)
-    if mechanism is not None and not math.isfinite(mu):
+    upper = min(pure, high, gdp_epsilon(mu, delta) if gaussian else math.inf)
+    if single and not gaussian:
         # Beside another bound: a few digits are enough, and where that is less one reading.
-        upper = min(upper, _inverse(mechanism, delta, relation, upper, rtol=1e-9))
-    if any(isinstance(leaf, Declared) for leaf, _ in counted(plan, relation)):
+        upper = min(upper, _inverse(uses[0], delta, relation, upper, rtol=1e-9))
+    if any(isinstance(leaf, Declared) for leaf, _ in leaves):
         # At exactly the declared delta plain sums are tight and the lattice is not.
         upper = min(upper, LinearAccountant().epsilon(plan, delta=delta, adjacency=relation))
     if not math.isfinite(upper):
@@ -323,11 +299,20 @@ def delta(
 
 
 @lru_cache(maxsize=1024)
-def _delta(plan: Plan, epsilon: float, relation: Adjacency) -> float:
-    return max(
-        min(_delta_bounds(each, epsilon, relation))  # proof: PARALLEL-GROUPS
-        for each in plan.alternatives()
-    )
+def _delta(plan: Plan, epsilon: float, relation: Adjacency, enough: float = 0.0) -> float:
+    """Return the least proven delta, or the first one that is at most `enough`."""
+    worst = 0.0
+    for each in plan.alternatives():  # proof: PARALLEL-GROUPS
+        exact, least = _exact(each, relation), math.inf
+        if exact.pure <= epsilon:
+            continue
+        for bound in _delta_bounds(each, exact, epsilon, relation):
+            # Not pure at this epsilon, so delta is positive even where its double is 0.
+            least = min(least, max(bound, _SMALLEST_DELTA))
+            if least <= enough:
+                break
+        worst = max(worst, least)
+    return worst
 
 
 def holds(
@@ -374,15 +359,8 @@ def holds(
 
     """
     epsilon, delta = _validate.non_negative("epsilon", epsilon), _validate.delta(delta)
-    return _holds(as_plan(plan), epsilon, delta, Adjacency.of(adjacency))
-
-
-@lru_cache(maxsize=1024)
-def _holds(plan: Plan, epsilon: float, delta: float, relation: Adjacency) -> bool:
-    if delta >= _SMALLEST_DELTA and all(
-        any(bound <= delta for bound in _delta_bounds(each, epsilon, relation))
-        for each in plan.alternatives()
-    ):
-        return True
     # Asked twice: the two readings of one curve are rounded differently.
-    return bracket(plan, delta=delta, adjacency=relation)[1] <= epsilon
+    return (
+        delta >= _SMALLEST_DELTA
+        and _delta(as_plan(plan), epsilon, Adjacency.of(adjacency), delta) <= delta
+    ) or bracket(plan, delta=delta, adjacency=adjacency)[1] <= epsilon

@@ -15,7 +15,7 @@ from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.accounting.base import Accountant, counted, participation
 from noisette.core.accounting.last_iterate import last_iterate_run
-from noisette.core.accounting.numerical.bracket import delta_bracket, epsilon_bracket
+from noisette.core.accounting.numerical.bracket import Step, delta_bracket, epsilon_bracket
 from noisette.core.accounting.numerical.noise_pairs import (
     BoundedRange,
     GaussianPair,
@@ -23,7 +23,6 @@ from noisette.core.accounting.numerical.noise_pairs import (
     SphericalLaplacePair,
 )
 from noisette.core.accounting.numerical.pairs import ApproximateDP, Pair
-from noisette.core.accounting.numerical.problems import Step
 from noisette.core.accounting.numerical.random_allocation import RandomAllocationPair
 from noisette.core.accounting.numerical.sampled_pairs import (
     PoissonReplace,
@@ -87,13 +86,18 @@ def _base_pair(mechanism: Mechanism, adjacency: Adjacency) -> tuple[Pair, bool]:
     return ApproximateDP(epsilon), False  # proof: PURE-RR
 
 
-def attained(leaf: Leaf, adjacency: Adjacency) -> bool:
-    """Whether some neighbours realise the curve of one unsampled use, so that it is exact."""
-    if not isinstance(leaf, Run | Sampled) or isinstance(leaf.sampler, Shuffle):
-        return False  # a shuffle may hide something
-    plain = participation(leaf, adjacency).kind == "once"
-    known = not isinstance(leaf.mechanism, ObjectiveNoise | Exponential | GaussianThreshold)
-    return plain and known and _base_pair(leaf.mechanism, adjacency)[1]
+def attained(leaves: list[tuple[Leaf, int]], adjacency: Adjacency) -> bool:
+    """Whether some neighbours realise the curve of unsampled uses, so that it is exact."""
+    for leaf, _ in leaves:
+        if not isinstance(leaf, Run | Sampled) or isinstance(leaf.sampler, Shuffle):
+            return False  # a shuffle may hide something
+        if participation(leaf, adjacency).kind != "once":
+            return False
+        if isinstance(leaf.mechanism, ObjectiveNoise | Exponential | GaussianThreshold):
+            return False
+        if not _base_pair(leaf.mechanism, adjacency)[1]:
+            return False
+    return True
 
 
 @lru_cache(maxsize=64)  # their tables take a while, and a search reads one plan many times
@@ -107,23 +111,19 @@ def _objective_pair(mechanism: ObjectiveNoise, adjacency: Adjacency) -> Composit
     return ((with_record, None, 1),), ((without, None, 1),)
 
 
-def _threshold_pair(mechanism: GaussianThreshold, adjacency: Adjacency) -> Composition:
-    """Gaussian noise on common keys, beside a step that reveals all with probability delta_mass."""
-    # proof: CATEGORY-THRESHOLD. The two worst cases are not attained by the same neighbours.
-    smooth = GaussianPair(mechanism.shift(adjacency))
-    reveals = ApproximateDP(0.0, mechanism.delta_mass)
-    order: tuple[Step, ...] = ((smooth, smooth, 1), (reveals, None, 1))
-    return order, order
-
-
 def _sampled_pair(mechanism: Mechanism, part: Participation, adjacency: Adjacency) -> Composition:
     if isinstance(mechanism, ObjectiveNoise):
         return _objective_pair(mechanism, adjacency)
     if isinstance(mechanism, GaussianThreshold):
-        return _threshold_pair(mechanism, adjacency)
-    base, attained = _base_pair(mechanism, adjacency)
+        # Gaussian noise on common keys, beside a step that reveals all with probability delta_mass.
+        # proof: CATEGORY-THRESHOLD. The two worst cases are not attained by the same neighbours.
+        smooth = GaussianPair(mechanism.shift(adjacency))
+        reveals = ApproximateDP(0.0, mechanism.delta_mass)
+        order: tuple[Step, ...] = ((smooth, smooth, 1), (reveals, None, 1))
+        return order, order
+    base, exact = _base_pair(mechanism, adjacency)
     if part.kind == "once":
-        return _both(base, base if attained else None)
+        return _both(base, base if exact else None)
     if part.kind == "allocation":
         if _amplified(mechanism) and adjacency is not Adjacency.REPLACE_ONE:
             z = mechanism.noise_multiplier  # type: ignore[attr-defined]
@@ -132,12 +132,12 @@ def _sampled_pair(mechanism: Mechanism, part: Participation, adjacency: Adjacenc
         return _both(base, None)  # proof: ALLOCATION-ONCE
     if part.kind == "poisson" and adjacency is not Adjacency.REPLACE_ONE:
         pair = PoissonSampled(base, part.rate)  # proof: POISSON-A
-        return _both(pair, pair if attained else None)
+        return _both(pair, pair if exact else None)
     if part.kind == "poisson" and isinstance(mechanism, Gaussian):
         replaced = PoissonReplace(part.rate, mechanism.noise_multiplier)
         return _both(replaced, replaced)  # proof: POISSON-R
     # proof: WOR-R (for Poisson under replace-one it is the generic bound of POISSON-R)
-    exact = part.kind == "without-replacement" and attained and part.proof == "WOR-R"
+    exact &= part.kind == "without-replacement" and part.proof == "WOR-R"
     lower = PoissonSampled(base, part.rate) if exact else None
     return _both(SymmetrisedSample(base, part.rate), lower)
 
@@ -178,7 +178,8 @@ class NumericalAccountant(Accountant[Composition]):
         orders: tuple[list[Step], list[Step]] = ([], [])
         for composition, times in costs:
             for collected, steps in zip(orders, composition, strict=True):
-                collected.extend((upper, lower, count * times) for upper, lower, count in steps)
+                for upper, lower, count in steps:
+                    collected.append((upper, lower, count * times))
         return tuple(orders[0]), tuple(orders[1])
 
     def to_epsilon(self, total: Composition, delta: float) -> float:
@@ -187,7 +188,7 @@ class NumericalAccountant(Accountant[Composition]):
 
     def to_delta(self, total: Composition, epsilon: float) -> float:
         """Return the upper end of the bracket."""
-        return delta_bracket(total, epsilon, self.rtol).upper if any(total) else 0.0
+        return delta_bracket(total, epsilon, self.rtol)[1] if any(total) else 0.0
 
     def _ends(self, total: Composition, delta: float) -> tuple[float, float]:
         """Return both ends of the bracket of epsilon."""
@@ -195,8 +196,7 @@ class NumericalAccountant(Accountant[Composition]):
             return 0.0, 0.0
         if delta == 0.0:
             return 0.0, math.inf
-        lower, upper = epsilon_bracket(total, delta, self.rtol)
-        return lower, upper
+        return epsilon_bracket(total, delta, self.rtol)
 
     def bracket(
         self, plan: PlanLike, *, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
@@ -208,11 +208,19 @@ class NumericalAccountant(Accountant[Composition]):
         if alone is not None:
             return 0.0, alone.epsilon(delta)
         lower, upper = self._ends(self.total(plan, relation), delta)
-        lower = max(lower, _shuffle_lower(leaves, delta, relation))
+        for leaf, count in leaves:
+            mechanism, sampler = getattr(leaf, "mechanism", None), getattr(leaf, "sampler", None)
+            if isinstance(mechanism, Gaussian) and isinstance(sampler, Shuffle):
+                z, batches = mechanism.noise_multiplier, sampler.batches
+                shown = shuffle_lower_epsilon(batches, z, delta, epochs=count, adjacency=relation)
+                lower = max(lower, shown)
         if relation is Adjacency.REPLACE_ONE and has_allocation(leaves):
-            other_lower, other_upper = self._replace_by_zero_out(plan, delta)
-            # A record with a zero vector is a record, so zero-out neighbours are among ours.
-            lower, upper = max(lower, other_lower), min(upper, other_upper)
+            total = self._zero_out_total(leaves)
+            if total is not None:
+                other, single = self._ends(total, delta)
+                chained = self._chain(_upper_only(total), delta, 2.0 * single)
+                # A record with a zero vector is a record, so zero-out neighbours are among ours.
+                lower, upper = max(lower, other), min(upper, chained)
         return min(lower, upper), upper
 
     def epsilon(
@@ -230,20 +238,20 @@ class NumericalAccountant(Accountant[Composition]):
         alone = _own_curve(leaves, relation)
         if alone is not None:
             return float(alone.delta(epsilon))
-        value = super().delta(plan, epsilon=epsilon, adjacency=relation)
+        value = self.to_delta(self.total(plan, relation), epsilon)
         if relation is Adjacency.REPLACE_ONE and has_allocation(leaves):
-            total = self._zero_out_total(plan)
+            total = self._zero_out_total(leaves)
             if total is not None:
                 value = min(value, self._two_changes(_upper_only(total), epsilon))
         return min(1.0, value)
 
-    def _zero_out_total(self, plan: PlanLike) -> Composition | None:
+    def _zero_out_total(self, leaves: list[tuple[Leaf, int]]) -> Composition | None:
         try:
-            leaves = counted(plan, Adjacency.REPLACE_ONE)
-            steps = [(self.step(leaf, Adjacency.ZERO_OUT), count) for leaf, count in leaves]
+            return self.add(
+                [(self.step(leaf, Adjacency.ZERO_OUT), count) for leaf, count in leaves]
+            )
         except Unproven:  # another part of the plan has a proof under replace-one only
             return None
-        return self.add(steps)
 
     def _two_changes(self, total: Composition, epsilon: float) -> float:
         # proof: ALLOCATION-R, with the budget split in halves
@@ -252,13 +260,6 @@ class NumericalAccountant(Accountant[Composition]):
         # A delta that underflows to 0 must not hide a large factor.
         half = max(self.to_delta(total, epsilon / 2.0), _SMALLEST_HALF)
         return min(1.0, half * (1.0 + math.exp(epsilon / 2.0)))
-
-    def _replace_by_zero_out(self, plan: PlanLike, delta: float) -> tuple[float, float]:
-        total = self._zero_out_total(plan)
-        if total is None:
-            return 0.0, math.inf
-        lower, single = self._ends(total, delta)
-        return lower, self._chain(_upper_only(total), delta, 2.0 * single)
 
     def _chain(self, total: Composition, delta: float, start: float) -> float:
         """Return an epsilon of two changes from those of one, inf where none is found.
@@ -295,18 +296,11 @@ def _own_curve(leaves: list[tuple[Leaf, int]], adjacency: Adjacency) -> Any:
 
 def has_allocation(leaves: list[tuple[Leaf, int]]) -> bool:
     """Whether some leaf is counted by the tables of random allocation."""
-    return any(
-        isinstance(leaf, Sampled)
-        and _amplified(leaf.mechanism)
-        and isinstance(leaf.sampler, RandomAllocation)
-        for leaf, _ in leaves
-    )
-
-
-def _hit_probability(tau: Floats, shift: float, batches: int, z: float) -> Floats:
-    """Return P(max_t x_t > tau), one coordinate N(shift, z^2) and the others N(0, z^2)."""
-    log_miss = log_ndtr((tau - shift) / z) + (batches - 1) * log_ndtr(tau / z)
-    return np.asarray(-np.expm1(log_miss))
+    for leaf, _ in leaves:
+        allocated = isinstance(leaf, Sampled) and isinstance(leaf.sampler, RandomAllocation)
+        if allocated and _amplified(leaf.mechanism):  # type: ignore[attr-defined]
+            return True
+    return False
 
 
 def shuffle_lower_epsilon(
@@ -339,8 +333,12 @@ def shuffle_lower_epsilon(
     k = np.unique(np.rint(np.linspace(1, rounds, min(rounds, 200))))[:, None]
 
     def bound(tau: Floats) -> Floats:
-        hits = [_hit_probability(tau, shift, count, z) for shift in (2.0, other)]
-        p, q = (betainc(k, rounds - k + 1, hit) for hit in hits)
+        rest = (count - 1) * log_ndtr(tau / z)
+        # P(max_t x_t > tau), one coordinate N(shift, z^2) and the others N(0, z^2)
+        p, q = (
+            betainc(k, rounds - k + 1, -np.expm1(log_ndtr((tau - shift) / z) + rest))
+            for shift in (2.0, other)
+        )
         # p close to delta or q near the smallest double have lost digits: they prove nothing.
         good = (p > 1.01 * delta) & (q > 1e-290)
         value = np.log(np.where(good, p - delta, 1.0)) - np.log(np.where(good, q, 1.0))
@@ -356,18 +354,3 @@ def shuffle_lower_epsilon(
         step = grid[1] - grid[0]
         low, high = grid[top] - 2.0 * step, grid[top] + 2.0 * step
     return max(0.0, best * (1.0 - 1e-9) - 1e-9)
-
-
-def _shuffle_lower(leaves: list[tuple[Leaf, int]], delta: float, adjacency: Adjacency) -> float:
-    """Return the proven lower bound for the shuffled part of a plan (0 if there is none)."""
-    best = 0.0
-    for leaf, count in leaves:
-        if (
-            isinstance(leaf, Sampled)
-            and isinstance(leaf.sampler, Shuffle)
-            and isinstance(leaf.mechanism, Gaussian)
-        ):
-            z, batches = leaf.mechanism.noise_multiplier, leaf.sampler.batches
-            bound = shuffle_lower_epsilon(batches, z, delta, epochs=count, adjacency=adjacency)
-            best = max(best, bound)
-    return best

@@ -44,7 +44,7 @@ class Composition:
     def __init__(self, parts: Sequence[LatticePart], step: float, tilt: float, window: int) -> None:
         self.step, self.tilt, self.window = step, tilt, window
         self.parts = list(parts)
-        self.offset = math.fsum(part.count * part.offset for part in parts)
+        self.offset = math.fsum([part.count * part.offset for part in parts])
         self.shift = 0
         self.log_mass = 0.0
         power = np.zeros(window // 2 + 1)

@@ -50,27 +50,28 @@ def dominating(pair: Pair, x: Floats) -> tuple[Floats, float]:
     if (floor > p + allowed).any() or (p > q * g[1:] + allowed).any() or not (P >= 0).all():
         raise CertificateError(f"Inconsistent loss cells from {pair!r}: p/q leaves its cell.")
     width = -np.expm1(x[:-1] - x[1:])
-    error = _cell_errors(P, pair)[1:-1] + g[:-1] * _cell_errors(Q, pair)[1:-1]
+    tail, cell = pair.errors
+    error = _cell_errors(P, tail, cell)[1:-1] + g[:-1] * _cell_errors(Q, tail, cell)[1:-1]
     r = np.clip((p - floor + error) / width, 0.0, p + error)
     masses = np.zeros(len(x))
     masses[1:] = r
     masses[:-1] += np.maximum(p + error - r, 0.0)
-    masses[0] += P[0] * (1 + pair.cell_error)
+    masses[0] += P[0] * (1 + cell)
     kept = min(float(P[-1]), float(Q[-1] * g[-1]))
     masses[-1] += kept
     # an infinite atom hidden in the last cell is known exactly; rounding must not shrink it
-    rest = float(P[-1]) * (1 + pair.tail_error + pair.cell_error) - kept
-    return masses, max(rest, pair.infinite_p)
+    rest = float(P[-1]) * (1 + tail + cell) - kept
+    return masses, max(rest, pair.support.infinite_p)
 
 
-def _cell_errors(masses: Floats, pair: Pair) -> Floats:
-    """Bound on the rounding error of each cell mass (see ``Pair.tail_error``)."""
-    error = pair.cell_error * masses
-    if pair.tail_error:
+def _cell_errors(masses: Floats, tail: float, cell: float) -> Floats:
+    """Bound on the rounding error of each cell mass (see ``Pair.errors``)."""
+    error = cell * masses
+    if tail:
         # the tail on the smaller side of each cell, the cell included
         left = np.cumsum(masses)
         right = np.cumsum(masses[::-1])[::-1]
-        error = error + pair.tail_error * conditioned(np.minimum(left, right))
+        error = error + tail * conditioned(np.minimum(left, right))
     return error
 
 
@@ -86,7 +87,7 @@ def dominated(pair: Pair, x: Floats) -> Floats | None:
     Q̃_i = q_i - (c⁺_{i+1} + c⁻_i)/(g_{i+1}-g_i) + (c⁺_i + c⁻_{i-1})/(g_i-g_{i-1}), P̃ = g Q̃,
     which avoids second differences of H. The result is checked against the heights afterwards;
     None means that no non-trivial bound could be certified. The infinite part of the pair is left
-    out here: the caller adds ``pair.infinite_p``.
+    out here: the caller adds ``pair.support.infinite_p``.
     """
     p, q, g = *_balanced_cells(pair, x), np.exp(x)
     # Left of the first kink the line 1 - γ must be kept exactly: a height below it would tilt the
@@ -168,8 +169,8 @@ def _finite_cells(pair: Pair, edges: Floats) -> tuple[Floats, Floats]:
     """Cells without the infinite atoms."""
     P, Q = pair.cells(edges)
     p, q = P.copy(), Q.copy()
-    p[-1] = max(p[-1] - pair.infinite_p, 0.0)
-    q[0] = max(q[0] - pair.infinite_q, 0.0)
+    p[-1] = max(p[-1] - pair.support.infinite_p, 0.0)
+    q[0] = max(q[0] - pair.support.infinite_q, 0.0)
     return p, q
 
 

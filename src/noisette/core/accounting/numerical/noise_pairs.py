@@ -12,7 +12,7 @@ from scipy.special import log_ndtr, ndtr
 
 from noisette import _validate
 from noisette._typing import Floats
-from noisette.core.accounting.numerical.pairs import ROUNDING, Mirrored, cell_sums
+from noisette.core.accounting.numerical.pairs import ROUNDING, Mirrored, Support, cell_sums
 from noisette.core.mechanisms.spherical_laplace_curve import bessel_k_ratio
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
@@ -50,21 +50,12 @@ class GaussianPair(Mirrored):
         half = self.mu / 2
         return gaussian_cells(x - half), gaussian_cells(x + half)
 
-    def delta(self, epsilon: float) -> float:
-        """Exact profile in the log domain, valid for every ε."""
-        high, low = self._terms(epsilon)
-        return max(high - low, 0.0)
-
-    def delta_error(self, epsilon: float) -> float:
-        """Cancellation between the two terms, times the accuracy of ``log_ndtr``."""
-        high, low = self._terms(epsilon)
-        a = epsilon / self.mu
-        return 2 * ROUNDING * (1 + a * a + abs(epsilon)) * (high + low)
-
-    def _terms(self, epsilon: float) -> tuple[float, float]:
+    def reading(self, epsilon: float) -> tuple[float, float]:
+        """Exact profile in the log domain for every ε; what its two terms lose by cancelling."""
         a, half = epsilon / self.mu, self.mu / 2
         high = float(ndtr(half - a))
-        return high, min(high, math.exp(min(epsilon + float(log_ndtr(-half - a)), 0.0)))
+        low = min(high, math.exp(min(epsilon + float(log_ndtr(-half - a)), 0.0)))
+        return max(high - low, 0.0), 2 * ROUNDING * (1 + a * a + abs(epsilon)) * (high + low)
 
 
 @dataclass(frozen=True)
@@ -73,20 +64,18 @@ class _PurePair(Mirrored):
 
     epsilon: float
 
-    tail_error = 0.0
-
     def __post_init__(self) -> None:
         _validate.fields(self, epsilon=_validate.positive)
 
     @property
-    def max_loss(self) -> float:
-        """ε."""
-        return self.epsilon
+    def errors(self) -> tuple[float, float]:
+        """No tails cancel."""
+        return 0.0, ROUNDING
 
     @property
-    def min_loss(self) -> float:
-        """-ε."""
-        return -self.epsilon
+    def support(self) -> Support:
+        """From -ε to ε."""
+        return Support(-self.epsilon, self.epsilon)
 
     def _knots(self, e: Floats) -> tuple[Floats, Floats]:
         """Return the left and the right end of each cell, cut to [-ε, ε]."""
@@ -142,9 +131,9 @@ class BoundedRange(_PurePair):
         return np.exp((b - eta) / 2.0) * share, np.exp(-(a + eta) / 2.0) * share
 
     @property
-    def cell_error(self) -> float:
+    def errors(self) -> tuple[float, float]:
         """Each exponent of a mass, up to eta in size, is rounded."""
-        return ROUNDING * (2.0 + self.epsilon)
+        return 0.0, ROUNDING * (2.0 + self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -165,7 +154,7 @@ class SphericalLaplacePair(_PurePair):
 
     dimension: int
 
-    cell_error = 2e-13  # quadrature, Bessel ratio and rounding of a log density of size up to 700
+    errors = 0.0, 2e-13  # quadrature, Bessel ratio and rounding of a log density of size up to 700
 
     def __post_init__(self) -> None:
         super().__post_init__()

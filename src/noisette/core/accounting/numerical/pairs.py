@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,15 @@ from noisette._typing import Floats
 
 ROUNDING = 2.0**-50  # allowance for the relative error of one special-function value
 LARGEST_LOSS = 690.0  # e^690 is still a finite double; larger losses are charged as infinite
+
+
+class Support(NamedTuple):
+    """The least and the largest finite loss, Q(L = -inf) and P(L = +inf)."""
+
+    min_loss: float = -math.inf
+    max_loss: float = math.inf
+    infinite_q: float = 0.0
+    infinite_p: float = 0.0
 
 
 class Pair(ABC):
@@ -33,32 +42,21 @@ class Pair(ABC):
       P and under Q of the events L ∈ (-inf, e0], (e0, e1], ..., (e_{k-1}, inf). Cells are
       right-closed. P-mass at L = +inf is in the last cell of P, Q-mass at L = -inf in the first
       cell of Q, so both arrays sum to one. Both tails have relative, not only absolute, accuracy.
-    * ``infinite_p`` = P(L = +inf), ``infinite_q`` = Q(L = -inf).
+    * ``pinned``: a lattice should go through 0, because there is an atom.
+    * ``is_lattice``: *all* of the finite loss lies on multiples of ``atom_spacing``.
     """
+
+    pinned: ClassVar[bool] = False
+    is_lattice: ClassVar[bool] = False
 
     @abstractmethod
     def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Masses under P and under Q of the loss cells cut by ``edges``."""
 
     @property
-    def infinite_p(self) -> float:
-        """P-mass of infinite loss."""
-        return 0.0
-
-    @property
-    def infinite_q(self) -> float:
-        """Q-mass of loss minus infinity."""
-        return 0.0
-
-    @property
-    def max_loss(self) -> float:
-        """Supremum of the finite losses (``inf`` when unbounded)."""
-        return math.inf
-
-    @property
-    def min_loss(self) -> float:
-        """Infimum of the finite losses (``-inf`` when unbounded)."""
-        return -math.inf
+    def support(self) -> Support:
+        """Where the loss lies."""
+        return Support()
 
     @property
     def atom_spacing(self) -> float | None:
@@ -66,40 +64,23 @@ class Pair(ABC):
         return None
 
     @property
-    def pinned(self) -> bool:
-        """True when a lattice should go through 0, because atoms sit at or around it."""
-        return self.atom_spacing is not None
+    def errors(self) -> tuple[float, float]:
+        """Bounds on |error of a cell mass|, of which the sum counts.
 
-    @property
-    def is_lattice(self) -> bool:
-        """True when *all* of the finite loss lies on multiples of ``atom_spacing``."""
-        return False
+        The first is relative to the `conditioned` smaller tail mass next to the cell, the second to
+        the mass of the cell.
+        """
+        return ROUNDING, ROUNDING
 
-    @property
-    def tail_error(self) -> float:
-        """Bound on |error of a cell mass| / `conditioned` smaller tail mass next to the cell."""
-        return ROUNDING
-
-    @property
-    def cell_error(self) -> float:
-        """Bound on |error of a cell mass| / (cell mass)."""
-        return ROUNDING
-
-    def delta(self, epsilon: float) -> float:
-        """Hockey-stick divergence of this one step: P(L > ε) - e^ε Q(L > ε), for 0 <= ε."""
+    def reading(self, epsilon: float) -> tuple[float, float]:
+        """δ of this one step, P(L > ε) - e^ε Q(L > ε) for 0 <= ε, and a bound on its rounding."""
         # monotone in ε, so the value at the cap is still an upper bound
         epsilon = min(epsilon, LARGEST_LOSS)
         P, Q = self.cells(np.array([epsilon]))
-        return float(P[-1] - math.exp(epsilon) * Q[-1])
-
-    def delta_error(self, epsilon: float) -> float:
-        """Bound on the rounding error of ``delta(epsilon)``."""
-        epsilon = min(epsilon, LARGEST_LOSS)
-        error_p, error_q = (
-            self.tail_error * conditioned(masses[-1:]) + self.cell_error * masses[-1:]
-            for masses in self.cells(np.array([epsilon]))
-        )
-        return float(error_p[0] + math.exp(epsilon) * error_q[0])
+        tail, cell = self.errors
+        error_p, error_q = (tail * conditioned(m[-1:]) + cell * m[-1:] for m in (P, Q))
+        error = float(error_p[0] + math.exp(epsilon) * error_q[0])
+        return float(P[-1] - math.exp(epsilon) * Q[-1]), error
 
     def swapped(self) -> Pair:
         """The pair (Q, P): the other neighbour order."""
@@ -133,14 +114,9 @@ class OnBase(Pair):
     base: Pair
 
     @property
-    def tail_error(self) -> float:
+    def errors(self) -> tuple[float, float]:
         """As for the base."""
-        return self.base.tail_error
-
-    @property
-    def cell_error(self) -> float:
-        """As for the base."""
-        return self.base.cell_error
+        return self.base.errors
 
 
 @dataclass(frozen=True)
@@ -160,24 +136,10 @@ class Swapped(OnBase):
         return Q[::-1], P[::-1]
 
     @property
-    def infinite_p(self) -> float:
-        """Q-mass of the base at loss minus infinity."""
-        return self.base.infinite_q
-
-    @property
-    def infinite_q(self) -> float:
-        """P-mass of the base at infinite loss."""
-        return self.base.infinite_p
-
-    @property
-    def max_loss(self) -> float:
-        """Supremum of -L over the base."""
-        return -self.base.min_loss
-
-    @property
-    def min_loss(self) -> float:
-        """Infimum of the loss."""
-        return -self.base.max_loss
+    def support(self) -> Support:
+        """The mirror image."""
+        low, high, infinite_q, infinite_p = self.base.support
+        return Support(-high, -low, infinite_p, infinite_q)
 
     def swapped(self) -> Pair:
         """The base pair."""
@@ -202,8 +164,6 @@ class LossTable(NamedTuple):
 class TablePair(Pair):
     """A pair whose loss takes finitely many values, listed by ``table``.  # proof: TABLE"""
 
-    tail_error = 0.0  # cells are plain sums of the table: no cancellation between tails
-
     @property
     @abstractmethod
     def table(self) -> LossTable:
@@ -220,31 +180,17 @@ class TablePair(Pair):
         return P, Q
 
     @property
-    def infinite_p(self) -> float:
-        """P-mass of infinite loss."""
-        return self.table.infinite_p
-
-    @property
-    def infinite_q(self) -> float:
-        """Q-mass of loss minus infinity."""
-        return self.table.infinite_q
-
-    @property
-    def max_loss(self) -> float:
-        """Largest loss with mass under P."""
+    def support(self) -> Support:
+        """The largest loss with mass under P, and the least one with mass under Q."""
         t = self.table
-        return float(t.losses[t.p > 0].max(initial=-np.inf))
+        low = float(t.losses[t.q > 0].min(initial=np.inf))
+        high = float(t.losses[t.p > 0].max(initial=-np.inf))
+        return Support(low, high, t.infinite_q, t.infinite_p)
 
     @property
-    def min_loss(self) -> float:
-        """Smallest loss with mass under Q."""
-        t = self.table
-        return float(t.losses[t.q > 0].min(initial=np.inf))
-
-    @property
-    def cell_error(self) -> float:
-        """Masses of the table, and one rounding for each atom of a sum."""
-        return ROUNDING + 2.0**-52 * len(self.table.losses)
+    def errors(self) -> tuple[float, float]:
+        """Masses of the table, one rounding for each atom of a sum; no tails that cancel."""
+        return 0.0, ROUNDING + 2.0**-52 * len(self.table.losses)
 
 
 def cell_sums(where: npt.NDArray[np.intp], weights: Floats, edges: int) -> Floats:
@@ -264,7 +210,7 @@ class ApproximateDP(Mirrored, TablePair):
     epsilon: float
     delta_mass: float = 0.0
 
-    is_lattice = True  # composition on the lattice εZ is exact
+    is_lattice: ClassVar[bool] = True  # composition on the lattice εZ is exact
 
     def __post_init__(self) -> None:
         if self.epsilon != 0:

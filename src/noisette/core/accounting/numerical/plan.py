@@ -43,6 +43,11 @@ class Profile:
     cells_p: Floats
     cells_q: Floats
 
+    def kept(self, cut: float) -> int:
+        """How many atoms there are up to the last with more than ``cut`` of the mass from it on."""
+        above = np.nonzero(np.cumsum(self.p[::-1])[::-1] > cut)[0]
+        return int(above[-1]) + 1 if len(above) else 1
+
 
 @lru_cache(maxsize=512)
 def profile(pair: Pair) -> Profile:
@@ -63,7 +68,7 @@ def profile(pair: Pair) -> Profile:
     count = int(np.clip((ends[1] - ends[0]) / 0.06, 60, 700))
     edges = scale * np.sinh(np.linspace(ends[0], ends[1], count))
     P, Q = pair.cells(edges)
-    P[-1] = max(P[-1] - pair.infinite_p, 0.0)
+    P[-1] = max(P[-1] - pair.support.infinite_p, 0.0)
     keep = P > 1e-70
     with np.errstate(divide="ignore"):
         losses = np.log(P[keep]) - np.log(Q[keep])
@@ -83,7 +88,7 @@ class Cumulant:
         self.parts: list[tuple[Floats, Floats, int]] = []
         for pair, count in parts:
             shape = profile(pair)
-            last = _last_kept(shape.p, cut / count) + 1
+            last = shape.kept(cut / count)
             self.parts.append((shape.losses[:last], shape.p[:last], count))
 
     def __call__(self, t: Floats) -> Floats:
@@ -97,10 +102,12 @@ class Cumulant:
             total += count * (top + np.log(a @ p))
         return total
 
+    def bound(self, t: Floats) -> Floats:
+        """K(t) and the log of max_u (1-u)u^t: the factor from the t-th moment to δ.
 
-def _conversion(t: Floats) -> Floats:
-    """Log of max_u (1-u)u^t, the factor between the t-th moment and δ (Canonne et al. 2020)."""
-    return t * np.log(t / (t + 1)) - np.log1p(t)
+        (Canonne et al. 2020.)
+        """
+        return self(t) + (t * np.log(t / (t + 1)) - np.log1p(t))
 
 
 @dataclass(frozen=True)
@@ -121,7 +128,7 @@ def saddle_for_delta(cumulant: Cumulant, delta: float) -> tuple[float, float]:
     """Smallest tilt whose moment bound on ε is within 1 % of the best, and that bound."""
     t = _TILTS
     for _ in range(2):
-        bound = (cumulant(t) + _conversion(t) - math.log(delta)) / t
+        bound = (cumulant.bound(t) - math.log(delta)) / t
         best = int(np.argmin(bound))
         good = np.nonzero(bound <= bound[best] + 0.01 * abs(bound[best]))[0]
         first = int(good[0])
@@ -134,7 +141,7 @@ def saddle_for_epsilon(cumulant: Cumulant, epsilon: float) -> tuple[float, float
     """Tilt with the best moment bound on δ at ``epsilon``, and that bound (at most 1)."""
     t = _TILTS
     for _ in range(2):
-        bound = cumulant(t) + _conversion(t) - t * epsilon
+        bound = cumulant.bound(t) - t * epsilon
         best = int(np.argmin(bound))
         tilt, log_delta = float(t[best]), float(bound[best])
         t = np.geomspace(t[max(best - 1, 0)], t[min(best + 1, len(t) - 1)], 12)
@@ -155,7 +162,11 @@ def make_plan(
     The two lattices change the variance of one loss by +h²/6 and -h²/12, which moves ε by
     T(1+t)h²/8 in total, so h² = 3·error / (T(1+t)) leaves a margin for the sparse tails.
     """
-    count = sum(n for _, n in parts)
+    count, spacings, atomic = 0, set(), True
+    for pair, n in parts:
+        count += n
+        spacings.add(pair.atom_spacing)
+        atomic &= pair.is_lattice
     budget = min(1e-4, max(0.02 * error * saddle, 1e-13))
     need = -math.log(budget * delta)
     tilts = saddle * _FRACTIONS
@@ -167,25 +178,19 @@ def make_plan(
     best = int(np.argmin(windows))
     tilt, span = float(tilts[best]), float(windows[best])
     step = math.sqrt(STEP_CONSTANT * error / (count * (1 + saddle)))
-    step = _aligned(parts, max(step, span / MAX_WINDOW), span / MAX_WINDOW)
+    least = span / MAX_WINDOW
+    step = max(step, least)
+    spacings.discard(None)
+    spacing = spacings.pop() if len(spacings) == 1 else None
+    # Atoms that all have one spacing are put on the lattice; where they are closer than the step
+    # they stay where they are: following them would make the window as long as the ratio of the
+    # two, hundreds of millions of points beside a large step.
+    if spacing is not None and atomic and spacing >= least:
+        step = spacing
+    elif spacing is not None and spacing >= step:
+        step = spacing / math.ceil(spacing / step)
     window = next_fast_len(max(math.ceil(span / step) + 1, 16), real=True)
     return LatticePlan(tilt, saddle, step, window, epsilon, delta, budget, cut)
-
-
-def _aligned(parts: Sequence[Part], step: float, least: float) -> float:
-    """Put atoms on the lattice where all atomic parts share one spacing.
-
-    Atoms closer than the step are left where they are: following them would make the window as
-    long as the ratio of the two, hundreds of millions of points beside a large step.
-    """
-    spacings = {pair.atom_spacing for pair, _ in parts} - {None}
-    if len(spacings) != 1:
-        return step
-    spacing = spacings.pop()
-    assert spacing is not None
-    if all(pair.is_lattice for pair, _ in parts) and spacing >= least:
-        return spacing
-    return spacing / math.ceil(spacing / step) if spacing >= step else step
 
 
 def indices(
@@ -197,73 +202,52 @@ def indices(
     stays below 0.35, so the added variance 4^k 8^-k h² of the octaves sums to a constant.
     """
     shape = profile(pair)
-    last = _last_kept(shape.p, plan.cut / count) + 1
+    last = shape.kept(plan.cut / count)
     losses, p = shape.losses[:last], shape.p[:last]
     beyond = float(shape.losses[min(last, len(shape.losses) - 1)])
     h, t = plan.step, plan.tilt
-    tails = [_tails(losses, p, tilt) for tilt in (t, plan.saddle)]
-    left = tails[0][0]
-    low_cut = plan.budget / count
-    low = losses[min(int(np.searchsorted(left, low_cut)), len(losses) - 1)]
-    if pair.is_lattice:
-        low = max(pair.min_loss, -LARGEST_LOSS)
-    # The tilt was chosen for what is kept; a tail that is left out must not come back here.
-    whole = pair.is_lattice or last == len(shape.losses)
-    high = pair.max_loss if whole and pair.max_loss < LARGEST_LOSS else min(pair.max_loss, beyond)
-    high = min(max(high, low), LARGEST_LOSS - 2 * h)
-    middle = round(float(losses[int(np.searchsorted(left, 0.5))]) / h)
     reach = max(t, plan.saddle) * h
     strides = max(0, int(math.log2(0.35 / reach))) if reach < 0.35 else 0
     marks = np.asarray(0.5 * 0.125 ** np.arange(1, strides + 1), dtype=np.float64)
+    cuts, ends = [], []
     # the window uses the tilt t, the answer depends on the saddle: resolve both
-    cuts_right = np.max([losses[_last_above(right, marks)] for _, right in tails], axis=0)
-    cuts_left = np.min([losses[_first_above(low_tail, marks)] for low_tail, _ in tails], axis=0)
-    up = _side(middle, cuts_right / h, float(high) / h, pair.is_lattice)
-    down = _side(-middle, -cuts_left / h, -float(low) / h, pair.is_lattice)
-    if not pair.is_lattice:
-        # a few far points keep the left tail below 0, which the lower lattice needs
-        floor = max(pair.min_loss, float(losses[0]), -LARGEST_LOSS)
-        down = _extended(down, math.ceil(-floor / h) + 1)
+    for tilt in (t, plan.saddle):
+        # cumulative tilted masses from the left and from the right, each ending at 1
+        a = tilt * losses + np.log(p)
+        a -= a.max()
+        weight = np.exp(a)
+        weight /= weight.sum()
+        left, right = np.cumsum(weight), np.cumsum(weight[::-1])
+        ends.append(left)
+        # first positions from which the right tail is below each mark, last ones of the left tail
+        above = np.minimum(last - np.searchsorted(right, marks), last - 1)
+        below = np.maximum(np.searchsorted(left, marks) - 1, 0)
+        cuts.append((losses[above], losses[below]))
+    cuts_right = np.maximum(cuts[0][0], cuts[1][0])
+    cuts_left = np.minimum(cuts[0][1], cuts[1][1])
+    support, atomic = pair.support, pair.is_lattice
+    low = losses[min(int(np.searchsorted(ends[0], plan.budget / count)), last - 1)]
+    if atomic:
+        low = max(support.min_loss, -LARGEST_LOSS)
+    # The tilt was chosen for what is kept; a tail that is left out must not come back here.
+    high = support.max_loss
+    if not (atomic or last == len(shape.losses)) or high >= LARGEST_LOSS:
+        high = min(high, beyond)
+    high = min(max(high, low), LARGEST_LOSS - 2 * h)
+    middle = round(float(losses[int(np.searchsorted(ends[0], 0.5))]) / h)
+    up = _side(middle, cuts_right / h, float(high) / h, atomic)
+    down = _side(-middle, -cuts_left / h, -float(low) / h, atomic)
+    if not atomic:
+        # a few far points with doubling gaps keep the left tail below 0, as the lower lattice needs
+        end = math.ceil(-max(support.min_loss, float(losses[0]), -LARGEST_LOSS) / h) + 1
+        at, extra = int(down[-1]), []
+        gap = at - int(down[-2]) if len(down) > 1 else 1
+        while at < end:
+            gap *= 2
+            at += gap
+            extra.append(at)
+        down = np.concatenate((down, np.array(extra, dtype=np.int64)))
     return np.concatenate((-down[:0:-1], up))
-
-
-def _last_kept(p: Floats, cut: float) -> int:
-    """Index of the last atom with more than ``cut`` of the mass at or above it."""
-    above = np.nonzero(np.cumsum(p[::-1])[::-1] > cut)[0]
-    return int(above[-1]) if len(above) else 0
-
-
-def _tails(losses: Floats, p: Floats, t: float) -> tuple[Floats, Floats]:
-    """Cumulative tilted masses from the left and from the right, each ending at 1."""
-    a = t * losses + np.log(p)
-    a -= a.max()
-    weight = np.exp(a)
-    weight /= weight.sum()
-    return np.cumsum(weight), np.cumsum(weight[::-1])[::-1]
-
-
-def _last_above(right: Floats, marks: Floats) -> npt.NDArray[np.intp]:
-    """First positions from which the right tail is below each mark."""
-    return np.minimum(len(right) - np.searchsorted(right[::-1], marks), len(right) - 1)
-
-
-def _first_above(left: Floats, marks: Floats) -> npt.NDArray[np.intp]:
-    """Last positions up to which the left tail is below each mark."""
-    return np.maximum(np.searchsorted(left, marks) - 1, 0)
-
-
-def _extended(
-    index: np.ndarray[tuple[int], np.dtype[np.int64]], end: int
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Append points with doubling gaps until ``end`` is passed."""
-    at = int(index[-1])
-    gap = at - int(index[-2]) if len(index) > 1 else 1
-    extra = []
-    while at < end:
-        gap *= 2
-        at += gap
-        extra.append(at)
-    return np.concatenate((index, np.array(extra, dtype=np.int64)))
 
 
 def _side(
@@ -295,7 +279,7 @@ def offsets(pair: Pair, step: float) -> list[float]:
     edges) or the fullest cell. Without this a bulk much narrower than the step makes the lower
     bound collapse: a lattice pair whose atoms are all >= 0 is trivial.
     """
-    if pair.pinned:
+    if pair.pinned or pair.atom_spacing is not None:
         return [0.0]
     shape = profile(pair)
     edges, P, Q = shape.edges, shape.cells_p, shape.cells_q

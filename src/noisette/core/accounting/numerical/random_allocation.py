@@ -72,11 +72,11 @@ class RandomAllocationPair(TablePair):
         return LossTable(np.log(w), w * q, q, law.lost, float(law.mass[law.values == 0].sum()))
 
     @property
-    def cell_error(self) -> float:
+    def errors(self) -> tuple[float, float]:
         """Masses err by 8u l (a mean has the errors of its halves and four roundings; l - 1 means),
         values by 4u for each of at most 2 log2 l means; the sum over a cell comes on top.
         """
-        return 1e-13 + 1e-15 * self.batches + super().cell_error
+        return 0.0, 1e-13 + 1e-15 * self.batches + super().errors[1]
 
     def refined(self) -> Pair | None:
         """Twice the grid points, up to four times the default."""

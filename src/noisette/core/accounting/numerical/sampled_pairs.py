@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.accounting.numerical.noise_pairs import gaussian_cells
-from noisette.core.accounting.numerical.pairs import ROUNDING, Mirrored, OnBase, Pair
+from noisette.core.accounting.numerical.pairs import ROUNDING, Mirrored, OnBase, Pair, Support
 from noisette.errors import InvalidParameter
 
 
@@ -53,30 +54,16 @@ class PoissonSampled(OnBase):
         return mixed, np.array(Q)
 
     @property
-    def infinite_p(self) -> float:
-        """Only P-mass where Q has none stays infinite."""
-        return self.rate * self.base.infinite_p
-
-    @property
-    def infinite_q(self) -> float:
-        """Zero unless the record is always included."""
-        return self.base.infinite_q if self.rate == 1 else 0.0
-
-    @property
-    def max_loss(self) -> float:
-        """log(1 + q(e^max - 1)), the amplified pure bound."""
-        top = self.base.max_loss
-        if math.isinf(top):
-            return math.inf
-        return math.log1p(self.rate * math.expm1(top)) if top < 700 else top
-
-    @property
-    def min_loss(self) -> float:
-        """log(1 - q + q e^min); a loss of minus infinity becomes log(1 - q)."""
-        low = self.base.min_loss if self.base.infinite_q == 0 else -math.inf
-        if self.rate == 1:
-            return self.base.min_loss
-        return math.log1p(self.rate * (math.expm1(low) if low > -700 else -1.0))
+    def support(self) -> Support:
+        """Losses log(1 + q (e^L - 1)): a loss of minus infinity becomes log(1 - q)."""
+        q, (low, top, infinite_q, infinite_p) = self.rate, self.base.support
+        high = math.log1p(q * math.expm1(top)) if top < 700 else top  # the amplified pure bound
+        if q == 1:
+            return Support(low, high, infinite_q, infinite_p)
+        low = low if infinite_q == 0 else -math.inf
+        return Support(
+            math.log1p(q * (math.expm1(low) if low > -700 else -1.0)), high, 0.0, q * infinite_p
+        )
 
     def refined(self) -> Pair | None:
         """Sample the refined base."""
@@ -109,9 +96,9 @@ class PoissonReplace(Mirrored):
         return P, Q
 
     @property
-    def tail_error(self) -> float:
+    def errors(self) -> tuple[float, float]:
         """e^{1/(2z²)} in the preimage of an edge is as accurate as its exponent."""
-        return ROUNDING * (2 + min(1 / self.noise_multiplier**2, 50.0))
+        return ROUNDING * (2 + min(1 / self.noise_multiplier**2, 50.0)), ROUNDING
 
     def _position(self, losses: Floats) -> Floats:
         """x/z² for a loss, in the log domain where the argument of asinh is large."""
@@ -145,7 +132,7 @@ class SymmetrisedSample(Mirrored, OnBase):
     base: Pair
     rate: float
 
-    pinned = True  # the atom at 0 must sit on the lattice
+    pinned: ClassVar[bool] = True  # the atom at 0 must sit on the lattice
 
     def __post_init__(self) -> None:
         _validate.fields(self, rate=_validate.rate)
@@ -173,24 +160,10 @@ class SymmetrisedSample(Mirrored, OnBase):
         return _merge(P, middle, atom), _merge(Q, middle, atom)
 
     @property
-    def infinite_p(self) -> float:
-        """As for the sampled base."""
-        return self._half.infinite_p
-
-    @property
-    def infinite_q(self) -> float:
-        """Mirror image."""
-        return self._half.infinite_p
-
-    @property
-    def max_loss(self) -> float:
-        """Of the sampled base."""
-        return self._half.max_loss
-
-    @property
-    def min_loss(self) -> float:
-        """Mirror image."""
-        return -self._half.max_loss
+    def support(self) -> Support:
+        """That of the sampled base above 0, and its mirror image."""
+        found = self._half.support
+        return Support(-found.max_loss, found.max_loss, found.infinite_p, found.infinite_p)
 
 
 def _merge(masses: Floats, middle: int, atom: float) -> Floats:
