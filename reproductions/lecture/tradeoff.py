@@ -96,7 +96,7 @@ def _with_optimum(
         algorithm, public, Records(rows, [y]), ledger=ledger,
         randomness=Randomness.from_seed(seed),
     )  # fmt: skip
-    private = trained.weights[0]
+    private = trained.released[0]
     exact = minimise(Logistic(), rows, y, regularization=Lambda, norm_bound=bound).weights
     return private, exact
 

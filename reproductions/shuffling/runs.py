@@ -201,7 +201,7 @@ def _run(rule: NoisySGD, data: Problem, epsilon: float, source: Randomness) -> F
         rule, _public(len(data.y), epsilon), Records(data.X, [data.y]),
         ledger=Ledger(epsilon, DELTA), randomness=source,
     )  # fmt: skip
-    return trained.weights[0]
+    return trained.released[0]
 
 
 @lru_cache(maxsize=256)

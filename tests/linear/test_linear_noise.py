@@ -35,7 +35,7 @@ def test_the_intercept_is_inside_the_row_bound(
     assert used == pytest.approx(math.hypot(bound, column), rel=1e-12)
     assert np.all(rows[:, -1] == column)
     assert np.all(np.linalg.norm(rows, axis=1) <= used)
-    weights = seen["trained"].weights[0]
+    weights = seen["trained"].released[0]
     assert np.array_equal(model.intercept_, [column * weights[-1]])
     assert np.array_equal(model.coef_, weights[None, :-1])
 

@@ -99,7 +99,7 @@ def twin(update, X, y, batches, noise, grid, share=None, steps=0):
             gi *= min(1.0, update.clip / max(np.linalg.norm(gi), 1e-300))
             g += gi * (1.0 if share is None else share[i])
         noisy = np.rint((g + z.reshape(w.shape)) / grid) * grid if grid else g + z.reshape(w.shape)
-        eta = update.rates(steps + t, 1)[0]
+        eta = update.rates(steps + t, 1)[0][0]
         w = w - eta * (update.regularization * w + noisy / batches.normalisers[t])
         w *= min(1.0, update.radius / max(np.linalg.norm(w), 1e-300))
         if update.averaging is not None:

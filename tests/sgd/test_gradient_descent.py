@@ -98,7 +98,7 @@ def test_scaling_rows_changes_nothing() -> None:
             factor * X, y, update, Randomness.from_seed(0), ledger=Ledger(1.0, 1e-5),
             epsilon=1.0, delta=1e-5,
         )  # fmt: skip
-        scores.append(factor * X @ trained.weights[0][:-1])
+        scores.append(factor * X @ trained.released[0][:-1])
     np.testing.assert_allclose(scores[0], scores[1], rtol=1e-3, atol=1e-4)
 
 
@@ -114,7 +114,7 @@ def test_tau_is_the_only_knob() -> None:
                 X, y, LOGISTIC, Randomness.from_seed(seed), ledger=Ledger(1.0, 1e-5), epsilon=1.0,
                 delta=1e-5, schedule=Recipe(steps, eta, mu),
             )  # fmt: skip
-            found.append(np.mean(np.sign(X @ trained.weights[0]) == y))
+            found.append(np.mean(np.sign(X @ trained.released[0]) == y))
         accuracy.append(np.mean(found))
     assert abs(accuracy[0] - accuracy[1]) < 0.02
     assert min(accuracy) > 0.9
@@ -128,7 +128,7 @@ def test_levels_and_softmax() -> None:
         X, (y > 0).astype(np.int64), update, Randomness.from_seed(0), ledger=Ledger(1.0, 1e-5),
         epsilon=1.0, delta=1e-5, levels=Levels(levels),
     )  # fmt: skip
-    assert trained.weights[0].shape == (1, 5)
+    assert trained.released[0].shape == (1, 5)
 
 
 def test_breast_cancer_near_the_reference_table() -> None:
@@ -148,7 +148,7 @@ def test_breast_cancer_near_the_reference_table() -> None:
                 X[train], y[train], LOGISTIC, Randomness.from_seed(seed),
                 ledger=Ledger(epsilon, 1e-5, adjacency=ZERO_OUT), epsilon=epsilon, delta=1e-5,
             )  # fmt: skip
-            found.append(np.mean(np.sign(X[test] @ trained.weights[0]) == y[test]))
+            found.append(np.mean(np.sign(X[test] @ trained.released[0]) == y[test]))
         assert np.mean(found) > wanted - 0.03, epsilon
 
 
@@ -175,7 +175,7 @@ def test_two_world_audit_with_a_mutant() -> None:
                     X, y, update, Randomness.from_seed(seed + int(present) * runs), ledger=ledger,
                     epsilon=20.0, delta=1e-2, schedule=Recipe(steps, 1e-6, mu),
                 )  # fmt: skip
-                total[seed] = trained.weights[0][0]
+                total[seed] = trained.released[0][0]
             found.append(total)
         cut = float(np.median(np.concatenate(found)))
         return float(np.mean(found[0] > cut) - np.mean(found[1] > cut))

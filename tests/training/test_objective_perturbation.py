@@ -90,7 +90,7 @@ def test_pure_linear_term_is_spherical_laplace(loss: object, adjacency: str) -> 
     for seed in range(runs):
         public = facts(adjacency, epsilon, regularization=lam, size=30)
         trained = objective_perturbation(rows, [y], loss, public, Randomness.from_seed(seed))
-        found.append(recovered(loss, rows, y, trained.weights[0], lam))
+        found.append(recovered(loss, rows, y, trained.released[0], lam))
     b = np.array(found)
     # the oracle's scale: kappa C = epsilon less the determinant, halved under replace-one
     spent = epsilon * (1.0 - 1e-3)
@@ -108,7 +108,7 @@ def test_pure_linear_term_is_spherical_laplace(loss: object, adjacency: str) -> 
     for mutant in (0.5, 2.0):
         assert gamma_radius_p(b, scale * mutant) < SIZE
     # mutant: the regulariser forgotten in the inversion, i.e. an objective with another Lambda
-    wrong = np.array([recovered(loss, rows, y, t, 2.0 * lam) for t in [trained.weights[0]]])
+    wrong = np.array([recovered(loss, rows, y, t, 2.0 * lam) for t in [trained.released[0]]])
     assert not np.allclose(wrong, b[-1:], rtol=1e-2)
 
 
@@ -122,7 +122,7 @@ def test_approximate_linear_term_is_gaussian(loss: object, adjacency: str) -> No
     for seed in range(3):
         public = facts(adjacency, epsilon, delta, regularization=lam, size=30)
         trained = objective_perturbation(rows, [y], loss, public, Randomness.from_seed(seed))
-        found.append(recovered(loss, rows, y, trained.weights[0], lam))
+        found.append(recovered(loss, rows, y, trained.released[0], lam))
     noise = mechanisms(trained)[0]
     assert noise.law == "gaussian"
     b, scale = np.array(found), noise.noise_multiplier * loss.lipschitz
@@ -150,7 +150,7 @@ def test_one_vs_rest_draws_independent_terms(delta: float) -> None:
         )
         found.append([
             recovered(Logistic(), rows, t, w, 20.0)
-            for t, w in zip(targets, trained.weights, strict=True)
+            for t, w in zip(targets, trained.released, strict=True)
         ])  # fmt: skip
     b = np.array(found)
     np.testing.assert_allclose(b, np.array(spy.drawn).reshape(b.shape), rtol=1e-2, atol=1e-2)
@@ -471,7 +471,7 @@ def test_small_dimension_with_delta_can_be_trained(adjacency: str, epsilon: floa
     rows, y = small_data(Logistic(), d)
     public = facts(adjacency, epsilon, 1e-6, regularization=5.0 / epsilon, size=30)
     trained = objective_perturbation(rows, [y], Logistic(), public, Randomness.from_seed(0))
-    assert np.isfinite(trained.weights[0]).all()
+    assert np.isfinite(trained.released[0]).all()
     assert (trained.permit.epsilon, trained.permit.delta) == (epsilon, 1e-6)
 
 

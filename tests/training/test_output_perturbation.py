@@ -132,7 +132,7 @@ def test_released_minus_minimiser_has_the_charged_law(adjacency: str, delta: flo
     for seed in range(runs):
         public = facts(adjacency, epsilon, delta, regularization=lam, size=12)
         trained = output_perturbation(rows, [y], Logistic(), public, Randomness.from_seed(seed))
-        noise.append(trained.weights[0] - exact)
+        noise.append(trained.released[0] - exact)
     (mechanism,) = mechanisms(trained)
     assert isinstance(mechanism, SphericalLaplace)
     eps0 = largest_shift(epsilon, delta, d) if delta else epsilon

@@ -90,7 +90,7 @@ REFUSALS: dict[str, Refusal] = {
     "nobody": Refusal(
         "that there is at least one",
         ("models/inputs:parted_rows", "models/inputs:columns",
-         "tables/pipeline/table_estimator:TableEstimator._fit",
+         "tables/pipeline/table_estimator:TableEstimator._ready",
          "tables/pipeline/evaluation:_rows_and_truth",
          "tables/pipeline/encoder:SchemaEncoder.transform",
          "tables/pipeline/cell_counts:_states_of", "tables/frame:Frame.read",

@@ -109,6 +109,6 @@ class HuberRegressor(LinearRegressor):
         )  # fmt: skip
 
     def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
-        self._set_model(trained.weights[0], self._intercept())
+        self._set_model(trained.released[0], self._intercept())
         self._bars = bars_of_fit(self, trained, chosen, self._intercept(), self._scale[1])
         return ()

@@ -163,7 +163,7 @@ class OneShotClassifier(LinearClassifier):
     def _publish(self, ready: Ready, trained: Trained) -> None:
         chosen, bias = ready.chosen, self._intercept()
         public = chosen.public
-        self._set_model(trained.weights, public.loss, bias, ready.classes)
+        self._set_model(trained.released, public.loss, bias, ready.classes)
         self.regularization_ = chosen.known_regularization
         self._bars = bars_of_fit(self, trained, chosen, bias)
         self.weight_noise_ = None

@@ -378,7 +378,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
         """Set the fitted attributes: released numbers and public facts."""
         loss = chosen.public.loss
         update: Update = chosen.algorithm.own.update  # what ran: parameters may have changed since
-        self._set_model(trained.weights, loss, update.bias, classes)
+        self._set_model(trained.released, loss, update.bias, classes)
         known = self._facts(
             sizes, update.norm_bound, update.bias, labels_fact(classes, given=given)
         )

@@ -211,7 +211,7 @@ class SGDRegressor(LinearRegressor, StreamReader):
         self, trained: Trained, chosen: Recommendation, sizes: list[str], notes: tuple[str, ...]
     ) -> None:
         update: Update = chosen.algorithm.update  # what ran: parameters may have changed since
-        self._set_model(trained.weights[0], update.bias)
+        self._set_model(trained.released[0], update.bias)
         public = self._facts(sizes, update.norm_bound, update.bias, self._target_fact)
         proofs = ("ROW-LOCAL", *chosen.public.loss.proofs, *trained.proofs)
         self.privacy_ = self._stated(trained.permit, public=public, notes=notes, proofs=proofs)
@@ -240,5 +240,5 @@ class SGDRegressor(LinearRegressor, StreamReader):
 
     def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
         update: Update = chosen.algorithm.own.update
-        self._set_model(trained.weights[0], update.bias)
+        self._set_model(trained.released[0], update.bias)
         return ()

@@ -157,7 +157,7 @@ def _iterates(trace: Trace, out: Tally) -> None:
     """SGD: each step is the stated update of its batch sum and its noise."""
     for step in trace.steps:
         public = step.update
-        rate = float(public.rates(step.number, 1)[0])
+        rate = float(public.rates(step.number, 1)[0][0])
         noisy = step.total + step.noise
         if step.grid > 0.0:
             noisy = np.rint(noisy / step.grid) * step.grid

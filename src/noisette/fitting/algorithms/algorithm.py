@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from noisette._typing import Floats
 from noisette.core.permit import Permit
 from noisette.core.plans import Plan
 from noisette.fitting.algorithms.passage import Passage
@@ -125,14 +124,8 @@ class Behind(Algorithm[Q]):
 
 @dataclass(frozen=True)
 class Trained:
-    """What an algorithm released, the permit that paid for it, and its theorems."""
+    """What an algorithm released (weights, one array for each model), its permit and theorems."""
 
     released: Any
     permit: Permit
     proofs: tuple[str, ...] = ()
-
-    @property
-    def weights(self) -> list[Floats]:
-        """Private weights, one array per model, where models were trained."""
-        weights: list[Floats] = self.released
-        return weights

@@ -48,17 +48,16 @@ def check_class_weight(asked: Any) -> None:
             "class_weight must be None, 'balanced' or a dictionary from label to weight; got "
             f"{type(asked).__name__}."
         )
-    values = [_validate.non_negative("class_weight", each) for each in asked.values()]
-    if not max(values) > 0.0:
+    if not max(_validate.non_negative("class_weight", each) for each in asked.values()) > 0.0:
         raise InvalidParameter("class_weight needs a weight above 0.")
 
 
 def public_weights(asked: Any, classes: Any) -> Floats | None:
     """Return one weight in [0, 1] for each class, the largest 1; None where they are not public.
 
+    What is asked has passed `check_class_weight`.
     A class that is not in the dictionary has the weight 1 beside those that are.
     """
-    check_class_weight(asked)
     if asked is None or isinstance(asked, str):
         return None
     # proof: CLASS-WEIGHT
@@ -77,10 +76,9 @@ def balanced(counts: Floats, least: float) -> Floats:
     return np.asarray(np.maximum(each / each.max(), 1.0 / _MOST))
 
 
-def weighed(weights: Floats | None, factors: Floats, numbers: Any) -> Floats:
+def weighed(weights: Floats | None, factors: Floats, numbers: Any) -> Any:
     """Return the weight of every row times that of its class."""
-    found: Floats = each(partial(_weighed, factors), numbers, weights)
-    return found
+    return each(partial(_weighed, factors), numbers, weights)
 
 
 def _weighed(factors: Floats, numbers: Any, weights: Floats | None) -> Floats:
@@ -142,32 +140,24 @@ class Balanced(Behind[PreparedBehind]):
 
     def run(self, records: Records, prepared: PreparedBehind, passage: Passage) -> Any:
         """Return what the algorithm releases on weighted rows."""
-        public = prepared.public
-        numbers = self._numbers(records, public)
-        present = None
-        if records.weights is not None:
-            present = each(partial(_relative, public.weight_bound), records.weights)
+        numbers = each(partial(_numbers, prepared.public.loss), *records.targets)
+        present = records.weights
+        if present is not None:
+            present = each(partial(_divided, prepared.public.weight_bound), present)
         factors = class_factors(passage, numbers, self.classes, present)
         weights = weighed(records.weights, factors, numbers)
         lighter = Records(records.rows, records.targets, weights, records.unit)
         return self.algorithm.run(lighter, prepared.inner, passage.after(1))
 
-    def _numbers(self, records: Records, public: Public) -> Any:
-        """Return the class number of every row from the targets of the models."""
-        if isinstance(public.loss, Softmax):
-            return each(np.asarray, records.targets[0])
-        if len(records.targets) == 1:
-            return each(_positive, records.targets[0])
-        return each(_largest, *records.targets)
+
+def _divided(by: float, weights: Floats) -> Floats:
+    return weights / by
 
 
-def _relative(most: float, weights: Floats) -> Floats:
-    return weights / most
-
-
-def _positive(target: Any) -> Any:
-    return (np.asarray(target) > 0.0).astype(np.int64)
-
-
-def _largest(*targets: Any) -> Any:
+def _numbers(loss: Any, *targets: Any) -> Any:
+    """Return the class number of every row from the targets of the models."""
+    if isinstance(loss, Softmax):
+        return np.asarray(targets[0])
+    if len(targets) == 1:
+        return (np.asarray(targets[0]) > 0.0).astype(np.int64)
     return np.argmax(np.stack(targets), axis=0)

@@ -215,19 +215,15 @@ def _gradient_of(X: Any, y: NDArray[Any], update: Update, share: Floats | None) 
 
     if rows_of(X).most_merges:
         return lambda w: summed(partial(_part_gradient, update, w), X, y, share)
-    loss = update.loss
-    limit = math.inf if update.norm_bound is None else update.norm_bound
+    loss, limit = update.loss, math.inf if update.norm_bound is None else update.norm_bound
     if loss.kernel is None or sparse.issparse(X):
         return blocked_gradient(X, y, update, share)
-    nobody, _ = kernels.empty()
-    number, parameter = loss.kernel, loss.smoothing or 0.0
-    shares = nobody if share is None else share
+    shares, order = np.empty(0) if share is None else share, np.empty(0, dtype=np.int64)
+    rule = (limit, update.bias or 0.0, update.clip, loss.kernel, loss.smoothing or 0.0)
 
     def gradient(w: Floats) -> Floats:
-        g = np.empty_like(w)
-        kernels.full_gradient(
-            X, y, shares, w, limit, update.bias or 0.0, update.clip, number, parameter, g
-        )
+        g = np.zeros_like(w)
+        kernels.add_rows(g, X, y, shares, order, 0, X.shape[0], w, *rule)
         return g
 
     return gradient

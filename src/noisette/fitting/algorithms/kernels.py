@@ -3,7 +3,7 @@
 Each kernel runs ``len(noise)`` steps of
 
     w <- Pi_radius[ w - eta_t ( lambda w + round(sum_i c_i g_i + Z_t) / b_t ) ],
-    mean <- mean + gamma_t (w - mean),   gamma_t = (p + 1) / (t + p)  (p < 0: no average),
+    mean <- mean + gamma_t (w - mean)   (gamma_t = 0: no average),
 
 over batches ``order[edges[t]:edges[t+1]]`` (an empty ``order`` is the given order). Rows are
 clipped on the fly to norm ``bound`` and get a last constant entry ``bias`` if w is one longer than
@@ -23,7 +23,6 @@ the caller's file has changed. Imported lazily, as everything that loads numba.
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call,call-arg"
 import math
-from typing import Any
 
 import numpy as np
 from numba import types
@@ -32,8 +31,7 @@ from numba.extending import intrinsic
 from noisette.core.compiled import compiled
 
 __all__ = [
-    "LOGISTIC", "MANY", "chunk_steps", "dense_steps", "full_gradient", "softmax_steps",
-    "sparse_steps", "take_step",
+    "LOGISTIC", "MANY", "add_rows", "dense_steps", "softmax_steps", "sparse_steps", "take_step",
 ]  # fmt: skip
 
 LOGISTIC, HINGE, HUBER, SOFTPLUS = 0, 1, 2, 3
@@ -130,20 +128,10 @@ def _sigmoid(t):
     t = min(max(t, -_STEEP), _STEEP)
     k = np.rint(t * _LOG2_E)
     r = (t - k * _LN2_HIGH) - k * _LN2_LOW
-    p = 1.0 / 6227020800.0
-    p = p * r + 1.0 / 479001600.0
-    p = p * r + 1.0 / 39916800.0
-    p = p * r + 1.0 / 3628800.0
-    p = p * r + 1.0 / 362880.0
-    p = p * r + 1.0 / 40320.0
-    p = p * r + 1.0 / 5040.0
-    p = p * r + 1.0 / 720.0
-    p = p * r + 1.0 / 120.0
-    p = p * r + 1.0 / 24.0
-    p = p * r + 1.0 / 6.0
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
+    p = 1.0 / 39916800.0 + r * (1.0 / 479001600.0 + r * (1.0 / 6227020800.0))
+    p = 1.0 / 40320.0 + r * (1.0 / 362880.0 + r * (1.0 / 3628800.0 + r * p))
+    p = 1.0 / 120.0 + r * (1.0 / 720.0 + r * (1.0 / 5040.0 + r * p))
+    p = 1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6.0 + r * (1.0 / 24.0 + r * p))))
     return 1.0 / (1.0 + p * _of_bits((np.int64(k) + _EXPONENT) << _FRACTION_BITS))
 
 
@@ -193,21 +181,18 @@ def _dot_and_square(X, i, w, start, d):
 
 
 @compiled(fastmath=_SUM)
-def take_step(w, mean, g, grid, eta, ridge, normaliser, radius, gamma):
-    """One projected step along the noisy sum g, and the running mean."""
-    inverse = 1.0 / grid if grid > 0.0 else 0.0
+def take_step(w, mean, g, grid, eta, gamma, ridge, normaliser, radius):
+    """One projected step along the noisy sum g, which is used up, and the running mean."""
     keep, rate, square = 1.0 - eta * ridge, eta / normaliser, 0.0
     if grid > 0.0:
         rate *= grid
+        inverse = 1.0 / grid
         for j in range(w.shape[0]):
-            v = keep * w[j] - rate * np.rint(g[j] * inverse)  # proof: FLOAT-GRID
-            w[j] = v
-            square += v * v
-    else:
-        for j in range(w.shape[0]):
-            v = keep * w[j] - rate * g[j]
-            w[j] = v
-            square += v * v
+            g[j] = np.rint(g[j] * inverse)  # proof: FLOAT-GRID
+    for j in range(w.shape[0]):
+        v = keep * w[j] - rate * g[j]
+        w[j] = v
+        square += v * v
     if square > radius * radius:
         shrink = radius / math.sqrt(square)
         for j in range(w.shape[0]):
@@ -215,11 +200,6 @@ def take_step(w, mean, g, grid, eta, ridge, normaliser, radius, gamma):
     if gamma > 0.0:
         for j in range(w.shape[0]):
             mean[j] += gamma * (w[j] - mean[j])
-
-
-@compiled(inline="always")
-def _gamma(power, t):
-    return (power + 1.0) / (t + power) if power >= 0.0 else 0.0
 
 
 @compiled(fastmath=_SUM)
@@ -239,12 +219,15 @@ def _add_four(g, X, rows, scales, d):
 
 
 @compiled()
-def _add_chunk(g, X, y, share, picked, count, w, room, bound, bias, clip, loss, parameter):
-    """Add the gradients of the rows picked[:count] to g."""
+def _add_chunk(
+    g, X, y, share, order, start, count, w, room, picked, bound, bias, clip, loss, parameter
+):
+    """As `add_rows` for start .. start + count - 1, all of them at once: `CHUNK` at most."""
     d = X.shape[1]
     has_bias = w.shape[0] > d
     dots, squares, labels, slopes, factors = room[0], room[1], room[2], room[3], room[4]
     for q in range(count):
+        picked[q] = order[start + q] if order.shape[0] > 0 else start + q
         dots[q], squares[q] = _dot_and_square(X, picked[q], w, 0, d)
         labels[q] = y[picked[q]]
     constant = bias * w[d] if has_bias else 0.0
@@ -270,70 +253,60 @@ def _add_chunk(g, X, y, share, picked, count, w, room, bound, bias, clip, loss, 
 
 
 @compiled()
-def dense_steps(
-    X, y, share, order, edges, w, mean, noise, grid, eta, ridge, normaliser,
-    bound, bias, clip, radius, loss, parameter, first, power,
-):  # fmt: skip
-    """Steps first + 1, first + 2, ... on dense rows; `share` holds c_i or is empty."""
+def add_rows(g, X, y, share, order, start, stop, w, bound, bias, clip, loss, parameter):
+    """Add c_i g_i of the dense rows order[start:stop] to g; `share` holds c_i or is empty."""
     d = X.shape[1]
     has_bias = w.shape[0] > d
     slack = 1.0 - (d + 4) * UNIT
-    g = np.empty(w.shape[0])
-    ordered, shared = order.shape[0] > 0, share.shape[0] > 0
-    for t in range(noise.shape[0]):
-        for j in range(g.shape[0]):
-            g[j] = noise[t, j]
-        for k in range(edges[t], edges[t + 1]):
-            i = order[k] if ordered else k
-            dot, square = _dot_and_square(X, i, w, 0, d)
-            constant = bias * w[d] if has_bias else 0.0
-            slope, factor = _record(
-                dot, square, constant, y[i], bound, slack, bias, clip, loss, parameter
-            )
-            scale = slope * (share[i] if shared else 1.0)
-            if factor > 0.0:  # a blank row may hold infinities and NaN
-                _add(g, 0, X, i, scale * factor, d)
-            if has_bias:
-                g[d] += scale * bias
-        gamma = _gamma(power, first + t + 1)
-        take_step(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
+    constant = bias * w[d] if has_bias else 0.0
+    for k in range(start, stop):
+        i = order[k] if order.shape[0] > 0 else k
+        dot, square = _dot_and_square(X, i, w, 0, d)
+        slope, factor = _record(
+            dot, square, constant, y[i], bound, slack, bias, clip, loss, parameter
+        )
+        scale = slope * (share[i] if share.shape[0] > 0 else 1.0)
+        if factor > 0.0:  # a blank row may hold infinities and NaN
+            _add(g, 0, X, i, scale * factor, d)
+        if has_bias:
+            g[d] += scale * bias
 
 
 @compiled()
-def chunk_steps(
-    X, y, share, order, edges, w, mean, noise, grid, eta, ridge, normaliser,
-    bound, bias, clip, radius, loss, parameter, first, power,
+def dense_steps(
+    X, many, y, share, order, edges, w, mean, noise, grid, eta, gamma, ridge, normaliser, radius,
+    bound, bias, clip, loss, parameter,
 ):  # fmt: skip
-    """As `dense_steps`, many records of a batch at once: faster from `MANY` on."""
+    """Steps on dense rows; `many` records of a batch at once are faster from `MANY` on."""
     g, room, picked = np.empty(w.shape[0]), np.zeros((5, CHUNK)), np.empty(CHUNK, np.int64)
-    ordered = order.shape[0] > 0
     for t in range(noise.shape[0]):
-        for j in range(g.shape[0]):
-            g[j] = noise[t, j]
-        for start in range(edges[t], edges[t + 1], CHUNK):
+        g[:] = noise[t]
+        if not many:
+            add_rows(
+                g, X, y, share, order, edges[t], edges[t + 1], w, bound, bias, clip, loss, parameter
+            )
+        for start in range(edges[t], edges[t + 1] if many else edges[t], CHUNK):
             count = min(CHUNK, edges[t + 1] - start)
-            for q in range(count):
-                picked[q] = order[start + q] if ordered else start + q
-            _add_chunk(g, X, y, share, picked, count, w, room, bound, bias, clip, loss, parameter)
-        gamma = _gamma(power, first + t + 1)
-        take_step(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
+            _add_chunk(
+                g, X, y, share, order, start, count, w, room, picked, bound, bias, clip, loss,
+                parameter,
+            )  # fmt: skip
+        take_step(w, mean, g, grid, eta[t], gamma[t], ridge, normaliser[t], radius)
 
 
 @compiled()
 def sparse_steps(
-    data, indices, indptr, d, y, share, order, edges, w, mean, noise, grid, eta, ridge, normaliser,
-    bound, bias, clip, radius, loss, parameter, first, power,
+    data, indices, indptr, d, y, share, order, edges, w, mean, noise, grid, eta, gamma, ridge,
+    normaliser, radius, bound, bias, clip, loss, parameter,
 ):  # fmt: skip
     """As `dense_steps`, on CSR rows without repeated entries."""
     has_bias = w.shape[0] > d
     slack = 1.0 - (d + 4) * UNIT
     g = np.empty(w.shape[0])
-    ordered, shared = order.shape[0] > 0, share.shape[0] > 0
     for t in range(noise.shape[0]):
-        for j in range(g.shape[0]):
-            g[j] = noise[t, j]
+        g[:] = noise[t]
         for k in range(edges[t], edges[t + 1]):
-            i = order[k] if ordered else k
+            i = order[k] if order.shape[0] > 0 else k
             dot, square = 0.0, 0.0
             for q in range(indptr[i], indptr[i + 1]):
                 v = np.float64(data[q])
@@ -343,14 +316,13 @@ def sparse_steps(
             slope, factor = _record(
                 dot, square, constant, y[i], bound, slack, bias, clip, loss, parameter
             )
-            scale = slope * (share[i] if shared else 1.0)
+            scale = slope * (share[i] if share.shape[0] > 0 else 1.0)
             if factor > 0.0:  # a blank row may hold infinities and NaN
                 for q in range(indptr[i], indptr[i + 1]):
                     g[indices[q]] += scale * factor * np.float64(data[q])
             if has_bias:
                 g[d] += scale * bias
-        gamma = _gamma(power, first + t + 1)
-        take_step(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
+        take_step(w, mean, g, grid, eta[t], gamma[t], ridge, normaliser[t], radius)
 
 
 @compiled()
@@ -382,8 +354,8 @@ def _residual(scores, basis, full, label):
 
 @compiled()
 def softmax_steps(
-    X, y, share, order, edges, w, mean, noise, grid, eta, ridge, normaliser,
-    bound, bias, clip, radius, basis, first, power,
+    X, y, share, order, edges, w, mean, noise, grid, eta, gamma, ridge, normaliser, radius,
+    bound, bias, clip, basis,
 ):  # fmt: skip
     """As `dense_steps` for softmax: w is V of shape (K-1, d or d+1) as one vector."""
     d, k1 = X.shape[1], basis.shape[1]
@@ -391,12 +363,10 @@ def softmax_steps(
     has_bias = width > d
     slack = 1.0 - (d + 4) * UNIT
     g, scores, full = np.empty(w.shape[0]), np.empty(k1), np.empty(basis.shape[0])
-    ordered, shared = order.shape[0] > 0, share.shape[0] > 0
     for t in range(noise.shape[0]):
-        for j in range(g.shape[0]):
-            g[j] = noise[t, j]
+        g[:] = noise[t]
         for k in range(edges[t], edges[t + 1]):
-            i = order[k] if ordered else k
+            i = order[k] if order.shape[0] > 0 else k
             square, factor = 0.0, 1.0
             for c in range(k1):
                 scores[c], square = _dot_and_square(X, i, w, c * width, d)
@@ -411,7 +381,7 @@ def softmax_steps(
             if not size < 2.0:  # NaN, from weights beyond 1e200: it would pass through every noise
                 size = 0.0
                 scores[:] = 0.0
-            scale = share[i] if shared else 1.0
+            scale = share[i] if share.shape[0] > 0 else 1.0
             if clip < np.inf:
                 norm = math.sqrt(factor * factor * square + bias * bias)
                 scale *= _clipped(1.0, size * norm, clip)
@@ -420,31 +390,4 @@ def softmax_steps(
                     _add(g, c * width, X, i, scale * scores[c] * factor, d)
                 if has_bias:
                     g[c * width + d] += scale * scores[c] * bias
-        gamma = _gamma(power, first + t + 1)
-        take_step(w, mean, g, grid, eta[t], ridge, normaliser[t], radius, gamma)
-
-
-@compiled()
-def full_gradient(X, y, share, w, bound, bias, clip, loss, parameter, g):
-    """Write sum_i c_i g_i over all dense rows into g: one sweep over memory."""
-    d = X.shape[1]
-    has_bias = w.shape[0] > d
-    slack = 1.0 - (d + 4) * UNIT
-    shared = share.shape[0] > 0
-    g[:] = 0.0
-    for i in range(X.shape[0]):
-        dot, square = _dot_and_square(X, i, w, 0, d)
-        constant = bias * w[d] if has_bias else 0.0
-        slope, factor = _record(
-            dot, square, constant, y[i], bound, slack, bias, clip, loss, parameter
-        )
-        scale = slope * (share[i] if shared else 1.0)
-        if factor > 0.0:
-            _add(g, 0, X, i, scale * factor, d)
-        if has_bias:
-            g[d] += scale * bias
-
-
-def empty() -> tuple[Any, Any]:
-    """Return the stand-ins for "no shares" and "given order"."""
-    return np.empty(0), np.empty(0, dtype=np.int64)
+        take_step(w, mean, g, grid, eta[t], gamma[t], ridge, normaliser[t], radius)

@@ -48,7 +48,6 @@ from noisette.fitting.algorithms.records import (
     Records,
     check_rows_each,
     check_unit,
-    fit_for,
     inside,
 )
 from noisette.fitting.algorithms.steps import Update
@@ -68,14 +67,14 @@ class Levels:
     values: Floats
     grouping: str = "scale"
 
-    def __post_init__(self) -> None:
-        if self.values.ndim != 1 or not bool(np.all(self.values > 0.0)):
-            raise InvalidData("sample_epsilon must be above 0 for every person.")
-
     @property
     def scaled(self) -> bool:
         """Whether gradients are scaled under one noise."""
         return self.grouping == "scale"
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 1 or not bool(np.all(self.values > 0.0)):
+            raise InvalidData("sample_epsilon must be above 0 for every person.")
 
 
 # --- output perturbation -----------------------------------------------------------------------
@@ -100,13 +99,11 @@ def _fractions(levels: Floats, public: Public) -> Floats:
         raise InvalidParameter(
             f"sample_epsilon has more than {_MOST_LEVELS} different levels; round them down."
         )
-    dimension = public.models * public.dimension
-    full = noise_for(public, dimension).noise_multiplier
-    each = [
-        noise_for(replace(public, epsilon=float(level)), dimension).noise_multiplier
-        for level in distinct
-    ]
-    return np.asarray(full / np.array(each))[where]
+    whole, *own = (
+        noise_for(replace(public, epsilon=float(level)), public.models * public.dimension)
+        for level in (public.epsilon, *distinct)
+    )
+    return np.asarray(whole.noise_multiplier / np.array([z.noise_multiplier for z in own]))[where]
 
 
 # --- iterative algorithms ----------------------------------------------------------------------
@@ -146,7 +143,7 @@ def check_rows(
     if not stream:
         public.check_count(records.size)
     check_rows_each(n, public)
-    if not all_of(partial(fit_for, update.loss), y, records.rows):
+    if not all_of(partial(_one_each, update.loss), y, records.rows):
         raise InvalidData("y must have one entry for each row of X.")
     if levels is not None and levels.values.shape != (records.size,):
         raise InvalidData(f"levels must have one entry above 0 for each {public.unit}.")
@@ -158,6 +155,11 @@ def check_rows(
                 "sample_weight must have one entry in [0, 1] for each row of X, and no levels "
                 "beside it."
             )
+
+
+def _one_each(loss: Any, target: Any, rows: Any) -> bool:
+    """Return whether there is one target for each row; the loss refuses what it cannot take."""
+    return bool(len(loss.targets(target)) == rows.shape[0])
 
 
 def shares_of(records: Records, levels: Levels | None, public: Public, law: str) -> Floats | None:
@@ -260,9 +262,9 @@ def make_level_plan(
         raise InvalidParameter("levels must name at least one group.")
     groups = [(_validate.epsilon(e), _validate.integer("group size", n)) for e, n in levels]
     batch_size = _validate.integer("batch_size", batch_size)
-    steps = _validate.integer("steps", steps)
-    delta = _validate.delta_for(delta, sum(n for _, n in groups))
-    if batch_size > sum(n for _, n in groups):
+    steps, total = _validate.integer("steps", steps), sum(n for _, n in groups)
+    delta = _validate.delta_for(delta, total)
+    if batch_size > total:
         raise InvalidParameter(f"batch_size={batch_size} is larger than all groups together.")
     z, rates = _rates(groups, batch_size, lambda z, q: _steps(z, q, steps), delta, relation)
     for q, (epsilon, _) in zip(rates, groups, strict=True):
@@ -293,17 +295,16 @@ def _rates(
     delta: float, adjacency: Adjacency,
 ) -> tuple[float, list[float]]:  # fmt: skip
     """Return the noise of all groups, and the rate at which each joins a batch."""
-
-    def largest(z: float, epsilon: float) -> float:
-        try:
-            return accounting.calibrate(
-                partial(plan, z), epsilon=epsilon, delta=delta, adjacency=adjacency, find="rate"
-            )
-        except InvalidParameter:  # so little noise that no rate will do
-            return 0.0
+    calibrated = partial(accounting.calibrate, delta=delta, adjacency=adjacency)
 
     def rates(z: float) -> list[float]:
-        return [largest(z, epsilon) for epsilon, _ in groups]
+        found = []
+        for epsilon, _ in groups:
+            try:
+                found.append(calibrated(partial(plan, z), epsilon=epsilon, find="rate"))
+            except InvalidParameter:  # so little noise that no rate will do
+                found.append(0.0)
+        return found
 
     def excess(log_z: float) -> float:
         found = sum(q * n for q, (_, n) in zip(rates(math.exp(log_z)), groups, strict=True))
@@ -313,12 +314,9 @@ def _rates(
     # a mixture lies between the two.
     rate = batch_size / sum(n for _, n in groups)
     low, z = (
-        accounting.calibrate(
-            lambda z: plan(z, rate), epsilon=pick(epsilon for epsilon, _ in groups), delta=delta,
-            adjacency=adjacency,
-        )
+        calibrated(lambda z: plan(z, rate), epsilon=pick(epsilon for epsilon, _ in groups))
         for pick in (max, min)
-    )  # fmt: skip
+    )
     if low < z:
         z = math.exp(brentq(excess, math.log(low * 0.999), math.log(z * 1.001), xtol=1e-4))
     return z, rates(z)
@@ -333,16 +331,16 @@ def level_notes(levels: Levels, adjacency: Adjacency) -> tuple[str, ...]:
     Under add-remove who is there is private, so the list of levels that occur is not stated: the
     only person of a level would be seen in it.
     """
-    distinct = np.unique(levels.values)
-    listed = ", ".join(f"{level:g}" for level in distinct)
-    if len(distinct) > 20:
-        listed = f"{len(distinct)} levels from {distinct[0]:g} to {distinct[-1]:g}"
     if not adjacency.size_is_public:
         return (
             "Every person has their own epsilon, stated with the same delta; the epsilon of this "
             "guarantee is the largest one allowed. A person's level is as private as the person's "
             "record, and holds whether the record is there or not.",
         )
+    distinct = np.unique(levels.values)
+    listed = ", ".join(f"{level:g}" for level in distinct)
+    if len(distinct) > 20:
+        listed = f"{len(distinct)} levels from {distinct[0]:g} to {distinct[-1]:g}"
     return (
         f"Every person has their own epsilon ({listed}), stated with the same delta; the epsilon "
         "of this guarantee is the largest one allowed. Who has which level is public by "

@@ -70,14 +70,8 @@ def of_curvature(public: Public, k: float) -> Public:
 
 def per_row(loss: Loss) -> float:
     """Return the bound on one record's Hessian, in rows of norm 1, that the theorem uses."""
-    found = {
-        "self-bounded": loss.self_bounded,
-        "one-signed": loss.smoothness,
-        "two-signed": loss.smoothness,
-        "softmax": loss.trace,
-    }[shape_of(loss)]
-    assert found is not None
-    return found
+    bend = loss.trace if shape_of(loss) == "softmax" else loss.self_bounded
+    return loss.smoothness if bend is None else bend
 
 
 def least_regularization(
@@ -89,15 +83,14 @@ def least_regularization(
     zero-out and add-remove, epsilon / 2 under replace-one; otherwise the determinant gets a
     quarter of epsilon, which is k itself for persons and log(1 + k) for records.
     """
-    epsilon *= 1.0 - _SHARE
-    epsilon *= 1.0 - 1e-12  # so that roundings leave k below its limit, where a curve is exact
+    # the second factor: so that roundings leave k below its limit, where a curve is exact
+    epsilon = epsilon * (1.0 - _SHARE) * (1.0 - 1e-12)
+    bend = per_row(loss) * squared
     if loss.self_bounded is not None:
-        return loss.self_bounded * squared * contributions / epsilon
-    if loss.kind == "multiclass":
-        return loss.trace * squared * 4.0 / epsilon
-    if persons:
-        return loss.smoothness * squared * 4.0 / epsilon  # proof: PERSON-MEAN
-    return loss.smoothness * squared / math.expm1(min(epsilon / 4.0, 600.0))  # more is safe
+        return bend * contributions / epsilon
+    if loss.kind == "multiclass" or persons:
+        return bend * 4.0 / epsilon  # proof: PERSON-MEAN
+    return bend / math.expm1(min(epsilon / 4.0, 600.0))  # more is safe
 
 
 def _by_pairs(k: float, persons: bool, epsilon: float, delta: float, to: Adjacency) -> bool:
@@ -162,21 +155,18 @@ def _guess(noise: ObjectiveNoise, epsilon: float, delta: float, adjacency: Adjac
 
 def _mechanism(public: Public) -> ObjectiveNoise:
     """Return the law with the smaller noise for a single release."""
-    loss, dimension = public.loss, public.dimension
-    k, shape = curvature(public), shape_of(loss)
-    classes, persons = getattr(loss, "classes", 2), public.grouped
+    dimension, k, persons = public.dimension, curvature(public), public.grouped
+    rule = (k, shape_of(public.loss), getattr(public.loss, "classes", 2), persons)
     epsilon, delta = public.epsilon * (1.0 - _SHARE), public.delta * (1.0 - _SHARE)
 
     def candidate(law: str, factor: float = 1.0) -> ObjectiveNoise:
-        z = noise_multiplier(
-            law, dimension, k, shape, classes, persons, epsilon, delta, public.adjacency, factor
-        )
-        return ObjectiveNoise(z, dimension, law, k, shape, classes, persons)
+        z = noise_multiplier(law, dimension, *rule, epsilon, delta, public.adjacency, factor)
+        return ObjectiveNoise(z, dimension, law, *rule)
 
     if public.delta == 0.0:
         return candidate("spherical-laplace")
     gaussian = candidate("gaussian")
-    if dimension > _MANY or shape == "softmax":
+    if dimension > _MANY or gaussian.shape == "softmax":
         return gaussian
     equal = gaussian.noise_multiplier / math.sqrt(dimension + 1.0)  # of the same mean square
     factor = 1.0
@@ -187,16 +177,6 @@ def _mechanism(public: Public) -> ObjectiveNoise:
         factor = gaussian.noise_multiplier / _guess(gaussian, epsilon, delta, public.adjacency)
     spherical = candidate("spherical-laplace", factor)
     return spherical if spherical.noise_multiplier < equal else gaussian
-
-
-def _hiding(public: Public) -> Mechanism:
-    """Return the mechanism that hides where the solver stopped."""
-    epsilon, delta = public.epsilon * _SHARE / 2.0, public.delta * _SHARE
-    if delta == 0.0:
-        return SphericalLaplace.calibrated(
-            epsilon, dimension=public.models * public.dimension, adjacency=public.adjacency
-        )
-    return Gaussian.calibrated(epsilon, delta, public.adjacency)
 
 
 def _plan(noise: ObjectiveNoise, hiding: Mechanism, models: int) -> Plan:
@@ -225,17 +205,33 @@ class ObjectivePerturbation(Algorithm[PreparedModel]):
 
     def prepare(self, public: Public) -> PreparedModel:
         """Return the linear terms of all models and one tiny release of the solutions."""
-        noise, hiding, models = _mechanism(public), _hiding(public), public.models
+        noise, models = _mechanism(public), public.models
+        epsilon, delta = public.epsilon * _SHARE / 2.0, public.delta * _SHARE
+        hiding: Mechanism  # hides where the solver stopped
+        if delta == 0.0:
+            hiding = SphericalLaplace.calibrated(
+                epsilon, dimension=models * public.dimension, adjacency=public.adjacency
+            )
+        else:
+            hiding = Gaussian.calibrated(epsilon, delta, public.adjacency)
         if models > 1:
             z = _shared_multiplier(
                 noise, hiding, models, public.epsilon, public.delta, public.adjacency
             )
             noise = replace(noise, noise_multiplier=z)
-        tolerance = check_solve(public, noise)
+        check_scale(hiding, check_solve(public, noise))
         check_scale(noise, public.gradient_bound)
-        check_scale(hiding, _reach(tolerance, public))
-        plan = _plan(noise, hiding, models)
-        return PreparedModel(public, plan, public.loss.proofs, weight_noise(public, noise))
+        moved = (
+            None  # about how far the linear term moves each weight, rows alike in all directions
+        )
+        if public.size is not None:
+            each = noise.noise_multiplier * public.gradient_bound
+            if noise.law != "gaussian":
+                each *= math.sqrt(public.dimension + 1.0)
+            loss, square = public.loss, public.norm_bound**2
+            bend = public.size * loss.initial_curvature * square / public.features
+            moved = each / (bend + public.ridge)
+        return PreparedModel(public, _plan(noise, hiding, models), public.loss.proofs, moved)
 
     def passes(self, prepared: PreparedModel) -> float:
         """Return about how often every row is read."""
@@ -244,17 +240,6 @@ class ObjectivePerturbation(Algorithm[PreparedModel]):
     def run(self, records: Records, prepared: PreparedModel, passage: Passage) -> list[Floats]:
         """Return private models, one for each target vector."""
         return solve_with(records, prepared.public, passage, parts=(0, 1))
-
-
-def weight_noise(public: Public, noise: ObjectiveNoise) -> float | None:
-    """Return about how far the linear term moves each weight, for rows alike in all directions."""
-    if public.size is None:
-        return None
-    each = noise.noise_multiplier * public.gradient_bound
-    if noise.law != "gaussian":
-        each *= math.sqrt(public.dimension + 1.0)
-    bend = public.size * public.loss.initial_curvature * public.norm_bound**2 / public.features
-    return each / (bend + public.ridge)
 
 
 def solve_with(
@@ -276,54 +261,42 @@ def solve_with(
         # proof: PERSON-MEAN
         raise PermitError("the linear term was charged for another unit of protection.")
     pulled = np.zeros(public.shape) if origin is None else -public.ridge * origin
-    tolerance = _public_tolerance(public, noise, float(np.linalg.norm(pulled)))
+    tolerance, reach, _ = _tolerance(public, noise, float(np.linalg.norm(pulled)))
     term = Bounded(
         InKernel(public.dimension), contribution=public.gradient_bound,
         adjacency=public.adjacency, proof="OBJECTIVE-PERTURBATION",
     )  # fmt: skip
     stream = passage.release(term, part=parts[0])
-    found = solutions(
-        records, public, passage, tolerance,
-        lambda: stream.take(1)[0].reshape(public.shape) + pulled,
-    )  # fmt: skip
+    found = solutions(records, public, passage, tolerance, stream, pulled)
     # proof: APPROXIMATE-MINIMISER
-    reach = _reach(tolerance, public)
     hidden: dict[str, Any] = {"l2": reach}
     if passage.leaf(parts[1]).mechanism.norm == "l1":
         hidden = {"l1": reach * math.sqrt(found.size) * (1.0 + 1e-12)}
     value = Bounded(found, adjacency=public.adjacency, proof="APPROXIMATE-MINIMISER", **hidden)
-    return [np.asarray(part) for part in passage.release(value, part=parts[1])]
-
-
-def _reach(tolerance: float, public: Public) -> float:
-    """Return how far apart two neighbours' points around the same minimisers can lie."""
-    return 2.0 * math.sqrt(public.models) * tolerance / public.ridge * (1.0 + 1e-12)
+    return list(passage.release(value, part=parts[1]))
 
 
 def check_solve(public: Public, noise: ObjectiveNoise) -> float:
-    """Return the public tolerance; refuse, before the charge, what is not proven to be solved."""
-    tolerance = _public_tolerance(public, noise)
-    public.check_ends(tolerance, _largest_term(public, noise))
-    return tolerance
+    """Refuse, before the charge, what is not proven to be solved; return `_tolerance`'s reach."""
+    tolerance, reach, largest = _tolerance(public, noise)
+    public.check_ends(tolerance, largest)
+    return reach
 
 
-def _largest_term(public: Public, noise: ObjectiveNoise) -> float:
-    """Return a bound on the linear term's norm that fails with probability below e^-80.
+def _tolerance(
+    public: Public, noise: ObjectiveNoise, pull: float = 0.0
+) -> tuple[float, float, float]:
+    """Return a tolerance, how far apart it lets two neighbours' points lie around the same
+    minimisers, and a bound on the linear term's norm; all from public facts, not the drawn noise.
 
-    If it fails, the solver may refuse, whatever the data are.
+    The bound fails with probability below e^-80; the solver may then refuse, whatever the data
+    are. The attainable tolerance grows with ||b||, so the bound on ||b|| stands in for it.
     """
-    scale = noise.noise_multiplier * public.gradient_bound
-    d = public.dimension
+    scale, d = noise.noise_multiplier * public.gradient_bound, public.dimension
+    largest = scale * (d + 20.0 * math.sqrt(d) + 100.0)
     if noise.law == "gaussian":
-        return scale * (math.sqrt(d) + 15.0)
-    return scale * (d + 20.0 * math.sqrt(d) + 100.0)
-
-
-def _public_tolerance(public: Public, noise: ObjectiveNoise, pull: float = 0.0) -> float:
-    """Return a tolerance that depends on public facts only, not on the drawn noise.
-
-    The attainable tolerance grows with ||b||, so the bound on ||b|| stands in for it.
-    """
-    largest = _largest_term(public, noise) + pull
-    wanted = TOLERANCE * public.gradient_bound
-    return max(wanted, 1.01 * attainable_tolerance(public.loss, public.for_solver(largest)))
+        largest = scale * (math.sqrt(d) + 15.0)
+    attainable = attainable_tolerance(public.loss, public.for_solver(largest + pull))
+    tolerance = max(TOLERANCE * public.gradient_bound, 1.01 * attainable)
+    reach = 2.0 * math.sqrt(public.models) * tolerance / public.ridge * (1.0 + 1e-12)
+    return tolerance, reach, largest

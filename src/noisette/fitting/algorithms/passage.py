@@ -1,5 +1,6 @@
 """`Passage`: what an algorithm may do while it sees the data, and nothing else."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from noisette.core.bounded import Bounded
@@ -12,6 +13,7 @@ from noisette.fitting.losses import Loss
 from noisette.fitting.solvers import Solution, minimise
 
 
+@dataclass(eq=False, repr=False)
 class Passage:
     """A permit and a source of randomness; the audit can watch what passes.
 
@@ -19,11 +21,10 @@ class Passage:
     several algorithms can run one after another under one charge.
     """
 
-    def __init__(
-        self, permit: Permit, randomness: Randomness, first: int = 0, verbose: int = 0
-    ) -> None:
-        self.permit, self.randomness = permit, randomness
-        self.first, self.verbose = first, verbose
+    permit: Permit
+    randomness: Randomness
+    first: int = 0
+    verbose: int = 0
 
     def after(self, leaves: int) -> "Passage":
         """Return the passage of the algorithm whose leaves begin `leaves` further on."""

@@ -5,7 +5,7 @@ can be shown before any data exist.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,14 @@ class PublicBudget:
     most: int | None = None
     unit: str = "record"
     max_rows: int | None = None
+    grouped: bool = field(init=False, repr=False, compare=False)
+    """Whether several rows may be of one unit, and share one weight."""
+    rows_each: int = field(init=False, repr=False, compare=False)
+    """A public bound on the rows of a unit, on average over all units."""
+    most_rows: int | None = field(init=False, repr=False, compare=False)
+    """A public bound on the number of rows, None where there is none."""
+    exact: int | None = field(init=False, repr=False, compare=False)
+    """The number of units where it is public, None where `size` is a guess."""
 
     def __post_init__(self) -> None:
         epsilon = _validate.epsilon(self.epsilon)
@@ -70,26 +78,13 @@ class PublicBudget:
         _validate.choice("unit", self.unit, tuple(UNITS))
         if self.max_rows is not None:
             _validate.integer("max_rows", self.max_rows)
-
-    @property
-    def grouped(self) -> bool:
-        """Whether several rows may be of one unit, and share one weight."""
-        return UNITS[self.unit].grouped
-
-    @property
-    def rows_each(self) -> int:
-        """A public bound on the rows of a unit, on average over all units."""
-        return (self.max_rows or ROWS_EACH) if self.grouped else 1
-
-    @property
-    def most_rows(self) -> int | None:
-        """A public bound on the number of rows, None where there is none."""
-        return None if self.most is None else self.most * self.rows_each
-
-    @property
-    def exact(self) -> int | None:
-        """The number of units where it is public, None where `size` is a guess."""
-        return self.size if self.adjacency.size_is_public else None
+        grouped = UNITS[self.unit].grouped
+        each = (self.max_rows or ROWS_EACH) if grouped else 1
+        vars(self).update(
+            grouped=grouped, rows_each=each,
+            most_rows=None if self.most is None else self.most * each,
+            exact=self.size if self.adjacency.size_is_public else None,
+        )  # fmt: skip
 
     def check_count(self, count: int) -> None:
         """Refuse another number of units than was prepared for, where it is public."""
@@ -136,6 +131,12 @@ class Public(PublicBudget):
     regularization: float | None = None
     weight_bound: float = 1.0
     models: int = 1
+    shape: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """Shape of the parameter of one model."""
+    dimension: int = field(init=False, repr=False, compare=False)
+    """Number of weights of one model."""
+    squared_bound: float = field(init=False, repr=False, compare=False)
+    """(weight cap) R^2, which bounds the Hessian of one record."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -152,15 +153,9 @@ class Public(PublicBudget):
                 f"weighted sums neither vanish nor overflow; got {cap!r}, rescale the weights."
             )
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the parameter of one model."""
-        return self.loss.parameter_shape(self.features)
-
-    @property
-    def dimension(self) -> int:
-        """Number of weights of one model."""
-        return math.prod(self.shape)
+        shape = self.loss.parameter_shape(self.features)
+        squared = self.weight_bound * (self.norm_bound * _PAID) ** 2
+        vars(self).update(shape=shape, dimension=math.prod(shape), squared_bound=squared)
 
     @property
     def gradient_bound(self) -> float:
@@ -173,11 +168,6 @@ class Public(PublicBudget):
         return self.weight_bound * self.loss.lipschitz * self.norm_bound * _PAID
 
     @property
-    def squared_bound(self) -> float:
-        """(weight cap) R^2, which bounds the Hessian of one record."""
-        return self.weight_bound * (self.norm_bound * _PAID) ** 2
-
-    @property
     def ridge(self) -> float:
         """Lambda, where the algorithm needs one."""
         if self.regularization is None:
@@ -188,9 +178,6 @@ class Public(PublicBudget):
         """Return what a solver may know; `linear_norm` bounds the random linear term."""
         if self.most is None:
             raise InvalidParameter("the solvers need most=..., a public bound on the rows.")
-        total = None
-        if self.grouped:
-            total = self.most * self.weight_bound  # proof: PERSON-WEIGHTS
         return PublicFacts(
             rows=self.most * self.rows_each,
             features=self.features,
@@ -198,7 +185,8 @@ class Public(PublicBudget):
             weight_bound=self.weight_bound,
             regularization=self.ridge,
             linear_norm=linear_norm,
-            total=total,
+            # proof: PERSON-WEIGHTS
+            total=self.most * self.weight_bound if self.grouped else None,
         )
 
     def check_ends(self, tolerance: float, linear_norm: float = 0.0) -> None:

@@ -52,6 +52,7 @@ from noisette.fitting.solvers import attainable_tolerance, smallest_regularizati
 ENOUGH = 10.0
 """Least n epsilon / (a d^1.5) for ``whiten="auto"``."""
 
+LESS_NOISE = "which needs less noise than output perturbation for every smooth loss"
 GIVE_TABLE = ", or give the table to noisette.{}"
 SHARE = 0.1
 """Share of the budget for the second moment under ``whiten="auto"``."""
@@ -70,9 +71,8 @@ class Recommendation:
     def judged(self, mechanism: str) -> "Recommendation":
         """Return the same with a warning where public facts call for one."""
         warning = weakness(self.public, mechanism)
-        if not warning:
-            return self
-        return replace(self, warning=warning, notes=(*self.notes, warning))
+        notes = (*self.notes, warning)
+        return replace(self, warning=warning, notes=notes) if warning else self
 
     @property
     def plan(self) -> Plan:
@@ -83,10 +83,8 @@ class Recommendation:
     @property
     def known_regularization(self) -> float | None:
         """Lambda beside the mean loss, None where it is not known before the data are seen."""
-        public = self.public
-        if public.size is None or public.regularization is None:
-            return None
-        return public.regularization / public.size
+        total, size = self.public.regularization, self.public.size
+        return None if total is None or size is None else total / size
 
 
 def mechanisms() -> tuple[str, ...]:
@@ -108,9 +106,15 @@ def recommend(
             "Regularization: follows from the released second moment, not from the parameter."
         )
         return Recommendation(WhitenedObjective(share), public, tuple(notes)).judged("objective")
-    if chosen == "objective" and pure_is_as_good(public):
-        public = replace(public, delta=0.0)
-        notes.append("Delta is not used: for so few weights it would hardly lower the noise.")
+    few = public.models == 1 and public.dimension <= 100
+    if chosen == "objective" and public.delta > 0.0 and few:
+        # With few weights delta hardly lowers the noise (for epsilon = 1, delta = 1e-6: 1 % for 5,
+        # 9 % for 10); where that is less than a tenth, the stronger promise delta = 0 is the better
+        # bargain, and faster to calibrate.
+        shift = largest_shift(public.epsilon, public.delta, public.dimension)
+        if shift < 1.1 * public.epsilon:
+            public = replace(public, delta=0.0)
+            notes.append("Delta is not used: for so few weights it would hardly lower the noise.")
     ridge, why = choose_regularization(regularization, chosen, public)
     notes.append(why)
     algorithm = ALGORITHMS[chosen]()
@@ -129,51 +133,42 @@ def choose_mechanism(asked: str, loss: Loss, *, levels: bool, whiten: object) ->
         )
     if levels and asked != "auto" and not ALGORITHMS[asked].takes_levels:
         raise Unproven("sample_epsilon is proven for mechanism='output' only.")
-    chosen = asked
-    if asked == "auto":
-        chosen = "output" if levels or not smooth else "objective"
+    chosen, why = asked, "as asked"
+    if asked == "auto" and levels:
+        chosen, why = "output", "because every person has their own epsilon"
+    elif asked == "auto" and not smooth:
+        chosen, why = "output", f"because the {loss.name} loss has a kink"
+    elif asked == "auto":
+        chosen, why = "objective", f"{LESS_NOISE}; chosen from public facts"
     if chosen != "objective" and whiten is not False and whiten != "auto":
         raise InvalidParameter("whiten needs mechanism='objective'; set whiten=False.")
-    if asked != "auto":
-        return chosen, f"Mechanism: {chosen} perturbation, as asked."
-    if levels:
-        return chosen, "Mechanism: output perturbation, because every person has their own epsilon."
-    if not smooth:
-        return chosen, f"Mechanism: output perturbation, because the {loss.name} loss has a kink."
-    return chosen, (
-        "Mechanism: objective perturbation, which needs less noise than output perturbation for "
-        "every smooth loss; chosen from public facts."
-    )
+    return chosen, f"Mechanism: {chosen} perturbation, {why}."
 
 
 def choose_regularization(asked: object, mechanism: str, public: Public) -> tuple[float, str]:
     """Return Lambda (for the sum of losses) from the asked lambda (for the mean) or "auto"."""
-    given = None
-    if not isinstance(asked, str):
-        given = _validate.positive("regularization", asked) * public.known_size("regularization")
+    auto, chosen, why = isinstance(asked, str), 0.0, "as asked"
+    if not auto:
+        chosen = _validate.positive("regularization", asked) * public.known_size("regularization")
     elif asked != "auto":
         raise InvalidParameter(
             f"regularization must be 'auto' or a positive, finite number; got {asked!r}."
         )
-    if mechanism != "objective":
-        if given is None:
-            chosen = for_output(public, public.known_size("regularization='auto'"))
-            chosen = _solvable(public, chosen, 0.0)
-            return chosen, _note(chosen, "least estimated excess risk, from public facts")
-        return given, _note(given, "as asked")
-    least = least_regularization(
-        public.loss, public.epsilon / public.models, public.adjacency.contributions,
-        public.squared_bound, persons=public.grouped,
-    )  # fmt: skip
-    if given is None:
-        chosen = _solvable(public, max(least, for_objective(public)), TOLERANCE)
-        why = "the least that the theorem needs without more noise"
-        if chosen > least:
-            why = "least estimated excess risk, from public facts"
-        return chosen, _note(chosen, why)
-    if given < least:
-        return least, _note(least, "raised from what was asked to what the theorem needs")
-    return given, _note(given, "as asked")
+    best = "least estimated excess risk, from public facts"
+    if mechanism == "objective":
+        least = least_regularization(
+            public.loss, public.epsilon / public.models, public.adjacency.contributions,
+            public.squared_bound, persons=public.grouped,
+        )  # fmt: skip
+        if auto:
+            chosen = _solvable(public, max(least, for_objective(public)), TOLERANCE)
+            why = best if chosen > least else "the least that the theorem needs without more noise"
+        elif chosen < least:
+            chosen, why = least, "raised from what was asked to what the theorem needs"
+    elif auto:
+        wanted = for_output(public, public.known_size("regularization='auto'"))
+        chosen, why = _solvable(public, wanted, 0.0), best
+    return chosen, f"Regularization: Lambda={chosen:.6g} beside the sum of losses ({why})."
 
 
 def _solvable(public: Public, chosen: float, relative: float) -> float:
@@ -190,22 +185,6 @@ def _solvable(public: Public, chosen: float, relative: float) -> float:
         tolerance = max(wanted, attainable_tolerance(public.loss, facts))
     least = smallest_regularization(public.loss, facts, tolerance)
     return chosen if least is None or least == chosen else 10.0 * least
-
-
-def _note(regularization: float, why: str) -> str:
-    return f"Regularization: Lambda={regularization:.6g} beside the sum of losses ({why})."
-
-
-def pure_is_as_good(public: Public) -> bool:
-    """Return whether delta would lower the noise of one model by less than a tenth.
-
-    With few weights it hardly does (for epsilon = 1, delta = 1e-6: 1 % for 5, 9 % for 10), and
-    then the stronger promise delta = 0 is the better bargain, and faster to calibrate.
-    """
-    dimension = public.dimension
-    if public.delta == 0.0 or public.models > 1 or dimension > 100:
-        return False
-    return largest_shift(public.epsilon, public.delta, dimension) < 1.1 * public.epsilon
 
 
 def choose_whitening(asked: object, mechanism: str, public: Public) -> tuple[float | None, str]:
@@ -231,27 +210,23 @@ def choose_whitening(asked: object, mechanism: str, public: Public) -> tuple[flo
             raise Unproven("whiten is for one model; use multi_class='softmax', or whiten=False.")
         public.known_size("whiten")
         return share, f"Whitening: {share:g} of the budget, as asked."
-    reason = _against_whitening(mechanism, public)
-    if reason:
-        return None, f"Whitening: none, because {reason}."
-    return SHARE, f"Whitening: {SHARE:g} of the budget, because n is large (public facts)."
-
-
-def _against_whitening(mechanism: str, public: Public) -> str:
-    if mechanism != "objective":
-        return "it needs objective perturbation"
-    if public.delta == 0.0:
-        return "it needs delta > 0"
-    if public.models > 1:
-        return "it is for one model"
-    if public.size is None:
-        return "no public guess of n is given"
+    size = public.size or 0
     each = public.features * max(math.sqrt(public.features), 6.0)
-    if public.size < ENOUGH * public.adjacency.contributions * each / public.epsilon:
-        return (
-            f"n < {ENOUGH:g} a d max(sqrt(d), 6) / epsilon, a = 2 under replace-one and 1 otherwise"
-        )
-    return ""
+    reasons = (
+        (mechanism != "objective", "it needs objective perturbation"),
+        (public.delta == 0.0, "it needs delta > 0"),
+        (public.models > 1, "it is for one model"),
+        (public.size is None, "no public guess of n is given"),
+        (
+            size < ENOUGH * public.adjacency.contributions * each / public.epsilon,
+            f"n < {ENOUGH:g} a d max(sqrt(d), 6) / epsilon, a = 2 under replace-one and 1 "
+            "otherwise",
+        ),
+    )
+    for against, reason in reasons:
+        if against:
+            return None, f"Whitening: none, because {reason}."
+    return SHARE, f"Whitening: {SHARE:g} of the budget, because n is large (public facts)."
 
 
 WEIGHT_NORM = 5.0
@@ -272,20 +247,21 @@ def for_objective(public: Public) -> float:
     if public.size is None:
         return 0.0
     hessian = _hessian(public, public.size, public.features)
-    weight, moved = WEIGHT_NORM / public.norm_bound, _moved(public)
+    weight = WEIGHT_NORM / public.norm_bound
+    moved = public.adjacency.contributions * public.gradient_bound
     each = replace(public, epsilon=public.epsilon / public.models)
     flat = _spread(each, public.dimension) * moved * moved / (weight * weight * hessian)
     few = flat * (DIRECTIONS / public.features) ** 2
-    filled = public.features
-    if public.dimension > public.features:  # one row of weights for each class
-        filled = min(filled, DIRECTIONS)
+    many = public.dimension > public.features  # one row of weights for each class
+    filled = min(public.features, DIRECTIONS) if many else public.features
     return min(flat, max(few, hessian / 2.0, filled / (weight * weight)))
 
 
 def for_output(public: Public, size: int) -> float:
     """Return the Lambda with Lambda^3 = 2 h M^2 / W^2; W^2 counts once for each model."""
     weight = public.models * (WEIGHT_NORM / public.norm_bound) ** 2
-    hessian, moved = _hessian(public, size, public.features), _moved(public)
+    hessian = _hessian(public, size, public.features)
+    moved = public.adjacency.contributions * public.gradient_bound
     spread = _spread(public, public.models * public.dimension)  # M^2 of all models together
     reach = spread * public.models * moved * moved
     return float(np.cbrt(2.0 * hessian * reach / weight))
@@ -298,7 +274,14 @@ def weakness(public: Public, mechanism: str) -> str:
         return ""
     filled = min(public.features, DIRECTIONS)
     hessian = _hessian(public, size, filled, CURVATURE)
-    noise = _about(public) * public.adjacency.contributions * public.gradient_bound
+    # about the root of `_spread` of one model, without a calibration that takes time
+    epsilon, dimension = public.epsilon / public.models, public.dimension
+    noise = math.sqrt(dimension * (dimension + 1.0)) / epsilon
+    if public.delta > 0.0:
+        law = Gaussian.calibrated(epsilon, public.delta, public.adjacency)
+        scale = law.noise_multiplier / public.adjacency.contributions
+        noise = min(noise, math.sqrt(dimension) * scale)
+    noise *= public.adjacency.contributions * public.gradient_bound
     if mechanism == "output":
         noise *= 1.0 + hessian / public.ridge
     signal = WEIGHT_NORM / public.norm_bound * hessian
@@ -323,25 +306,9 @@ def _hessian(public: Public, size: float, directions: int, most: float = math.in
     return size * bend * public.norm_bound**2 / directions
 
 
-def _moved(public: Public) -> float:
-    """Return how far one unit can move a sum of gradients."""
-    return public.adjacency.contributions * public.gradient_bound
-
-
 def _spread(public: Public, dimension: int) -> float:
     """Return E||z||^2 of the least additive noise for a sensitivity of 1."""
     noise = noise_for(public, dimension)
     scale = noise.noise_multiplier / public.adjacency.contributions
     shape = dimension * (dimension + 1.0) if isinstance(noise, SphericalLaplace) else dimension
     return float(shape * scale * scale)
-
-
-def _about(public: Public) -> float:
-    """Return about the root of `_spread` of one model, without a calibration that takes time."""
-    epsilon, dimension = public.epsilon / public.models, public.dimension
-    pure = math.sqrt(dimension * (dimension + 1.0)) / epsilon
-    if public.delta == 0.0:
-        return pure
-    noise = Gaussian.calibrated(epsilon, public.delta, public.adjacency)
-    scale = noise.noise_multiplier / public.adjacency.contributions
-    return min(pure, math.sqrt(dimension) * scale)

@@ -1,7 +1,6 @@
 """`Records`: the sensitive half of a training. It is checked before the charge and never shown."""
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -34,14 +33,10 @@ class Records:
         if isinstance(rows, Parted):
             rows, weights, *targets = rows.kept([rows, weights, *targets])
         self.rows, self.targets, self.weights = rows, targets, weights
+        self.proofs: tuple[str, ...] = getattr(rows, "proofs", ())  # about where the rows lie
 
     def __repr__(self) -> str:
         return "<Records>"
-
-    @property
-    def proofs(self) -> tuple[str, ...]:
-        """The theorems about the place where the rows lie."""
-        return getattr(self.rows, "proofs", ())
 
     @property
     def size(self) -> int:
@@ -80,19 +75,14 @@ def _as_declared(
     """Return whether rows are short enough, targets fit them, and weights lie in their range."""
     if not Rows(rows).within(norm_bound):
         return False, True, True
-    fitting = all(fit_for(loss, target, rows) for target in targets)
+    # the loss itself refuses targets that it cannot take
+    fitting = set(map(len, map(loss.targets, targets))) == {rows.shape[0]}
     return True, fitting, weights is None or inside(weight_bound, weights)
-
-
-def fit_for(loss: Any, target: Any, rows: Any) -> bool:
-    """Return whether there is one target for each row; refuse what the loss cannot take."""
-    return bool(len(loss.targets(target)) == rows.shape[0])
 
 
 def inside(bound: float, weights: Any) -> bool:
     """Return whether all weights are in [0, bound]."""
-    weight = np.asarray(weights, dtype=float)
-    return bool(np.all((weight >= 0.0) & (weight <= bound)))
+    return bool(np.all((np.asarray(weights) >= 0.0) & (np.asarray(weights) <= bound)))
 
 
 def check_unit(sample: Any, public: PublicBudget, weight_bound: float = 1.0) -> None:
@@ -108,39 +98,36 @@ def check_unit(sample: Any, public: PublicBudget, weight_bound: float = 1.0) -> 
 
 def check_rows_each(rows: int, public: PublicBudget) -> None:
     """Refuse more rows than the solvers have certificates for."""
-    if public.most_rows is None or rows <= public.most_rows:
-        return
-    if public.grouped:
-        raise InvalidData(
-            f"persons have more than {public.rows_each} rows each on average, for which the "
-            "solvers have no certificate; declare a cap, as in Persons.of(ids, max_rows=100)."
+    if public.most_rows is not None and rows > public.most_rows:
+        if public.grouped:
+            raise InvalidData(
+                f"persons have more than {public.rows_each} rows each on average, for which the "
+                "solvers have no certificate; declare a cap, as in Persons.of(ids, max_rows=100)."
+            )
+        raise InvalidParameter(
+            f"the data have more rows than the declared bound size={public.most}."
         )
-    raise InvalidParameter(f"the data have more rows than the declared bound size={public.most}.")
 
 
 def solutions(
     records: Records, public: Public, passage: Passage, tolerance: float,
-    term: Callable[[], Floats | None] = lambda: None,
+    stream: Any = None, pulled: Any = 0.0,
 ) -> Floats:  # fmt: skip
-    """Return the certified minimiser for each target vector; `term` draws its linear term."""
-    return np.stack(
-        [
-            passage.minimise(
-                public.loss,
-                records.rows,
-                target,
-                regularization=public.ridge,
-                norm_bound=public.norm_bound,
-                tolerance=tolerance,
-                linear=term(),
-                sample_weight=records.weights,
-                weight_bound=public.weight_bound,
-                max_rows=public.most_rows,
-                total_weight=public.for_solver().total,
-            ).weights
-            for target in records.targets
-        ]
-    )
+    """Return the certified minimiser for each target vector, stacked.
+
+    A `stream` draws the linear term of each, beside the public or released one, `pulled`.
+    """
+    found = []
+    for target in records.targets:
+        linear = None if stream is None else stream.take(1)[0].reshape(public.shape) + pulled
+        solved = passage.minimise(
+            public.loss, records.rows, target, regularization=public.ridge,
+            norm_bound=public.norm_bound, tolerance=tolerance, linear=linear,
+            sample_weight=records.weights, weight_bound=public.weight_bound,
+            max_rows=public.most_rows, total_weight=public.for_solver().total,
+        )  # fmt: skip
+        found.append(solved.weights)
+    return np.stack(found)
 
 
 def with_intercept(rows: Any, norm_bound: float, intercept: float | None) -> tuple[Any, float]:
@@ -154,10 +141,9 @@ def with_intercept(rows: Any, norm_bound: float, intercept: float | None) -> tup
     thin = rows.is_sparse if isinstance(rows, Parted) else sparse.issparse(rows)
     bound = norm_bound
     if intercept is not None:
-        extra = float(intercept)
-        if thin and rows.dtype == np.float32:
-            # The value that the column really has may be above the number asked for.
-            extra = float(np.float32(extra))
+        # the value that a single-precision column really has may be above the number asked for
+        single = thin and rows.dtype == np.float32
+        extra = float(np.float32(intercept)) if single else float(intercept)
         bound = math.hypot(norm_bound, extra) * (1.0 + 2.0**-50)  # rounded up
     shape = (rows.shape[0], rows.shape[1] + (intercept is not None))
     kind = partial(_measured if thin else _augmented, norm_bound, intercept)

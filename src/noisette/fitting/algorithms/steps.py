@@ -67,26 +67,23 @@ class Update:
             raise Unproven(f"the {self.loss.name} loss has no bounded gradient; give clip_norm.")
         _validate.choice("learning_rate", self.learning_rate, LEARNING_RATES)
         # plain floats, since a fraction would be refused by the kernels, after the charge
-        self._put("eta0", _validate.positive("eta0", self.eta0))
-        ridge = _validate.non_negative("regularization", self.regularization)
-        self._put("regularization", ridge)
+        vars(self).update(
+            eta0=_validate.positive("eta0", self.eta0),
+            regularization=_validate.non_negative("regularization", self.regularization),
+        )
         if self.learning_rate == "inverse" and self.regularization == 0.0:
             raise InvalidParameter(
                 "learning_rate='inverse' is 1 / (regularization t) and needs regularization > 0; "
                 "got 0."
             )
-        if self.clip_norm is not None:
-            self._put("clip_norm", checked_bound("clip_norm", self.clip_norm))
-        if self.norm_bound is not None:
-            self._put("norm_bound", checked_bound("norm_bound", self.norm_bound))
-        elif self.clip_norm is None:
+        for name in ("clip_norm", "norm_bound"):
+            if getattr(self, name) is not None:
+                vars(self)[name] = checked_bound(name, getattr(self, name))
+        if self.norm_bound is None and self.clip_norm is None:
             raise InvalidParameter(
                 "norm_bound=None leaves gradients unbounded; give norm_bound or clip_norm."
             )
         _validate.positive_or_infinite("radius", self.radius)
-
-    def _put(self, name: str, value: float) -> None:
-        object.__setattr__(self, name, value)
 
     @property
     def row_bound(self) -> float:
@@ -117,14 +114,16 @@ class Update:
         """Number of parameters."""
         return math.prod(self.shape(features))
 
-    def rates(self, first: int, count: int) -> Floats:
-        """Return eta_t for the steps first + 1 .. first + count."""
-        t = np.arange(first + 1, first + count + 1, dtype=float)
+    def rates(self, first: int, count: int) -> tuple[Floats, Floats]:
+        """Return eta_t and gamma_t (of the mean) for the steps first + 1 .. first + count."""
+        t, power = np.arange(first + 1, first + count + 1, dtype=float), self.averaging
+        gamma = np.zeros(count) if power is None else (power + 1.0) / (t + power)
+        eta = np.full(count, self.eta0)
         if self.learning_rate == "inverse-sqrt":
-            return np.asarray(self.eta0 / np.sqrt(t))
-        if self.learning_rate == "inverse":
-            return 1.0 / (self.regularization * t)
-        return np.full(count, self.eta0)
+            eta /= np.sqrt(t)
+        elif self.learning_rate == "inverse":
+            eta = 1.0 / (self.regularization * t)
+        return eta, gamma
 
     def bounded(self, features: int, adjacency: Adjacency, proof: str) -> Bounded:
         """Return what stands for the batch sums that the kernel forms."""
@@ -232,65 +231,41 @@ def advance(
     """
     from noisette.fitting.algorithms import kernels
 
-    loss, count = update.loss, len(noise)
-    nobody, _ = kernels.empty()
-    bound = math.inf if update.norm_bound is None else update.norm_bound
-    power = -1.0 if update.averaging is None else float(update.averaging)
-    data = (nobody if share is None else share, batches.order, batches.edges)
-    public = (
-        grid, update.rates(state.steps, count), update.regularization, batches.normalisers,
-        bound, update.bias or 0.0, update.clip, update.radius,
-    )  # fmt: skip
-    if loss.kernel is None and not isinstance(loss, Softmax):
-        plain_steps(update, state, X, y, batches, noise, grid, share)
-    elif isinstance(loss, Softmax):
-        if sparse.issparse(X):
-            X, y, data = _dense_part(X, y, data)
-        kernels.softmax_steps(
-            X, y, *data, state.w, state.mean, noise, *public, loss.basis, state.steps, power
-        )
+    loss, count, thin = update.loss, len(noise), sparse.issparse(X)
+    limit = math.inf if update.norm_bound is None else update.norm_bound
+    eta, gamma = update.rates(state.steps, count)
+    shares, order, edges = np.empty(0) if share is None else share, batches.order, batches.edges
+    if isinstance(loss, Softmax) and thin:
+        # only the rows of these batches, dense and in the order of their use
+        used = order[edges[0] : edges[-1]] if len(order) else slice(edges[0], edges[-1])
+        X, y, thin = X[used].toarray(), y[used], False
+        shares = shares[used] if len(shares) else shares
+        order, edges = order[:0], edges - edges[0]
+    moved = (state.w, state.mean)
+    rule = (update.regularization, batches.normalisers, update.radius)
+    given = (y, shares, order, edges, *moved, noise, grid, eta, gamma, *rule)
+    bounds = (limit, update.bias or 0.0, update.clip)
+    if isinstance(loss, Softmax):
+        kernels.softmax_steps(X, *given, *bounds, loss.basis)
+    elif loss.kernel is None:
+        for t in range(count):
+            rows: Any = slice(int(edges[t]), int(edges[t + 1]))
+            rows = order[rows] if len(order) else rows
+            part = None if share is None else share[rows]
+            g = noise[t] + blocked_gradient(X[rows], y[rows], update, part)(state.w)
+            divisor = batches.normalisers[t]
+            kernels.take_step(*moved, g, grid, eta[t], gamma[t], rule[0], divisor, update.radius)
+    elif thin:
+        own = (X.data, X.indices, X.indptr, X.shape[1])
+        kernels.sparse_steps(*own, *given, *bounds, loss.kernel, loss.smoothing or 0.0)
     else:
-        rule = (loss.kernel, loss.smoothing or 0.0, state.steps, power)
-        own = (y, *data, state.w, state.mean, noise, *public, *rule)
-        if sparse.issparse(X):
-            kernels.sparse_steps(X.data, X.indices, X.indptr, X.shape[1], *own)
-        else:
-            many = batches.edges[-1] - batches.edges[0] >= kernels.MANY * count
-            (kernels.chunk_steps if many else kernels.dense_steps)(X, *own)
+        many = edges[-1] - edges[0] >= kernels.MANY * count
+        kernels.dense_steps(X, many, *given, *bounds, loss.kernel, loss.smoothing or 0.0)
     state.steps += count
-
-
-def _dense_part(X: Any, y: Any, data: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Return only the rows of these batches, dense and in the order of their use."""
-    share, order, edges = data
-    used = slice(edges[0], edges[-1]) if len(order) == 0 else order[edges[0] : edges[-1]]
-    share = share if len(share) == 0 else share[used]
-    return X[used].toarray(), y[used], (share, order[:0], edges - edges[0])
 
 
 CUT_SHORT = 1e-14
 """A gradient that is cut is shorter than its limit by so much, relatively."""
-
-
-def plain_steps(
-    update: "Update", state: "State", X: Any, y: Any, batches: "Batches", noise: Floats,
-    grid: float, share: Floats | None,
-) -> None:  # fmt: skip
-    """Run one step per noise vector; see `steps.advance`."""
-    from noisette.fitting.algorithms import kernels
-
-    power = -1.0 if update.averaging is None else float(update.averaging)
-    for t, rate in enumerate(update.rates(state.steps, len(noise))):
-        rows: Any = slice(int(batches.edges[t]), int(batches.edges[t + 1]))
-        if len(batches.order):
-            rows = batches.order[rows]
-        part = None if share is None else share[rows]
-        g = noise[t] + blocked_gradient(X[rows], y[rows], update, part)(state.w)
-        gamma = (power + 1.0) / (state.steps + t + 1.0 + power) if power >= 0.0 else 0.0
-        kernels.take_step(
-            state.w, state.mean, g, grid, rate, update.regularization, batches.normalisers[t],
-            update.radius, gamma,
-        )  # fmt: skip
 
 
 def blocked_gradient(X: Any, y: NDArray[Any], update: "Update", share: Floats | None) -> Any:
