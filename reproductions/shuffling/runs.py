@@ -201,7 +201,8 @@ def _run(rule: NoisySGD, data: Problem, epsilon: float, source: Randomness) -> F
         rule, _public(len(data.y), epsilon), Records(data.X, [data.y]),
         ledger=Ledger(epsilon, DELTA), randomness=source,
     )  # fmt: skip
-    return trained.released[0]
+    weights: Floats = trained.released[0]
+    return weights
 
 
 @lru_cache(maxsize=256)

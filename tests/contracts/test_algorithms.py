@@ -264,7 +264,7 @@ def test_what_is_prepared_is_what_is_charged(algorithm: Algorithm[Any], public: 
     assert len(ledger.charges) == 1
     assert ledger.spent == (public.epsilon, public.delta)
     shapes = [(D,)] if isinstance(public, PublicNetwork) else [public.shape] * public.models
-    assert [part.shape for part in done.weights] == shapes
+    assert [part.shape for part in done.released] == shapes
 
 
 @every_case
@@ -285,7 +285,7 @@ def test_all_noise_goes_through_the_door(algorithm: Algorithm[Any], public: Any)
 @every_case
 def test_watching_changes_nothing(algorithm: Algorithm[Any], public: Any) -> None:
     plain, watched, other = (
-        trained(algorithm, public, watcher, seed)[0].weights
+        trained(algorithm, public, watcher, seed)[0].released
         for watcher, seed in ((None, 0), (Watch(), 0), (None, 1))
     )
     assert all(np.array_equal(a, b) for a, b in zip(plain, watched, strict=True))
@@ -423,7 +423,7 @@ def test_a_network_is_moved_by_noisy_means_of_cut_gradients() -> None:
         NetworkSteps(), public, model, ledger=ledger_for(public),
         randomness=Randomness.from_seed(0),
     )  # fmt: skip
-    np.testing.assert_allclose(done.weights[0], expected, rtol=1e-2, atol=1e-5)
+    np.testing.assert_allclose(done.released[0], expected, rtol=1e-2, atol=1e-5)
 
 
 def test_a_gradient_that_is_no_number_adds_nothing() -> None:

@@ -124,4 +124,4 @@ def test_a_row_that_is_not_finite_is_a_blank_row(store, loss) -> None:
         single_pass(store(part), y, update, Randomness.from_seed(0), ledger=Ledger(1.0), **shared)
         for part in (rows, blank)
     ]
-    np.testing.assert_allclose(released[0].weights[0], released[1].weights[0], rtol=1e-9)
+    np.testing.assert_allclose(released[0].released[0], released[1].released[0], rtol=1e-9)

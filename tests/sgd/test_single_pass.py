@@ -58,7 +58,7 @@ def test_the_noise_that_runs_has_the_papers_variance(d) -> None:
     alpha, steps, runs = 1.3, 50, 400
     X, y = np.zeros((steps, d)), np.ones(steps)
     sums = [
-        one_pass(X, y, epsilon=alpha, batch_size=1, seed=seed)[0].weights[0] for seed in range(runs)
+        one_pass(X, y, epsilon=alpha, batch_size=1, seed=seed)[0].released[0] for seed in range(runs)
     ]
     variance = float(np.mean(np.square(sums))) / steps
     error = math.sqrt(2.0 / (runs * d))
@@ -81,8 +81,8 @@ def test_the_remainder_batch_is_divided_by_the_public_batch_size() -> None:
     """11 rows in batches of 5: the third batch has one row and is divided by 5, not by 1."""
     X, y = np.ones((11, 1)), np.ones(11)
     quiet = {"epsilon": 1e9, "update": FLAT}
-    whole = one_pass(X[:10], y[:10], batch_size=5, **quiet)[0].weights[0]
-    more = one_pass(X, y, batch_size=5, **quiet)[0].weights[0]
+    whole = one_pass(X[:10], y[:10], batch_size=5, **quiet)[0].released[0]
+    more = one_pass(X, y, batch_size=5, **quiet)[0].released[0]
     step = 1.0 / (1.0 + math.exp(whole[0])) / 5
     assert more[0] - whole[0] == pytest.approx(step, rel=1e-6)
 
@@ -122,11 +122,11 @@ def test_scaled_levels_move_the_weights_by_their_share() -> None:
     X, y = np.ones((4, 1)), np.ones(4)
     levels = np.array([0.2, 0.5, 1.0, 1.0])
     kwargs = {"levels": Levels(levels), "adjacency": "zero-out"}
-    base = one_pass(X, y, **kwargs)[0].weights[0][0]
+    base = one_pass(X, y, **kwargs)[0].released[0][0]
     for i, level in enumerate(levels):
         blank = X.copy()
         blank[i] = 0.0
-        moved = abs(one_pass(blank, y, **kwargs)[0].weights[0][0] - base) * 4
+        moved = abs(one_pass(blank, y, **kwargs)[0].released[0][0] - base) * 4
         assert moved == pytest.approx(0.5 * level, rel=1e-4)  # |l'(0)| = 1/2
 
 
@@ -150,8 +150,8 @@ def test_groups_have_their_own_noise_and_cost_the_worst_one() -> None:
 
 def test_one_level_in_groups_is_the_plain_pass() -> None:
     X, y = np.ones((30, 2)), np.ones(30)
-    plain = one_pass(X, y, batch_size=4)[0].weights[0]
-    grouped = one_pass(X, y, batch_size=4, levels=Levels(np.ones(30), "batches"))[0].weights[0]
+    plain = one_pass(X, y, batch_size=4)[0].released[0]
+    grouped = one_pass(X, y, batch_size=4, levels=Levels(np.ones(30), "batches"))[0].released[0]
     np.testing.assert_allclose(grouped, plain)
 
 
@@ -172,7 +172,7 @@ def frequencies(epsilon: float, sign: float, runs: int) -> np.ndarray:
     X, y = np.array([[sign]]), np.ones(1)
     first = 0 if sign > 0 else runs
     return np.sort([
-        one_pass(X, y, epsilon=epsilon, update=update, seed=first + seed)[0].weights[0][0]
+        one_pass(X, y, epsilon=epsilon, update=update, seed=first + seed)[0].released[0][0]
         for seed in range(runs)
     ])  # fmt: skip
 

@@ -241,7 +241,7 @@ def test_result_is_reproducible_and_sparse_equals_dense() -> None:
         train(x, [y], Logistic(), facts("zero-out", 1.0, 1e-6, size=60), Randomness.from_seed(s))
         for x, s in ((rows, 3), (rows, 3), (sparse.csr_array(rows), 3), (rows, 4))
     ]
-    first, again, thin, other = (run.weights[0] for run in runs)
+    first, again, thin, other = (run.released[0] for run in runs)
     assert np.array_equal(first, again)
     np.testing.assert_allclose(first, thin, rtol=1e-5, atol=1e-6)
     assert not np.allclose(first, other)

@@ -32,8 +32,8 @@ from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_mu
 from noisette.core.parts import summed
 from noisette.core.plans import Repeat, Run
 from noisette.errors import InvalidParameter, Unproven
-from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
-from noisette.fitting.algorithms.levels import Levels, check_rows, share_proofs, shares_of
+from noisette.fitting.algorithms.algorithm import PreparedModel
+from noisette.fitting.algorithms.levels import Levels, Stepwise, share_proofs, shares_of
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import Public, check_scale
 from noisette.fitting.algorithms.records import Records
@@ -88,7 +88,7 @@ class Descent(PreparedModel):
 
 
 @dataclass(frozen=True)
-class GradientDescent(Algorithm[Descent]):
+class GradientDescent(Stepwise[Descent]):
     """Noisy gradient descent on all rows: the tail average of its iterates.
 
     `levels` are everyone's own epsilon: gradients are scaled by mu(epsilon_i) / mu(epsilon).
@@ -96,7 +96,6 @@ class GradientDescent(Algorithm[Descent]):
 
     name: ClassVar[str] = "gradient-descent"
     summary: ClassVar[str] = "noisy gradient descent on all rows, without tuning; needs delta"
-    weight_proofs: ClassVar[tuple[str, ...]] = ("SAMPLE-WEIGHT",)
 
     update: Update
     levels: Levels | None = None
@@ -107,15 +106,13 @@ class GradientDescent(Algorithm[Descent]):
         if self.levels is not None and not self.levels.scaled:
             raise InvalidParameter("gradient descent takes all rows at once; grouping='scale'.")
         schedule = self.schedule or recipe(self.update, public)
-        steps, contributions = schedule.steps, public.adjacency.contributions
-        z = contributions * math.sqrt(steps) / schedule.mu
-        while float(gdp_delta(math.sqrt(steps) * (contributions / z), public.epsilon)) > (
-            public.delta
-        ):
+        root, contributions = math.sqrt(schedule.steps), public.adjacency.contributions
+        z = contributions * root / schedule.mu
+        while float(gdp_delta(root * (contributions / z), public.epsilon)) > public.delta:
             z *= 1.0 + 1e-15
         check_scale(Gaussian(z), self.update.contribution)
         proofs = ("CLIP", "FILTER-GDP", *share_proofs(self.levels, "gaussian", public.delta))
-        return Descent(public, Repeat(Run(Gaussian(z)), steps), proofs, None, schedule)
+        return Descent(public, Repeat(Run(Gaussian(z)), schedule.steps), proofs, None, schedule)
 
     def check(self, records: Records, prepared: Descent) -> None:
         """Refuse labels, weights and levels that would break the bound."""
@@ -124,7 +121,7 @@ class GradientDescent(Algorithm[Descent]):
                 "rows in partitions need norm_bound, without which the rounding of their sums has "
                 "no bound."
             )
-        check_rows(self.update, records, self.levels, prepared.public)
+        super().check(records, prepared)
 
     def passes(self, prepared: Descent) -> float:
         """Return about how often every row is read."""
@@ -145,9 +142,8 @@ class GradientDescent(Algorithm[Descent]):
             bound += 2.0 * rounding(w)  # in both worlds
             # proof: FILTER-GDP
             value = Bounded(gradient(w), l2=bound, adjacency=adjacency, proof=proof)
-            noisy = passage.release(value)
             velocity *= MOMENTUM
-            velocity += noisy / size + update.regularization * w
+            velocity += passage.release(value) / size + update.regularization * w
             w = w - schedule.step_size * velocity
             norm = float(np.linalg.norm(w))
             if norm > update.radius:
@@ -168,10 +164,10 @@ def _sensitivity(update: Update, w: Floats, adjacency: Adjacency) -> tuple[float
     here = float(logistic_gradient_sensitivity(norm, adjacency.value, row_bound=update.row_bound))
     if here >= everywhere:
         return everywhere, "CLIP"
-    if adjacency is Adjacency.REPLACE_ONE:
-        # proof: LOGISTIC-SENSITIVITY-REPLACE-ONE
-        return here, "LOGISTIC-SENSITIVITY-REPLACE-ONE"
-    return here, "LOGISTIC-SENSITIVITY-ZERO-OUT"  # proof: LOGISTIC-SENSITIVITY-ZERO-OUT
+    # proof: LOGISTIC-SENSITIVITY-REPLACE-ONE
+    # proof: LOGISTIC-SENSITIVITY-ZERO-OUT
+    twice = adjacency is Adjacency.REPLACE_ONE
+    return here, "LOGISTIC-SENSITIVITY-REPLACE-ONE" if twice else "LOGISTIC-SENSITIVITY-ZERO-OUT"
 
 
 def _rounding_of(rows: Any, update: Update, public: Public) -> Callable[[Floats], float]:
@@ -181,12 +177,11 @@ def _rounding_of(rows: Any, update: Update, public: Public) -> Callable[[Floats]
     rows are in partitions a row may come to stand in another block.
     """
     blocks, R, d = rows_of(rows), update.row_bound, public.features
+    most, mass = public.most_rows, public.most
     if not blocks.most_merges:  # the order of additions is that of the rows
         return lambda w: 0.0
     # proof: ROUND-ANY-ORDER
-    most, mass = public.most_rows, public.most
-    assert most is not None
-    assert mass is not None
+    assert most is not None and mass is not None  # noqa: PT018
     depth = blocks.block_rows + -(-most // blocks.block_rows) + blocks.most_merges
     facts = PublicFacts(
         rows=most, features=d, norm_bound=R, weight_bound=1.0, regularization=0.0, linear_norm=0.0

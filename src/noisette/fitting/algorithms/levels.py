@@ -27,7 +27,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
@@ -42,6 +42,7 @@ from noisette.core.parts import all_of
 from noisette.core.plans import Parallel, Plan, Repeat, Sampled
 from noisette.core.sampling import Poisson
 from noisette.errors import InvalidData, InvalidParameter, Unproven
+from noisette.fitting.algorithms.algorithm import Algorithm, P
 from noisette.fitting.algorithms.output_perturbation import noise_for
 from noisette.fitting.algorithms.public import Public
 from noisette.fitting.algorithms.records import (
@@ -155,6 +156,18 @@ def check_rows(
                 "sample_weight must have one entry in [0, 1] for each row of X, and no levels "
                 "beside it."
             )
+
+
+class Stepwise(Algorithm[P]):
+    """An algorithm of many steps of `update`, with everybody's own `levels` where there are any."""
+
+    weight_proofs: ClassVar[tuple[str, ...]] = ("SAMPLE-WEIGHT",)
+    update: Update
+    levels: Levels | None
+
+    def check(self, records: Records, prepared: Any) -> None:
+        """Refuse labels, weights and levels that would break the bound."""
+        check_rows(self.update, records, self.levels, prepared.public)
 
 
 def _one_each(loss: Any, target: Any, rows: Any) -> bool:

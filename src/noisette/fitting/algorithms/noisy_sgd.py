@@ -24,8 +24,8 @@ from noisette.core.plans import LastIterate, Plan, Repeat, Sampled
 from noisette.core.plans.leaves import Noisy
 from noisette.core.sampling import SAMPLERS, Cyclic, FullBatch, Sampler, Shuffle
 from noisette.errors import Unproven
-from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
-from noisette.fitting.algorithms.levels import Levels, check_rows, share_proofs, shares_of
+from noisette.fitting.algorithms.algorithm import PreparedModel
+from noisette.fitting.algorithms.levels import Levels, Stepwise, share_proofs, shares_of
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import Public, check_scale
 from noisette.fitting.algorithms.records import Records
@@ -66,6 +66,8 @@ def plan_for(
 
 def _check_last(update: Update, sampler: Sampler, noise: str, adjacency: Adjacency) -> None:
     """Refuse by name whatever the last-iterate theorem does not cover."""
+    known = classifier_losses().items()  # by the names that users give them
+    covered = ", ".join(name for name, kind in known if kind.last_iterate is not None)
     reasons = (
         (noise != "gaussian", "Gaussian noise (delta > 0)"),
         (
@@ -73,7 +75,7 @@ def _check_last(update: Update, sampler: Sampler, noise: str, adjacency: Adjacen
             "cyclic, shuffle or full sampling",
         ),
         (adjacency is Adjacency.ADD_REMOVE, "replace-one or zero-out neighbours"),
-        (update.loss.last_iterate is None, f"a smooth loss that it covers ({_covered()})"),
+        (update.loss.last_iterate is None, f"a smooth loss that it covers ({covered})"),
         (update.learning_rate != "constant", "learning_rate='constant'"),
         (update.averaging is not None, "averaging=False, since a mean reveals earlier iterates"),
         (update.norm_bound is None, "a norm_bound, which bounds the curvature"),
@@ -95,14 +97,8 @@ def _check_last(update: Update, sampler: Sampler, noise: str, adjacency: Adjacen
         )
 
 
-def _covered() -> str:
-    """Return the losses of LAST-ITERATE by the names that users give them."""
-    known = classifier_losses().items()
-    return ", ".join(name for name, kind in known if kind.last_iterate is not None)
-
-
 @dataclass(frozen=True)
-class NoisySGD(Algorithm[PreparedModel]):
+class NoisySGD(Stepwise[PreparedModel]):
     """SGD with many noisy steps on the batches of any sampler.
 
     `uses` uses of `sampler`; where n is private, ``public.size`` stands for it in normalisers.
@@ -112,7 +108,6 @@ class NoisySGD(Algorithm[PreparedModel]):
     name: ClassVar[str] = "noisy-sgd"
     summary: ClassVar[str] = "SGD with many passes, each sampler counted by its own theorem"
     needs_batches: ClassVar[bool] = True
-    weight_proofs: ClassVar[tuple[str, ...]] = ("SAMPLE-WEIGHT",)
 
     update: Update
     sampler: Sampler
@@ -147,10 +142,6 @@ class NoisySGD(Algorithm[PreparedModel]):
             check_scale(leaf.mechanism, self.update.contribution)
         return PreparedModel(public, plan, share_proofs(self.levels, self.noise, public.delta))
 
-    def check(self, records: Records, prepared: PreparedModel) -> None:
-        """Refuse labels, weights and levels that would break the bound."""
-        check_rows(self.update, records, self.levels, prepared.public)
-
     def passes(self, prepared: PreparedModel) -> float:
         """Return about how often every row is read."""
         sampler, size = self.sampler, prepared.public.known_size("noisy SGD")
@@ -173,8 +164,7 @@ class NoisySGD(Algorithm[PreparedModel]):
             for _ in range(together):
                 scheduled.extend(sampler.schedule(n, passage.randomness))
             done += together
-            batches = Batches.of(scheduled, normaliser)
-            batches = batches.rows_of(unit, drawn=sampler.independent)
+            batches = Batches.of(scheduled, normaliser).rows_of(unit, drawn=sampler.independent)
             run_blocks(
                 records, update, state, stream, batches, share, progress, passage,
                 rounded=self.released == "all",

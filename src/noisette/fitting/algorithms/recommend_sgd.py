@@ -6,7 +6,6 @@ from typing import Any
 
 from noisette.core import accounting
 from noisette.core.mechanisms import step_noises
-from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.sampling import Disjoint, Sampler
 from noisette.errors import InvalidParameter, Unproven
 from noisette.fitting.algorithms.gradient_descent import GradientDescent
@@ -40,83 +39,69 @@ def recommend_sgd(
 
     ``public.size`` is n or its public estimate.
     """
-    chosen = _choose(wishes, public, levels, stream=stream)
-    # how long a stream will be is not known without a guess
-    return chosen if stream and wishes.population is None else chosen.judged("steps")
-
-
-def _choose(wishes: Any, public: Public, levels: Levels | None, *, stream: bool) -> Recommendation:
     loss, method = public.loss, _method(wishes, public.loss, stream=stream)
     noise = _noise(wishes, method, public, levels=levels is not None)
+    last = wishes.released == "last"
+    rate = wishes.learning_rate
+    if rate == "auto":
+        rate = "constant" if last else "inverse-sqrt"
     update = Update(
         loss=loss,
         norm_bound=None if wishes.norm_bound is None else float(wishes.norm_bound),
         bias=wishes._intercept(),
         clip_norm=wishes.clip_norm,
         regularization=float(wishes.regularization),
-        learning_rate=_learning_rate(wishes),
+        learning_rate=str(rate),
         radius=_radius(wishes, loss),
         averaging=_averaging(wishes),
     )
-    if method == "single-pass":
-        return _single(wishes, update, noise, public, levels, stream=stream)
-    if levels is not None and not levels.scaled:
+    if method != "single-pass" and levels is not None and not levels.scaled:
         raise InvalidParameter("grouping='batches' needs the single pass (sampling='disjoint').")
-    if method == "gradient-descent":
+    if method == "single-pass":
+        chosen = _single(wishes, update, noise, public, levels, stream=stream)
+    elif method == "gradient-descent":
         note = (
             "Method: private gradient descent on all rows; steps and step size follow from the "
             "number of records, the dimension, epsilon and delta; the noise of a step fits the "
             "sensitivity at the weights released before it (FILTER-GDP)."
         )
-        return Recommendation(GradientDescent(update, levels), public, (note,))
-    return _direct(wishes, update, noise, public, levels)
+        chosen = Recommendation(GradientDescent(update, levels), public, (note,))
+    else:
+        chosen = _direct(wishes, update, noise, public, levels)
+    # how long a stream will be is not known without a guess
+    return chosen if stream and wishes.population is None else chosen.judged("steps")
 
 
 def _method(wishes: Any, loss: Loss, *, stream: bool) -> str:
-    sampling, delta = wishes.sampling, float(wishes.delta)
+    sampling, pure = wishes.sampling, float(wishes.delta) == 0.0
     if isinstance(sampling, Disjoint) and sampling.batch_size is None:
         raise InvalidParameter("a Disjoint sampler for SGD needs its batch_size.")
-    if stream:
-        if sampling not in ("auto", "disjoint") or wishes.released != "all":
-            raise Unproven(
-                "a stream is a single pass over disjoint batches; use sampling='disjoint' (or "
-                "'auto') and released='all'."
-            )
-        return "single-pass"
-    one_pass = sampling == "disjoint" or isinstance(sampling, Disjoint)
-    if one_pass and wishes.released == "all" and wishes.epochs == 1:
-        return "single-pass"
-    if sampling != "auto":
-        return "direct"
-    if delta == 0.0 and wishes.epochs == 1 and wishes.released == "all":
+    if stream and (sampling not in ("auto", "disjoint") or wishes.released != "all"):
+        raise Unproven(
+            "a stream is a single pass over disjoint batches; use sampling='disjoint' (or "
+            "'auto') and released='all'."
+        )
+    auto, once = sampling == "auto", wishes.released == "all" and wishes.epochs == 1
+    one_pass = sampling == "disjoint" or isinstance(sampling, Disjoint) or (auto and pure)
+    if stream or (one_pass and once):
         return "single-pass"
     # the tuning-free schedule has no place for a wish about batches or steps
     steps = (wishes.batch_size, wishes.learning_rate, wishes.eta0, wishes.averaging)
-    plain = wishes.epochs == 1 and wishes.noise in ("auto", "gaussian") and set(steps) == {"auto"}
+    plain = wishes.noise in ("auto", "gaussian") and set(steps) == {"auto"}
     smooth = math.isfinite(loss.smoothness) and wishes.norm_bound is not None
-    if delta > 0.0 and wishes.released == "all" and plain and smooth:
-        return "gradient-descent"
-    return "direct"
+    return "gradient-descent" if auto and once and not pure and plain and smooth else "direct"
 
 
 def _noise(wishes: Any, method: str, public: Public, *, levels: bool) -> str:
-    delta, noise = float(wishes.delta), wishes.noise
+    pure, noise = float(wishes.delta) == 0.0, wishes.noise
     if noise != "auto":
         example = step_noises()[noise].of(1.0, public.dimension)
-        if delta == 0.0 and not math.isfinite(example.pure_epsilon(public.adjacency)):
+        if pure and not math.isfinite(example.pure_epsilon(public.adjacency)):
             raise InvalidParameter(f"noise={noise!r} needs delta > 0; got delta=0.")
         return str(noise)
-    if delta == 0.0:
-        return "spherical-laplace"
     # one use of spherical noise never loses to a Gaussian; levels need the Gaussian's mu
     single = method == "single-pass" and (not levels or wishes.grouping == "batches")
-    return "spherical-laplace" if single else "gaussian"
-
-
-def _learning_rate(wishes: Any) -> str:
-    if wishes.learning_rate != "auto":
-        return str(wishes.learning_rate)
-    return "constant" if wishes.released == "last" else "inverse-sqrt"
+    return "spherical-laplace" if pure or single else "gaussian"
 
 
 def _averaging(wishes: Any) -> float | None:
@@ -148,15 +133,17 @@ def _reach(update: Update, dimension: int, rms: float, batch: float, size: int) 
 
         tau = min( n (2 / M) / b,  W sqrt(n) / sqrt(d rms^2 / b + L^2) ).
     """
-    bound = update.row_bound if math.isfinite(update.row_bound) else 1.0
+    bound, largest = _scale(update)
     unit = update.contribution / bound
     spread = math.sqrt(dimension * (rms / bound) ** 2 / batch + unit**2)
-    return min(size * _largest_rate(update, bound) / batch, WEIGHT_NORM * math.sqrt(size) / spread)
+    return min(size * largest / batch, WEIGHT_NORM * math.sqrt(size) / spread)
 
 
-def _largest_rate(update: Update, bound: float) -> float:
+def _scale(update: Update) -> tuple[float, float]:
+    """Return R (1 where rows are not clipped), and 2 / M in rows of norm 1, the largest rate."""
+    bound = update.row_bound if math.isfinite(update.row_bound) else 1.0
     smooth = update.loss.smoothness if math.isfinite(update.loss.smoothness) else 0.25
-    return 2.0 / (smooth + update.regularization / bound**2)
+    return bound, 2.0 / (smooth + update.regularization / bound**2)
 
 
 def _batch_size(wishes: Any, update: Update, dimension: int, rms: float | None, size: int) -> int:
@@ -167,29 +154,19 @@ def _batch_size(wishes: Any, update: Update, dimension: int, rms: float | None, 
         return min(size, max(256, size // 100))
     # the first bound on tau falls with b and the second rises: bisect for where they meet
     low, high = math.log(min(50, size)), math.log(max(50, size / LEAST_STEPS))
-    bound = update.row_bound if math.isfinite(update.row_bound) else 1.0
     for _ in range(50):
         middle = (low + high) / 2.0
         b = math.exp(middle)
-        if _reach(update, dimension, rms, b, size) < size * _largest_rate(update, bound) / b:
-            low = middle
-        else:
-            high = middle
+        rising = _reach(update, dimension, rms, b, size) < size * _scale(update)[1] / b
+        low, high = (middle, high) if rising else (low, middle)
     return min(size, max(1, round(math.exp(high))))
 
 
-def _eta0(update: Update, dimension: int, rms: float, batch: float, size: int, steps: int) -> float:
+def _eta0(update: Update, dimension: int, rms: float, batch: float, steps: int) -> float:
     """Return eta0 such that `steps` learning rates add up to what `_reach` allows."""
-    bound = update.row_bound if math.isfinite(update.row_bound) else 1.0
-    tau = _reach(update, dimension, rms, batch, round(batch * steps)) / bound**2
-    if update.learning_rate == "constant":
-        return tau / steps
-    return tau / (2.0 * math.sqrt(steps))
-
-
-def _rms(mechanism: AdditiveNoise, unit: float) -> float:
-    """Return the standard deviation of a coordinate of the noise."""
-    return float(mechanism.noise_multiplier) * unit * mechanism.spread
+    tau = _reach(update, dimension, rms, batch, round(batch * steps)) / _scale(update)[0] ** 2
+    constant = update.learning_rate == "constant"
+    return tau / steps if constant else tau / (2.0 * math.sqrt(steps))
 
 
 def _single(
@@ -199,28 +176,24 @@ def _single(
     dimension, size = public.dimension, public.known_size("a single pass")
     mechanism = noise_for_one_use(noise, public.epsilon, public.delta, dimension, public.adjacency)
     check_scale(mechanism, update.contribution)
-    rms = _rms(mechanism, update.contribution)
-    given = wishes.sampling if isinstance(wishes.sampling, Disjoint) else None
-    if given is None:
-        batch_size = _batch_size(wishes, update, dimension, rms, size)
-    else:
-        given.edges(size)  # refuses batches that do not fit
-        assert given.batch_size is not None
-        batch_size = given.batch_size
+    rms = mechanism.noise_multiplier * update.contribution * mechanism.spread
     # the records' own order may be sorted by label, which SGD does not survive
-    permute = not stream if given is None else given.permute
+    batch_size, permute = _batch_size(wishes, update, dimension, rms, size), not stream
+    if isinstance(wishes.sampling, Disjoint):
+        wishes.sampling.edges(size)  # refuses batches that do not fit
+        batch_size, permute = int(wishes.sampling.batch_size or 0), wishes.sampling.permute
     shuffled = permute or public.grouped  # persons are numbered at random
     eta0 = wishes.eta0
     if eta0 == "auto":
-        eta0 = _eta0(update, dimension, rms, batch_size, size, -(-size // batch_size))
+        eta0 = _eta0(update, dimension, rms, batch_size, -(-size // batch_size))
     note = (
         f"Method: one pass over disjoint batches of {batch_size} in "
         f"{'one random' if shuffled else 'the given'} order; all iterates are covered."
     )
     update = replace(update, eta0=eta0)
+    algorithm: Any = SinglePass(update, batch_size, noise, permute, levels)
     if stream:
-        return Recommendation(StreamedPass(update, batch_size, noise), public, (note,))
-    algorithm = SinglePass(update, batch_size, noise, permute, levels)
+        algorithm = StreamedPass(update, batch_size, noise)
     return Recommendation(algorithm, public, (note,))
 
 
@@ -229,33 +202,29 @@ def _direct(
 ) -> Recommendation:
     dimension, size = public.dimension, public.known_size("noisy SGD")
     batch_size = _batch_size(wishes, update, dimension, None, size)
-    sampling, epochs = wishes.sampling, int(wishes.epochs)
-    if isinstance(sampling, Sampler):
-        sampler, uses = sampling, epochs
-    else:
-        if sampling == "auto":
-            sampling = "shuffle" if wishes.released == "last" else "poisson"
-            if public.delta == 0.0:
-                sampling = "cyclic"
-        sampler, uses = make_sampler(sampling, size, batch_size, epochs)
-    normaliser = sampler.normaliser(size)
-    steps = uses * sampler.steps
-    last = wishes.released == "last"
+    sampling, last = wishes.sampling, wishes.released == "last"
+    if sampling == "auto":
+        sampling = "shuffle" if last else "poisson"
+        if public.delta == 0.0:
+            sampling = "cyclic"
+    sampler, uses = sampling, int(wishes.epochs)
+    if not isinstance(sampling, Sampler):
+        sampler, uses = make_sampler(sampling, size, batch_size, uses)
+    bound, rate = _scale(update)
+    largest = rate / bound**2 / 2.0
     if wishes.eta0 != "auto":
         update = replace(update, eta0=wishes.eta0)
     elif last:  # the largest rate that the theorem takes, for a first look at the noise
-        update = replace(
-            update, eta0=0.5 * _largest_rate(update, update.row_bound) / update.row_bound**2
-        )
+        update = replace(update, eta0=largest)
     make = plan_for(update, sampler, uses, public, noise=noise, released=wishes.released)
     multiplier: float | None = accounting.calibrate(
         make, epsilon=public.epsilon, delta=public.delta, adjacency=public.adjacency
     )
     if wishes.eta0 == "auto":
         assert multiplier is not None
-        rms = _rms(step_noises()[noise].of(multiplier, dimension), update.contribution)
-        largest = _largest_rate(update, update.row_bound) / update.row_bound**2 / 2.0
-        eta0 = _eta0(update, dimension, rms, normaliser, size, steps)
+        law = step_noises()[noise].of(multiplier, dimension)
+        rms = law.noise_multiplier * update.contribution * law.spread
+        eta0 = _eta0(update, dimension, rms, sampler.normaliser(size), uses * sampler.steps)
         update = replace(update, eta0=min(eta0, largest) if last else eta0)
         multiplier = None if last else multiplier
     note = f"Method: noisy SGD, {uses * sampler.steps} steps with {sampler.name} batches; " + (

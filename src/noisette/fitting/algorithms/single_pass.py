@@ -14,11 +14,10 @@ People may have own levels epsilon_i <= epsilon, public by declaration:
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noisette import _validate
 from noisette._typing import Floats
@@ -28,12 +27,11 @@ from noisette.core.door import NoiseStream
 from noisette.core.mechanisms import step_noises
 from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.plans import Parallel, Plan, Run, Sampled
-from noisette.core.randomness import Randomness
 from noisette.core.sampling import Disjoint
-from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
+from noisette.fitting.algorithms.algorithm import PreparedModel
 from noisette.fitting.algorithms.levels import (
     Levels,
-    check_rows,
+    Stepwise,
     level_groups,
     share_proofs,
     shares_of,
@@ -42,8 +40,6 @@ from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import Public, check_scale
 from noisette.fitting.algorithms.records import Records
 from noisette.fitting.algorithms.steps import Batches, Progress, State, Update, in_random_order
-
-Groups = list[tuple[float, Any]]
 
 _RUN = 8  # neighbours that stay together in a random order, so that memory is read in runs
 _WORTH_A_THREAD = 1 << 19  # entries of noise, some 5 ms
@@ -66,14 +62,7 @@ def noise_for_one_use(
 
 
 @dataclass(frozen=True)
-class PreparedPass(PreparedModel):
-    """The groups of people that share batches: (level, members), members None for everybody."""
-
-    groups: Groups = ()  # type: ignore[assignment]
-
-
-@dataclass(frozen=True)
-class SinglePass(Algorithm[PreparedPass]):
+class SinglePass(Stepwise[PreparedModel]):
     """One private pass over the rows in disjoint batches.
 
     `batch_size` is public; a smaller last batch is divided by it all the same. With `permute` the
@@ -83,7 +72,6 @@ class SinglePass(Algorithm[PreparedPass]):
     name: ClassVar[str] = "single-pass"
     summary: ClassVar[str] = "one pass of SGD over disjoint batches; pure privacy, fast"
     needs_batches: ClassVar[bool] = True
-    weight_proofs: ClassVar[tuple[str, ...]] = ("SAMPLE-WEIGHT",)
 
     update: Update
     batch_size: int
@@ -91,105 +79,78 @@ class SinglePass(Algorithm[PreparedPass]):
     permute: bool = False
     levels: Levels | None = None
 
-    def prepare(self, public: Public) -> PreparedPass:
+    def prepare(self, public: Public) -> PreparedModel:
         """Return the batches of every level, each with the noise of its level."""
-        n = public.known_size("a single pass")
-        groups = level_groups(self.levels, public.epsilon)
-        sizes = [n if members is None else len(members) for _, members in groups]
-        leaves = [
-            Sampled(
-                noise_for_one_use(
-                    self.noise, level, public.delta, public.dimension, public.adjacency
-                ),
-                Disjoint.of_size(size, min(self.batch_size, size)),
+        n, leaves = public.known_size("a single pass"), []
+        for level, members in level_groups(self.levels, public.epsilon):
+            size = n if members is None else len(members)
+            sampler: Any = Disjoint.of_size(size, min(self.batch_size, size))
+            if self.permute:
+                sampler = replace(sampler, permute=True, run=_RUN)
+            mechanism = noise_for_one_use(
+                self.noise, level, public.delta, public.dimension, public.adjacency
             )
-            for (level, _), size in zip(groups, sizes, strict=True)
-        ]
-        if self.permute:
-            leaves = [_permuted(leaf) for leaf in leaves]
+            check_scale(mechanism, self.update.contribution)
+            leaves.append(Sampled(mechanism, sampler))
         plan: Plan = leaves[0] if len(leaves) == 1 else Parallel(*leaves)
-        for leaf in leaves:
-            check_scale(leaf.mechanism, self.update.contribution)
         proofs = ("CLIP", *share_proofs(self.levels, self.noise, public.delta))
-        return PreparedPass(public, plan, proofs, None, groups)
+        return PreparedModel(public, plan, proofs)
 
-    def check(self, records: Records, prepared: PreparedPass) -> None:
-        """Refuse labels, weights and levels that would break the bound."""
-        check_rows(self.update, records, self.levels, prepared.public)
-
-    def passes(self, prepared: PreparedPass) -> float:
+    def passes(self, prepared: PreparedModel) -> float:
         """Return about how often every row is read."""
         return 1.0
 
-    def run(self, records: Records, prepared: PreparedPass, passage: Passage) -> list[Floats]:
+    def run(self, records: Records, prepared: PreparedModel, passage: Passage) -> list[Floats]:
         """Return the weights after one private pass."""
-        public = prepared.public
-        state, progress = (
-            State.zero(public.dimension),
-            Progress(passage.verbose, prepared.plan.draws),
-        )
-        if len(prepared.groups) == 1:
-            share = shares_of(records, self.levels, public, self.noise)
-            self._run_pass(records, passage, state, share, progress)
-        else:
-            self._run_groups(records, prepared.groups, passage, state, progress)
-        return [state.result(self.update, records.rows.shape[1])]
-
-    def _run_pass(
-        self, records: Records, passage: Passage, state: State, share: Floats | None,
-        progress: Progress,
-    ) -> None:  # fmt: skip
-        """Draw and run every batch of a one-leaf plan."""
-        n, features = records.size, records.rows.shape[1]
+        public, n, features = prepared.public, records.size, records.rows.shape[1]
+        state = State.zero(public.dimension)
+        progress = Progress(passage.verbose, prepared.plan.draws)
+        groups = level_groups(self.levels, public.epsilon)
+        if len(groups) > 1:
+            self._run_groups(records, groups, passage, state, progress)
+            return [state.result(self.update, features)]
         sampler = passage.leaf().sampler
         assert isinstance(sampler, Disjoint)
         edges = sampler.edges(n)
         order = np.empty(0, dtype=np.int64)  # the given order, without a list of n numbers
         if sampler.permute:
             order = sampler.order(n, passage.randomness).astype(np.int64, copy=False)
-        normalisers = np.full(len(edges) - 1, float(self.batch_size))
         unit = in_random_order(records.unit, sampler, passage.randomness)
-        batches = Batches(edges, normalisers, order).rows_of(unit)
+        batches = Batches(edges, np.full(len(edges) - 1, float(self.batch_size)), order)
         # proof: PARALLEL
-        bounded = self.update.bounded(features, passage.permit.adjacency, "PARALLEL")
+        stream = passage.release(self.update.bounded(features, public.adjacency, "PARALLEL"))
+        share = shares_of(records, self.levels, public, self.noise)
         run_blocks(
-            records, self.update, state, passage.release(bounded), batches, share, progress,
-            passage,
-        )  # fmt: skip
+            records, self.update, state, stream, batches.rows_of(unit), share, progress, passage
+        )
+        return [state.result(self.update, features)]
 
     def _run_groups(
-        self, records: Records, groups: Groups, passage: Passage, state: State, progress: Progress
-    ) -> None:
+        self, records: Records, groups: list[tuple[float, Any]], passage: Passage, state: State,
+        progress: Progress,
+    ) -> None:  # fmt: skip
         """Run the batches of all levels, evenly mixed; the mixture depends on public sizes only."""
         turns: list[tuple[float, int]] = []
         streams, schedules = [], []
+        # proof: PARALLEL-GROUPS
+        bounded = self.update.bounded(
+            records.rows.shape[1], passage.permit.adjacency, "PARALLEL-GROUPS"
+        )
         for part, (_, members) in enumerate(groups):
             sampler = passage.leaf(part).sampler
-            steps = sampler.steps
-            turns += [((t + 0.5) / steps, part) for t in range(steps)]
-            # proof: PARALLEL-GROUPS
-            bounded = self.update.bounded(
-                records.rows.shape[1], passage.permit.adjacency, "PARALLEL-GROUPS"
-            )
+            turns += [((t + 0.5) / sampler.steps, part) for t in range(sampler.steps)]
             streams.append(passage.release(bounded, part=part))
             members = records.unit.mixed(members, passage.randomness)
-            schedules.append(_members(sampler, members, passage.randomness))
+            drawn = sampler.schedule(len(members), passage.randomness)
+            schedules.append(map(members.__getitem__, drawn))
         for _, part in sorted(turns):
             batch = Batches.of([next(schedules[part])], self.batch_size)
-            batch = batch.rows_of(records.unit, drawn=True)
-            noise = streams[part].take(1)
             passage.advance(
-                self.update, state, records.rows, records.targets[0], batch, noise,
+                self.update, state, records.rows, records.targets[0],
+                batch.rows_of(records.unit, drawn=True), streams[part].take(1),
                 streams[part].grid, records.weights,
             )  # fmt: skip
             progress.show(state.steps)
-
-
-def _permuted(leaf: Sampled) -> Sampled:
-    sampler = leaf.sampler
-    assert isinstance(sampler, Disjoint)
-    shuffled = Disjoint(sampler.batches, sampler.batch_size, permute=True, run=_RUN)
-    return Sampled(leaf.mechanism, shuffled)
 
 
 def run_blocks(
@@ -216,10 +177,3 @@ def _drawn(stream: NoiseStream, counts: list[int]) -> Iterator[Floats]:
             noise, pending = pending.result(), pool.submit(stream.take, count)
             yield noise
         yield pending.result()
-
-
-def _members(
-    sampler: Any, members: NDArray[np.int64], randomness: Randomness
-) -> Iterator[NDArray[np.intp]]:
-    for batch in sampler.schedule(len(members), randomness):
-        yield members[batch]

@@ -213,13 +213,13 @@ def canonical_rows(X: Any) -> Any:
 
 
 def _canonical(X: Any) -> Any:
-    if sparse.issparse(X):
-        if not X.has_canonical_format:
-            # an entry stored in two halves would pass a norm check that it should fail
-            X = X.copy()
-            X.sum_duplicates()
-        return X
-    return np.ascontiguousarray(X)
+    if not sparse.issparse(X):
+        return np.ascontiguousarray(X)
+    if not X.has_canonical_format:
+        # an entry stored in two halves would pass a norm check that it should fail
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def advance(

@@ -18,7 +18,6 @@ from scipy import sparse
 
 from noisette import _validate
 from noisette._typing import Floats
-from noisette.core.permit import Permit
 from noisette.core.plans import Sampled
 from noisette.core.sampling import Disjoint
 from noisette.errors import InvalidData, MissingExtra
@@ -91,28 +90,13 @@ class Stream:
 
     def __init__(self, algorithm: StreamedPass, prepared: PreparedModel, passage: Passage) -> None:
         self._algorithm, self.prepared, self._passage = algorithm, prepared, passage
-        public = prepared.public
+        self.update, self.batch_size = algorithm.update, algorithm.batch_size
+        self.permit, public = passage.permit, prepared.public
         self.state, self.records = State.zero(public.dimension), 0
-        update = algorithm.update
-        self._features = public.features - (update.bias is not None)
+        self._features = public.features - (self.update.bias is not None)
         # proof: PARALLEL
-        bounded = update.bounded(self._features, public.adjacency, "PARALLEL")
+        bounded = self.update.bounded(self._features, public.adjacency, "PARALLEL")
         self._noise = passage.release(bounded)
-
-    @property
-    def update(self) -> Update:
-        """The public rule of a step."""
-        return self._algorithm.update
-
-    @property
-    def permit(self) -> Permit:
-        """What paid for the stream."""
-        return self._passage.permit
-
-    @property
-    def batch_size(self) -> int:
-        """The public size of a batch."""
-        return self._algorithm.batch_size
 
     def feed(self, records: Records, progress: Progress | None = None) -> None:
         """Run one pass over a chunk of new people.
@@ -125,10 +109,10 @@ class Stream:
         edges = Disjoint.of_size(n, min(self.batch_size, n)).edges(n)
         batches = Batches(edges, np.full(len(edges) - 1, float(self.batch_size)))
         self.records += n
-        shown = progress or Progress(0, None)
         run_blocks(
-            records, self.update, self.state, self._noise, batches, None, shown, self._passage
-        )
+            records, self.update, self.state, self._noise, batches, None,
+            progress or Progress(0, None), self._passage,
+        )  # fmt: skip
 
     def weights(self) -> Floats:
         """Return the released weights so far."""
@@ -173,7 +157,13 @@ def chunks_of(source: Any, target: str | int | None = None, rows: int = 1 << 16)
         source = [source]
     for item in source:
         if isinstance(item, str | Path):
-            parquet = _pyarrow("pyarrow.parquet")
+            try:
+                parquet = importlib.import_module("pyarrow.parquet")
+            except ImportError:
+                raise MissingExtra(
+                    "reading Parquet needs pyarrow, which is not installed; "
+                    "run: pip install 'noisette[parquet]'."
+                ) from None
             with parquet.ParquetFile(item) as file:
                 for batch in file.iter_batches(batch_size=rows):
                     yield _of_arrow(batch, target)
@@ -197,31 +187,16 @@ def _of_arrow(batch: Any, target: str | int | None) -> Chunk:
     others = [name for name in names if name != chosen]
     X = np.empty((len(y), len(others)))
     for j, name in enumerate(others):
-        if not _fill(X[:, j], batch.column(name)):
-            # outside the except block of `_fill`: the original message quotes a cell
-            raise InvalidData(f"column {name!r} of the stream does not hold numbers only.")
+        try:
+            X[:, j] = np.asarray(_plain(batch.column(name)), dtype=np.float64)
+            continue
+        except (TypeError, ValueError, ArithmeticError):
+            pass
+        # outside the except block: the original message quotes a cell
+        raise InvalidData(f"column {name!r} of the stream does not hold numbers only.")
     return X, y
-
-
-def _fill(out: NDArray[np.float64], column: Any) -> bool:
-    """Write a column of numbers into `out`; return False if it holds anything else."""
-    try:
-        out[:] = np.asarray(_plain(column), dtype=np.float64)
-    except (TypeError, ValueError, ArithmeticError):
-        return False
-    return True
 
 
 def _plain(column: Any) -> NDArray[Any]:
     chunked = hasattr(column, "chunks")
     return np.asarray(column.to_numpy() if chunked else column.to_numpy(zero_copy_only=False))
-
-
-def _pyarrow(module: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise MissingExtra(
-            "reading Parquet needs pyarrow, which is not installed; "
-            "run: pip install 'noisette[parquet]'."
-        ) from None

@@ -80,13 +80,6 @@ def _plan(c: float, share: float, rounds: int, features: int, *, pure: bool) -> 
     return Together(Run(_noise(first, entries, pure=pure)), Repeat(step, rounds))
 
 
-@dataclass(frozen=True)
-class PreparedSums(PreparedModel):
-    """The number of rounds, which the plan has too."""
-
-    rounds: int = 0
-
-
 class SolvedSums(list[Floats]):
     """The weights, as a list of one vector, and what was released beside them.
 
@@ -104,7 +97,7 @@ class SolvedSums(list[Floats]):
 
 
 @dataclass(frozen=True)
-class SufficientStatistics(Algorithm[PreparedSums]):
+class SufficientStatistics(Algorithm[PreparedModel]):
     """Release second moments, then `rounds` sums of residuals; solve what was released.
 
     `share` of the budget (in mu squared; in epsilon where delta = 0) is for the moments.
@@ -116,18 +109,21 @@ class SufficientStatistics(Algorithm[PreparedSums]):
     rounds: int = 6
     share: float = 0.5
 
-    def prepare(self, public: Public) -> PreparedSums:
+    def prepare(self, public: Public) -> PreparedModel:
         """Return one noisy vector of moments and the noisy vectors of the rounds."""
         _validate.integer("rounds", self.rounds, least=0)
         _validate.fraction("the share for the second moments", self.share)
-        if public.loss.name != "squared" or public.loss.value_at_zero != 0.5:
-            raise InvalidParameter("sufficient statistics are for squared errors of size 1.")
-        if public.models != 1 or public.weight_bound != 1.0:
-            raise InvalidParameter("sufficient statistics take one target and weights up to 1.")
-        if not math.isfinite(public.norm_bound):
-            raise InvalidParameter("sufficient statistics need norm_bound, a bound on the rows.")
-        if public.most_rows is None or public.most_rows > MOST:
-            raise InvalidParameter(f"sufficient statistics take up to {MOST} rows.")
+        whole = public.loss.name == "squared" and public.loss.value_at_zero == 0.5
+        single = public.models == 1 and public.weight_bound == 1.0
+        few = public.most_rows is not None and public.most_rows <= MOST
+        for proven, sentence in (
+            (whole, "are for squared errors of size 1."),
+            (single, "take one target and weights up to 1."),
+            (math.isfinite(public.norm_bound), "need norm_bound, a bound on the rows."),
+            (few, f"take up to {MOST} rows."),
+        ):
+            if not proven:
+                raise InvalidParameter(f"sufficient statistics {sentence}")
         pure = public.delta == 0.0
         c = _scale(
             self.share, self.rounds, public.features, public.epsilon, public.delta,
@@ -138,13 +134,13 @@ class SufficientStatistics(Algorithm[PreparedSums]):
             assert isinstance(leaf, Noisy)
             check_scale(leaf.mechanism, public.norm_bound)
         proofs = ("REGRESSION-MOMENTS", "PLAN-BEFORE-LOOK", *public.loss.proofs)
-        return PreparedSums(public, plan, proofs, None, self.rounds)
+        return PreparedModel(public, plan, proofs)
 
-    def passes(self, prepared: PreparedSums) -> float:
+    def passes(self, prepared: PreparedModel) -> float:
         """Return about how often every row is read."""
-        return (1.0 + prepared.rounds) * (2.0 + prepared.public.features / 4.0)
+        return (1.0 + self.rounds) * (2.0 + prepared.public.features / 4.0)
 
-    def run(self, records: Records, prepared: PreparedSums, passage: Passage) -> SolvedSums:
+    def run(self, records: Records, prepared: PreparedModel, passage: Passage) -> SolvedSums:
         """Return the weights, and the covariance that goes with them."""
         public = prepared.public
         most = public.most_rows
@@ -159,7 +155,7 @@ class SufficientStatistics(Algorithm[PreparedSums]):
         exact = public.exact if records.weights is None else None
         count = float(exact or max(moments.count, 1.0))
         solve = _Solve(moments, count, bound)
-        for left in range(prepared.rounds, 0, -1):
+        for left in range(self.rounds, 0, -1):
             theta, white, clip = solve.next_round()
             cuts = None
             if left == 1 and public.delta > 0.0 and not public.grouped:
@@ -187,63 +183,46 @@ class _Solve:
         self.values = np.maximum(values, 0.0)
         self.ridge = max(reach - float(values[0]), 1e-9 * count * bound**2)
         self.floor = max(_FLOOR * reach, 1e-9 * count * bound**2)
+        # the share of every whitened direction that is curvature, the rest is the floor
+        self.curved = self.values / (self.values + self.floor)
+        self.stretched = np.sqrt(count / (self.values + self.floor))
+        self.effective = max(float(self.curved.sum()), 1.0)
+        self.longest = bound * float(self.stretched.max())
+        self.sums: ResidualSums | None = None
         # in the eigenvectors of S
         self.theta = self.vectors.T @ moments.products / (self.values + self.ridge)
-        self.variance, self.doubt = self._first_variance()
-        self.error = self.spread = self._first_error()
-        self.rounds = 0
-        self.sums: ResidualSums | None = None
-
-    def _first_variance(self) -> tuple[float, float]:
-        """Return the mean squared residual as the moments tell it, and the deviation of its noise.
-
-        It is kept above its own noise: residuals that are cut too early teach nothing.
-        """
-        m, theta = self.moments, self.vectors @ self.theta
+        # The mean squared residual as the moments tell it, and the deviation of its noise. It is
+        # kept above its own noise: residuals that are cut too early teach nothing.
+        m, theta = moments, self.vectors @ self.theta
         size = float(np.linalg.norm(theta))
         total = m.squares - 2.0 * float(theta @ m.products) + float(theta @ m.rows @ theta)
         noises = (m.squares_noise, 2.0 * size * m.products_noise, size * size * m.rows_noise)
-        doubt = math.hypot(*noises) / self.count
-        largest = max(m.squares / self.count, _SMALLEST**2)
-        least = max(_SMALLEST**2, doubt)
-        return min(max(total / self.count, least), max(largest, least), 1.0), doubt
-
-    def _first_error(self) -> Floats:
-        """Return how far noise and ridge took the first weights, squared, in every direction."""
-        m, size = self.moments, float(self.theta @ self.theta)
-        spread = m.products_noise**2 + m.rows_noise**2 / 2.0 * (size + self.theta**2)
-        # A weight that the ridge took away is about as large as one that explains its share.
+        self.doubt = math.hypot(*noises) / count
+        least = max(_SMALLEST**2, self.doubt)
+        largest = max(m.squares / count, _SMALLEST**2, least)
+        self.variance = min(max(total / count, least), largest, 1.0)
+        # How far noise and ridge took the first weights, squared, in every direction. A weight that
+        # the ridge took away is about as large as one that explains its share.
+        square = self.theta**2
+        spread = m.products_noise**2 + m.rows_noise**2 / 2.0 * (self.theta @ self.theta + square)
         typical = max(m.squares, 0.0) / len(self.theta) / (self.values + self.floor)
-        shrunk = self.ridge**2 * (self.theta**2 + _PRIOR * typical)
-        return np.asarray((spread + shrunk) / (self.values + self.ridge) ** 2)
-
-    @property
-    def _curved(self) -> Floats:
-        """The share of every whitened direction that is curvature, the rest is the floor."""
-        return np.asarray(self.values / (self.values + self.floor))
-
-    @property
-    def _stretched(self) -> Floats:
-        return np.asarray(np.sqrt(self.count / (self.values + self.floor)))
+        shrunk = self.ridge**2 * (square + _PRIOR * typical)
+        self.error = self.spread = (spread + shrunk) / (self.values + self.ridge) ** 2
 
     def next_round(self) -> tuple[Floats, Whitener, float]:
         """Return the weights so far, the coordinates, and where residuals are cut."""
-        effective = max(float(self._curved.sum()), 1.0)
-        m = self.moments
         # About the error of a whitened weight, from noise alone, in deviations of residuals.
-        noisy = m.products_noise / self.bound * effective / self.count
+        noisy = self.moments.products_noise / self.bound * self.effective / self.count
         room = float(np.clip(_ROOM / math.sqrt(noisy), _LEAST_ROOM, _MOST_ROOM))
         clip = float(np.clip(_CLIP / math.sqrt(noisy), _LEAST_CLIP, _MOST_CLIP))
-        longest = self.bound * float(self._stretched.max())
-        white = Whitener(self.vectors * self._stretched, min(room * math.sqrt(effective), longest))
+        limit = min(room * math.sqrt(self.effective), self.longest)
         cut = min(clip * math.sqrt(self.variance), 2.0)
+        white = Whitener(self.vectors * self.stretched, limit)
         return self.vectors @ self.theta, white, max(cut, _SMALLEST)
 
     def late_cuts(self, white: Whitener, clip: float, mechanism: Any) -> Cuts | None:
         """Return where to cut the sum that looks for unequal variances; None if noise hides it."""
-        effective = max(float(self._curved.sum()), 1.0)
-        longest = self.bound * float(self._stretched.max())
-        row = min(_LATE_ROOM * math.sqrt(effective), longest)
+        row = min(_LATE_ROOM * math.sqrt(self.effective), self.longest)
         residual = max(min(_LATE_CLIP * math.sqrt(self.variance), 2.0), clip)
         each = mechanism.noise_multiplier * math.sqrt((1.0 + SQUARES + DIRECTIONS) / DIRECTIONS)
         noise = each * (row * residual) ** 2 / (self.count * self.variance)
@@ -255,23 +234,20 @@ class _Solve:
         In one direction the sum tells h (theta* - theta) + noise. The step is the linear estimate
         of least variance for h, or for 1/2 where h is less, and at most what h = 1 asks for.
         """
-        unit = self._stretched / self.count
+        unit = self.stretched / self.count
         s2 = (unit * sums.products_noise) ** 2
-        h, v = np.maximum(self._curved, _CURVED), self.error
+        h, v = np.maximum(self.curved, _CURVED), self.error
         gain = np.minimum(v * h / (v * h**2 + s2), 1.0)
         self.theta = self.theta + gain * unit * sums.products
         self.error = v * (1.0 - gain * h) ** 2 + gain**2 * s2
         # A residual that is cut does not answer to the weights.
         inside = 1.0 - 2.0 * float(ndtr(-clip / math.sqrt(self.variance)))
-        kept = 1.0 - gain * self._curved * inside
+        kept = 1.0 - gain * self.curved * inside
         self.spread = self.spread * kept**2 + gain**2 * s2
-        self.rounds += 1
         self.sums = sums
-        self._learn(uncut_variance(sums.squares / self.count, clip), sums.squares_noise)
-
-    def _learn(self, found: float, noise: float) -> None:
-        """Join one more estimate of the residuals' variance, by how noisy each of them is."""
-        old, new = self.doubt**2 + 1e-24, (noise / self.count) ** 2 + 1e-24
+        # one more estimate of the residuals' variance, joined by how noisy each of them is
+        found = uncut_variance(sums.squares / self.count, clip)
+        old, new = self.doubt**2 + 1e-24, (sums.squares_noise / self.count) ** 2 + 1e-24
         weight = old / (old + new)
         self.doubt = math.sqrt(weight * new)
         mixed = (1.0 - weight) * self.variance + weight * found
@@ -286,7 +262,7 @@ class _Solve:
         d, sums = len(self.theta), self.sums
         if sums is None or sums.directions is None:
             return np.eye(d), None
-        scale = np.where(self._curved >= _CURVED, 1.0 / np.sqrt(self._curved), 0.0)
+        scale = np.where(self.curved >= _CURVED, 1.0 / np.sqrt(self.curved), 0.0)
         unit = self.count * self.variance
         found = scale[:, None] * sums.directions * scale / unit - np.diag((scale > 0.0) * 1.0)
         edge = _EDGE * sums.directions_noise / unit * math.sqrt(2.0 * d)
@@ -298,7 +274,7 @@ class _Solve:
     def result(self) -> SolvedSums:
         """Return the weights with their covariance in the linear model."""
         m = self.moments
-        least = self.floor if self.rounds else self.ridge
+        least = self.ridge if self.sums is None else self.floor
         root = np.sqrt(self.variance * self.values) / (self.values + least)
         directions, unequal = self._unequal()
         covariance = np.diag(self.spread) + root[:, None] * directions * root

@@ -23,7 +23,7 @@ from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, ObjectiveNoise
 from noisette.core.parts import each
-from noisette.core.plans import Plan, Run, Together
+from noisette.core.plans import Run, Together
 from noisette.errors import InvalidParameter, NoisetteError, Unproven
 from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
 from noisette.fitting.algorithms.objective_perturbation import (
@@ -58,7 +58,7 @@ def _calibrated(share: float, dimension: int, k: float, shape: str, classes: int
     """Return the multiplier scale c with which the plan meets the budget."""
     try:
         return accounting.calibrate(
-            lambda c: _plan(c, share, _noise(c, share, dimension, k, shape, classes, persons)),
+            lambda c: _plan(c, share, dimension, k, shape, classes, persons),
             epsilon=epsilon,
             delta=delta,
             adjacency=adjacency,
@@ -72,8 +72,9 @@ def _calibrated(share: float, dimension: int, k: float, shape: str, classes: int
         ) from None
 
 
-def _plan(c: float, share: float, noise: ObjectiveNoise) -> Plan:
+def _plan(c: float, share: float, dimension: int, *rule: Any) -> Together:
     """Return the plan in which mu^2 is divided as share : rest : almost nothing."""
+    noise = ObjectiveNoise(c / math.sqrt(1.0 - share), dimension, "gaussian", *rule)
     return Together(
         Run(Gaussian(c / math.sqrt(share))),
         Run(noise),
@@ -81,23 +82,8 @@ def _plan(c: float, share: float, noise: ObjectiveNoise) -> Plan:
     )
 
 
-def _noise(
-    c: float, share: float, dimension: int, k: float, shape: str, classes: int, persons: bool
-) -> ObjectiveNoise:
-    """Return the law of the linear term."""
-    z = c / math.sqrt(1.0 - share)
-    return ObjectiveNoise(z, dimension, "gaussian", k, shape, classes, persons)
-
-
 @dataclass(frozen=True)
-class Whitened(PreparedModel):
-    """k, the bound on the determinant that the objective step is calibrated for."""
-
-    k: float = 0.0
-
-
-@dataclass(frozen=True)
-class WhitenedObjective(Algorithm[Whitened]):
+class WhitenedObjective(Algorithm[PreparedModel]):
     """Release the second moment, make the rows alike in all directions, then perturb the objective.
 
     `share` of the budget (in mu squared) goes to the second moment. The regularisation of the
@@ -109,7 +95,7 @@ class WhitenedObjective(Algorithm[Whitened]):
 
     share: float = 0.1
 
-    def prepare(self, public: Public) -> Whitened:
+    def prepare(self, public: Public) -> PreparedModel:
         """Return the second moment, the linear term and one tiny release of the solution."""
         if public.models != 1:
             raise Unproven(
@@ -119,38 +105,35 @@ class WhitenedObjective(Algorithm[Whitened]):
             raise InvalidParameter("whitening needs delta > 0; set delta, or whiten=False.")
         _validate.fraction("the share for whitening", self.share)
         loss = public.loss
-        shape, classes = shape_of(loss), getattr(loss, "classes", 2)
-        persons = public.grouped
         k = public.epsilon / (_ROOM * public.adjacency.contributions)
+        rule = (k, shape_of(loss), getattr(loss, "classes", 2), public.grouped)
         c = _calibrated(
-            self.share, public.dimension, k, shape, classes, persons,
-            public.epsilon, public.delta, public.adjacency,
-        )  # fmt: skip
-        noise = _noise(c, self.share, public.dimension, k, shape, classes, persons)
+            self.share, public.dimension, *rule, public.epsilon, public.delta, public.adjacency
+        )
+        plan = _plan(c, self.share, public.dimension, *rule)
+        noise: Any = plan.plans[1]
         # Whether the solve ends does not depend on R', which scales all of it alike
         # (Lambda ~ R'^2); both ends of its range are checked, with room for rounding.
         for bound in (1.0, math.sqrt(public.features)):
-            check_solve(_inner(public, bound, k * (1.0 + 1e-6)), noise)
-        plan = _plan(c, self.share, noise)
-        return Whitened(public, plan, ("WHITENING", *loss.proofs), None, k)
+            check_solve(_inner(public, bound, k * (1.0 + 1e-6)), noise.mechanism)
+        return PreparedModel(public, plan, ("WHITENING", *loss.proofs))
 
-    def passes(self, prepared: Whitened) -> float:
+    def passes(self, prepared: PreparedModel) -> float:
         """Return about how often every row is read."""
         return 30.0 + prepared.public.features / 4.0
 
-    def run(self, records: Records, prepared: Whitened, passage: Passage) -> NoisyWeights:
+    def run(self, records: Records, prepared: PreparedModel, passage: Passage) -> NoisyWeights:
         """Return one private model."""
         public = prepared.public
         moment = _private_second_moment(records, public, passage)
-        count = public.size or public.most
+        count, noise = public.size or public.most, passage.leaf(1).mechanism
         assert count is not None
+        assert isinstance(noise, ObjectiveNoise)
         map_, new_bound = whitener(moment / count, public.norm_bound)
         mapped = each(partial(_whitened, map_, new_bound), records.rows, dense=True)
-        inner = _inner(public, new_bound, prepared.k)
+        inner = _inner(public, new_bound, noise.curvature)  # k, as it was charged
         whitened = Records(mapped, records.targets, records.weights, records.unit)
         (theta,) = solve_with(whitened, inner, passage, parts=(1, 2))
-        noise = passage.leaf(1).mechanism
-        assert isinstance(noise, ObjectiveNoise)
         out = NoisyWeights([theta @ map_])  # A is symmetric
         if theta.ndim == 1:
             out.noise = noise_of_minimiser(
@@ -182,10 +165,8 @@ def _private_second_moment(records: Records, public: Public, passage: Passage) -
 
     The rows of a person share one weight here too.
     """
-    taking_part = None
-    if records.weights is not None:
-        taking_part = each(_positive, records.weights)
-    taking_part = records.unit.share(taking_part)
+    weights = records.weights
+    taking_part = records.unit.share(None if weights is None else each(_positive, weights))
     return second_moment(
         records.rows, math.sqrt(public.squared_bound / public.weight_bound), public.adjacency,
         passage, most=public.most or len(records.targets[0]), weights=taking_part,
@@ -208,19 +189,6 @@ def _bends(loss: Loss, variance: float) -> tuple[float, float]:
     return float(each[0]), float(each[1])
 
 
-def kept_by_a_cut(values: Floats, bound: float) -> float:
-    """Return the share of the squared length of normal rows that a cut to `bound` leaves.
-
-    `values` are the eigenvalues of their second moment; the squared length is taken as a multiple
-    of a chi-square law of the same mean and variance.
-    """
-    mean, spread = float(values.sum()), float(np.sum(values**2))
-    if mean <= 0.0:
-        return 1.0
-    k, cut = mean**2 / spread, bound**2 * mean / spread
-    return float(chi2.cdf(cut, k + 2.0) + cut / k * chi2.sf(cut, k))
-
-
 def noise_of_minimiser(
     moment: Floats, theta: Floats, loss: Loss, *, count: float, bound: float, ridge: float,
     term: float, back: Floats,
@@ -233,7 +201,12 @@ def noise_of_minimiser(
     """
     values, vectors = np.linalg.eigh(moment)
     values = np.maximum(values, 0.0)
-    share = kept_by_a_cut(values, bound)
+    share, mean, square = 1.0, float(values.sum()), float(np.sum(values**2))
+    if mean > 0.0:
+        # what the cut leaves of the squared length, which is taken as a multiple of a chi-square
+        # law of the same mean and variance
+        k, cut = mean**2 / square, bound**2 * mean / square
+        share = float(chi2.cdf(cut, k + 2.0) + cut / k * chi2.sf(cut, k))
     rows = share * (vectors * values) @ vectors.T
     scores = float(theta @ rows @ theta)
     across, along = _bends(loss, scores)
